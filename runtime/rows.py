@@ -17,6 +17,10 @@ class Rows:
     params: ``counts`` are proportional to its rows, and a number of rows themselves; those of ``window`` (in_h, out_h,
     pad_h) describe the rows that the part sees; ``lines`` counts the rows whose windows begin before the image, lie
     inside, and end beyond it. A dot leads into a nested struct. The kernel takes ``pixels`` of the output at once.
+
+    With ``planes``, input 0 and the output have pixels of so many bytes, and the kernel computes one channel after the
+    other, each row by row: where the output begins a multiple of ``planes`` bytes below input 0, one call for all rows
+    touches what it reads only as calls for one row after the other do.
     """
 
     stride: int = 1
@@ -26,6 +30,7 @@ class Rows:
     window: bool = False
     lines: str = ""
     pixels: int = 1
+    planes: int = 0
 
     def needed(self, first: int, end: int, height: int) -> tuple[int, int]:
         """First and end of the rows, of ``height``, that the output's rows from ``first`` to before ``end`` need."""

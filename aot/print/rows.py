@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from twinfer.aot.print import until
 from twinfer.aot.print.arguments import Arguments
 from twinfer.aot.print.feed import Feeding
 from twinfer.aot.print.initialiser import initialised, initialiser
@@ -58,12 +59,22 @@ class Chains:
 
     def by_function(self, chain: Chain) -> str:
         """The tables of a chain whose layers are functions, and the function that runs it."""
-        return self._defined(chain, lambda layer: f"{self.function(layer.step)}, NULL")
+        tables = self._tables(chain, lambda layer: f"{self.function(layer.step)}, NULL")
+        if not until.straight(chain):
+            return "\n".join([tables, *self._by_tables(chain)])
+        symbol = self._symbol(chain)
+        return "\n".join([tables, *until.functions(chain, symbol), self._run(chain, until.run(chain, symbol))])
 
     def by_table(self, chain: Chain) -> str:
         """The same of calls that are constants, for ``run/rows.h``."""
         calls = "\n".join(self._call(layer) for layer in chain.layers)
-        return f"{calls}\n{self._defined(chain, lambda layer: f'{BY_TABLE}, &{self.function(layer.step)}')}"
+        tables = self._tables(chain, lambda layer: f"{BY_TABLE}, &{self.function(layer.step)}")
+        return "\n".join([calls, tables, *self._by_tables(chain)])
+
+    def _by_tables(self, chain: Chain) -> Iterator[str]:
+        """The function that runs a chain by its tables; none for one that waits for the rows of the input."""
+        if not chain.feed:
+            yield self._run(chain, [f"tw_chain_run(&{self._symbol(chain)}, at, arena);"])
 
     def _call(self, layer: Layer) -> str:
         """The definition of the tw_rows_call of a layer, with its params, members and inputs."""
@@ -105,26 +116,33 @@ static const tw_rows_call {symbol} = {{
             f"{invoke}(&params, in, out, {scratch});",
         ]
 
-    def _defined(self, chain: Chain, runs: Callable[[Layer], str]) -> str:
-        """The tables of a chain, and the function that runs it; ``runs`` gives a layer's function and context."""
-        symbol, whole, memory = self._symbol(chain), goals(chain), Memory(self.plan)
-        links = [self._link(link, chain, runs) for link in chain.links]
+    def _tables(self, chain: Chain, runs: Callable[[Layer], str]) -> str:
+        """The tables of a chain; ``runs`` gives a layer's function and context."""
+        symbol, whole = self._symbol(chain), goals(chain)
+        links, sources = list[str](), list[str]()
+        for link in chain.links:
+            values = layer_values(self.plan, chain, link)
+            own = [f"    {_braces(source)}" for source in values["source"]]
+            values["source"] = f"{symbol}_sources + {len(sources)}" if own else "NULL"
+            function = runs(link) if isinstance(link, Layer) else "NULL, NULL"
+            links.append(f"    {{{function}, {', '.join(map(_braces, values.values()))}}}")
+            sources += own
+        read = f"static const tw_rows_source {symbol}_sources[] = {{\n{_LINES.join(sources)},\n}};\n" if sources else ""
         wanted = chain.feed.wanted if chain.feed else 0
         counts = f"{len(links)}, {len(whole)}, {int(chain.backwards)}, {wanted}"
-        tables = f"""{block_comment([self._about(chain), *self._kept(chain)])}
-static const tw_rows_layer {symbol}_layers[] = {{
+        return f"""{block_comment([self._about(chain), *self._kept(chain)])}
+{read}static const tw_rows_layer {symbol}_layers[] = {{
 {_LINES.join(links)},
 }};
 static const int32_t {symbol}_goals[] = {{{", ".join(map(str, whole))}}};
 static const tw_chain {symbol} = {{{symbol}_layers, {symbol}_goals, {counts}}};"""
-        if chain.feed:
-            return tables
-        unused = "".join(f"    {line}\n" for line in memory.unused(["arena +"]))
-        return f"""{tables}
-static TW_NOINLINE void {symbol}_run({memory.parameters}) {{
-{unused}    tw_rows_progress at[{len(links)}];
-    tw_chain_run(&{symbol}, at, arena);
-}}"""
+
+    def _run(self, chain: Chain, statements: Sequence[str]) -> str:
+        """The function that runs a chain by ``statements``."""
+        memory = Memory(self.plan)
+        lines = [*memory.unused(["arena +"]), f"tw_rows_progress at[{len(chain.links)}];", *statements]
+        head = f"static TW_NOINLINE void {self._symbol(chain)}_run({memory.parameters}) {{"
+        return "\n".join([head, *(f"    {line}" for line in lines), "}"])
 
     def _about(self, chain: Chain) -> str:
         """What a chain is, for a comment."""
@@ -142,18 +160,11 @@ static TW_NOINLINE void {symbol}_run({memory.parameters}) {{
                 rows = f'{ring.capacity} of {link.height} rows of "{comment(link.out.name)}"'
                 yield f"  {rows}: {Memory(self.plan).span(ring.memory)}"
 
-    def _link(self, link: Link, chain: Chain, runs: Callable[[Layer], str]) -> str:
-        """The initialiser of a tw_rows_layer."""
-        run = runs(link) if isinstance(link, Layer) else "NULL, NULL"
-        return f"    {{{run}, {', '.join(map(_braces, layer_values(self.plan, chain, link).values()))}}}"
-
 
 def _braces(value: Any) -> str:
     """A value as an initialiser: members and elements in braces, in their order."""
-    if isinstance(value, int):
+    if isinstance(value, int | str):
         return str(value)
-    if not value:
-        return "{{0}}"  # C11 has no empty braces
     return f"{{{', '.join(map(_braces, value.values() if isinstance(value, dict) else value))}}}"
 
 
@@ -204,13 +215,21 @@ def _with(value: Any, path: Sequence[str | int], member: str) -> Any:
 
 
 def _expression(member: Member, layer: Layer) -> str:
-    """What a member is in a part, in C."""
+    """What a member is in a part, in C: constant where it is the same in all parts, which the kernel's body folds away."""
+    by, alike = layer.rows, layer.height % layer.band == 0
     if member.each == SEEN:
-        return "part->high - part->low"
+        if not _inside(layer):
+            return "part->high - part->low"
+        return str((layer.band - 1) * by.stride + by.reach + 1) if alike else f"(part->end - part->first - 1) * {by.stride} + {by.reach + 1}"
     if member.each == PADDING:
         first = f"part->first * {member.high}" if member.high > 1 else "part->first"
         return f"tw_max(0, {member.low} - {first})" if member.low else "0"
-    every = (member.low, member.high) == (0, layer.height)
-    rows = "1" if layer.band == 1 else "(part->end - part->first)"
-    rows = rows if every else f"tw_chain_among(part, {member.low}, {member.high})"
-    return f"{member.each} * {rows}" if rows != "1" else str(member.each)
+    if (member.low, member.high) != (0, layer.height):
+        return f"{member.each} * tw_chain_among(part, {member.low}, {member.high})"
+    return str(member.each * layer.band) if alike else f"{member.each} * (part->end - part->first)"
+
+
+def _inside(layer: Layer) -> bool:
+    """Whether no window of a layer leaves its first source."""
+    by, (_, _, height) = layer.rows, layer.sources[0]
+    return by.pad == 0 and (layer.height - 1) * by.stride + by.reach < height

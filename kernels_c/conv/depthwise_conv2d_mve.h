@@ -11,7 +11,7 @@
 /* in: x, constants int8 [blocks][TW_BLOCK_TAPS + 16 * k_h * k_w] (mve_s8.h) with the input zero point folded into the
  * bias; blocks: in_c / 16 rounded up. No weight is -128; sums and results before clamping fit int32; shift -31..0.
  * twice (in_c 8, stride_w 1): two neighbouring pixels share a vector, and constants stand twice. row: bytes of a row in
- * scratch, 16 per pixel. out: y. scratch: int8 [k_h][row]. */
+ * scratch, 16 per pixel. out: y, which may be x if it has its shape. scratch: int8 [k_h][row]. */
 typedef struct {
     tw_window window;
     tw_epilogue_s8 end;

@@ -30,19 +30,21 @@ typedef struct {
 typedef void tw_rows_fn(const void *context, const tw_rows_part *part);
 
 /* A layer computes at most band of its height rows at once. Row r needs the rows of a source from r * stride - pad to
- * reach rows on. capacity: how many rows of its output there is room for, height if it is whole. Without run it is no
- * layer, but the input, whose rows the caller gives: the first of its chain. */
+ * reach rows on. capacity: how many rows of its output there is room for, height if it is whole. readers: the layers
+ * that read it lie before this one. Without run it is no layer, but the input, whose rows the caller gives: the first of
+ * its chain. */
 typedef struct {
     tw_rows_fn *run;
     const void *context;
-    int32_t height, band, stride, pad, reach, capacity, sources;
+    int32_t height, band, stride, pad, reach, capacity, readers, sources;
     tw_rows_image image;
-    tw_rows_source source[TW_MAX_SOURCES];
+    const tw_rows_source *source;
 } tw_rows_layer;
 
-/* How far a layer is: rows that it has computed, and the first that is still there. */
+/* How far a layer is: rows that it has computed, and the first that is still there. reader: the layer that lacks its
+ * next rows. */
 typedef struct {
-    int32_t done, base;
+    int32_t done, base, reader;
 } tw_rows_progress;
 
 /* Layers in the order of the graph; goals: those that must become whole, the last one first. backwards: a lone layer goes
@@ -63,18 +65,21 @@ TW_INLINE int32_t tw_chain_high(const tw_rows_layer *layer, int32_t end, int32_t
 }
 
 /* The end of the next part of a layer. */
-TW_INLINE int32_t tw_chain_end(const tw_rows_layer *layer, const tw_rows_progress *at) {
-    return tw_min(at->done + layer->band, layer->height);
+TW_INLINE int32_t tw_chain_end(const tw_rows_layer *layer, const tw_rows_progress *own) {
+    return tw_min(own->done + layer->band, layer->height);
+}
+
+/* How many rows of source k layer i needs for its next ones. */
+TW_INLINE int32_t tw_chain_wanted(const tw_chain *s, const tw_rows_progress *at, int32_t i, int32_t k) {
+    const tw_rows_layer *layer = s->layers + i;
+    return tw_chain_high(layer, tw_chain_end(layer, at + i), layer->source[k].height);
 }
 
 /* The layer that lacks rows which layer i needs next; -1 if there is none. */
 TW_INLINE int32_t tw_chain_short(const tw_chain *s, const tw_rows_progress *at, int32_t i) {
-    const tw_rows_layer *layer = s->layers + i;
-    const int32_t end = tw_chain_end(layer, at + i);
-    for (int32_t k = 0; k < layer->sources; ++k) {
-        const tw_rows_source *source = layer->source + k;
-        if (source->layer >= 0 && at[source->layer].done < tw_chain_high(layer, end, source->height))
-            return source->layer;
+    for (int32_t k = 0; k < s->layers[i].sources; ++k) {
+        const int32_t source = s->layers[i].source[k].layer;
+        if (source >= 0 && at[source].done < tw_chain_wanted(s, at, i, k)) return source;
     }
     return -1;
 }
@@ -82,10 +87,13 @@ TW_INLINE int32_t tw_chain_short(const tw_chain *s, const tw_rows_progress *at, 
 /* The first row of the output of layer i that is still needed. */
 TW_INLINE int32_t tw_chain_needed(const tw_chain *s, const tw_rows_progress *at, int32_t i) {
     int32_t low = at[i].done;
-    for (int32_t j = i + 1; j < s->count; ++j)
-        for (int32_t k = 0; k < s->layers[j].sources; ++k)
-            if (s->layers[j].source[k].layer == i && at[j].done < s->layers[j].height)
-                low = tw_min(low, tw_chain_low(s->layers + j, at[j].done, s->layers[j].source[k].height));
+    for (int32_t j = i + 1; j < s->layers[i].readers; ++j) {
+        const tw_rows_layer *reader = s->layers + j;
+        if (at[j].done == reader->height) continue;
+        for (int32_t k = 0; k < reader->sources; ++k)
+            if (reader->source[k].layer == i)
+                low = tw_min(low, tw_chain_low(reader, at[j].done, reader->source[k].height));
+    }
     return low;
 }
 
@@ -102,43 +110,51 @@ TW_INLINE int32_t tw_chain_among(const tw_rows_part *part, int32_t low, int32_t 
 /* Makes room for rows of layer i up to end: the rows that are still needed move to the start. */
 TW_INLINE void tw_chain_room(const tw_chain *s, tw_rows_progress *at, int32_t i, int32_t end, unsigned char *arena) {
     const tw_rows_layer *layer = s->layers + i;
-    if (end - at[i].base <= layer->capacity) return;
-    const int32_t low = tw_chain_needed(s, at, i);
-    memmove(arena + layer->image.offset, tw_chain_row(arena, &layer->image, low, at[i].base),
-            (size_t)((at[i].done - low) * layer->image.row));
+    if (layer->capacity == layer->height || end - at[i].base <= layer->capacity) return;
+    const int32_t low = tw_chain_needed(s, at, i), kept = at[i].done - low;
+    if (kept > 0)
+        memmove(arena + layer->image.offset, tw_chain_row(arena, &layer->image, low, at[i].base),
+                (size_t)(kept * layer->image.row));
     at[i].base = low;
 }
 
 /* Computes the next rows of layer i, for which all is there. */
 TW_INLINE void tw_chain_part(const tw_chain *s, tw_rows_progress *at, int32_t i, unsigned char *arena) {
     const tw_rows_layer *layer = s->layers + i;
+    const tw_rows_source *source = layer->source;
     const int32_t done = at[i].done, next = tw_chain_end(layer, at + i);
-    tw_rows_part part = {arena, NULL, {NULL}, done, next, 0, 0};
-    if (s->backwards)
-        part.first = layer->height - next, part.end = layer->height - done;
-    else
-        tw_chain_room(s, at, i, next, arena);
+    tw_rows_part part; /* not initialised: that would be a call of memset */
+    if (!s->backwards) tw_chain_room(s, at, i, next, arena);
+    part.arena = arena;
+    part.first = s->backwards ? layer->height - next : done;
+    part.end = s->backwards ? layer->height - done : next;
     part.y = tw_chain_row(arena, &layer->image, part.first, at[i].base);
-    part.low = tw_chain_low(layer, part.first, layer->source[0].height);
-    part.high = tw_chain_high(layer, part.end, layer->source[0].height);
-    for (int32_t k = 0; k < layer->sources; ++k) {
-        const tw_rows_source *source = layer->source + k;
-        const int32_t base = source->layer < 0 ? 0 : at[source->layer].base;
-        part.x[k] = tw_chain_row(arena, &source->image, tw_chain_low(layer, part.first, source->height), base);
-    }
+    part.low = tw_chain_low(layer, part.first, source->height);
+    part.high = tw_chain_high(layer, part.end, source->height);
+    for (int32_t k = 0; k < layer->sources; ++k, ++source)
+        part.x[k] = tw_chain_row(arena, &source->image, tw_chain_low(layer, part.first, source->height),
+                                 source->layer < 0 ? 0 : at[source->layer].base);
     layer->run(layer->context, &part);
     at[i].done = next;
 }
 
-/* Goes on until all is computed or a row of the input is missing; at: the progress of every layer. */
+/* Goes on until all is computed or a row of the input is missing; at: the progress of every layer. Who lacks rows is asked
+ * again as soon as some are there. */
 TW_INLINE void tw_chain_go_on(const tw_chain *s, tw_rows_progress *at, unsigned char *arena) {
-    for (int32_t g = 0; g < s->goal_count; ++g)
-        while (at[s->goals[g]].done < s->layers[s->goals[g]].height) {
-            int32_t i = s->goals[g];
-            for (int32_t next = i; next >= 0; next = tw_chain_short(s, at, i)) i = next;
+    for (int32_t g = 0; g < s->goal_count; ++g) {
+        const int32_t goal = s->goals[g];
+        for (int32_t i = goal; at[goal].done < s->layers[goal].height;) {
+            const int32_t lacking = tw_chain_short(s, at, i);
+            if (lacking >= 0) {
+                at[lacking].reader = i;
+                i = lacking;
+                continue;
+            }
             if (s->layers[i].run == NULL) return;
             tw_chain_part(s, at, i, arena);
+            if (i != goal) i = at[i].reader;
         }
+    }
 }
 
 TW_INLINE void tw_chain_begin(const tw_chain *s, tw_rows_progress *at) { memset(at, 0, (size_t)s->count * sizeof *at); }

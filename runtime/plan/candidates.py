@@ -19,7 +19,7 @@ LONGEST = 24
 WIDE = (64, 32, 16, 12, 8, 6, 4, 3, 2)
 
 #: Bytes of memory in which a chain with a feed keeps how far a link is.
-PROGRESS_BYTES = 8
+PROGRESS_BYTES = 12
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,8 @@ class Candidates:
         every = [link for link in self._links[i : j + 1] if link is not None]
         if len(every) != j + 1 - i or not _agree(every):
             return None
-        links = tuple(_widened(link, band) for link in every)
+        planes = len(every) == 1 and every[0].rows.planes > 0
+        links = tuple(every) if planes else tuple(_widened(link, band) for link in every)
         high = self._at[j]
         outs = [link.out for link in links]
         used = [tensor for tensor in outs if self._lives[tensor][1] > high or tensor in self._ends]
@@ -102,7 +103,9 @@ class Candidates:
         rings = sum(rows * (t.nbytes // height_of(links, t)) for t, rows in keeps.capacity.items())
         scratch = [tensor for tensor in map(scratch_of, links) if tensor is not None]
         plain = self._live(i, j, {*keeps.capacity, *scratch}) + rings + max((t.nbytes for t in scratch), default=0)
-        calls = keeps.calls - len(links)
+        calls = 0 if planes else keeps.calls - len(links)
+        if planes:
+            keeps = replace(keeps, over=tuple(over for over in keeps.over if not over.backwards))
         best = max(keeps.over, key=lambda over: over.saved, default=None)
         if best is None or best.saved <= 0:
             return Candidate(i, j + 1, plain, calls, links, keeps)

@@ -10,8 +10,16 @@ from twinfer.runtime.plan.rows import Link
 from twinfer.runtime.program import Chain
 
 
+def _read(link: Link) -> list[Tensor]:
+    """What a link reads by rows."""
+    return [tensor for _, tensor, _ in link.sources]
+
+
 def layer_values(plan: Plan, chain: Chain, layer: Link) -> dict[str, Any]:
-    """The members of a tw_rows_layer, in their order, but for the first two: its function and the context."""
+    """The members of a tw_rows_layer, in their order, but for the first two: its function and the context.
+
+    The last one, the pointer to the sources, is a list of their values.
+    """
     ring, by = chain.rings.get(layer.out), layer.rows
     number = {each.out: i for i, each in enumerate(chain.links)}
 
@@ -26,6 +34,7 @@ def layer_values(plan: Plan, chain: Chain, layer: Link) -> dict[str, Any]:
         "pad": by.pad,
         "reach": by.reach,
         "capacity": ring.capacity if ring else layer.height,
+        "readers": 1 + max(i for i, each in enumerate(chain.links) if each is layer or layer.out in _read(each)),
         "sources": len(layer.sources),
         "image": image(layer.out, layer.height),
         "source": [

@@ -116,7 +116,7 @@ class _Planner:
 
 
 def _turned(memory: Memory, over: Sequence[Over]) -> Memory:
-    """The same where layers go backwards whose outputs lie so that they must."""
+    """The same where layers go backwards whose outputs lie so that they must, and lone ones are whole that may be."""
     at = {tensor: place.offset for tensor, place in memory.solution.places.items()}
 
     def must(each: Over) -> bool:
@@ -124,10 +124,19 @@ def _turned(memory: Memory, over: Sequence[Over]) -> Memory:
         apart = over >= under + each.under.nbytes or under >= over + each.over.nbytes
         return not each.backwards and not apart and over > under - each.distance
 
+    def whole(part: Step | Chain) -> Step | Chain:
+        """A lone layer as a step, where it may compute all rows at once over its input."""
+        if isinstance(part, Step) or len(part.links) != 1 or not part.layers:
+            return part
+        (layer,) = part.layers
+        below = at[layer.sources[0][1]] - at[layer.out]
+        return layer.step if layer.rows.planes and below % layer.rows.planes == 0 else part
+
     back = {each.over for each in over if must(each)}
     program = tuple(
-        replace(part, backwards=True) if isinstance(part, Chain) and part.links[-1].out in back else part
+        replace(part, backwards=True) if isinstance(part, Chain) and part.links[-1].out in back else whole(part)
         for part in memory.stored.program
+        if isinstance(part, Step | Chain)
     )
     return replace(memory, stored=replace(memory.stored, program=program))
 

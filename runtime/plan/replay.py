@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Iterator
 from twinfer.runtime.graph import Tensor
 from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.plan.replay_rows import RowReplay, Span
-from twinfer.runtime.program import COPY, Chain, If, Program, Same, Step, While
+from twinfer.runtime.program import COPY, Chain, If, Layer, Program, Same, Step, While
 
 
 def fault(plan: Plan) -> str | None:
@@ -129,7 +129,7 @@ class _Replay:
         for i, tensor in enumerate(written):
             over = [other for other in written[:i] if self.meet(tensor, other)]
             others = [value for value in read if value is not tensor and self.meet(tensor, value)]
-            over += [value for value in others if not self.in_place(step, value, tensor)]
+            over += [v for v in others if not self.in_place(step, v, tensor) and not self.by_planes(step, v, tensor)]
             self.faults += [f"{who} writes {tensor} over {other}, which it needs" for other in over]
         self.write(written, who, held)
 
@@ -153,6 +153,16 @@ class _Replay:
         may = any(step.call.inputs[i] is source for i in step.call.inplace)
         once = [value for value in step.call.read if value is source]
         return may and len(once) == 1 and out is next(step.call.written) and self.spans[out] == self.spans[source]
+
+    def by_planes(self, step: Step, source: Tensor, out: Tensor) -> bool:
+        """Whether a step may write ``out`` over input 0, channel by channel: then it may if it may row by row."""
+        rows, inputs = step.call.rows, [value for value in step.call.read if isinstance(value, Tensor)]
+        if rows is None or not rows.planes or inputs != [source] or out is not next(step.call.written):
+            return False
+        if (self.spans[source][0] - self.spans[out][0]) % rows.planes:
+            return False
+        layer = Layer(step, rows, out.shape[1], 1, ((0, source, source.shape[1]),))
+        return not RowReplay(Chain((layer,), {}), self.spans, {source: self.spans[source]}, self.number[step]).faults
 
     def read(self, tensor: Tensor, who: str, held: _Held) -> None:
         if tensor in self.spans and tensor not in held:

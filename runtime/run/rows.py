@@ -47,7 +47,8 @@ class ChainCall:
         run = {"run": ffi.NULL, "context": ffi.NULL}
         if isinstance(link, Layer):
             run = {"run": ffi.addressof(lib, "tw_run_rows"), "context": self._call(link)}
-        return run | layer_values(self._plan, self._chain, link)
+        values = layer_values(self._plan, self._chain, link)
+        return run | values | {"source": self._new("tw_rows_source[]", values["source"])}
 
     def _call(self, layer: Layer) -> Any:
         """The layer's tw_rows_call."""

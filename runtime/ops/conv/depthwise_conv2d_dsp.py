@@ -79,7 +79,9 @@ def _by_rows(node: Node, size: int, call_of: Callable[[Convolution, Walk], Call]
     call = call_of(layer, _walk(layer, along, columns if along is rows else rows, size))
     if not columns.walkable:
         return call
-    by_rows = Rows(layer.window.stride_h, layer.window.pad_h, 2, counts=("y_size",), lines="lines")
+    g = layer.window
+    planes = g.in_c * size if g.in_c == g.out_c else 0
+    by_rows = Rows(g.stride_h, g.pad_h, 2, counts=("y_size",), lines="lines", planes=planes)
     if along is columns:
         return replace(call, rows=by_rows)
     return replace(call, rows_call=replace(call_of(layer, _walk(layer, columns, rows, size)), rows=by_rows))

@@ -43,7 +43,9 @@ def lower(node: Node, target: Target) -> Call:
     params: dict[str, Param] = {"window": g.params, "end": epilogue(node), **numbers}
     stored = Weights(rows=len(blocks), head=blocks.shape[1] - LANES * len(w.reshape(-1, g.out_c)))
     inputs = (x, weights(blocks, BLOCKS))
-    return Call(kernel, params, inputs, (node.output,), g.k_h * row, macs=layer.macs, weights=stored, rows=g.by_rows())
+    same = (0,) if (g.in_h, g.in_w) == (g.out_h, g.out_w) else ()  # rows are in scratch when their place is written
+    outputs, scratch, rows = (node.output,), g.k_h * row, g.by_rows()
+    return Call(kernel, params, inputs, outputs, scratch, inplace=same, macs=layer.macs, weights=stored, rows=rows)
 
 
 def check_rows(g: Window, row: int) -> None:
