@@ -16,7 +16,8 @@ class Rows:
     input of the output's height has one row per row (stride 1), constants are read whole. A part of a call has other
     params: ``counts`` are proportional to its rows, and a number of rows themselves; those of ``window`` (in_h, out_h,
     pad_h) describe the rows that the part sees; ``lines`` counts the rows whose windows begin before the image, lie
-    inside, and end beyond it. A dot leads into a nested struct. The kernel takes ``pixels`` of the output at once.
+    inside, and end beyond it. A dot leads into a nested struct. The kernel takes ``pixels`` of the output at once, and
+    every call takes ``setup`` instructions, rounded, before its first one.
 
     With ``planes``, input 0 and the output have pixels of so many bytes, and the kernel computes one channel after the
     other, each row by row: where the output begins a multiple of ``planes`` bytes below input 0, one call for all rows
@@ -30,6 +31,7 @@ class Rows:
     window: bool = False
     lines: str = ""
     pixels: int = 1
+    setup: int = 0
     planes: int = 0
 
     def needed(self, first: int, end: int, height: int) -> tuple[int, int]:

@@ -16,7 +16,7 @@ from twinfer.aot.print.memory import IN_LAYER, Memory
 from twinfer.runtime.plan.chain_table import layer_values
 from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.plan.row_params import PADDING, SEEN, Member, members_of
-from twinfer.runtime.plan.rows import Link, goals
+from twinfer.runtime.plan.rows import goals
 from twinfer.runtime.program import Chain, Layer, Step
 
 #: The function that calls kernels for rows of layers that are constants, and nothing else through a pointer.
@@ -215,12 +215,14 @@ def _with(value: Any, path: Sequence[str | int], member: str) -> Any:
 
 
 def _expression(member: Member, layer: Layer) -> str:
-    """What a member is in a part, in C: constant where it is the same in all parts, which the kernel's body folds away."""
+    """What a member is in a part, in C: a constant where it is the same in all parts, which the compiler folds."""
     by, alike = layer.rows, layer.height % layer.band == 0
+    if member.each == SEEN and not _inside(layer):
+        return "part->high - part->low"
+    if member.each == SEEN and alike:
+        return str((layer.band - 1) * by.stride + by.reach + 1)
     if member.each == SEEN:
-        if not _inside(layer):
-            return "part->high - part->low"
-        return str((layer.band - 1) * by.stride + by.reach + 1) if alike else f"(part->end - part->first - 1) * {by.stride} + {by.reach + 1}"
+        return f"(part->end - part->first - 1) * {by.stride} + {by.reach + 1}"
     if member.each == PADDING:
         first = f"part->first * {member.high}" if member.high > 1 else "part->first"
         return f"tw_max(0, {member.low} - {first})" if member.low else "0"

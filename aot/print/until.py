@@ -1,8 +1,8 @@
 """The order of a chain as C of its own: for every layer a function that computes its rows up to a wanted one.
 
-It asks the layers before for the rows that it needs, so that all happens in the order of ``run/chain.h``. Each is inlined
-into the one that asks, which leaves nested loops over constants: fewer bytes than a table and what runs it, and fewer
-instructions.
+It asks the layers before for the rows that it needs, so that all happens in the order of ``run/chain.h``. Each is
+inlined into the one that asks, which leaves nested loops over constants: fewer bytes than a table and what runs it,
+and fewer instructions.
 """
 
 from __future__ import annotations

@@ -8,9 +8,11 @@ from functools import cache
 
 from twinfer.runtime.graph import Tensor
 from twinfer.runtime.plan.lifetimes import Lifetimes
+from twinfer.runtime.plan.price import more
 from twinfer.runtime.plan.rows import Kept, Link, Over, kept, layer_of
 from twinfer.runtime.program import Chain, Layer, Program, Step
 from twinfer.runtime.rows import Feed
+from twinfer.runtime.target import Target
 
 #: The most links of a chain.
 LONGEST = 24
@@ -26,14 +28,14 @@ PROGRESS_BYTES = 12
 class Candidate:
     """Consecutive places of a program as a chain (``links`` and what they keep), or one step by itself.
 
-    ``cost`` is its peak in bytes, ``calls`` how many more calls of kernels it makes than steps by themselves. ``over``
-    are an output and the input that it may lie over, once for each direction.
+    ``cost`` is its peak in bytes, ``extra`` about how many more instructions it takes than steps by themselves.
+    ``over`` are an output and the input that it may lie over, once for each direction.
     """
 
     first: int
     end: int
     cost: int
-    calls: int = 0
+    extra: float = 0
     links: tuple[Link, ...] = ()
     kept: Kept | None = None
     over: tuple[Over, ...] = ()
@@ -42,8 +44,8 @@ class Candidate:
 class Candidates:
     """All candidates of a straight program, in whose first place there may be a feed. ``ends``: the graph's outputs."""
 
-    def __init__(self, program: Program, lifetimes: Lifetimes, ends: Collection[Tensor]) -> None:
-        self._ends = ends
+    def __init__(self, program: Program, lifetimes: Lifetimes, ends: Collection[Tensor], target: Target) -> None:
+        self._ends, self._target = ends, target
         self._lives = {t: life for t, life in lifetimes.lives.items() if t not in lifetimes.state}
         self.parts = list(_parts(program))
         self._at = [part.position if isinstance(part, Step) else -1 for part in self.parts]
@@ -103,14 +105,14 @@ class Candidates:
         rings = sum(rows * (t.nbytes // height_of(links, t)) for t, rows in keeps.capacity.items())
         scratch = [tensor for tensor in map(scratch_of, links) if tensor is not None]
         plain = self._live(i, j, {*keeps.capacity, *scratch}) + rings + max((t.nbytes for t in scratch), default=0)
-        calls = 0 if planes else keeps.calls - len(links)
+        extra = 0.0 if planes else more(links, keeps.calls, self._target)
         if planes:
             keeps = replace(keeps, over=tuple(over for over in keeps.over if not over.backwards))
         best = max(keeps.over, key=lambda over: over.saved, default=None)
         if best is None or best.saved <= 0:
-            return Candidate(i, j + 1, plain, calls, links, keeps)
+            return Candidate(i, j + 1, plain, extra, links, keeps)
         over = tuple(each for each in keeps.over if (each.over, each.under) == (best.over, best.under))
-        return Candidate(i, j + 1, plain - best.saved, calls, links, keeps, over)
+        return Candidate(i, j + 1, plain - best.saved, extra, links, keeps, over)
 
     def widest(self, chain: Candidate, peak: int) -> Candidate:
         """A chain with as many rows at once as the peak allows: that makes fewer calls."""

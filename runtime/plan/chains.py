@@ -1,8 +1,8 @@
 """Which layers run by rows: partitions of a program into chains and single steps.
 
 What every candidate takes is known from a run through its rows (``candidates.py``). The least peak is that of the
-partition whose most expensive part is cheapest. Of all partitions within a peak, the one is taken that makes the fewest
-calls of kernels. Both are found by dynamic programming.
+partition whose most expensive part is cheapest. Of all partitions within a peak, the one is taken that should take the
+fewest instructions. Both are found by dynamic programming.
 """
 
 from __future__ import annotations
@@ -17,17 +17,18 @@ from twinfer.runtime.plan.lifetimes import Lifetimes
 from twinfer.runtime.plan.rows import Over
 from twinfer.runtime.program import Chain, Layer, Program, Ring, Step
 from twinfer.runtime.rows import Feed
+from twinfer.runtime.target import Target
 
 
 @dataclass(frozen=True)
 class Chained:
-    """A program with its chains. ``calls``: how many more calls of kernels it makes than without them.
+    """A program with its chains. ``extra``: about how many more instructions it takes than without them.
 
     ``over`` says which outputs may lie over an input.
     """
 
     program: Program
-    calls: int
+    extra: float
     over: tuple[Over, ...] = ()
 
 
@@ -37,8 +38,8 @@ class Partitions:
     ``ends`` are the graph's outputs.
     """
 
-    def __init__(self, program: Program, lifetimes: Lifetimes, ends: Collection[Tensor]) -> None:
-        self._candidates = Candidates(program, lifetimes, ends)
+    def __init__(self, program: Program, lifetimes: Lifetimes, ends: Collection[Tensor], target: Target) -> None:
+        self._candidates = Candidates(program, lifetimes, ends, target)
         self._every = [list(self._candidates.of(i)) for i in range(len(program))]
         least = self._least_peak()
         self.peaks = sorted({least, *(each.cost for every in self._every for each in every if each.cost > least)})
@@ -51,15 +52,15 @@ class Partitions:
         return best[-1]
 
     def within(self, peak: int) -> Chained:
-        """The partition with the fewest calls of all whose parts need no more than ``peak``, which is in ``peaks``."""
+        """The cheapest partition of all whose parts need no more than ``peak``, which is in ``peaks``."""
         best: list[tuple[float, list[Candidate]]] = [(0, [])] + [(inf, [])] * len(self._every)
         for i in range(len(self._every)):
             before, parts = best[i]
             for candidate in self._useful(i, peak) if before < inf else ():
-                if before + candidate.calls < best[candidate.end][0]:
-                    best[candidate.end] = (before + candidate.calls, [*parts, candidate])
-        calls, parts = best[-1]
-        return Chained(tuple(map(self._part, parts)), int(calls), tuple(over for part in parts for over in part.over))
+                if before + candidate.extra < best[candidate.end][0]:
+                    best[candidate.end] = (before + candidate.extra, [*parts, candidate])
+        extra, parts = best[-1]
+        return Chained(tuple(map(self._part, parts)), extra, tuple(over for part in parts for over in part.over))
 
     def _useful(self, i: int, peak: int) -> Iterator[Candidate]:
         """What fits from place ``i`` on; chains only around a place that does not fit by itself."""

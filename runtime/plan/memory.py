@@ -15,7 +15,7 @@ from twinfer.runtime.plan.coding import Stored
 from twinfer.runtime.plan.lifetimes import Lifetimes, lifetimes
 from twinfer.runtime.plan.placement import Problem, Solution, problem, solved
 from twinfer.runtime.plan.plan import Region
-from twinfer.runtime.plan.price import CALL, instructions
+from twinfer.runtime.plan.price import instructions
 from twinfer.runtime.plan.rows import Over, feed_of
 from twinfer.runtime.program import Chain, Step
 from twinfer.runtime.target import Target
@@ -84,7 +84,7 @@ class _Planner:
 
     @cached_property
     def _partitions(self) -> Partitions:
-        return Partitions(self._stored.program, self._lives, self._graph.outputs)
+        return Partitions(self._stored.program, self._lives, self._graph.outputs, self._target)
 
     def _by_rows(self, peak: int) -> Memory:
         """By rows as far as the peak asks for it, if the arena gets smaller."""
@@ -96,12 +96,12 @@ class _Planner:
     def _cheap(self) -> int:
         """The least peak at which rows cost no more than they may."""
         most = SHARE * instructions(self._stored.steps, self._target)
-        peaks, price = self._partitions.peaks, CALL
-        affordable = lambda peak: self._partitions.within(peak).calls * price <= most  # noqa: E731
-        return peaks[min(bisect_left(peaks, True, key=affordable), len(peaks) - 1)]
+        peaks = self._partitions.peaks
+        enough = bisect_left(peaks, True, key=lambda peak: self._partitions.within(peak).extra <= most)
+        return peaks[min(enough, len(peaks) - 1)]
 
     def _fitting(self, ram: int) -> Memory:
-        """The plan with the fewest calls that fits; the smallest if none does."""
+        """The cheapest plan that fits; the smallest if none does."""
         memory, peaks = self._whole, self._partitions.peaks
         peak = ram - (memory.nbytes - memory.arena_bytes)
         while memory.nbytes > ram and peak >= peaks[0]:

@@ -5,15 +5,16 @@ The figures are rounded counts under QEMU of kernels on Cortex-M0, M4 and M55, o
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 
 from twinfer.runtime.plan.plan import Plan
-from twinfer.runtime.plan.rows import ChainRun
-from twinfer.runtime.program import Chain, Step
+from twinfer.runtime.plan.rows import ChainRun, Link
+from twinfer.runtime.program import Chain, Layer, Step
 from twinfer.runtime.target import Target
 
-#: What one more call of a kernel costs in a chain: who is next, where its rows lie, its params, its set-up.
-CALL = 400
+#: What one more call of a kernel costs in a chain beside its set-up: who is next, where its rows lie, its params.
+CALL = 120
 
 #: Feature -> instructions for a multiply-accumulate of integers, and for an element of an output. A target has the
 #: figures of its first feature here, else those of plain C.
@@ -41,10 +42,25 @@ def _of_step(step: Step, target: Target) -> float:
 def rows_share(plan: Plan) -> float:
     """About how many more instructions the chains of a plan take than their layers one by one, as a share of all."""
     chains = [part for part in plan.program if isinstance(part, Chain)]
-    calls = sum(_calls(chain) - len(chain.links) for chain in chains)
-    return calls * CALL / max(instructions(plan.steps, plan.target), 1)
+    extra = sum(more(chain.links, _calls(chain), plan.target) for chain in chains)
+    return extra / max(instructions(plan.steps, plan.target), 1)
 
 
-def _calls(chain: Chain) -> int:
+def _calls(chain: Chain) -> list[int]:
+    """Of every link, how many parts are computed."""
     whole = [link.out for link in chain.links if link.out not in chain.rings]
-    return sum(1 for _ in ChainRun(chain.links, whole).parts())
+    calls = Counter(part.link for part in ChainRun(chain.links, whole).parts())
+    return [calls[i] for i in range(len(chain.links))]
+
+
+def more(links: Sequence[Link], calls: Sequence[int], target: Target) -> float:
+    """About how many more instructions links take in so many calls of their kernels than each in one call."""
+    return sum(_more(link, times, target) for link, times in zip(links, calls, strict=True))
+
+
+def _more(link: Link, calls: int, target: Target) -> float:
+    extra = (calls - 1) * (CALL + link.rows.setup)
+    if calls < 2 or not isinstance(link, Layer) or link.rows.pixels == 1:
+        return extra
+    pixels = link.band * link.out.shape[2]
+    return extra + _of_step(link.step, target) * (-pixels % link.rows.pixels) / pixels

@@ -184,12 +184,12 @@ class Kept:
     """What a chain must keep.
 
     ``capacity``: for every tensor between its layers the most rows at a time. ``over``: every pair of an output and an
-    input that dies. ``calls``: how many parts are computed. ``computed``: of every link, how many rows are.
+    input that dies. Of every link, ``calls`` says how many parts are computed, ``computed`` how many rows.
     """
 
     capacity: dict[Tensor, int]
     over: tuple[Over, ...]
-    calls: int
+    calls: tuple[int, ...]
     computed: tuple[int, ...]
 
 
@@ -200,9 +200,9 @@ def kept(layers: Sequence[Link], ends: Collection[Tensor], dying: Collection[Ten
     whole = [layer.out for layer in layers if layer.out in ends]
     distance = {(under, over): 0 for under in dying for over in whole}
     height = {tensor: height for layer in layers for _, tensor, height in layer.sources}
-    calls = 0
+    calls = [0] * len(layers)
     for part in run.parts():
-        calls += 1
+        calls[part.link] += 1
         layer = layers[part.link]
         out = layer.out
         if out in capacity:
@@ -215,7 +215,7 @@ def kept(layers: Sequence[Link], ends: Collection[Tensor], dying: Collection[Ten
     over = [Over(over, under, apart) for (under, over), apart in distance.items()]
     if len(layers) == 1:
         over += [_backwards(layers[0], under) for under in dying]
-    return Kept(capacity, tuple(over), calls, tuple(run.done))
+    return Kept(capacity, tuple(over), tuple(calls), tuple(run.done))
 
 
 def _backwards(layer: Link, under: Tensor) -> Over:

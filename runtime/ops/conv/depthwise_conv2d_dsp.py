@@ -22,6 +22,9 @@ from twinfer.runtime.variant import Variant, accept
 #: Most elements of a line: the kernel counts them in a byte.
 LONGEST = 254
 
+#: Instructions of the set-up that a channel takes in every call.
+CHANNEL = 205
+
 
 @dataclass(frozen=True)
 class Axis:
@@ -81,7 +84,7 @@ def _by_rows(node: Node, size: int, call_of: Callable[[Convolution, Walk], Call]
         return call
     g = layer.window
     planes = g.in_c * size if g.in_c == g.out_c else 0
-    by_rows = Rows(g.stride_h, g.pad_h, 2, counts=("y_size",), lines="lines", planes=planes)
+    by_rows = Rows(g.stride_h, g.pad_h, 2, counts=("y_size",), lines="lines", setup=CHANNEL * g.out_c, planes=planes)
     if along is columns:
         return replace(call, rows=by_rows)
     return replace(call, rows_call=replace(call_of(layer, _walk(layer, columns, rows, size)), rows=by_rows))

@@ -19,6 +19,9 @@ from twinfer.runtime.variant import Variant, accept
 #: Most bytes of scratch, in which the kernel keeps k_h rows of 16 channels.
 MOST_SCRATCH = 1 << 14
 
+#: Instructions that a call takes until the rows of its first window are in scratch.
+SETUP = 1000
+
 #: Sum, multiplier and shift number i of a block belong to channel ORDER[i] (mve_s8.h: even and odd halves, twice).
 ORDER = np.array([4 * lane + byte for byte in (0, 2, 1, 3) for lane in range(4)])
 
@@ -44,7 +47,7 @@ def lower(node: Node, target: Target) -> Call:
     stored = Weights(rows=len(blocks), head=blocks.shape[1] - LANES * len(w.reshape(-1, g.out_c)))
     inputs = (x, weights(blocks, BLOCKS))
     same = (0,) if (g.in_h, g.in_w) == (g.out_h, g.out_w) else ()  # rows are in scratch when their place is written
-    outputs, scratch, rows = (node.output,), g.k_h * row, g.by_rows()
+    outputs, scratch, rows = (node.output,), g.k_h * row, g.by_rows(setup=SETUP)
     return Call(kernel, params, inputs, outputs, scratch, inplace=same, macs=layer.macs, weights=stored, rows=rows)
 
 
