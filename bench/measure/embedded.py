@@ -23,14 +23,16 @@ from twinfer.aot.print.literals import identifier
 from twinfer.bench.measure.compare import Progress, Row, max_difference, same_bits
 from twinfer.bench.measure.price import priced_layers
 from twinfer.bench.measure.recorded import recorded
+from twinfer.bench.models.difference import compare
 from twinfer.bench.models.source import Source
-from twinfer.bench.models.verify import ONE, Proof, Samples, compare, lines_of
+from twinfer.bench.models.verify import ONE, Proof, Samples, lines_of
 from twinfer.bench.models.zero_division import zero_divisions
 from twinfer.runtime.errors import ToolError
 from twinfer.runtime.graph import Array, Graph
 from twinfer.runtime.op import TOLERANCE
-from twinfer.runtime.options import USUAL, Coding, Decoding, Mode, Optimize, Options
+from twinfer.runtime.options import USUAL, Coding, Decoding, Memory, Mode, Optimize, Options
 from twinfer.runtime.plan.make import make_plan
+from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.run.poison import POISONS, poison
 from twinfer.runtime.run.session import Session
@@ -38,6 +40,9 @@ from twinfer.runtime.target import Target
 
 #: Interpreted first, as on the host.
 MODES: Sequence[Mode] = get_args(Mode)[::-1]
+
+#: The plans whose memory is compared, and that a proof runs.
+WAYS: Sequence[Memory] = ("layers", "rows")
 
 #: Columns of the row of an engine that could run; they are None if it could not.
 FIGURES = ("instructions", "code_bytes", "weight_bytes", "ram_bytes", "stack_bytes", "stack_bound_bytes")
@@ -47,15 +52,16 @@ def every(
     optimize: Sequence[Optimize] = (USUAL.optimize,),
     storages: Sequence[tuple[Coding, Decoding]] = ((USUAL.weights, USUAL.decode),),
     modes: Sequence[Mode] = MODES,
+    memory: Memory = USUAL.memory,
 ) -> tuple[Options, ...]:
     """Compiled code for every use of flash and every way to store weights, interpreted for the first use alone."""
     goals = {"compiled": optimize, "interpreted": optimize[:1]}
-    return tuple(Options(goal, *how, mode) for mode in modes for goal in goals[mode] for how in storages)
+    return tuple(Options(goal, *how, mode, memory=memory) for mode in modes for goal in goals[mode] for how in storages)
 
 
 @dataclass(frozen=True)
 class Measurement:
-    """What to measure: options, inputs, and whether single layers are measured, too."""
+    """What to measure: options, inputs, and whether single layers are measured, too, which wants plans by layers."""
 
     options: Sequence[Options] = every()
     seed: int = 0
@@ -129,7 +135,9 @@ def _planned(model: str, project: Project, card: Card) -> Row:
         "board": card.machine,
         "operators": len(plan.graph.nodes),
         "macs": plan.macs,
+        "memory": plan.options.memory,
         "arena_bytes": plan.arena_bytes,
+        **{f"{way}_arena_bytes": _arena(plan, way) for way in WAYS},
         "lower_bound_bytes": plan.lower_bound_bytes,
         "constant_bytes": plan.constant_bytes,
         "same_bits": None,
@@ -137,6 +145,11 @@ def _planned(model: str, project: Project, card: Card) -> Row:
         "agrees": None,
         **dict.fromkeys(FIGURES),
     }
+
+
+def _arena(plan: Plan, memory: Memory) -> int:
+    """The bytes of the arena if memory is planned in this way."""
+    return make_plan(plan.graph, plan.target, replace(plan.options, memory=memory)).arena_bytes
 
 
 def _row(model: str, project: Project, card: Card, jobs: Sequence[Job], want: Sequence[Array]) -> Row:
@@ -185,26 +198,29 @@ def verify_on(
     samples: Samples = ONE,
     progress: Progress = lambda share: None,
 ) -> Proof:
-    """Compares both modes on every core with the interpreter on this computer, every sample from fresh state.
+    """Compares both modes on every core, by layers and by rows, with the interpreter on this computer.
 
-    The C has these ``options`` but for the mode. If a model cannot be built or run, the proof has a note.
+    Every sample begins with fresh state. The C has these ``options`` but for the mode and the memory. If a model cannot
+    be built or run, the proof has a note.
     """
     graph = make_plan(source.graph).graph
     inputs = samples.inputs(graph)
     want = [host_outputs(graph, sample) for sample in inputs]
-    runs = list(product(cards, MODES))
-    others = [engine_on(card, mode) for card, mode in runs]
+    runs = list(product(cards, MODES, WAYS))
+    others = [engine_on(*run) for run in runs]
     proof = Proof(source.name, graph, lines_of(graph, outputs_alone=True), samples.count, others=others)
     proof.by_zero.update(zero_divisions(graph, inputs))
-    for k, (card, mode) in enumerate(runs):
+    for k, (card, mode, memory) in enumerate(runs):
         progress(k / len(runs))
+        engine = engine_on(card, mode, memory)
         try:
-            project = emit(make_plan(graph, card.target, replace(options, mode=mode)), identifier(source.name))
+            plan = make_plan(graph, card.target, replace(options, mode=mode, memory=memory))
+            project = emit(plan, identifier(source.name))
             results = run_jobs(build(project, card), _over_rubbish(inputs), count=False)
         except ToolError as error:
-            proof.notes[engine_on(card, mode)] = str(error)
+            proof.notes[engine] = str(error)
         else:
-            _add_results(proof, engine_on(card, mode), results, want)
+            _add_results(proof, engine, results, want)
     return proof
 
 
@@ -221,6 +237,6 @@ def _add_results(proof: Proof, engine: str, results: Sequence[Result], want: Seq
             line.add(engine, compare(sample, wanted, value, TOLERANCE))
 
 
-def engine_on(card: Card, mode: Mode) -> str:
-    """The name of a mode on a core in a proof."""
-    return f"{mode} on {card.name}"
+def engine_on(card: Card, mode: Mode, memory: Memory) -> str:
+    """The name of a mode and a plan on a core in a proof."""
+    return f"{mode} {memory} on {card.name}"

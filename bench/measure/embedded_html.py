@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from twinfer.bench.measure.compare import Row
-from twinfer.bench.measure.limits import INSTRUCTIONS, Standing, Verdict, mean, settings_of, standings
+from twinfer.bench.measure.limits import INSTRUCTIONS, Standing, Verdict, mean, settings_of, standings, ways_of
 from twinfer.bench.measure.page import COLOURS, page, svg
 from twinfer.runtime.printable import in_html
 
@@ -88,8 +88,9 @@ def shown(own: Sequence[Standing]) -> str:
 def _table(own: Sequence[Standing]) -> str:
     settings = settings_of(own)
     heads = [*(f"instr.<br>{s}" for s in settings), *(f"code<br>{s}" for s in settings)]
-    heads += ["weights<br>/ floor", "RAM<br>/ bound", "RAM<br>/ arena"]
-    body = "".join(_line(standing, settings) for standing in own)
+    ways = ways_of(own)
+    heads += ["weights<br>/ floor", "RAM<br>/ bound", *(f"/ arena<br>{way}" for way in ways)]
+    body = "".join(_line(standing, settings, ways) for standing in own)
     means = [mean(own, setting) for setting in settings]
     count = next((m[1] for m in means if m), 0)
     foot = "".join(_cell(m and m[0]) for m in means)
@@ -99,9 +100,10 @@ def _table(own: Sequence[Standing]) -> str:
 """
 
 
-def _line(standing: Standing, settings: Sequence[str]) -> str:
+def _line(standing: Standing, settings: Sequence[str], ways: Sequence[str]) -> str:
     verdicts = [*(standing.instructions.get(s) for s in settings), *(standing.code.get(s) for s in settings)]
-    cells = "".join(map(_cell, [*verdicts, standing.weights, standing.ram, standing.arena]))
+    verdicts += [standing.weights, standing.ram, *(standing.arena.get(way) for way in ways)]
+    cells = "".join(map(_cell, verdicts))
     return f"<tr><td>{in_html(standing.model)}</td>{cells}</tr>"
 
 

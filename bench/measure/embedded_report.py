@@ -11,7 +11,7 @@ from rich.text import Text
 
 from twinfer.bench.measure.coding_report import coding_tables, stored
 from twinfer.bench.measure.compare import Row
-from twinfer.bench.measure.limits import Standing, Verdict, mean, settings_of, standings
+from twinfer.bench.measure.limits import Standing, Verdict, mean, settings_of, standings, ways_of
 from twinfer.bench.measure.report import bits, engine_label, kernel_suffix, models, table
 
 Cell = str | Text
@@ -142,12 +142,13 @@ def _beside(own: Sequence[Standing]) -> Table:
     settings = settings_of(own)
     counts = [f"instr.\n{setting}" for setting in settings]
     codes = [f"code\n{setting}" for setting in settings]
-    shown = table(
-        f"Beside TFLM on {own[0].target}", "<", *counts, *codes, "weights\n/ floor", "RAM\n/ bound", "/ arena"
-    )
+    ways = ways_of(own)
+    arenas = [f"/ arena\n{way}" for way in ways]
+    shown = table(f"Beside TFLM on {own[0].target}", "<", *counts, *codes, "weights\n/ floor", "RAM\n/ bound", *arenas)
     for each in own:
         cells = [*(each.instructions.get(s) for s in settings), *(each.code.get(s) for s in settings)]
-        shown.add_row(each.model, *map(_verdict, [*cells, each.weights, each.ram, each.arena]))
+        cells += [each.weights, each.ram, *(each.arena.get(way) for way in ways)]
+        shown.add_row(each.model, *map(_verdict, cells))
     means = [mean(own, setting) for setting in settings]
     if first := next(filter(None, means), None):
         shown.add_row(Text(f"mean of {first[1]}", style="bold"), *(_verdict(m and m[0]) for m in means))

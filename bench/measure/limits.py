@@ -49,7 +49,9 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Standing:
-    """One model on one core: instructions and code by setting, then weights, RAM and arena."""
+    """One model on one core: instructions and code by setting, then weights, RAM against the plan's bound, and RAM
+    against TFLM's arena: by way of planning memory, the plan's own first.
+    """
 
     model: str
     target: str
@@ -57,7 +59,7 @@ class Standing:
     code: Mapping[str, Verdict]
     weights: Verdict
     ram: Verdict
-    arena: Verdict
+    arena: Mapping[str, Verdict]
 
 
 def standings(rows: Sequence[Row]) -> list[Standing]:
@@ -83,6 +85,11 @@ def settings_of(standing: Sequence[Standing]) -> list[str]:
     return list(dict.fromkeys(setting for each in standing for setting in each.instructions))
 
 
+def ways_of(standing: Sequence[Standing]) -> list[str]:
+    """The ways of planning memory whose arenas are known, the one that was measured first."""
+    return list(dict.fromkeys(way for each in standing for way in each.arena))
+
+
 def _standing(rows: Sequence[Row]) -> Iterator[Standing]:
     plain = [row for row in rows if row.get("weights", "file") in ("file", "plain") and row["instructions"] is not None]
     own = {row["optimize"]: row for row in plain if row["engine"] == "compiled"}
@@ -98,8 +105,17 @@ def _standing(rows: Sequence[Row]) -> Iterator[Standing]:
         {setting: _code(setting, ours, small) for setting, ours in own.items()},
         Verdict(row["weight_bytes"] / fast["weights_floor_bytes"], WEIGHTS),
         Verdict(row["ram_bytes"] / max(row["lower_bound_bytes"], 1), RAM),
-        Verdict(row["ram_bytes"] / fast["arena_bytes"], ARENA),
+        dict(_arenas(row, fast)),
     )
+
+
+def _arenas(row: Row, fast: Row) -> Iterator[tuple[str, Verdict]]:
+    """RAM against TFLM's arena, for every way of planning it whose arena the row knows."""
+    other = row["ram_bytes"] - row["arena_bytes"]
+    arenas = {"layers": row.get("layers_arena_bytes"), "rows": row.get("rows_arena_bytes")}
+    for way, arena in ({row.get("memory", "auto"): row["arena_bytes"]} | arenas).items():
+        if arena is not None:
+            yield way, Verdict((arena + other) / fast["arena_bytes"], ARENA)
 
 
 def _instructions(model: str, setting: str, row: Row, fast: Row) -> Verdict:

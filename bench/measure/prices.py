@@ -53,7 +53,7 @@ class Sample:
 def samples(source: Source, core: str) -> Iterator[Sample]:
     """A sample of every kernel of the model on that core."""
     card = find(core)
-    plan = make_plan(source.graph, card.target, Options(optimize="speed"))
+    plan = make_plan(source.graph, card.target, Options(optimize="speed", memory="layers"))
     inputs, name = random_inputs(plan.graph), identifier(source.name)
     own = build_steps(emit(plan, name, policy=specialise), card, inputs)
     project = emit(plan, name, policy=share_all)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from twinfer.aot.build.compiled import CompiledModel
+from twinfer.bench.models.difference import Difference, compare
 from twinfer.bench.models.observe import Values, initial_state, observed, whole
 from twinfer.bench.models.source import Source
 from twinfer.bench.models.zero_division import divided_by_zero
@@ -23,8 +24,8 @@ from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.run.interpreter import Interpreter
 from twinfer.runtime.run.poison import POISONS
 
-#: Our own engines that the interpreter is compared with.
-OWN = ("numpy", "compiled")
+#: Our own engines that the interpreter is compared with, which runs layer by layer. rows: the same by rows.
+OWN = ("numpy", "rows", "compiled")
 
 
 @dataclass(frozen=True)
@@ -41,18 +42,6 @@ class Samples:
 
 #: One sample of seed 0.
 ONE = Samples()
-
-
-@dataclass(frozen=True)
-class Difference:
-    """The first element in which an engine differs from the interpreter, and the largest difference in the tensor."""
-
-    sample: int
-    element: tuple[int, ...]
-    interpreted: float
-    other: float
-    largest: float
-    within: bool  # of the tolerance
 
 
 @dataclass
@@ -128,13 +117,14 @@ def verify(
 
     numpy computes every operator by its ``reference`` from the inputs that it has in the interpreter, so that an error
     shows at its own operator only. Interpreter and compiled code run the plan that users run, step by step and then in
-    one call, both times over rubbish. With ``guard`` every step of both is watched, and GuardError names a wrong one.
-    All other ``options`` are for compiled code. A model that branches, loops or has variables with names is compared in
-    its outputs alone, without numpy: its tensors have no single value. Errors of planning and compiling are raised.
+    one call, both times over rubbish; the plan by rows runs in one call, for its outputs. With ``guard`` every step is
+    watched, and GuardError names a wrong one; then nothing runs by rows. All other ``options`` are for compiled code. A
+    model that branches, loops or has variables with names is compared in its outputs alone, without numpy: its tensors
+    have no single value. Errors of planning and compiling are raised.
     """
     twins = _twins(make_plan(source.graph).graph, options)
-    graph = twins[0].plan.graph
-    stepwise = twins[0].plan.stepwise
+    graph = twins.interpreted.plan.graph
+    stepwise = twins.interpreted.plan.stepwise
     others = (*(OWN if stepwise else OWN[1:]), *trusted())
     proof = Proof(source.name, graph, lines_of(graph, outputs_alone=not stepwise), samples.count, others=others)
     inputs, steps = samples.inputs(graph), samples.count + len(against)
@@ -148,13 +138,23 @@ def verify(
     return proof
 
 
-def _twins(graph: Graph, options: Options) -> tuple[Interpreter, CompiledModel]:
-    """The interpreter and its compiled twin, both ready to run."""
-    interpreted = Interpreter.from_graph(graph, Options(guard=options.guard))
-    compiled = CompiledModel.from_graph(graph, options)
-    interpreted.allocate_tensors()
-    compiled.allocate_tensors()
-    return interpreted, compiled
+@dataclass(frozen=True)
+class _Twins:
+    """The interpreter and its twins, all ready to run."""
+
+    interpreted: Interpreter
+    by_rows: Interpreter
+    compiled: CompiledModel
+
+
+def _twins(graph: Graph, options: Options) -> _Twins:
+    """The interpreter layer by layer and by rows, and compiled code."""
+    layers, rows = Options(memory="layers", guard=options.guard), Options(memory="rows", guard=options.guard)
+    interpreted, by_rows = Interpreter.from_graph(graph, layers), Interpreter.from_graph(graph, rows)
+    compiled = CompiledModel.from_graph(graph, replace(options, memory="layers"))
+    for twin in (interpreted, by_rows, compiled):
+        twin.allocate_tensors()
+    return _Twins(interpreted, by_rows, compiled)
 
 
 def lines_of(graph: Graph, outputs_alone: bool = False) -> list[Line]:
@@ -164,53 +164,25 @@ def lines_of(graph: Graph, outputs_alone: bool = False) -> list[Line]:
     return [Line(tensor, makers.get(tensor)) for tensor in tensors]
 
 
-def _prove_sample(proof: Proof, i: int, sample: list[Array], twins: tuple[Interpreter, CompiledModel]) -> Values:
-    """Adds the results of numpy and compiled code for sample ``i``; returns the interpreter's values."""
-    interpreted, compiled = twins
+def _prove_sample(proof: Proof, i: int, sample: list[Array], twins: _Twins) -> Values:
+    """Adds the results of our own engines for sample ``i``; returns the interpreter's values."""
+    interpreted = twins.interpreted
     graph, lines = proof.graph, {line.tensor: line for line in proof.lines}
     state, stepwise = initial_state(interpreted), interpreted.plan.stepwise
     want = whole(interpreted, sample, POISONS[0])
     if stepwise:
         want = {**observed(interpreted, sample), **want}
         proof.by_zero.update(divided_by_zero(graph, want))
-    runs = [observed(compiled, sample)] if stepwise else []
-    for values in (*runs, *(whole(compiled, sample, byte) for byte in POISONS)):
+    runs = [("compiled", observed(twins.compiled, sample))] if stepwise else []
+    runs += [("compiled", whole(twins.compiled, sample, byte)) for byte in POISONS]
+    runs += [("rows", whole(twins.by_rows, sample, byte)) for byte in POISONS]
+    for engine, values in runs:
         for tensor in lines.keys() & values.keys():
-            lines[tensor].add("compiled", compare(i, want[tensor], values[tensor], 0.0))
+            lines[tensor].add(engine, compare(i, want[tensor], values[tensor], 0.0))
     known = {**state, **dict(zip(graph.inputs, sample, strict=True)), **want}
     for tensor, value in _numpy(graph, known) if stepwise else ():
         lines[tensor].add("numpy", compare(i, want[tensor], value, TOLERANCE))
     return want
-
-
-def compare(sample: int, ours: Array, other: Array, tolerance: float) -> Difference | None:
-    """None for the same bits; else where and by how much two values of a tensor differ."""
-    other = np.asarray(other)
-    if other.shape != ours.shape and other.size == ours.size:
-        other = other.reshape(ours.shape)  # TFLM drops and adds dimensions of one
-    if other.dtype != ours.dtype or other.shape != ours.shape:
-        return Difference(sample, (), float("nan"), float("nan"), float("inf"), within=False)
-    differs = (_bits(ours) != _bits(other)) & ~(_nan(ours) & _nan(other))
-    if not differs.any():
-        return None
-    far = np.zeros(ours.shape)
-    np.abs(np.subtract(ours, other, out=far, where=differs, dtype=np.float64), out=far)
-    magnitude = float(np.max(np.abs(ours, dtype=np.float64), initial=0.0, where=np.isfinite(ours)))
-    largest = float(far.max()) if np.isfinite(far).all() else float("inf")
-    within = ours.dtype.kind == "f" and tolerance > 0 and largest <= tolerance * magnitude
-    guilty = differs & ~(far <= tolerance * magnitude)
-    first = int(np.argmax(guilty if guilty.any() else differs))
-    element = tuple(int(i) for i in np.unravel_index(first, ours.shape))
-    return Difference(sample, element, float(ours[element]), float(other[element]), largest, within)
-
-
-def _bits(array: Array) -> Array:
-    """The elements as unsigned integers, which tell 0.0 from -0.0."""
-    return np.ascontiguousarray(array).view(f"u{array.dtype.itemsize}").reshape(array.shape)
-
-
-def _nan(array: Array) -> Array:
-    return np.isnan(array) if array.dtype.kind in "fc" else np.zeros(array.shape, bool)
 
 
 def _numpy(graph: Graph, values: Mapping[Tensor, Array]) -> Iterator[tuple[Tensor, Array]]:

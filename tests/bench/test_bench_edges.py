@@ -14,7 +14,8 @@ from twinfer.bench.measure.embedded import agree
 from twinfer.bench.measure.limits import INSTRUCTIONS, Standing, Verdict, mean
 from twinfer.bench.measure.report import bits, number
 from twinfer.bench.measure.turns import Timing
-from twinfer.bench.models.verify import Difference, Line, Proof, compare
+from twinfer.bench.models.difference import Difference, compare
+from twinfer.bench.models.verify import Line, Proof
 
 
 def difference(within: bool) -> Difference:

@@ -23,8 +23,9 @@ from twinfer.bench.measure.compare import Comparison, compare
 from twinfer.bench.measure.embedded_html import embedded_html
 from twinfer.bench.measure.embedded_report import embedded_tables
 from twinfer.bench.measure.turns import Timing
+from twinfer.bench.models.difference import Difference
 from twinfer.bench.models.source import Source, load
-from twinfer.bench.models.verify import Difference, Line, Proof
+from twinfer.bench.models.verify import Line, Proof
 from twinfer.command_line.main import main
 from twinfer.command_line.show import arrays
 from twinfer.command_line.show import model as show
@@ -253,11 +254,12 @@ def test_beside_tflm() -> None:
     assert {s: (str(v), v.good) for s, v in standing.instructions.items()} == shown
     code = {"speed": ("3,500 0.35", True), "size": ("2,000 0.20", True)}
     assert {s: (str(v), v.good) for s, v in standing.code.items()} == code
-    assert [(str(v), v.good) for v in (standing.weights, standing.ram, standing.arena)] == [
-        ("1.10", True),
-        ("1.10", True),
-        ("0.52", True),
-    ]
+    assert [(str(v), v.good) for v in (standing.weights, standing.ram)] == [("1.10", True), ("1.10", True)]
+    assert {way: (str(v), v.good) for way, v in standing.arena.items()} == {"auto": ("0.52", True)}
+    planned = {**ROW, "memory": "layers", "layers_arena_bytes": ROW["arena_bytes"], "rows_arena_bytes": 0}
+    (both,) = limits.standings([planned, PEER])
+    assert limits.ways_of([standing, both]) == ["auto", "layers", "rows"]
+    assert (str(both.arena["layers"]), str(both.arena["rows"])) == ("0.52", "0.02"), "RAM beside the arena stays"
     (bare,) = limits.standings([ROW, PEER])
     assert (str(bare.code["speed"]), bare.code["speed"].good) == ("3,500", None), "without the smallest build"
     coded = {**ROW, "weights": "lut", "instructions": 1}

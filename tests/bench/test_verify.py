@@ -11,8 +11,9 @@ import pytest
 from rich.console import Console
 
 from twinfer.bench.models import verify as module
+from twinfer.bench.models.difference import compare
 from twinfer.bench.models.source import Source, load
-from twinfer.bench.models.verify import Proof, Samples, compare, verify
+from twinfer.bench.models.verify import Proof, Samples, verify
 from twinfer.command_line.show.matrix import describe, matrix, sign
 from twinfer.converter.build import Builder
 from twinfer.runtime import registry

@@ -31,7 +31,7 @@ Measure = Callable[[Any, Callable[[float], None]], list[Row]]
 
 #: Options for this computer alone, and for microcontrollers alone, with their defaults.
 HOST_ALONE = {"against": None, "seconds": 1.0, "runs": None}
-BOARDS_ALONE = {"optimize": "balanced", "weights": "file", "decode": "layer", "engine": "both"}
+BOARDS_ALONE = {"optimize": "balanced", "weights": "file", "decode": "layer", "engine": "both", "memory": "auto"}
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
@@ -46,6 +46,8 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     add_storages(command)
     about = "on microcontrollers, what to measure (default: both)"
     command.add_argument("--engine", choices=["interpreted", "compiled", "both"], default="both", help=about)
+    about = "on microcontrollers, how RAM is planned (default: auto; --layers plans by layers)"
+    command.add_argument("--memory", choices=["auto", "layers", "rows"], default="auto", help=about)
     command.add_argument("--seconds", type=positive(float), default=1.0, help="time for each model (default: 1)")
     command.add_argument("--runs", type=positive(int), metavar="N", help="rounds for each model, instead of --seconds")
     command.add_argument("--seed", type=natural, default=0, help="seed of the inputs (default: 0)")
@@ -82,7 +84,8 @@ def _options(arguments: argparse.Namespace) -> Sequence[Options]:
     from twinfer.bench.measure.embedded import MODES, every
 
     stored, goals = storages(arguments.weights, arguments.decode), settings(arguments.optimize)
-    return every(goals, stored, [mode for mode in MODES if arguments.engine in (mode, "both")])
+    modes = [mode for mode in MODES if arguments.engine in (mode, "both")]
+    return every(goals, stored, modes, "layers" if arguments.layers else arguments.memory)
 
 
 def _on_host(arguments: argparse.Namespace) -> Measure:
