@@ -124,8 +124,9 @@ class Layers:
         invoke = self.instance(step.call) if i in self._shared else f"{step.call.kernel}_body"
         kind = "TW_INLINE" if straight(self._plan.chains[step]) else "static"
         head = f"{kind} void {self._chains.function(step)}(const void *context, const tw_rows_part *part) {{"
-        lines = [head, *(f"    {line}" for line in self._chains.function_lines(layer, invoke)), "}"]
-        return "\n".join([block_comment(self._describe(i, step)), *lines])
+        body, definition = self._chains.body(layer, invoke)
+        lines = [head, *(f"    {line}" for line in self._chains.function_lines(layer, body)), "}"]
+        return "\n".join([block_comment(self._describe(i, step)), definition + lines[0], *lines[1:]])
 
     def declarations(self, i: int) -> str:
         """The text before the function of step ``i``: a comment, and params unless an earlier step has the same."""

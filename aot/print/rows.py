@@ -13,6 +13,7 @@ from twinfer.aot.print.feed import Feeding
 from twinfer.aot.print.initialiser import initialised, initialiser
 from twinfer.aot.print.literals import block_comment, comment, identifier
 from twinfer.aot.print.memory import IN_LAYER, Memory
+from twinfer.aot.print.part import in_part
 from twinfer.runtime.plan.chain_table import layer_values
 from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.plan.row_params import PADDING, SEEN, Member, members_of
@@ -99,21 +100,47 @@ static const tw_rows_call {symbol} = {{
     {kernel}, &{symbol}_params, {symbol}_in, {symbol}_members,
     {numbers}, {{{", ".join(map(str, moving))}}}}};"""
 
-    def function_lines(self, layer: Layer, invoke: str) -> list[str]:
-        """The body of the function of a layer; ``invoke`` is the call's beginning up to its params."""
+    @cached_property
+    def _alike(self) -> Mapping[str, Sequence[int]]:
+        """Params in a part, as C -> the layers that have them, of whatever chain."""
+        users: dict[str, list[int]] = {}
+        for chain in dict.fromkeys(self.plan.chains.values()):
+            for layer in chain.layers:
+                users.setdefault(_params(layer), []).append(self._number[layer.step])
+        return users
+
+    def body(self, layer: Layer, invoke: str) -> tuple[str, str]:
+        """The function to call with part, inputs, output and scratch, and its text in front of the first layer.
+
+        Layers with the same params in a part share one, which may not be inlined. ``invoke`` is what calls the kernel.
+        """
+        users, kernel = self._alike[_params(layer)], layer.step.call.kernel
+        symbol = f"{self.name}_{users[0]}_rows"
+        if users[0] != self._number[layer.step]:
+            return symbol, ""
+        kind = "TW_INLINE" if len(users) == 1 else "static TW_NOINLINE"
+        arguments = "const tw_rows_part *part, const void *const *in, void *const *out, void *scratch"
+        text = f"""{kind} void {symbol}({arguments}) {{
+    const {kernel}_params params = {{
+{_params(layer)}
+    }};
+    (void)part;
+    {invoke}(&params, in, out, scratch);
+}}
+"""
+        return symbol, text
+
+    def function_lines(self, layer: Layer, body: str) -> list[str]:
+        """The body of the function of a layer; ``body`` computes its part."""
         call = layer.step.call
-        fields = initialised(call.kernel, _in_part(layer), "    ")
         rows = {place: f"part->x[{k}]" for k, (place, _, _) in enumerate(layer.sources)}
         pointers = [rows.get(place) or self.arguments.pointer(argument) for place, argument in enumerate(call.inputs)]
         scratch = "NULL" if layer.step.scratch is None else f"part->{Memory(self.plan).address(layer.step.scratch)}"
         return [
             "(void)context;",
-            f"const {call.kernel}_params params = {{",
-            *fields.split("\n"),
-            "};",
             f"const void *const in[] = {{{', '.join(pointers)}}};",
             "void *const out[] = {part->y};",
-            f"{invoke}(&params, in, out, {scratch});",
+            f"{body}(part, in, out, {scratch});",
         ]
 
     def _tables(self, chain: Chain, runs: Callable[[Layer], str]) -> str:
@@ -168,6 +195,11 @@ def _braces(value: Any) -> str:
     return f"{{{', '.join(map(_braces, value.values() if isinstance(value, dict) else value))}}}"
 
 
+def _params(layer: Layer) -> str:
+    """The initialisers of a layer's params in a part."""
+    return initialised(layer.step.call.kernel, in_part(layer), "        ")
+
+
 def _function(name: str, number: int, step: Step) -> str:
     return f"{name}_{number}_{identifier(step.node.op)}"
 
@@ -194,44 +226,3 @@ def _member(kernel: str, member: Member) -> str:
     path = "".join(f"[{name}]" if isinstance(name, int) else f".{name}" for name in member.path)
     numbers = f"{member.low}, {member.high}, {_EACH.get(member.each, member.each)}"
     return f"    {{offsetof({kernel}_params, {path[1:]}), {numbers}}}"
-
-
-def _in_part(layer: Layer) -> Any:
-    """The params of a layer, with C expressions for what differs from part to part."""
-    params: Any = layer.step.call.params
-    for member in members_of(layer):
-        params = _with(params, member.path, _expression(member, layer))
-    return params
-
-
-def _with(value: Any, path: Sequence[str | int], member: str) -> Any:
-    """A copy of params, or of a member of them, in which the member at ``path`` is another one."""
-    if not path:
-        return member
-    first, *rest = path
-    items: Any = dict(value) if isinstance(value, Mapping) else list(value)
-    items[first] = _with(items[first], rest, member)
-    return items
-
-
-def _expression(member: Member, layer: Layer) -> str:
-    """What a member is in a part, in C: a constant where it is the same in all parts, which the compiler folds."""
-    by, alike = layer.rows, layer.height % layer.band == 0
-    if member.each == SEEN and not _inside(layer):
-        return "part->high - part->low"
-    if member.each == SEEN and alike:
-        return str((layer.band - 1) * by.stride + by.reach + 1)
-    if member.each == SEEN:
-        return f"(part->end - part->first - 1) * {by.stride} + {by.reach + 1}"
-    if member.each == PADDING:
-        first = f"part->first * {member.high}" if member.high > 1 else "part->first"
-        return f"tw_max(0, {member.low} - {first})" if member.low else "0"
-    if (member.low, member.high) != (0, layer.height):
-        return f"{member.each} * tw_chain_among(part, {member.low}, {member.high})"
-    return str(member.each * layer.band) if alike else f"{member.each} * (part->end - part->first)"
-
-
-def _inside(layer: Layer) -> bool:
-    """Whether no window of a layer leaves its first source."""
-    by, (_, _, height) = layer.rows, layer.sources[0]
-    return by.pad == 0 and (layer.height - 1) * by.stride + by.reach < height

@@ -160,7 +160,7 @@ TW_INLINE void tw_chain_go_on(const tw_chain *s, tw_rows_progress *at, unsigned 
 TW_INLINE void tw_chain_begin(const tw_chain *s, tw_rows_progress *at) { memset(at, 0, (size_t)s->count * sizeof *at); }
 
 /* Runs all of a chain that waits for nothing. */
-static TW_NOINLINE void tw_chain_run(const tw_chain *s, tw_rows_progress *at, unsigned char *arena) {
+static TW_NOINLINE TW_COLD void tw_chain_run(const tw_chain *s, tw_rows_progress *at, unsigned char *arena) {
     tw_chain_begin(s, at);
     tw_chain_go_on(s, at, arena);
 }
