@@ -110,7 +110,10 @@ def _weight_bytes(step: Step) -> int:
 
 def shown(pairs: Sequence[Pair]) -> Table:
     """The table of one core: every model, then geometric means and the greatest ratios."""
-    grid = table(f"By rows on {pairs[0].board}", "<", "parts", *_columns(), "<bits")
+    grid = table(
+        f"By rows on {pairs[0].board}, and its ratio to layer by layer", "<", "parts", *_columns(), "<bits", gap=1
+    )
+    grid.columns[0].no_wrap = True
     for pair in pairs:
         cells = [cell for field in COMPARED for cell in (f"{getattr(pair.rows, field):,}", _ratio(pair.ratio(field)))]
         grid.add_row(pair.model, f"{pair.rows.parts:,}", *cells, "same" if pair.same_bits else "DIFFER")
@@ -122,7 +125,7 @@ def shown(pairs: Sequence[Pair]) -> Table:
 
 def _columns() -> Iterator[str]:
     for name in COMPARED.values():
-        yield from (name.replace(" ", "\n"), "ratio")
+        yield from (name.replace(" ", "\n"), "")
 
 
 def _ratio(value: float) -> str:

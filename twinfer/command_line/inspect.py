@@ -24,11 +24,14 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--memory", choices=["auto", "layers", "rows"], nargs="?", const="auto", help=about)
     about = "with --memory: for an input that is given row by row"
     command.add_argument("--input-rows", action="store_true", help=about)
+    about = "draw which bytes hold what, over time, to a .svg, .png or .pdf file"
+    command.add_argument("--picture", metavar="FILE", help=about)
     command.add_argument("--json", action="store_true", help="print it as JSON")
 
 
 def run(arguments: argparse.Namespace) -> int:
     from twinfer.bench.memory.certificate import certificate, described
+    from twinfer.bench.memory.picture import draw
     from twinfer.bench.models.source import load
     from twinfer.command_line.show.description import describe
     from twinfer.command_line.show.memory import memory_tables
@@ -41,10 +44,12 @@ def run(arguments: argparse.Namespace) -> int:
     source = load(arguments.model)
     plan, reason = planned(source, target)
     certified = None
-    if arguments.memory or arguments.input_rows:
+    if arguments.memory or arguments.input_rows or arguments.picture:
         options = Options(memory=arguments.memory or "auto", input_rows=arguments.input_rows)
         certified = certificate(source.graph, target, options)
         plan = certified.plan
+        if arguments.picture:
+            draw(plan, f"{source.name} on {target.name}: {plan.memory_bytes:,} bytes", arguments.picture)
     if arguments.json:
         about = describe(source.name, source.graph, plan, reason)
         write_json("-", about | (described(certified) if certified else {}))

@@ -1,0 +1,95 @@
+"""The picture of a plan's memory: its bands are what the replay of a plan says, and the file is the same every time."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from row_nets import network
+
+from twinfer.aot.build.targets import find
+from twinfer.bench.memory.picture import SUFFIXES, Band, bands, draw
+from twinfer.bench.models.source import load
+from twinfer.runtime.errors import InvalidArgumentError
+from twinfer.runtime.options import Options
+from twinfer.runtime.plan.make import make_plan
+from twinfer.runtime.plan.plan import Plan
+from twinfer.runtime.target import GENERIC
+
+
+def rows(name: str, *, input_rows: bool = False) -> Plan:
+    return make_plan(load(name).graph, find("cortex-m4").target, Options(memory="rows", input_rows=input_rows))
+
+
+def at(band: Band, time: float) -> tuple[int, int] | None:
+    """The bytes that a band holds at a time; None if it does not live then."""
+    spans = zip(band.times, band.times[1:], zip(band.lows, band.highs, strict=True), strict=False)
+    return next((there for first, end, there in spans if first <= time < end), None)
+
+
+@pytest.mark.parametrize("name", ["kws_int8", "vww_int8", "ic_int8"])
+@pytest.mark.parametrize("input_rows", [False, True])
+def test_no_two_bands_share_a_byte(name: str, input_rows: bool) -> None:
+    """In the middle of a part an output may lie over rows that it eats: never more than the part's own."""
+    plan = rows(name, input_rows=input_rows)
+    every = bands(plan)
+    in_chains = {step.position for step in plan.chains}
+    assert in_chains
+    for position in range(len(plan.nodes)):
+        if position in in_chains:
+            continue
+        node = plan.nodes[position]
+        read, written = ({t.name for t in tensors if t is not None} for tensors in (node.inputs, node.outputs))
+        there = [(*place, band.name) for band in every if (place := at(band, position + 0.5)) and place[0] < place[1]]
+        for a, b in pairwise(sorted(there)):
+            both = {a[2], b[2]}
+            assert a[1] <= b[0] or (both & read and both & written), "only an output may lie over an input"
+
+
+def test_the_bands_reach_the_top_of_the_arena() -> None:
+    for seed in range(12):
+        plan = make_plan(network(seed, "INT8"), GENERIC, Options(memory="rows"))
+        every = bands(plan)
+        assert max(max(band.highs) for band in every) <= plan.memory_bytes
+        assert all(len(band.times) == len(band.lows) + 1 == len(band.highs) + 1 for band in every)
+        assert all(list(band.times) == sorted(band.times) for band in every)
+        assert {band.name for band in every} >= {t.name for t in plan.graph.outputs if t in plan.places and t.nbytes}
+
+
+def test_rows_come_and_go() -> None:
+    """The rings of a chain hold several numbers of rows, an input by rows never all of it, and the output grows."""
+    plan = rows("vww_int8", input_rows=True)
+    every = {band.name: band for band in bands(plan)}
+    chain = plan.fed
+    assert chain is not None
+    assert chain.feed is not None
+    source = every[chain.feed.out.name]
+    assert source.kind == "rows"
+    assert max(h - low for low, h in zip(source.lows, source.highs, strict=True)) < chain.feed.out.nbytes / 4
+    (last,) = (every[link.out.name] for link in chain.links if link.out not in chain.rings)
+    sizes = [high - low for low, high in zip(last.lows, last.highs, strict=True)]
+    grown = sizes[: sizes.index(chain.links[-1].out.nbytes) + 1]
+    assert grown[0] == 0
+    assert grown == sorted(grown)
+    assert sizes[-1] < grown[-1], "the next chain eats it"
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_files(tmp_path: Path, suffix: str) -> None:
+    """The same plan gives the same file, and an SVG keeps its words as text."""
+    plan = rows("ic_int8")
+    first, second = tmp_path / f"first{suffix}", tmp_path / f"second{suffix}"
+    for file in (first, second):
+        draw(plan, "ic", file)
+    assert first.read_bytes() == second.read_bytes()
+    if suffix == ".svg":
+        text = first.read_text()
+        assert f"lower bound, {plan.lower_bound_bytes:,} bytes" in text
+        assert "rows in a ring" in text
+
+
+def test_other_files_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidArgumentError, match=r"can be written to \.svg"):
+        draw(rows("kws_int8"), "kws", tmp_path / "picture.txt")
+    assert not list(tmp_path.iterdir())
