@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -13,6 +13,7 @@ from twinfer.runtime.options import Options
 from twinfer.runtime.plan.chains import Partitions, progress_of
 from twinfer.runtime.plan.coding import Stored
 from twinfer.runtime.plan.lifetimes import Lifetimes, lifetimes
+from twinfer.runtime.plan.order import reordered
 from twinfer.runtime.plan.placement import Problem, Solution, problem, solved
 from twinfer.runtime.plan.plan import Region
 from twinfer.runtime.plan.price import instructions
@@ -49,11 +50,24 @@ def placed(graph: Graph, stored: Stored, target: Target, options: Options) -> Me
     UnsupportedOperatorError if nothing fits into ``options.ram``, InvalidArgumentError if the options want the input by
     rows and it has none.
     """
-    planner = _Planner(graph, _fed(graph, stored) if options.input_rows else stored, target, options)
-    memory = planner.memory()
-    if options.ram and memory.nbytes > options.ram:
+    plans = [_planned(graph, each, target, options) for each in _orders(graph, stored, options)]
+    fit = [memory for memory in plans if options.ram and memory.nbytes <= options.ram]
+    memory = fit[0] if fit else min(plans, key=lambda memory: memory.nbytes)
+    if options.ram and not fit:
         raise UnsupportedOperatorError(_too_large(graph, memory, options))
     return memory
+
+
+def _orders(graph: Graph, stored: Stored, options: Options) -> Iterator[Stored]:
+    """The program in the file's order and, if that has a lower peak, in another one."""
+    yield stored
+    if not (options.preserve_all or options.guard):
+        again = reordered(stored, lifetimes(graph, stored, keep=False), graph.outputs)
+        yield from [again] if again else []
+
+
+def _planned(graph: Graph, stored: Stored, target: Target, options: Options) -> Memory:
+    return _Planner(graph, _fed(graph, stored) if options.input_rows else stored, target, options).memory()
 
 
 def _fed(graph: Graph, stored: Stored) -> Stored:
