@@ -61,7 +61,7 @@ def live_bytes(plan: Plan, step: Step) -> int:
     at = step.position
     alive = [t for t, (first, last) in plan.lives.items() if first <= at <= last]
     places = [(plan.places[t], t.nbytes) for t in alive]
-    spans = {(place.offset, size) for place, size in places if place.region is Region.ARENA}
+    spans = {(place.offset, size) for place, size in places if place.region != Region.STATE}
     end = total = 0
     for offset, size in sorted(spans):
         total += max(0, offset + size - max(end, offset))

@@ -127,7 +127,7 @@ int {name}_finish({blocks}void *const *outputs);
 def _home(plan: Plan) -> str:
     """The block of the inputs and outputs: an input that the model writes, or keeps, is in the state."""
     ends = [t for t in (*plan.graph.inputs, *plan.graph.outputs) if t in plan.places]
-    in_state = any(plan.places[t].region is Region.STATE for t in ends)
+    in_state = any(plan.places[t].region == Region.STATE for t in ends)
     return "arena or state (see above)" if in_state else "the arena"
 
 

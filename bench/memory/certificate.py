@@ -73,7 +73,7 @@ def certificate(graph: Graph, target: Target, options: Options) -> Certificate:
 def _live(plan: Plan, tensor: Tensor, position: int) -> bool:
     """Whether a tensor lies in the arena and holds a value at a position."""
     first, last = plan.lives.get(tensor, (0, -1))
-    return plan.places[tensor].region is Region.ARENA and first <= position <= last
+    return plan.places[tensor].region != Region.STATE and first <= position <= last
 
 
 def _layer(plan: Plan, position: int) -> str:

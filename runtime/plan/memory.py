@@ -10,6 +10,7 @@ from functools import cached_property
 from twinfer.runtime.errors import UnsupportedOperatorError
 from twinfer.runtime.graph import Graph
 from twinfer.runtime.options import Options
+from twinfer.runtime.plan import banks
 from twinfer.runtime.plan.chains import Partitions, progress_of
 from twinfer.runtime.plan.coding import Stored
 from twinfer.runtime.plan.lifetimes import Lifetimes, lifetimes
@@ -17,7 +18,7 @@ from twinfer.runtime.plan.placement import Problem, Solution, problem, solved
 from twinfer.runtime.plan.plan import Region
 from twinfer.runtime.plan.price import instructions
 from twinfer.runtime.plan.rows import Over, feed_of
-from twinfer.runtime.program import Chain, Step
+from twinfer.runtime.program import Chain, Part, Step
 from twinfer.runtime.target import Target
 
 #: The most that rows may cost by themselves, as a share of the instructions of a plan layer by layer.
@@ -26,16 +27,17 @@ SHARE = 0.05
 
 @dataclass(frozen=True)
 class Memory:
-    """A program, when its tensors live, and where they lie."""
+    """A program, when its tensors live, and where they lie. ``over`` says which rows may lie over others."""
 
     stored: Stored
     lives: Lifetimes
     task: Problem
     solution: Solution
+    over: Sequence[Over] = ()
 
     @property
     def arena_bytes(self) -> int:
-        return self.solution.regions[Region.ARENA].nbytes
+        return sum(extent.nbytes for region, extent in self.solution.regions.items() if region != Region.STATE)
 
     @property
     def nbytes(self) -> int:
@@ -46,11 +48,15 @@ class Memory:
 def placed(graph: Graph, stored: Stored, target: Target, options: Options) -> Memory:
     """The memory of a program, by layers or by rows.
 
-    UnsupportedOperatorError if nothing fits into ``options.ram``, InvalidArgumentError if the options want the input by
-    rows and it has none.
+    UnsupportedOperatorError if nothing fits into ``options.ram`` or the target's banks, InvalidArgumentError if the
+    options want the input by rows and it has none.
     """
     planner = _Planner(graph, _fed(graph, stored) if options.input_rows else stored, target, options)
     memory = planner.memory()
+    if target.banks:
+        solution = banks.solved(memory.task, memory.stored, graph, memory.solution, target.banks)
+        memory = replace(memory, solution=solution)
+    memory = _turned(memory)
     if options.ram and memory.nbytes > options.ram:
         raise UnsupportedOperatorError(_too_large(graph, memory, options))
     return memory
@@ -91,7 +97,7 @@ class _Planner:
         rows = self._partitions.within(peak)
         stored = replace(self._stored, program=rows.program)
         memory = self._solved(stored, lifetimes(self._graph, stored, keep=False), rows.over)
-        return self._whole if self._whole.arena_bytes <= memory.arena_bytes else _turned(memory, rows.over)
+        return self._whole if self._whole.arena_bytes <= memory.arena_bytes else memory
 
     def _cheap(self) -> int:
         """The least peak at which rows cost no more than they may."""
@@ -112,32 +118,34 @@ class _Planner:
 
     def _solved(self, stored: Stored, lives: Lifetimes, over: Sequence[Over] = ()) -> Memory:
         task = problem(lives, self._target, over)
-        return Memory(stored, lives, task, solved(task, self._graph.name))
+        return Memory(stored, lives, task, solved(task, self._graph.name), over)
 
 
-def _turned(memory: Memory, over: Sequence[Over]) -> Memory:
+def _turned(memory: Memory) -> Memory:
     """The same where layers go backwards whose outputs lie so that they must, and lone ones are whole that may be."""
-    at = {tensor: place.offset for tensor, place in memory.solution.places.items()}
+    regions, places = memory.solution.regions, memory.solution.places
+    at = {tensor: regions[place.region].offset + place.offset for tensor, place in places.items()}
 
     def must(each: Over) -> bool:
         over, under = at[each.over], at[each.under]
         apart = over >= under + each.under.nbytes or under >= over + each.over.nbytes
         return not each.backwards and not apart and over > under - each.distance
 
-    def whole(part: Step | Chain) -> Step | Chain:
+    def whole(part: Chain) -> Step | Chain:
         """A lone layer as a step, where it may compute all rows at once over its input."""
-        if isinstance(part, Step) or len(part.links) != 1 or not part.layers:
+        if len(part.links) != 1 or not part.layers:
             return part
         (layer,) = part.layers
         below = at[layer.sources[0][1]] - at[layer.out]
         return layer.step if layer.rows.planes and below % layer.rows.planes == 0 else part
 
-    back = {each.over for each in over if must(each)}
-    program = tuple(
-        replace(part, backwards=True) if isinstance(part, Chain) and part.links[-1].out in back else whole(part)
-        for part in memory.stored.program
-        if isinstance(part, Step | Chain)
-    )
+    def turned(part: Part) -> Part:
+        if not isinstance(part, Chain):
+            return part
+        return replace(part, backwards=True) if part.links[-1].out in back else whole(part)
+
+    back = {each.over for each in memory.over if must(each)}
+    program = tuple(map(turned, memory.stored.program))
     return replace(memory, stored=replace(memory.stored, program=program))
 
 

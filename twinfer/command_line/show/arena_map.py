@@ -28,7 +28,7 @@ class ArenaMap:
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
-        self.offsets = {t: place.offset for t, place in plan.places.items() if place.region is Region.ARENA}
+        self.offsets = {t: place.offset for t, place in plan.places.items() if place.region != Region.STATE}
         self.steps = {step.position: step for step in plan.steps}
         self.touched = [self._touched(i) for i in range(len(plan.nodes))]
         self.peak = max(range(len(self.touched)), key=self.live_bytes, default=0)
