@@ -23,7 +23,7 @@ from twinfer.aot.print.headers import closure, headers_of
 from twinfer.aot.print.interface import header, sizes, static_source
 from twinfer.aot.print.layers import Layers, kernel_counts
 from twinfer.aot.print.literals import check_name
-from twinfer.aot.print.memory import IN_LAYER, Memory
+from twinfer.aot.print.memory import Memory
 from twinfer.aot.print.rows import nothing
 from twinfer.aot.print.run import RunFunctions, reset_function
 from twinfer.aot.print.table import Table
@@ -136,7 +136,7 @@ def _compiled(plan: Plan, name: str, constants: Constants, shared: frozenset[int
 def _interpreted(plan: Plan, name: str, constants: Constants) -> _Steps:
     table, memory = Table(plan, name, constants), Memory(plan)
     headers = (*table.headers, *headers_of(kernel_counts(plan)))
-    blocks = ", ".join(IN_LAYER[region] for region in memory.regions)
+    blocks = ", ".join(region.value for region in memory.regions)
     wrappers = [
         f"static void {table.symbol}_{i}({memory.parameters}) {{ {table.symbol}({blocks}, {i}); }}"
         for i in range(len(table.loose))

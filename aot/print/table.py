@@ -67,6 +67,11 @@ class Table:
         return f"{self._chains.by_table(self._plan.fed)}\n" if self._plan.fed else ""
 
     def _need_room(self) -> None:
+        if len(self._plan.arenas) > 1:
+            raise UnsupportedOperatorError(
+                f"{self._plan.graph.name!r}: a table's tensors lie in one memory, not in "
+                f"{', '.join(region.value for region in self._plan.arenas)}; take mode 'compiled'"
+            )
         for row in self._rows:
             if max(len(row.call.inputs), len(row.call.outputs)) > MOST:
                 raise UnsupportedOperatorError(
@@ -122,9 +127,10 @@ static TW_NOINLINE void {self.symbol}({self._memory.parameters}, int32_t i) {{
     @property
     def _blocks(self) -> str:
         """The initialiser of the memory: its blocks, and the last byte that is the arena's."""
+        arena = self._memory.first
         if not self._plan.state_bytes:
-            return "{arena, NULL, INT32_MAX}"
-        return f"{{arena, state, {self._plan.regions[Region.STATE].offset - 1}}}"
+            return f"{{{arena}, NULL, INT32_MAX}}"
+        return f"{{{arena}, state, {self._plan.regions[Region.STATE].offset - 1}}}"
 
     @property
     def _run(self) -> str:
