@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from twinfer.aot.build.architecture import HARNESS
-from twinfer.aot.build.fits import check_fits, overflow, vectors_in_flash
+from twinfer.aot.build.banks import memory_lines, section_lines
+from twinfer.aot.build.fits import check_fits, in_ram, overflow, vectors_in_flash
 from twinfer.aot.build.library import LIBRARY, library_sources
 from twinfer.aot.build.targets import Card
 from twinfer.aot.print.emit import Project
@@ -19,7 +20,7 @@ from twinfer.runtime.graph import Tensor
 from twinfer.runtime.options import Optimize
 from twinfer.runtime.plan.plan import Plan, Region
 from twinfer.runtime.plan.solve.puzzle import aligned
-from twinfer.runtime.run.poison import perishable
+from twinfer.runtime.run.poison import Span, perishable
 from twinfer.runtime.tools import built
 
 WARNINGS = ("-Wall", "-Wextra", "-Wconversion", "-pedantic", "-Werror")
@@ -71,17 +72,41 @@ def build(projects: Project | Sequence[Project], card: Card) -> Firmware:
 def firmware_sources(projects: Sequence[Project], card: Card) -> dict[str, str | bytes]:
     """Everything that the compiler reads, by path."""
     files = library_sources(projects, _model)
-    arena = max((_input_at(p.plan) + _staged_bytes(p.plan) for p in projects), default=0)
     models = ",\n".join([*(f"    {p.name}_MODEL" for p in projects), "    {0}"])
     table = [
         f"const tw_model tw_models[] = {{\n{models}\n}};",
         f"const uint32_t tw_model_count = {len(projects)};",
-        f'__attribute__((section(".arena"), aligned(16))) unsigned char tw_arena[{max(arena, 1)}];',
     ]
-    files["library.c"] = f'#include "harness.h"\n\n{files["library.c"]!s}\n' + "\n".join(table) + "\n"
+    arenas = _arenas(projects)
+    declared = "".join(f"extern unsigned char tw_{arena}[];\n" for arena in arenas if arena != Region.ARENA.value)
+    table += [
+        f'__attribute__((section(".{arena}"), aligned(16))) unsigned char tw_{arena}[{max(nbytes, 1)}];'
+        for arena, nbytes in arenas.items()
+    ]
+    files["library.c"] = f'#include "harness.h"\n{declared}\n{files["library.c"]!s}\n' + "\n".join(table) + "\n"
     architecture = card.architecture
     files |= {name: architecture.read(name) for name in (*HARNESS, *architecture.program)}
     return {**files, **linker_scripts(card)}
+
+
+def _arenas(projects: Sequence[Project]) -> dict[str, int]:
+    """The bytes of every array that holds memory of the models, which take turns in them, by the name of the arena.
+
+    The first lies in RAM and also holds states and inputs that come row by row, the others in the card's banks.
+    """
+    arenas = {Region.ARENA.value: max((_input_at(p.plan) + _staged_bytes(p.plan) for p in projects), default=0)}
+    for plan in (project.plan for project in projects):
+        for region in plan.arenas if plan.target.banks else ():
+            arenas[region.value] = max(plan.regions[region].nbytes, arenas.get(region.value, 0))
+    return arenas
+
+
+def _block(plan: Plan, region: Region, base: str = "tw_arena") -> str:
+    """Where a block begins; ``base`` is the buffer that holds what lies in no bank."""
+    if region.bank:
+        return f"tw_{region.value}"
+    at = 0 if plan.target.banks else plan.regions[region].offset
+    return f"{base} + {at}" if at else base
 
 
 def _model(project: Project) -> str:
@@ -90,19 +115,29 @@ def _model(project: Project) -> str:
     spans = {
         "inputs": _places(plan, plan.graph.inputs),
         "outputs": _places(plan, plan.graph.outputs),
-        "perishable": [(begin, end - begin) for begin, end in perishable(plan)],
+        "perishable": [*_in_blocks(plan, perishable(plan))],
+        "memory": [(_block(plan, region), extent.nbytes) for region, extent in plan.regions.items()],
     }
     functions = _functions(project)
     steps = ", ".join((*functions.layers, "NULL"))
     lines = [project.wrappers, functions.text, f"static tw_step_fn *const {name}_steps[] = {{{steps}}};"]
     for what, pairs in spans.items():
-        listed = ", ".join(f"{{{offset}, {size}}}" for offset, size in pairs) or "{0, 0}"
+        listed = ", ".join(f"{{{address}, {size}}}" for address, size in pairs) or "{NULL, 0}"
         lines.append(f"static const tw_span {name}_{what}[] = {{{listed}}};")
     tables = [f"{name}_{what}" for what in ("steps", *spans)]
-    counts = [len(project.layers), *map(len, spans.values()), plan.memory_bytes]
+    counts = [len(project.layers), *map(len, spans.values())]
     entries = [functions.run, functions.reset, *tables, *map(str, counts)]
     lines.append(f"#define {name}_MODEL {{{', '.join(entries)}}}\n")
     return "\n".join(lines)
+
+
+def _in_blocks(plan: Plan, spans: Iterable[Span]) -> Iterator[tuple[str, int]]:
+    """Spans of one buffer for all memory, as addresses and bytes in the blocks that lie there."""
+    for begin, end in spans:
+        for region, extent in plan.regions.items():
+            first, last = max(begin, extent.offset), min(end, extent.end)
+            if first < last:
+                yield f"{_block(plan, region)} + {first - extent.offset}", last - first
 
 
 def run_function(project: Project) -> str:
@@ -121,21 +156,23 @@ class _Functions:
 
 
 def _functions(project: Project) -> _Functions:
-    """Without state, of an input that lies in the arena, they are the model's own."""
+    """Those of a model with one block of memory, whose input lies there, are its own."""
     name, plan, memory = project.name, project.plan, Memory(project.plan)
-    if not plan.state_bytes and not plan.fed:
+    if not plan.state_bytes and not plan.fed and not plan.target.banks:
         return _Functions(f"{name}_run", "NULL", project.layers)
-    blocks, layers = memory.side_by_side("base"), tuple(f"{name}_{i}_at" for i in range(len(project.layers)))
+    blocks = ", ".join(_block(plan, region, "base") for region in memory.regions)
+    layers = tuple(f"{name}_{i}_at" for i in range(len(project.layers)))
     inputs = _staged(plan) if plan.fed else "inputs"
     lines = [
         f"static int {name}_run_at(void *arena, const void *const *inputs, void *const *outputs) {{",
         "    unsigned char *const base = (unsigned char *)arena;",
+        "    (void)base;",
         *([f"    const void *const staged[] = {{{inputs}}};", "    (void)inputs;"] if plan.fed else []),
         f"    return {name}_run({blocks}, {'staged' if plan.fed else 'inputs'}, outputs);",
         "}",
         *(_reset_at(name, memory) if plan.state_bytes else []),
         *(
-            f"static void {name}_{i}_at(unsigned char *base) {{ {_load(project, i)}{layer}({blocks}); }}"
+            f"static void {name}_{i}_at(unsigned char *base) {{ (void)base; {_load(project, i)}{layer}({blocks}); }}"
             for i, layer in enumerate(project.layers)
         ),
     ]
@@ -144,8 +181,7 @@ def _functions(project: Project) -> _Functions:
 
 def _reset_at(name: str, memory: Memory) -> list[str]:
     """The reset over one buffer."""
-    blocks = memory.side_by_side("base")
-    reset = blocks if Region.ARENA in memory.start_regions else blocks.split(", ")[1]
+    reset = ", ".join(_block(memory.plan, region, "base") for region in memory.start_regions)
     return [
         f"static void {name}_reset_at(void *arena) {{",
         "    unsigned char *const base = (unsigned char *)arena;",
@@ -165,18 +201,30 @@ def _load(project: Project, i: int) -> str:
     chain = project.plan.fed
     if chain is None or i != max(len(chain.layers) - 1, 0):
         return ""
-    return f"{Feeding(project.plan, project.name).everything(f'base + {_input_at(project.plan)}')}; "
+    feeding = Feeding(project.plan, project.name)
+    arena = _block(project.plan, feeding.region, "base")
+    own = f"unsigned char *const {feeding.base} = {arena}; " if feeding.region.bank else ""
+    return f"{own}{feeding.everything(f'base + {_input_at(project.plan)}')}; "
 
 
-def _places(plan: Plan, tensors: Sequence[Tensor]) -> list[tuple[int, int]]:
-    """Where in the buffer the harness writes inputs and reads outputs: offsets and bytes."""
+def _places(plan: Plan, tensors: Sequence[Tensor]) -> list[tuple[str, int]]:
+    """Where the harness writes inputs and reads outputs: addresses and bytes."""
     fed = plan.fed.feed.out if plan.fed and plan.fed.feed else None
-    return [(_input_at(plan) if t is fed else plan.offsets[t], t.nbytes) for t in tensors if t.data is None]
+    return [
+        (f"tw_arena + {_input_at(plan)}" if tensor is fed else _address(plan, tensor), tensor.nbytes)
+        for tensor in tensors
+        if tensor.data is None
+    ]
+
+
+def _address(plan: Plan, tensor: Tensor) -> str:
+    place = plan.places[tensor]
+    return f"{_block(plan, place.region)} + {place.offset}"
 
 
 def _input_at(plan: Plan) -> int:
-    """Where the harness keeps an input that the model takes row by row: behind all memory of the model."""
-    return aligned(plan.memory_bytes, plan.target.alignment)
+    """Where the harness keeps an input that the model takes row by row: behind what the model has in RAM."""
+    return aligned(in_ram(plan), plan.target.alignment)
 
 
 def _staged_bytes(plan: Plan) -> int:
@@ -204,4 +252,5 @@ def linker_scripts(card: Card, folder: str = "") -> dict[str, str]:
     text = card.architecture.read("link.ld").replace("@name@", comment(card.name))
     for key, value in numbers.items():
         text = text.replace(f"@{key}@", hex(value))
+    text = text.replace("@banks@", memory_lines(card.banks)).replace("@arenas@", section_lines(card.banks))
     return {f"{folder}link.ld": text}
