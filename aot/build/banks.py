@@ -80,10 +80,7 @@ def memory_lines(banks: Sequence[CardBank]) -> str:
 
 def section_lines(banks: Sequence[CardBank]) -> str:
     """The section of each bank's arena in a linker script."""
-    lines = (
-        f"\n    .{b.region.value} (NOLOAD) : ALIGN(16) {{ *(.{b.region.value}) }} > {_label(b)}"
-        for b in banks
-    )
+    lines = (f"\n    .{b.region.value} (NOLOAD) : ALIGN(16) {{ *(.{b.region.value}) }} > {_label(b)}" for b in banks)
     return "".join(lines)
 
 

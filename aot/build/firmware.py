@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from twinfer.aot.build.architecture import HARNESS
 from twinfer.aot.build.banks import memory_lines, section_lines
-from twinfer.aot.build.fits import check_fits, in_ram, overflow, vectors_in_flash
+from twinfer.aot.build.blocks import arenas_of, block, in_blocks, input_at, places
+from twinfer.aot.build.fits import check_fits, overflow, vectors_in_flash
 from twinfer.aot.build.library import LIBRARY, library_sources
 from twinfer.aot.build.targets import Card
 from twinfer.aot.print.emit import Project
@@ -16,11 +17,9 @@ from twinfer.aot.print.feed import Feeding
 from twinfer.aot.print.literals import comment
 from twinfer.aot.print.memory import Memory
 from twinfer.runtime.errors import ToolError
-from twinfer.runtime.graph import Tensor
 from twinfer.runtime.options import Optimize
 from twinfer.runtime.plan.plan import Plan, Region
-from twinfer.runtime.plan.solve.puzzle import aligned
-from twinfer.runtime.run.poison import Span, perishable
+from twinfer.runtime.run.poison import perishable
 from twinfer.runtime.tools import built
 
 WARNINGS = ("-Wall", "-Wextra", "-Wconversion", "-pedantic", "-Werror")
@@ -77,7 +76,7 @@ def firmware_sources(projects: Sequence[Project], card: Card) -> dict[str, str |
         f"const tw_model tw_models[] = {{\n{models}\n}};",
         f"const uint32_t tw_model_count = {len(projects)};",
     ]
-    arenas = _arenas(projects)
+    arenas = arenas_of(projects)
     declared = "".join(f"extern unsigned char tw_{arena}[];\n" for arena in arenas if arena != Region.ARENA.value)
     table += [
         f'__attribute__((section(".{arena}"), aligned(16))) unsigned char tw_{arena}[{max(nbytes, 1)}];'
@@ -89,34 +88,14 @@ def firmware_sources(projects: Sequence[Project], card: Card) -> dict[str, str |
     return {**files, **linker_scripts(card)}
 
 
-def _arenas(projects: Sequence[Project]) -> dict[str, int]:
-    """The bytes of every array that holds memory of the models, which take turns in them, by the name of the arena.
-
-    The first lies in RAM and also holds states and inputs that come row by row, the others in the card's banks.
-    """
-    arenas = {Region.ARENA.value: max((_input_at(p.plan) + _staged_bytes(p.plan) for p in projects), default=0)}
-    for plan in (project.plan for project in projects):
-        for region in plan.arenas if plan.target.banks else ():
-            arenas[region.value] = max(plan.regions[region].nbytes, arenas.get(region.value, 0))
-    return arenas
-
-
-def _block(plan: Plan, region: Region, base: str = "tw_arena") -> str:
-    """Where a block begins; ``base`` is the buffer that holds what lies in no bank."""
-    if region.bank:
-        return f"tw_{region.value}"
-    at = 0 if plan.target.banks else plan.regions[region].offset
-    return f"{base} + {at}" if at else base
-
-
 def _model(project: Project) -> str:
     """The C that the harness needs for one model; the macro NAME_MODEL initialises its tw_model."""
     name, plan = project.name, project.plan
     spans = {
-        "inputs": _places(plan, plan.graph.inputs),
-        "outputs": _places(plan, plan.graph.outputs),
-        "perishable": [*_in_blocks(plan, perishable(plan))],
-        "memory": [(_block(plan, region), extent.nbytes) for region, extent in plan.regions.items()],
+        "inputs": places(plan, plan.graph.inputs),
+        "outputs": places(plan, plan.graph.outputs),
+        "perishable": [*in_blocks(plan, perishable(plan))],
+        "memory": [(block(plan, region), extent.nbytes) for region, extent in plan.regions.items()],
     }
     functions = _functions(project)
     steps = ", ".join((*functions.layers, "NULL"))
@@ -129,15 +108,6 @@ def _model(project: Project) -> str:
     entries = [functions.run, functions.reset, *tables, *map(str, counts)]
     lines.append(f"#define {name}_MODEL {{{', '.join(entries)}}}\n")
     return "\n".join(lines)
-
-
-def _in_blocks(plan: Plan, spans: Iterable[Span]) -> Iterator[tuple[str, int]]:
-    """Spans of one buffer for all memory, as addresses and bytes in the blocks that lie there."""
-    for begin, end in spans:
-        for region, extent in plan.regions.items():
-            first, last = max(begin, extent.offset), min(end, extent.end)
-            if first < last:
-                yield f"{_block(plan, region)} + {first - extent.offset}", last - first
 
 
 def run_function(project: Project) -> str:
@@ -160,7 +130,7 @@ def _functions(project: Project) -> _Functions:
     name, plan, memory = project.name, project.plan, Memory(project.plan)
     if not plan.state_bytes and not plan.fed and not plan.target.banks:
         return _Functions(f"{name}_run", "NULL", project.layers)
-    blocks = ", ".join(_block(plan, region, "base") for region in memory.regions)
+    blocks = ", ".join(block(plan, region, "base") for region in memory.regions)
     layers = tuple(f"{name}_{i}_at" for i in range(len(project.layers)))
     inputs = _staged(plan) if plan.fed else "inputs"
     lines = [
@@ -181,7 +151,7 @@ def _functions(project: Project) -> _Functions:
 
 def _reset_at(name: str, memory: Memory) -> list[str]:
     """The reset over one buffer."""
-    reset = ", ".join(_block(memory.plan, region, "base") for region in memory.start_regions)
+    reset = ", ".join(block(memory.plan, region, "base") for region in memory.start_regions)
     return [
         f"static void {name}_reset_at(void *arena) {{",
         "    unsigned char *const base = (unsigned char *)arena;",
@@ -192,7 +162,7 @@ def _reset_at(name: str, memory: Memory) -> list[str]:
 
 def _staged(plan: Plan) -> str:
     """The inputs of a model that takes one row by row, in C."""
-    values = ("NULL" if tensor.data is not None else f"base + {_input_at(plan)}" for tensor in plan.graph.inputs)
+    values = ("NULL" if tensor.data is not None else f"base + {input_at(plan)}" for tensor in plan.graph.inputs)
     return ", ".join(values)
 
 
@@ -202,34 +172,9 @@ def _load(project: Project, i: int) -> str:
     if chain is None or i != max(len(chain.layers) - 1, 0):
         return ""
     feeding = Feeding(project.plan, project.name)
-    arena = _block(project.plan, feeding.region, "base")
+    arena = block(project.plan, feeding.region, "base")
     own = f"unsigned char *const {feeding.base} = {arena}; " if feeding.region.bank else ""
-    return f"{own}{feeding.everything(f'base + {_input_at(project.plan)}')}; "
-
-
-def _places(plan: Plan, tensors: Sequence[Tensor]) -> list[tuple[str, int]]:
-    """Where the harness writes inputs and reads outputs: addresses and bytes."""
-    fed = plan.fed.feed.out if plan.fed and plan.fed.feed else None
-    return [
-        (f"tw_arena + {_input_at(plan)}" if tensor is fed else _address(plan, tensor), tensor.nbytes)
-        for tensor in tensors
-        if tensor.data is None
-    ]
-
-
-def _address(plan: Plan, tensor: Tensor) -> str:
-    place = plan.places[tensor]
-    return f"{_block(plan, place.region)} + {place.offset}"
-
-
-def _input_at(plan: Plan) -> int:
-    """Where the harness keeps an input that the model takes row by row: behind what the model has in RAM."""
-    return aligned(in_ram(plan), plan.target.alignment)
-
-
-def _staged_bytes(plan: Plan) -> int:
-    """How many bytes it has there."""
-    return plan.fed.feed.out.nbytes if plan.fed and plan.fed.feed else 0
+    return f"{own}{feeding.everything(f'base + {input_at(project.plan)}')}; "
 
 
 def linker_scripts(card: Card, folder: str = "") -> dict[str, str]:

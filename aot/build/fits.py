@@ -72,8 +72,7 @@ def live_bytes(plan: Plan, step: Step) -> int:
     """Bytes of the arena that hold a value while ``step`` runs, its scratch included; shared bytes count once."""
     at = step.position
     alive = [t for t, (first, last) in plan.lives.items() if first <= at <= last]
-    places = [(plan.places[t], t.nbytes) for t in alive]
-    spans = {(place.offset, size) for place, size in places if place.region != Region.STATE}
+    spans = {(plan.offsets[t], t.nbytes) for t in alive if plan.places[t].region != Region.STATE}
     end = total = 0
     for offset, size in sorted(spans):
         total += max(0, offset + size - max(end, offset))

@@ -38,7 +38,7 @@ def sizes(plan: Plan, constants: Constants, version: str, stack_bytes: int | Non
     yield "ARENA_ALIGN", plan.target.alignment
     yield "LOWER_BOUND_BYTES", f"{plan.lower_bound_bytes} /* no placement of these tensors needs less */"
     yield "STATE_BYTES", f"{plan.state_bytes} /* that last from run to run */"
-    if plan.state_bytes and len(plan.arenas) == 1:
+    if plan.state_bytes and not plan.target.banks:
         yield "MEMORY_BYTES", f"{plan.memory_bytes} /* of one buffer for both */"
         yield "STATE_OFFSET", f"{plan.regions[Region.STATE].offset} /* in that buffer, the arena before it */"
     if stack_bytes is not None:
@@ -69,7 +69,8 @@ def _tensor(plan: Plan, tensor: Tensor) -> Iterator[tuple[str, object]]:
 def _functions(plan: Plan, name: str) -> Iterator[str]:
     up = name.upper()
     regions = Memory(plan).regions
-    blocks, refused = "".join(f"void *{r.value}, " for r in regions), " or ".join(r.value for r in regions)
+    blocks = "".join(f"void *{r.value}, " for r in regions)
+    refused = "one of the blocks" if plan.target.banks else " or ".join(r.value for r in regions)
     yield f"""/* One inference. Returns 0; 1 if {refused} is NULL, 2 if it is misaligned{_of_missing(plan)}.
 {_of_arenas(plan, up)}\
 {_of_state(plan, up)}\
@@ -111,9 +112,9 @@ def _of_places(plan: Plan) -> str:
 def _of_rows(plan: Plan, name: str, blocks: str) -> str:
     """The declarations of the functions that take the input row by row."""
     number, arena = Feeding(plan, name).place, Feeding(plan, name).region.value
-    rows = f"{name.upper()}_INPUT_{number}_ROWS"
+    rows, missing = f"{name.upper()}_INPUT_{number}_ROWS", f"-1 if {arena} or"
     return f"""/* The same with input {number} row by row: begin, push_row for the first {rows} rows, then finish.
- * Between these calls nothing else may write the {arena}. push_row returns how many rows are still wanted, -1 if {arena} or
+ * Between these calls nothing else may write the {arena}. push_row returns how many rows are still wanted, {missing}
  * row is NULL; when none is, a row changes nothing. begin and finish return what a run does, finish also 3 while rows
  * are wanted. */
 int {name}_begin(void *{arena});
@@ -125,8 +126,8 @@ int {name}_finish({blocks}void *const *outputs);
 def _home(plan: Plan) -> str:
     """The block of the inputs and outputs: an input that the model writes, or keeps, is in the state."""
     ends = [t for t in (*plan.graph.inputs, *plan.graph.outputs) if t in plan.places]
-    if len(plan.arenas) > 1:
-        return "its block, which its comment names,"
+    if plan.target.banks:
+        return "its block (above)"
     in_state = any(plan.places[t].region == Region.STATE for t in ends)
     return "arena or state (see above)" if in_state else "the arena"
 
@@ -134,9 +135,8 @@ def _home(plan: Plan) -> str:
 def _of_arenas(plan: Plan, up: str) -> str:
     """Lines of the comment on the memory that does not last."""
     where = f"bytes at a multiple of {up}_ARENA_ALIGN, the caller's."
-    if len(plan.arenas) == 1:
-        (arena,) = plan.arenas
-        return f""" * {arena.value}: {up}_{arena.name}_BYTES {where} Nothing in it has to last from one run
+    if not plan.target.banks:
+        return f""" * arena: {up}_ARENA_BYTES {where} Nothing in it has to last from one run
  * to the next: models may take turns in one arena.
 """
     lines = "".join(f" * {arena.value}: {up}_{arena.name}_BYTES {where}\n" for arena in plan.arenas)
@@ -150,7 +150,7 @@ def _of_state(plan: Plan, up: str) -> str:
         return ""
     own = f""" * state: {up}_STATE_BYTES bytes, aligned likewise, that hold what the model keeps from run to run: no
  * other model may write them."""
-    if len(plan.arenas) > 1:
+    if plan.target.banks:
         return f"{own}\n"
     return f"""{own} One buffer of {up}_MEMORY_BYTES bytes has room for both, the state at {up}_STATE_OFFSET.
 """
@@ -189,17 +189,16 @@ static inline int {name}_push({", ".join(f"void *{block}" for block in blocks)},
 def static_source(plan: Plan, name: str, banner: str) -> str:
     """``<name>_static.c``: static memory and the functions over it."""
     up, regions = name.upper(), Memory(plan).regions
-    own = "static unsigned char"
-    blocks = "\n".join(
-        f"alignas({up}_ARENA_ALIGN) {own} {name}_static_{r.value}[{_size(plan, up, r)}];" for r in regions
-    )
+    own = f"alignas({up}_ARENA_ALIGN) static unsigned char {name}_static"
+    blocks = "\n".join(f"{_section(up, r)}{own}_{r.value}[{_size(plan, up, r)}];" for r in regions)
+    sections = _SECTIONS.replace("NAME", up) if plan.target.banks else ""
     getters = "\n".join(f"void *{name}_{r.value}(void) {{ return {name}_static_{r.value}; }}" for r in regions)
     return f"""{banner}
 #include "{name}.h"
 
 #include <stdalign.h>
 
-{blocks}
+{sections}{blocks}
 
 {getters}
 
@@ -207,6 +206,21 @@ int {name}_run_static(const void *const *inputs, void *const *outputs) {{
     return {name}_run({"".join(f"{name}_static_{r.value}, " for r in regions)}inputs, outputs);
 }}
 """
+
+
+#: Of a target with several memories: what puts an array into one of them.
+_SECTIONS = """/* Each arena has a section of its own: the linker script says in which memory it lies. */
+#ifdef __ELF__
+#define NAME_IN(name) __attribute__((section(name)))
+#else
+#define NAME_IN(name)
+#endif
+
+"""
+
+
+def _section(up: str, region: Region) -> str:
+    return f'{up}_IN(".{region.value}") ' if region.bank else ""
 
 
 def _size(plan: Plan, up: str, region: Region) -> str:

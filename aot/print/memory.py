@@ -1,4 +1,4 @@
-"""The blocks of memory that emitted functions get: the arena, or one per memory of the target, and the state, if any."""
+"""The blocks of memory that emitted functions get: an arena for each memory of the target, and the state, if any."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from twinfer.runtime.program import Chain
 
 
 def in_run(region: Region) -> str:
-    """What a block is called as bytes in the functions that callers see; a layer, and their parameters, take its value."""
+    """What a block is called as bytes in the functions that callers see; in a layer it has its own name."""
     return "kept" if region == Region.STATE else region.value.replace("arena", "base", 1)
 
 

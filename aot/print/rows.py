@@ -64,7 +64,13 @@ class Chains:
         if not until.straight(chain):
             return "\n".join([tables, *self._by_tables(chain)])
         symbol = self._symbol(chain)
-        return "\n".join([tables, *until.functions(chain, symbol), self._run(chain, until.run(chain, symbol, Memory(self.plan).rows(chain)))])
+        return "\n".join(
+            [
+                tables,
+                *until.functions(chain, symbol),
+                self._run(chain, until.run(chain, symbol, Memory(self.plan).rows(chain))),
+            ]
+        )
 
     def by_table(self, chain: Chain) -> str:
         """The same of calls that are constants, for ``run/rows.h``."""

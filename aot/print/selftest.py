@@ -150,8 +150,9 @@ def _function(project: Project, what: str, rubbish: int, run: Iterable[str], run
         yield from (f"    memset({in_run(r)}, {rubbish:#x}, {name.upper()}_{r.name}_BYTES);" for r in memory.regions)
         yield f"    {name}_reset({', '.join(map(in_run, memory.start_regions))});"
     yield f"    for (int run = 0; run < {runs}; ++run) {{"
-    for r in arenas:
-        yield f"        memset({in_run(r)}, {rubbish:#x}, {name.upper()}_{r.name}_BYTES); /* what a run before has left */"
+    for region in arenas:
+        size = f"{name.upper()}_{region.name}_BYTES"
+        yield f"        memset({in_run(region)}, {rubbish:#x}, {size}); /* what a run before has left */"
     yield from (f"        {line}" for line in run)
     yield from ("    }", "    return bad;", "}", "")
 

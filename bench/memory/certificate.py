@@ -14,6 +14,7 @@ from twinfer.runtime.options import Options
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.plan.plan import Plan, Region
 from twinfer.runtime.plan.price import rows_share
+from twinfer.runtime.plan.regions.traffic import costs
 from twinfer.runtime.program import Chain
 from twinfer.runtime.target import Target
 
@@ -54,7 +55,7 @@ class Certificate:
     def forced_by(self) -> Forced:
         """The first operator at which most bytes are live."""
         plan, at = self.plan, self.plan.forced_at
-        spans = {t: (place.offset, place.offset + t.nbytes) for t, place in plan.places.items() if _live(plan, t, at)}
+        spans = {t: (begin, begin + t.nbytes) for t, begin in plan.offsets.items() if _live(plan, t, at)}
         tensors = sorted(spans, key=lambda tensor: (-tensor.nbytes, spans[tensor]))
         return Forced(at, _layer(plan, at), plan.lower_bound_bytes, tuple((t.name, t.nbytes) for t in tensors))
 
@@ -160,6 +161,8 @@ def described(certificate: Certificate) -> dict[str, object]:
     return {
         "arena_bytes": plan.arena_bytes,
         "state_bytes": plan.state_bytes,
+        "regions": {region.value: extent.nbytes for region, extent in plan.regions.items()},
+        "traffic_costs": {region.value: cost for region, cost in costs(plan).items()},
         "lower_bound_bytes": plan.lower_bound_bytes,
         "proven": plan.proven,
         "forced_by": {

@@ -55,7 +55,7 @@ class Problem:
             for each in self.overlaps
             if each.over in number and each.under in number
         ]
-        blocks, members = ([values[i] for i in chosen] for values in (self.blocks, self.members))
+        blocks, members = [self.blocks[i] for i in chosen], [self.members[i] for i in chosen]
         return Problem(blocks, members, (), self.alignment, overlaps=overlaps)
 
     @cached_property

@@ -77,11 +77,12 @@ class Plan:
     aligned to ``target.alignment``, apart or in one buffer. A target with several memories has an arena in each that is
     used. ``lower_bound_bytes`` is the least that any placement in one arena could need, ``forced_at`` the position
     whose live tensors force it; ``proven`` says that none of its aligned blocks needs less than ``arena_bytes``; with
-    several memories, that no split of the blocks over them costs less (``plan/banks.py``). Sizes depend on graph, target and options alone. ``lives`` gives the
-    first and last operator over which a tensor keeps its value: -1 for an input, the number of operators for an output.
-    Inputs are written before the first step, outputs stay until the next run. ``first_values`` gives for every variable
-    the value of all its bytes before ``start``. ``nodes`` are the operators by position, also those that need no step.
-    ``resources`` are the variables that other signatures of the model may use, too, by name.
+    several memories, that no split of the blocks over them costs less (``plan/regions/banks.py``). Sizes depend on
+    graph, target and options alone. ``lives`` gives the first and last operator over which a tensor keeps its value: -1
+    for an input, the number of operators for an output. Inputs are written before the first step, outputs stay until
+    the next run. ``first_values`` gives for every variable the value of all its bytes before ``start``. ``nodes`` are
+    the operators by position, also those that need no step. ``resources`` are the variables that other signatures of
+    the model may use, too, by name.
     """
 
     graph: Graph

@@ -76,33 +76,31 @@ class _Search:
             cost, chosen = stack.pop()
             if self.best is not None and cost + rest[len(chosen)] >= self._cost(self.best):
                 continue
-            if chosen:
-                looks += 1
-                if looks > MOST_LOOKS:
-                    return False
-                if not self._fits(chosen[-1], _content(order, chosen, chosen[-1])):
-                    continue
-            if len(chosen) == len(order):
+            if looks == MOST_LOOKS:
+                return False
+            looks += 1
+            if chosen and not self._fits(chosen[-1], _content(order, chosen, chosen[-1])):
+                continue
+            if len(chosen) < len(order):
+                costs = self._costs[order[len(chosen)]]
+                stack += [(cost + costs[b], (*chosen, b)) for b in sorted(self._bins, key=lambda b: (-costs[b], -b))]
+            else:
                 bins = dict(zip(order, chosen, strict=True))
                 self._keep([bins[i] for i in range(len(order))])
-                continue
-            costs = self._costs[order[len(chosen)]]
-            stack += [(cost + costs[b], (*chosen, b)) for b in sorted(self._bins, key=lambda b: (-costs[b], -b))]
         return True
 
     def improve(self) -> None:
         """Takes the first change that pays and fits, again and again."""
-        looks = 0
+        looks = iter(range(MOST_LOOKS))
         while True:
-            for bins in self._cheaper():
-                looks += 1
-                if looks > MOST_LOOKS:
-                    return
-                if all(self._fits(b, _content(range(len(bins)), bins, b)) for b in self._bins):
-                    self.best = bins
-                    break
-            else:
+            cheaper = zip(self._cheaper(), looks, strict=False)
+            better = next((bins for bins, _ in cheaper if self._all_fit(bins)), None)
+            if better is None:
                 return
+            self.best = better
+
+    def _all_fit(self, bins: Sequence[int]) -> bool:
+        return all(self._fits(b, _content(range(len(bins)), bins, b)) for b in self._bins)
 
     def _cheaper(self) -> Iterator[list[int]]:
         """The best split with one unit elsewhere, or two swapped, where that costs less."""

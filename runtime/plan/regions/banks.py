@@ -1,7 +1,7 @@
 """The arena split over the memories of a target, by traffic: each block in one of them, each memory within its size.
 
-Blocks with the dearest traffic belong into the cheapest memory. ``solve/split.py`` decides; whether blocks fit a memory,
-the solver of one arena says. What a chain works on stays together: its rows are counted from one address.
+Blocks with the dearest traffic belong into the cheapest memory. ``solve/split.py`` decides; the solver of one arena
+says whether blocks fit into a memory. What a chain works on stays together: its rows are counted from one address.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from twinfer.runtime.plan import arena, placement
 from twinfer.runtime.plan.coding import Stored
 from twinfer.runtime.plan.placement import Problem, Solution
 from twinfer.runtime.plan.plan import Region
+from twinfer.runtime.plan.regions.traffic import Traffic, traffic
 from twinfer.runtime.plan.solve.split import Split, split
-from twinfer.runtime.plan.traffic import Traffic, traffic
 from twinfer.runtime.program import Chain, Program
 from twinfer.runtime.target import Bank
 from twinfer.runtime.walks import uses_of

@@ -69,8 +69,8 @@ def _in_place(step: Step, places: Mapping[Tensor, Place]) -> bool:
     """Whether a step copies a value to where it is."""
     if step.call.kernel != COPY:
         return False
-    source, out = (part_of(each).value if each else None for each in (step.call.inputs[0], step.call.outputs[0]))
-    return source in places and out in places and places[source] == places[out]
+    source, (out,) = step.call.inputs[0], step.call.written
+    return isinstance(source, Tensor) and source in places and places[source] == places[out]
 
 
 def _calls(step: Step) -> Iterator[tuple[Call, int]]:
