@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -52,14 +52,23 @@ def placed(graph: Graph, stored: Stored, target: Target, options: Options) -> Me
     options want the input by rows and it has none.
     """
     planner = _Planner(graph, _fed(graph, stored) if options.input_rows else stored, target, options)
-    memory = planner.memory()
-    if target.banks:
-        solution = banks.solved(memory.task, memory.stored, graph, memory.solution, target.banks)
-        memory = replace(memory, solution=solution)
-    memory = _turned(memory)
+    memory = _turned(_in_banks(planner.ways(), graph, target) if target.banks else planner.memory())
     if options.ram and memory.nbytes > options.ram:
         raise UnsupportedOperatorError(_too_large(graph, memory, options))
     return memory
+
+
+def _in_banks(ways: Iterable[Memory], graph: Graph, target: Target) -> Memory:
+    """The first of these that fits into the target's banks, split over them; the error about the first if none does."""
+    refused: list[UnsupportedOperatorError] = []
+    for memory in ways:
+        try:
+            solution = banks.solved(memory.task, memory.stored, graph, memory.solution, target.banks)
+        except UnsupportedOperatorError as error:
+            refused.append(error)
+        else:
+            return replace(memory, solution=solution)
+    raise refused[0]
 
 
 def _fed(graph: Graph, stored: Stored) -> Stored:
@@ -79,14 +88,26 @@ class _Planner:
     def memory(self) -> Memory:
         """What the options ask for."""
         options = self._options
-        by_layers = options.memory == "layers" or options.preserve_all or options.guard
-        if by_layers or not all(isinstance(part, Step | Chain) for part in self._stored.program):
+        if not self._may_stream:
             return self._whole
         if options.memory == "rows":
             return self._by_rows(self._partitions.peaks[0])
         if options.ram:
             return self._fitting(options.ram)
         return self._by_rows(self._cheap()) if self._target.flash_is_dear else self._whole
+
+    def ways(self) -> Iterator[Memory]:
+        """What the options ask for; then, if they leave that open, what else could fit: by layers, all by rows."""
+        yield self.memory()
+        if self._may_stream and self._options.memory == "auto":
+            yield self._whole
+            yield self._by_rows(self._partitions.peaks[0])
+
+    @property
+    def _may_stream(self) -> bool:
+        options = self._options
+        by_layers = options.memory == "layers" or options.preserve_all or options.guard
+        return not by_layers and all(isinstance(part, Step | Chain) for part in self._stored.program)
 
     @cached_property
     def _partitions(self) -> Partitions:

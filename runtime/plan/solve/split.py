@@ -33,6 +33,8 @@ def split(costs: Sequence[Sequence[int]], sizes: Sequence[int], fits: Fits) -> S
     ``costs`` has for every unit what it costs in each bin; ``sizes`` say which units to decide first. It never costs
     more than all units in one bin, if there is a bin that has room for them.
     """
+    if not costs:
+        return Split((), True)
     search = _Search(costs, fits)
     search.try_one_bin()
     dear_first = sorted(range(len(sizes)), key=lambda i: ((min(costs[i]) - max(costs[i])) / max(sizes[i], 1), i))
@@ -50,7 +52,7 @@ class _Search:
 
     def __init__(self, costs: Sequence[Sequence[int]], fits: Fits) -> None:
         self._costs, self._fits = costs, fits
-        self._bins = range(len(costs[0]) if costs else 0)
+        self._bins = range(len(costs[0]))
         self.best: list[int] | None = None
 
     def _cost(self, bins: Sequence[int]) -> int:
