@@ -11,7 +11,6 @@ from twinfer.aot.print.initialiser import initialiser
 from twinfer.aot.print.literals import block_comment, comment, grouped, identifier
 from twinfer.aot.print.memory import Memory
 from twinfer.aot.print.rows import Chains
-from twinfer.aot.print.until import straight
 from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.program import Call, Instruction, Loop, Step
 
@@ -122,11 +121,7 @@ class Layers:
         """The function of a layer that computes some of its rows."""
         layer = next(layer for layer in self._plan.chains[step].layers if layer.step is step)
         invoke = self.instance(step.call) if i in self._shared else f"{step.call.kernel}_body"
-        kind = "TW_INLINE" if straight(self._plan.chains[step]) else "static"
-        head = f"{kind} void {self._chains.function(step)}(const void *context, const tw_rows_part *part) {{"
-        body, definition = self._chains.body(layer, invoke)
-        lines = [head, *(f"    {line}" for line in self._chains.function_lines(layer, body)), "}"]
-        return "\n".join([block_comment(self._describe(i, step)), definition + lines[0], *lines[1:]])
+        return "\n".join([block_comment(self._describe(i, step)), self._chains.layer(layer, invoke)])
 
     def declarations(self, i: int) -> str:
         """The text before the function of step ``i``: a comment, and params unless an earlier step has the same."""

@@ -34,7 +34,8 @@ def _expression(member: Member, layer: Layer) -> str:
         if not _inside(layer):
             return "part->high - part->low"
         more = by.reach + 1 - by.stride
-        return str(layer.band * by.stride + more) if alike else f"{_times(by.stride)} + {more}"
+        seen = _times(by.stride) + (f" + {more}" if more else "")
+        return str(layer.band * by.stride + more) if alike else seen
     if member.each == PADDING:
         first = f"part->first * {member.high}" if member.high > 1 else "part->first"
         return f"tw_max(0, {member.low} - {first})" if member.low else "0"

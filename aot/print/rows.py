@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -107,48 +107,37 @@ static const tw_rows_call {symbol} = {{
     {numbers}, {{{", ".join(map(str, moving))}}}}};"""
 
     @cached_property
-    def _alike(self) -> Mapping[str, Sequence[int]]:
-        """Params in a part, as C -> the layers that have them, of whatever chain."""
-        users: dict[str, list[int]] = {}
+    def _alike(self) -> Mapping[tuple[str, str], Sequence[int]]:
+        """Kernel, and its params in a part as C -> the layers that have them, of whatever chain."""
+        users: dict[tuple[str, str], list[int]] = {}
         for chain in dict.fromkeys(self.plan.chains.values()):
             for layer in chain.layers:
-                users.setdefault(_params(layer), []).append(self._number[layer.step])
+                users.setdefault(_key(layer), []).append(self._number[layer.step])
         return users
 
-    def body(self, layer: Layer, invoke: str) -> tuple[str, str]:
-        """The function to call with part, inputs, output and scratch, and its text in front of the first layer.
+    def layer(self, layer: Layer, invoke: str) -> str:
+        """The function of a layer that computes some of its rows; ``invoke`` is what calls the kernel.
 
-        Layers with the same params in a part share one, which may not be inlined. ``invoke`` is what calls the kernel.
+        Layers with the same params in a part call one body, whose text stands before the first of them.
         """
-        users, kernel = self._alike[_params(layer)], layer.step.call.kernel
-        symbol = f"{self.name}_{users[0]}_rows"
-        if users[0] != self._number[layer.step]:
-            return symbol, ""
-        kind = "TW_INLINE" if len(users) == 1 else "static TW_NOINLINE"
-        arguments = "const tw_rows_part *part, const void *const *in, void *const *out, void *scratch"
-        text = f"""{kind} void {symbol}({arguments}) {{
-    const {kernel}_params params = {{
-{_params(layer)}
-    }};
-    (void)part;
-    {invoke}(&params, in, out, scratch);
-}}
-"""
-        return symbol, text
-
-    def function_lines(self, layer: Layer, body: str) -> list[str]:
-        """The body of the function of a layer; ``body`` computes its part."""
-        call = layer.step.call
+        call, users = layer.step.call, self._alike[_key(layer)]
         rows = {place: f"part->x[{k}]" for k, (place, _, _) in enumerate(layer.sources)}
         pointers = [rows.get(place) or self.arguments.pointer(argument) for place, argument in enumerate(call.inputs)]
-        own = layer.step.scratch
-        scratch = "NULL" if own is None else f"part->arena + {self.plan.places[own].offset}"
-        return [
-            "(void)context;",
-            f"const void *const in[] = {{{', '.join(pointers)}}};",
-            "void *const out[] = {part->y};",
-            f"{body}(part, in, out, {scratch});",
-        ]
+        place = self.plan.places.get(layer.step.scratch) if layer.step.scratch else None
+        scratch = "NULL" if place is None else f"part->arena + {place.offset}"
+        blocks = [f"const void *const in[] = {{{', '.join(pointers)}}};", "void *const out[] = {part->y};"]
+        own, body = _with_params(layer, invoke), f"{self.name}_{users[0]}_rows"
+        lines = [*own[:-1], *blocks, f"{own[-1]}{scratch});"]
+        before = ""
+        if len(users) > 1:
+            lines = [*blocks, f"{body}(part, in, out, {scratch});"]
+            if users[0] == self._number[layer.step]:
+                parameters = "const tw_rows_part *part, const void *const *in, void *const *out, void *scratch"
+                inner = ["(void)part;", *own[:-1], f"{own[-1]}scratch);"]
+                before = _c_function(f"static TW_NOINLINE void {body}({parameters})", inner) + "\n"
+        kind = "TW_INLINE" if until.straight(self.plan.chains[layer.step]) else "static"
+        head = f"{kind} void {self.function(layer.step)}(const void *context, const tw_rows_part *part)"
+        return before + _c_function(head, ["(void)context;", *lines])
 
     def _tables(self, chain: Chain, runs: Callable[[Layer], str]) -> str:
         """The tables of a chain; ``runs`` gives a layer's function and context."""
@@ -175,8 +164,7 @@ static const tw_chain {symbol} = {{{symbol}_layers, {symbol}_goals, {counts}}};"
         """The function that runs a chain by ``statements``."""
         memory = Memory(self.plan)
         lines = [*memory.unused([f"{memory.rows(chain)} +"]), f"tw_rows_progress at[{len(chain.links)}];", *statements]
-        head = f"static TW_NOINLINE void {self._symbol(chain)}_run({memory.parameters}) {{"
-        return "\n".join([head, *(f"    {line}" for line in lines), "}"])
+        return _c_function(f"static TW_NOINLINE void {self._symbol(chain)}_run({memory.parameters})", lines)
 
     def _about(self, chain: Chain) -> str:
         """What a chain is, for a comment."""
@@ -202,9 +190,20 @@ def _braces(value: Any) -> str:
     return f"{{{', '.join(map(_braces, value.values() if isinstance(value, dict) else value))}}}"
 
 
-def _params(layer: Layer) -> str:
-    """The initialisers of a layer's params in a part."""
-    return initialised(layer.step.call.kernel, in_part(layer), "        ")
+def _key(layer: Layer) -> tuple[str, str]:
+    """What layers have in common that call one body."""
+    kernel = layer.step.call.kernel
+    return kernel, initialised(kernel, in_part(layer), "    ")
+
+
+def _with_params(layer: Layer, invoke: str) -> list[str]:
+    """A call with a layer's params in a part, up to its scratch memory."""
+    kernel, fields = _key(layer)
+    return [f"const {kernel}_params params = {{", *fields.split("\n"), "};", f"{invoke}(&params, in, out, "]
+
+
+def _c_function(head: str, lines: Iterable[str]) -> str:
+    return "\n".join([f"{head} {{", *(f"    {line}" for line in lines), "}"])
 
 
 def _function(name: str, number: int, step: Step) -> str:

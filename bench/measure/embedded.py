@@ -41,7 +41,7 @@ from twinfer.runtime.target import Target
 #: Interpreted first, as on the host.
 MODES: Sequence[Mode] = get_args(Mode)[::-1]
 
-#: The plans whose memory is compared, and that a proof runs.
+#: The plans whose memory is compared.
 WAYS: Sequence[Memory] = ("layers", "rows")
 
 #: Columns of the row of an engine that could run; they are None if it could not.
@@ -206,7 +206,7 @@ def verify_on(
     graph = make_plan(source.graph).graph
     inputs = samples.inputs(graph)
     want = [host_outputs(graph, sample) for sample in inputs]
-    runs = list(product(cards, MODES, WAYS))
+    runs = list(product(cards, MODES, ways(options)))
     others = [engine_on(*run) for run in runs]
     proof = Proof(source.name, graph, lines_of(graph, outputs_alone=True), samples.count, others=others)
     proof.by_zero.update(zero_divisions(graph, inputs))
@@ -235,6 +235,11 @@ def _add_results(proof: Proof, engine: str, results: Sequence[Result], want: Seq
         sample = i // len(POISONS)
         for line, value, wanted in zip(proof.lines, result.outputs, want[sample], strict=True):
             line.add(engine, compare(sample, wanted, value, TOLERANCE))
+
+
+def ways(options: Options) -> Sequence[Memory]:
+    """The plans that a proof runs: guard mode knows layers alone."""
+    return WAYS[:1] if options.guard else WAYS
 
 
 def engine_on(card: Card, mode: Mode, memory: Memory) -> str:

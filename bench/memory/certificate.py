@@ -144,8 +144,9 @@ def _hint(certificate: Certificate, kind: str, graph: Graph, options: Options) -
         return
     change = plan.memory_bytes / max(before.memory_bytes, 1) - 1
     extra = (1 + rows_share(plan)) / (1 + rows_share(before)) - 1 if kind in ("rows", "input_rows") else None
+    chains = [part for part in plan.program if isinstance(part, Chain) and part.layers]
     what = {
-        "rows": f"operators {', '.join(_numbers(part) for part in plan.program if isinstance(part, Chain))} by rows",
+        "rows": f"operators {', '.join(map(_numbers, chains))} by rows",
         "input_rows": "input by rows",
         "int8_input": f"{plan.graph.inputs[0].type.lower()} input",
         "channels": f"half the channels of {_writer(certificate.graph, _largest(certificate))}",

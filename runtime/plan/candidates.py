@@ -105,7 +105,7 @@ class Candidates:
         rings = sum(rows * (t.nbytes // height_of(links, t)) for t, rows in keeps.capacity.items())
         scratch = [tensor for tensor in map(scratch_of, links) if tensor is not None]
         plain = self._live(i, j, {*keeps.capacity, *scratch}) + rings + max((t.nbytes for t in scratch), default=0)
-        extra = 0.0 if planes else more(links, keeps.calls, self._target)
+        extra = 0.0 if planes else more(links, keeps.calls, keeps.capacity, self._target)
         if planes:
             keeps = replace(keeps, over=tuple(over for over in keeps.over if not over.backwards))
         best = max(keeps.over, key=lambda over: over.saved, default=None)

@@ -51,18 +51,21 @@ class Partitions:
                 best[candidate.end] = min(best[candidate.end], max(best[i], candidate.cost))
         return best[-1]
 
-    def within(self, peak: int) -> Chained:
-        """The cheapest partition of all whose parts need no more than ``peak``, which is in ``peaks``."""
+    def within(self, peak: int, *, wide: bool = True) -> Chained:
+        """The cheapest partition of all whose parts need no more than ``peak``, which is in ``peaks``.
+
+        Chains that are not ``wide`` compute as few rows at once as they may.
+        """
         best: list[tuple[float, list[Candidate]]] = [(0, [])] + [(inf, [])] * len(self._every)
         for i in range(len(self._every)):
             before, parts = best[i]
-            for candidate in self._useful(i, peak) if before < inf else ():
+            for candidate in self._useful(i, peak, wide=wide) if before < inf else ():
                 if before + candidate.extra < best[candidate.end][0]:
                     best[candidate.end] = (before + candidate.extra, [*parts, candidate])
         extra, parts = best[-1]
         return Chained(tuple(map(self._part, parts)), extra, tuple(over for part in parts for over in part.over))
 
-    def _useful(self, i: int, peak: int) -> Iterator[Candidate]:
+    def _useful(self, i: int, peak: int, *, wide: bool) -> Iterator[Candidate]:
         """What fits from place ``i`` on; chains only around a place that does not fit by itself."""
         for candidate in self._every[i]:
             if candidate.cost > peak:
@@ -70,7 +73,7 @@ class Partitions:
             if not candidate.links:
                 yield candidate
             elif not self._all_fit(candidate, peak):
-                yield self._candidates.widest(candidate, peak)
+                yield self._candidates.widest(candidate, peak) if wide else candidate
 
     def _all_fit(self, chain: Candidate, peak: int) -> bool:
         """Whether the steps of a chain fit one by one."""

@@ -91,7 +91,7 @@ class _Planner:
         if not self._may_stream:
             return self._whole
         if options.memory == "rows":
-            return self._by_rows(self._partitions.peaks[0])
+            return self._least()
         if options.ram:
             return self._fitting(options.ram)
         return self._by_rows(self._cheap()) if self._target.flash_is_dear else self._whole
@@ -113,9 +113,14 @@ class _Planner:
     def _partitions(self) -> Partitions:
         return Partitions(self._stored.program, self._lives, self._graph.outputs, self._target)
 
-    def _by_rows(self, peak: int) -> Memory:
+    def _least(self) -> Memory:
+        """The smallest one by rows: chains that are as narrow as they may be sometimes fit together better."""
+        peak = self._partitions.peaks[0]
+        return min((self._by_rows(peak, wide=wide) for wide in (True, False)), key=lambda memory: memory.arena_bytes)
+
+    def _by_rows(self, peak: int, *, wide: bool = True) -> Memory:
         """By rows as far as the peak asks for it, if the arena gets smaller."""
-        rows = self._partitions.within(peak)
+        rows = self._partitions.within(peak, wide=wide)
         stored = replace(self._stored, program=rows.program)
         memory = self._solved(stored, lifetimes(self._graph, stored, keep=False), rows.over)
         return self._whole if self._whole.arena_bytes <= memory.arena_bytes else memory
@@ -135,7 +140,7 @@ class _Planner:
             peak = peaks[bisect_right(peaks, peak) - 1]
             memory = self._by_rows(peak)
             peak -= max(1, memory.nbytes - ram)
-        return memory if memory.nbytes <= ram else self._by_rows(peaks[0])
+        return memory if memory.nbytes <= ram else self._least()
 
     def _solved(self, stored: Stored, lives: Lifetimes, over: Sequence[Over] = ()) -> Memory:
         task = problem(lives, self._target, over)

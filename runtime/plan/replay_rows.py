@@ -16,6 +16,9 @@ from twinfer.runtime.rows import Feed
 #: What gives rows: a layer, or the caller.
 Link = Feed | Layer
 
+#: The number of a byte of scratch memory that a part uses.
+_SCRATCH = -1
+
 #: Bytes of the one buffer for arena and state, [begin, end).
 Span = tuple[int, int]
 
@@ -23,12 +26,13 @@ Span = tuple[int, int]
 class RowReplay:
     """One run of a chain; ``spans`` says where tensors lie, ``held`` which of them hold a value before.
 
-    ``faults`` are what it meets; ``lost`` are tensors of ``held`` that are overwritten. Every row of every tensor, and
-    every use of scratch memory, has a number; ``memory`` holds for each byte the number that it belongs to.
+    ``faults`` are what it meets; ``lost`` are tensors of ``held`` that are overwritten. Every row that the chain
+    computes has a number, and ``memory`` holds for each byte the number that it belongs to. A byte of ``held`` has a
+    number of its own, below ``_SCRATCH``: several tensors of ``held`` may be one value, in rows of other sizes.
     """
 
     def __init__(self, chain: Chain, spans: Mapping[Tensor, Span], held: Mapping[Tensor, Span], who: str) -> None:
-        self.chain, self.spans, self.who = chain, spans, who
+        self.chain, self.spans, self.held, self.who = chain, spans, held, who
         self.memory = np.zeros(max((end for _, end in (*spans.values(), *held.values())), default=0), np.int64)
         self.numbers: dict[tuple[Tensor, int], int] = {}
         self.done = {link.out: 0 for link in chain.links}
@@ -37,8 +41,10 @@ class RowReplay:
         self.height |= {link.out: link.height for link in chain.links}
         self.faults: list[str] = []
         progress = [] if chain.progress is None else [chain.progress]
-        for tensor in (*held, *progress):
-            self._hold(tensor)
+        for begin, end in held.values():
+            self.memory[begin:end] = _SCRATCH - 1 - np.arange(begin, end)
+        for tensor in progress:
+            self._bytes(tensor, 0)[:] = self._number(tensor, 0)
         self._run()
         self.faults += [f"{who} loses its progress" for tensor in progress if not self._whole(tensor)]
         self.lost = [tensor for tensor in held if not self._whole(tensor)]
@@ -61,12 +67,12 @@ class RowReplay:
         at = self.spans[ring.memory if ring else tensor][0] + (row - self.base.get(tensor, 0)) * size
         return self.memory[at : at + size]
 
-    def _hold(self, tensor: Tensor) -> None:
-        for row in range(self._rows(tensor)):
-            self._bytes(tensor, row)[:] = self._number(tensor, row)
-
     def _has(self, tensor: Tensor, row: int) -> bool:
-        return bool((self._bytes(tensor, row) == self._number(tensor, row)).all())
+        there = self._bytes(tensor, row)
+        if tensor in self.done or tensor not in self.held:
+            return bool((there == self._number(tensor, row)).all())
+        begin = self.held[tensor][0] + row * len(there)
+        return bool((there == _SCRATCH - 1 - np.arange(begin, begin + len(there))).all())
 
     def _whole(self, tensor: Tensor) -> bool:
         complete = self.done.get(tensor, self._rows(tensor)) == self._rows(tensor)
@@ -105,14 +111,14 @@ class RowReplay:
         self._make_room(layer, rows.stop)
         scratch = layer.step.scratch if isinstance(layer, Layer) else None
         begin, end = self.spans[scratch] if scratch is not None else (0, 0)
-        self.memory[begin:end] = -1
+        self.memory[begin:end] = _SCRATCH
         for row in rows:
             self._bytes(out, row)[:] = self._number(out, row)
         who = f"{self.who}, {out}, row {rows.start}"
         for tensor, needed in self._reads(layer):
             lacking = [row for row in needed if not self._has(tensor, row)]
             self.faults += [f"{who} reads row {row} of {tensor}, which is not there" for row in lacking[:1]]
-        if (self.memory[begin:end] != -1).any():
+        if (self.memory[begin:end] != _SCRATCH).any():
             self.faults.append(f"{who} writes over its scratch memory")
         self.done[out] += len(rows)
 

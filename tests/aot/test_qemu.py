@@ -6,7 +6,7 @@ import dataclasses
 import os
 import shutil
 from collections.abc import Iterator, Sequence
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 import pytest
@@ -26,7 +26,7 @@ from twinfer.bench.models.builtin import builtin
 from twinfer.runtime import tools
 from twinfer.runtime.errors import InvalidArgumentError, ToolError
 from twinfer.runtime.graph import Graph
-from twinfer.runtime.options import Memory, Mode, Options
+from twinfer.runtime.options import Mode, Options
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.registry import operators
 from twinfer.runtime.run import isa
@@ -40,6 +40,9 @@ TOOLS = {"arm-none-eabi-gcc": "gcc-arm-none-eabi libnewlib", "qemu-system-arm": 
 
 #: Other cores try one case in this many.
 SAMPLE = 8
+
+#: Built-in models that every core runs.
+BUILTIN = ("kws_int8", "vww_int8", "ic_int8", "ad01_int8", "digits_int8", "digits_float32")
 
 #: The bound for newlib's expf, tanhf and the like against glibc's: two units in the last place, as measured on all
 #: cases. Absolute for values up to 1, relative beyond.
@@ -134,17 +137,16 @@ def test_operators_on_other_cores(core: str, mode: Mode) -> None:
 @MODES
 @pytest.mark.parametrize("core", names())
 def test_models(core: str, mode: Mode) -> None:
-    """The topologies of MLPerf Tiny in int8, and a float model; layer by layer, and by rows."""
-    card, trials = find(core), []
-    for name in ("kws_int8", "vww_int8", "ic_int8", "ad01_int8", "digits_int8", "digits_float32"):
-        graph = builtin()[name]()
-        values = random_inputs(graph)
-        want = interpreted(graph, values, HOST, isa.level())
-        bound = LIBM if name.endswith("float32") else 0
-        for memory in get_args(Memory):
-            plan = make_plan(graph, card.target, Options(mode=mode, memory=memory))
-            trials.append(Trial(emit(plan, f"{name}_{memory}"), values, want, bound))
-    assert not differing(card, trials)
+    """The topologies of MLPerf Tiny in int8, and a float model; by layers, by rows, and with the input by rows."""
+    card = find(core)
+    graphs = {name: builtin()[name]() for name in BUILTIN}
+    want = {name: interpreted(graph, random_inputs(graph), HOST, isa.level()) for name, graph in graphs.items()}
+    plans = (Options(memory="layers"), Options(memory="rows"), Options(memory="rows", input_rows=True))
+    for options, trials in ((dataclasses.replace(each, mode=mode), list[Trial]()) for each in plans):
+        for name, graph in graphs.items():
+            project = emit(make_plan(graph, card.target, options), name)
+            trials.append(Trial(project, random_inputs(graph), want[name], LIBM if name.endswith("float32") else 0))
+        assert not differing(card, trials), options
 
 
 # -- counting ----------------------------------------------------------------------------------------------------------

@@ -34,8 +34,8 @@ def test_right_programs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
 
 @pytest.mark.usefixtures("only_gcc")
 def test_wrong_programs_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    right = emitter._run
-    monkeypatch.setattr(emitter, "_run", lambda plan, name, data, calls: right(plan, name, data, [*calls][1:]))
+    right = emitter.RunFunctions
+    monkeypatch.setattr(emitter, "RunFunctions", lambda plan, data, calls: right(plan, data, [*calls][1:]))
     assert main(["--graphs", "1", "-o", str(tmp_path)]) == 1
     assert [t.name for t in read_file(tmp_path / "g0.tflite").inputs]
 

@@ -129,8 +129,8 @@ def test_a_planted_fault_of_emitted_code_is_found(court: Court, monkeypatch: pyt
     """The last step is not emitted."""
     from twinfer.aot.print import emit as emitter
 
-    right = emitter._run
-    monkeypatch.setattr(emitter, "_run", lambda plan, name, data, calls: right(plan, name, data, [*calls][:-1]))
+    right = emitter.RunFunctions
+    monkeypatch.setattr(emitter, "RunFunctions", lambda plan, data, calls: right(plan, data, [*calls][:-1]))
     (verdict,) = court.judged([residual()], engines.QUICK)
     assert [finding.engine for finding in verdict.findings] == ["compiled"]
 

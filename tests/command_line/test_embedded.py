@@ -137,13 +137,14 @@ def test_standing_against_the_limits() -> None:
     """Every figure with a limit is compared with it."""
     row: Any = {"model": "m", "engine": "compiled", "target": M4, "optimize": "speed", "instructions": 60}
     row |= {"code_bytes": 300, "weight_bytes": 112, "ram_bytes": 100, "lower_bound_bytes": 100}
+    row |= {"arena_bytes": 100}
     peer: Any = {"model": "m", "target": M4, "recorded": "kws", "instructions": 100, "code_bytes": 1000}
     peer |= {"arena_bytes": 90}
     peers = [{**peer, "engine": name, "weights_floor_bytes": 100} for name in ("tflm-cmsis", "tflm-cmsis-small")]
     (standing,) = limits.standings([row, {**row, "optimize": "balanced"}, {**row, "optimize": "size"}, *peers])
     assert [standing.instructions[s].good for s in ("speed", "balanced", "size")] == [True, None, None]
     assert [standing.code[s].good for s in ("speed", "balanced", "size")] == [True, None, False]
-    assert [v.good for v in (standing.weights, standing.ram, standing.arena)] == [False, True, False]
+    assert [v.good for v in (standing.weights, standing.ram, standing.arena["auto"])] == [False, True, False]
     average = limits.mean([standing], "speed")
     assert average is not None
     assert (average[0].good, average[1], str(average[0])) == (False, 1, "0.60")
@@ -158,7 +159,7 @@ def test_the_limit_of_a_mean_is_that_of_the_fastest_code() -> None:
     """cortex-m4: 0.55 for the mean and 0.70 for each model. Balanced, size and other cores have no limit."""
     verdicts = {setting: limits.Verdict(0.5) for setting in ("speed", "balanced", "size")}
     fine = limits.Verdict(1.0)
-    on = {core: limits.Standing("kws", core, verdicts, verdicts, fine, fine, fine) for core in (M4, "cortex-m0")}
+    on = {core: limits.Standing("kws", core, verdicts, verdicts, fine, fine, {}) for core in (M4, "cortex-m0")}
     for setting, most in (("speed", limits.INSTRUCTIONS[M4][0]), ("balanced", None), ("size", None)):
         assert limits.mean([on[M4]], setting) == (limits.Verdict(0.5, most), 1)
         assert limits.mean([on["cortex-m0"]], setting) == (limits.Verdict(0.5), 1)
@@ -219,11 +220,11 @@ def test_what_does_not_fit_is_a_row(tmp_path: Path, capsys: pytest.CaptureFixtur
     card.write_text('[small]\nbase = "cortex-m4"\nram_bytes = 0x2000\nstack_bytes = 0x400\n')
     assert main(["bench", "kws_int8", "digits_int8", "--target", str(card)]) == 2
     text = capsys.readouterr().out
-    assert "kws_int8 needs 16,448 B of arena, small has 8,192 B of RAM" in text
+    assert "kws_int8 needs 9,408 B of arena, small has 8,192 B of RAM" in text
     assert "failed" in text
     assert "same bits" in text
     assert main(["verify", "kws_int8", "--target", str(card)]) == 2
-    assert "needs 16,448 B of arena" in capsys.readouterr().out
+    assert "needs 9,408 B of arena" in capsys.readouterr().out
 
 
 def test_tables_stay_narrow() -> None:

@@ -47,9 +47,10 @@ Facts = dict[str, Any]
 
 def planned(plan: Plan) -> Facts:
     """The options of a plan, and whether its tensors are spread out for guard mode."""
-    how, usual = plan.options, make_plan(load("digits_int8").graph, plan.target)
+    how, usual = plan.options, make_plan(load("digits_int8").graph, plan.target, Options(memory="layers"))
     about = {"target": plan.target.name, "optimize": how.optimize, "weights": how.weights, "decode": how.decode}
-    return {**about, "guard": plan.arena_bytes > usual.arena_bytes, "memory": how.memory}
+    about |= {"guard": plan.arena_bytes > usual.arena_bytes, "memory": how.memory}
+    return {**about, "ram": how.ram, "input_rows": how.input_rows}
 
 
 def converted(source: Any, output: Any, **how: Any) -> Facts:
@@ -165,7 +166,8 @@ SEARCH |= {"metric": "auto", "cost": "flash", "target": GENERIC, "recipes": [], 
 SEARCH |= {"equalize": False, "trials": 64, "seed": 0, "jobs": None, "dask": None, "journal": None, "shapes": {}}
 SEARCH |= {"channels_last": False}
 
-FILE: Facts = {"optimize": "balanced", "weights": "file", "decode": "layer", "guard": False, "memory": "layers"}
+FILE: Facts = {"optimize": "balanced", "weights": "file", "decode": "layer", "guard": False}
+FILE |= {"memory": "auto", "ram": 0, "input_rows": False}
 
 COMPILE: Facts = {"target": "host", **FILE, "name": "digits_int8", "folder": "out", "mode": "compiled", "card": None}
 COMPILE |= {"sha256": load("digits_int8").sha256}
@@ -261,6 +263,8 @@ MATRIX: dict[str, tuple[Facts, dict[str, Facts]]] = {
             "--weights lut --decode start": {"weights": "lut", "decode": "start"},
             "--guard": {"guard": True},
             "--memory rows": {"memory": "rows"},
+            "--ram 90000": {"ram": 90_000},
+            "--input-rows": {"input_rows": True},
         },
     ),
     "stream tcn_int8 -o out.tflite": (
@@ -277,6 +281,8 @@ MATRIX: dict[str, tuple[Facts, dict[str, Facts]]] = {
             "--engine compiled --optimize size": {"engine": "compiled", "optimize": "size"},
             "--guard": {"guard": True},
             "--memory rows": {"memory": "rows"},
+            "--ram 90000": {"ram": 90_000},
+            "--input-rows": {"input_rows": True},
             "--engine compiled --guard": {"engine": "compiled", "guard": True},
             "--target cortex-m0": {"on": "cortex-m0", "target": "cortex-m0"},
         },
@@ -306,7 +312,8 @@ MATRIX: dict[str, tuple[Facts, dict[str, Facts]]] = {
         BENCH_THERE,
         {
             "--target cortex-m0": {"on": "cortex-m0"},
-            "--layers": {"layers": True},
+            "--layers": {"layers": True, "options": every(memory="layers")},
+            "--memory rows": {"options": every(memory="rows")},
             "--seed 5": {"seed": 5},
             "--optimize size,speed,size": {"options": every(["size", "speed"])},
             "--engine compiled": {"options": every(modes=["compiled"])},
@@ -348,7 +355,7 @@ MATRIX: dict[str, tuple[Facts, dict[str, Facts]]] = {
 #: Options whose effect is not a call; they have tests of their own.
 ELSEWHERE = {
     "run": {"--input", "--output", "--seed"},
-    "inspect": {"--json", "--target"},
+    "inspect": {"--json", "--target", "--memory", "--input-rows", "--picture"},
     "ops": {"--json", "--markdown", "--target"},
     "stream": {"--output"},
 }
@@ -539,12 +546,20 @@ def test_what_is_built_to_be_verified(built: list[Any]) -> None:
     assert [(p.plan.target.name, p.mode) for p in built] == [
         (card.name, mode) for card in (M4, M0) for mode in ("interpreted", "compiled")
     ]
-    assert {p.plan.options for p in built} == {Options("size", "lut", "start", mode, guard=True) for mode in MODES}
+    asked = {Options("size", "lut", "start", mode, guard=True, memory="layers") for mode in MODES}
+    assert {p.plan.options for p in built} == asked
     assert all("GUARD_STATUS" in p.code["small.h"] for p in built), "watched"
     assert proof.unrun == list(proof.notes) == list(proof.others)
     said = " ".join(text.plain for text in findings([proof]))
     assert f"small: not proven: it did not run {', '.join(proof.others)}" in said
     assert "small: proven" not in said
+
+
+def test_both_plans_are_built_to_be_verified(built: list[Any]) -> None:
+    proof = embedded.verify_on(small(), [M4])
+    runs = [(mode, memory) for mode in ("interpreted", "compiled") for memory in ("layers", "rows")]
+    assert [(p.mode, p.plan.options.memory) for p in built] == runs
+    assert list(proof.others) == [f"{mode} {memory} on cortex-m4" for mode, memory in runs]
 
 
 def test_compiling_takes_every_option(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -559,7 +574,7 @@ def test_compiling_takes_every_option(monkeypatch: pytest.MonkeyPatch) -> None:
         compiled.compile(small().graph, optimize="size", weights="lut", decode="start")
     with pytest.raises(ToolError):
         verify.verify(small(), options=Options("size", "lut", "start"))
-    assert asked == [Options("size", "lut", "start")] * 2
+    assert asked == [Options("size", "lut", "start", memory=memory) for memory in ("auto", "layers")]
     with pytest.raises(InvalidArgumentError, match="'cortex-m4'"):
         compiled.compile(small().graph, "cortex-m4")
 

@@ -17,6 +17,7 @@ from twinfer.aot.build.project import project_files
 from twinfer.aot.print.emit import Project
 from twinfer.runtime.graph import Array, Graph, Node, Tensor
 from twinfer.runtime.op import Case
+from twinfer.runtime.options import USUAL, Options
 from twinfer.runtime.plan.first_values import first_value
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.plan.plan import Plan
@@ -94,11 +95,11 @@ def interpreted(graph: Graph, values: Sequence[Any], target: Any, level: int) ->
     return outputs_of(Session(make_plan(graph, target), level), values)
 
 
-def distinct_plans(graph: Graph, targets: Iterable[Target]) -> Iterator[tuple[Target, Plan]]:
+def distinct_plans(graph: Graph, targets: Iterable[Target], options: Options = USUAL) -> Iterator[tuple[Target, Plan]]:
     """A plan per target; of those with the same program only the first."""
     seen = set[str]()
     for target in targets:
-        plan = make_plan(graph, target)
+        plan = make_plan(graph, target, options)
         text = repr(list(_content(plan.steps)))
         if text not in seen:
             seen.add(text)

@@ -123,7 +123,8 @@ def _on_boards(boards: Sequence[Any], arguments: argparse.Namespace) -> Prover:
         note_unused_storage(source, [board.target for board in boards], [options])
         return embedded.verify_on(source, boards, options, samples, told)
 
-    return Prover([embedded.engine_on(*run) for run in product(boards, embedded.MODES, embedded.WAYS)], prove)
+    runs = product(boards, embedded.MODES, embedded.ways(options))
+    return Prover([embedded.engine_on(*run) for run in runs], prove)
 
 
 COMMAND = Command("verify", ABOUT, EXAMPLES, add_arguments, run, more=STATUS)

@@ -20,7 +20,7 @@ from twinfer.runtime.variant import Variant, accept
 MOST_SCRATCH = 1 << 14
 
 #: Instructions that a call takes until the rows of its first window are in scratch.
-SETUP = 1000
+SETUP = 600
 
 #: Sum, multiplier and shift number i of a block belong to channel ORDER[i] (mve_s8.h: even and odd halves, twice).
 ORDER = np.array([4 * lane + byte for byte in (0, 2, 1, 3) for lane in range(4)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Iterator
 from dataclasses import replace
@@ -139,6 +140,29 @@ def scratches(chain: Chain) -> Iterator[tuple[Tensor, Tensor]]:
 def onto(plan: Plan, tensor: Tensor, other: Tensor) -> Plan:
     place = plan.places[other]
     return replace(plan, places={**plan.places, tensor: Place(place.region, place.offset)})
+
+
+def alike_layers() -> Graph:
+    """Convolutions and pools with the same params; an average and a maximum differ in nothing but the kernel."""
+    b, rng = Builder("alike"), np.random.default_rng(4)
+    x = b.input("x", "FLOAT32", (1, 20, 6, 3))
+    w = b.constant(rng.standard_normal((3, 3, 3, 3)).astype(np.float32))
+    bias = b.constant(np.zeros(3, np.float32))
+    options = {"padding": "SAME", "stride_h": 1, "stride_w": 1, "fused_activation_function": "NONE"}
+    for op in ("AVERAGE_POOL_2D", "MAX_POOL_2D") * 2:
+        x = b.op("CONV_2D", [x, w, bias], **options, dilation_h_factor=1, dilation_w_factor=1)
+        x = b.op(op, [x], **options, filter_height=3, filter_width=3)
+    return b.graph([x])
+
+
+def test_layers_that_are_alike_share_a_body_with_their_own_kernel() -> None:
+    graph = alike_layers()
+    plan = make_plan(graph, GENERIC, ROWS)
+    text = emit(plan, "alike").code["alike.c"]
+    bodies = re.findall(r"(\w+)\(&params, in, out, scratch\)", text)
+    assert sorted(bodies) == ["tw_average_pool_2d_f32_body", "tw_conv2d_f32_body", "tw_max_pool_2d_f32_body"]
+    (session,) = compile_plans({"alike": plan}).values()
+    same(ran(session, graph, 3), ran(Session(make_plan(graph, GENERIC, LAYERS)), graph, 3))
 
 
 def test_a_layer_computes_only_what_is_asked_for() -> None:

@@ -23,6 +23,7 @@ from twinfer.aot.build.project import write_project
 from twinfer.aot.build.runner import Job, run_jobs
 from twinfer.aot.build.targets import find
 from twinfer.aot.print import emit as emitter
+from twinfer.aot.print.data import Constants
 from twinfer.aot.print.emit import emit
 from twinfer.bench.measure import compare
 from twinfer.bench.measure.embedded import Measurement, measure_on, verify_on
@@ -52,13 +53,12 @@ def lost_calls() -> Path:
 
 def skip_emitted(monkeypatch: pytest.MonkeyPatch, layer: int) -> None:
     """Makes ``NAME_run`` skip one layer of compiled code; the layer's function is still there."""
-    right = emitter._run
+    right = emitter.RunFunctions
 
-    def run(plan: Plan, name: str, constants: Any, calls: Iterable[str]) -> str:
-        left = [call for i, call in enumerate(calls) if i != layer]
-        return right(plan, name, constants, left)
+    def run(plan: Plan, constants: Constants, calls: Iterable[str]) -> emitter.RunFunctions:
+        return right(plan, constants, [call for i, call in enumerate(calls) if i != layer])
 
-    monkeypatch.setattr(emitter, "_run", run)
+    monkeypatch.setattr(emitter, "RunFunctions", run)
 
 
 def skip_interpreted(monkeypatch: pytest.MonkeyPatch, layer: int) -> None:
@@ -179,7 +179,10 @@ def test_on_a_core(board_tools: None, monkeypatch: pytest.MonkeyPatch) -> None:
     source, card = load("digits_int8"), find("cortex-m4")
     assert verify_on(source, [card]).proven
     skip_emitted(monkeypatch, LAYERS[-1])
-    assert {engine for _, engine, _ in verify_on(source, [card]).faults()} == {"compiled on cortex-m4"}
+    assert {engine for _, engine, _ in verify_on(source, [card]).faults()} == {
+        "compiled layers on cortex-m4",
+        "compiled rows on cortex-m4",
+    }
     rows = {row["engine"]: row["same_bits"] for row in measure_on(source, card, Measurement())}
     assert rows == {"compiled": False, "interpreted": True}
 

@@ -14,18 +14,18 @@
  *   in  int32[6]: dense_0_bias
  *   in  int32[1]: dense_0_requantize
  *   in  int8[1]: dense_0_requantize_2
- *   out "y0" INT8[1, 6]: arena [16, 22) */
+ *   out "y0" INT8[1, 6]: arena [8, 14) */
 static const tw_fully_connected_s8_params dense_0_params = {
     .end = {.zero = -3, .low = -3, .high = 57}, .batches = 1, .depth = 6, .out = 6, .mults = 1, .fast = 1,
 };
 static TW_NOINLINE void dense_0_fully_connected(unsigned char *arena) {
     const void *const in[] = {arena + 0, dense_0_weights, dense_0_bias, dense_0_requantize, dense_0_requantize_2};
-    void *const out[] = {arena + 16};
+    void *const out[] = {arena + 8};
     tw_fully_connected_s8_body(&dense_0_params, in, out, NULL);
 }
 
 /* Layer 1: FULLY_CONNECTED, operator 1 of the model; tw_fully_connected_s8, 36 MACs
- *   in  "y0" INT8[1, 6]: arena [16, 22)
+ *   in  "y0" INT8[1, 6]: arena [8, 14)
  *   in  int8[6, 6]: dense_1_weights
  *   in  int32[6]: dense_1_bias
  *   in  int32[1]: dense_1_requantize
@@ -38,7 +38,7 @@ static TW_NOINLINE void dense_1_body(const void *const *in, void *const *out, vo
     tw_fully_connected_s8_body(&dense_1_params, in, out, scratch);
 }
 static TW_NOINLINE void dense_1_fully_connected(unsigned char *arena) {
-    const void *const in[] = {arena + 16, dense_1_weights, dense_1_bias, dense_1_requantize, dense_1_requantize_2};
+    const void *const in[] = {arena + 8, dense_1_weights, dense_1_bias, dense_1_requantize, dense_1_requantize_2};
     void *const out[] = {arena + 0};
     dense_1_body(in, out, NULL);
 }
@@ -49,10 +49,10 @@ static TW_NOINLINE void dense_1_fully_connected(unsigned char *arena) {
  *   in  int32[6]: dense_2_bias
  *   in  int32[1]: dense_2_requantize
  *   in  int8[1]: dense_2_requantize_2
- *   out "y2" INT8[1, 6]: arena [16, 22) */
+ *   out "y2" INT8[1, 6]: arena [8, 14) */
 static TW_NOINLINE void dense_2_fully_connected(unsigned char *arena) {
     const void *const in[] = {arena + 0, dense_2_weights, dense_2_bias, dense_2_requantize, dense_2_requantize_2};
-    void *const out[] = {arena + 16};
+    void *const out[] = {arena + 8};
     dense_1_body(in, out, NULL);
 }
 

@@ -17,13 +17,13 @@ static TW_SHARED(tw_fully_connected_s8, dense_tw_fully_connected_s8)
  *   in  int32[6]: dense_0_bias
  *   in  int32[1]: dense_0_requantize
  *   in  int8[1]: dense_0_requantize_2
- *   out "y0" INT8[1, 6]: arena [16, 22) */
+ *   out "y0" INT8[1, 6]: arena [8, 14) */
 static const tw_fully_connected_s8_params dense_0_params = {
     .end = {.zero = -3, .low = -3, .high = 57}, .batches = 1, .depth = 6, .out = 6, .mults = 1, .fast = 1,
 };
 
 /* Layer 1: FULLY_CONNECTED, operator 1 of the model; tw_fully_connected_s8, 36 MACs
- *   in  "y0" INT8[1, 6]: arena [16, 22)
+ *   in  "y0" INT8[1, 6]: arena [8, 14)
  *   in  int8[6, 6]: dense_1_weights
  *   in  int32[6]: dense_1_bias
  *   in  int32[1]: dense_1_requantize
@@ -39,7 +39,7 @@ static const tw_fully_connected_s8_params dense_1_params = {
  *   in  int32[6]: dense_2_bias
  *   in  int32[1]: dense_2_requantize
  *   in  int8[1]: dense_2_requantize_2
- *   out "y2" INT8[1, 6]: arena [16, 22) */
+ *   out "y2" INT8[1, 6]: arena [8, 14) */
 
 static const void *const dense_constants[] = {
     dense_0_weights, dense_0_bias, dense_0_requantize, dense_0_requantize_2, dense_1_weights, dense_1_bias,
@@ -48,9 +48,9 @@ static const void *const dense_constants[] = {
 };
 /* Of every layer the inputs, then the outputs: bytes of the arena, below 0 constants. */
 static const int32_t dense_pointers[] = {
-    0, -1, -2, -3, -4, 16,
-    16, -5, -6, -7, -8, 0,
-    0, -9, -10, -11, -12, 16,
+    0, -1, -2, -3, -4, 8,
+    8, -5, -6, -7, -8, 0,
+    0, -9, -10, -11, -12, 8,
 };
 /* Kernel, params, pointers, scratch, how many inputs and outputs. */
 static const tw_step dense_table[] = {

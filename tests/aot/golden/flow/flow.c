@@ -33,7 +33,7 @@ static TW_NOINLINE void flow_0_add(unsigned char *arena, unsigned char *state) {
 
 /* Layer 1: IF, operator 1 of the model; tw_copy
  *   in  "main_0" FLOAT32[2]: arena [0, 8)
- *   out "main_2" FLOAT32[2]: arena [16, 24) */
+ *   out "main_2" FLOAT32[2]: arena [8, 16) */
 static const tw_copy_params flow_1_params = {
     .size = 8,
 };
@@ -43,36 +43,36 @@ static TW_NOINLINE void flow_1_body(const void *const *in, void *const *out, voi
 static TW_NOINLINE void flow_1_model_if(unsigned char *arena, unsigned char *state) {
     (void)state;
     const void *const in[] = {arena + 0};
-    void *const out[] = {arena + 16};
+    void *const out[] = {arena + 8};
     flow_1_body(in, out, NULL);
 }
 
 /* Layer 2: READ_VARIABLE, operator 1 of the model; tw_copy
  *   in  "v" FLOAT32[2]: state [0, 8)
- *   out "main_2" FLOAT32[2]: arena [16, 24) */
+ *   out "main_2" FLOAT32[2]: arena [8, 16) */
 static TW_NOINLINE void flow_2_read_variable(unsigned char *arena, unsigned char *state) {
     const void *const in[] = {state + 0};
-    void *const out[] = {arena + 16};
+    void *const out[] = {arena + 8};
     flow_1_body(in, out, NULL);
 }
 
 /* Layer 3: WHILE, operator 2 of the model; tw_copy
  *   in  "main_3" FLOAT32[1]: flow_3_weights
- *   out "main_4" FLOAT32[1]: arena [48, 52) */
+ *   out "main_4" FLOAT32[1]: arena [24, 28) */
 static const tw_copy_params flow_3_params = {
     .size = 4,
 };
 static TW_NOINLINE void flow_3_model_while(unsigned char *arena, unsigned char *state) {
     (void)state;
     const void *const in[] = {flow_3_weights};
-    void *const out[] = {arena + 48};
+    void *const out[] = {arena + 24};
     tw_copy_body(&flow_3_params, in, out, NULL);
 }
 
 /* Layer 4: LESS, operator 0 of the model; tw_compare_f32
- *   in  "main_4" FLOAT32[1]: arena [48, 52)
+ *   in  "main_4" FLOAT32[1]: arena [24, 28)
  *   in  "test_4" FLOAT32[1]: flow_4_weights
- *   out "test_3" BOOL[1]: arena [32, 33) */
+ *   out "test_3" BOOL[1]: arena [16, 17) */
 static const tw_compare_f32_params flow_4_params = {
     .walk = {
         .size = 1, .tile = 1, .a_step = 1, .b_step = 1,
@@ -82,15 +82,15 @@ static const tw_compare_f32_params flow_4_params = {
 };
 static TW_NOINLINE void flow_4_less(unsigned char *arena, unsigned char *state) {
     (void)state;
-    const void *const in[] = {arena + 48, flow_4_weights};
-    void *const out[] = {arena + 32};
+    const void *const in[] = {arena + 24, flow_4_weights};
+    void *const out[] = {arena + 16};
     tw_compare_f32_body(&flow_4_params, in, out, NULL);
 }
 
 /* Layer 5: ADD, operator 0 of the model; tw_add_f32
- *   in  "main_4" FLOAT32[1]: arena [48, 52)
+ *   in  "main_4" FLOAT32[1]: arena [24, 28)
  *   in  "body_4" FLOAT32[1]: flow_5_weights
- *   out "body_3" FLOAT32[1]: arena [48, 52) */
+ *   out "body_3" FLOAT32[1]: arena [24, 28) */
 static const tw_add_f32_params flow_5_params = {
     .walk = {
         .size = 1, .tile = 1, .a_step = 1, .b_step = 1,
@@ -100,15 +100,15 @@ static const tw_add_f32_params flow_5_params = {
 };
 static TW_NOINLINE void flow_5_add(unsigned char *arena, unsigned char *state) {
     (void)state;
-    const void *const in[] = {arena + 48, flow_5_weights};
-    void *const out[] = {arena + 48};
+    const void *const in[] = {arena + 24, flow_5_weights};
+    void *const out[] = {arena + 24};
     tw_add_f32_body(&flow_5_params, in, out, NULL);
 }
 
 /* Layer 6: MUL, operator 1 of the model; tw_mul_f32
  *   in  "main_5" FLOAT32[2]: arena [0, 8)
- *   in  "main_6" FLOAT32[2]: arena [16, 24)
- *   out "body_5" FLOAT32[2]: arena [32, 40) */
+ *   in  "main_6" FLOAT32[2]: arena [8, 16)
+ *   out "body_5" FLOAT32[2]: arena [16, 24) */
 static const tw_mul_f32_params flow_6_params = {
     .walk = {
         .size = 2, .tile = 1, .a_step = 1, .b_step = 1,
@@ -118,27 +118,27 @@ static const tw_mul_f32_params flow_6_params = {
 };
 static TW_NOINLINE void flow_6_mul(unsigned char *arena, unsigned char *state) {
     (void)state;
-    const void *const in[] = {arena + 0, arena + 16};
-    void *const out[] = {arena + 32};
+    const void *const in[] = {arena + 0, arena + 8};
+    void *const out[] = {arena + 16};
     tw_mul_f32_body(&flow_6_params, in, out, NULL);
 }
 
 /* Layer 7: WHILE, operator 2 of the model; tw_copy
  *   in  "main_5" FLOAT32[2]: arena [0, 8)
- *   out "main_5" FLOAT32[2]: arena [16, 24) */
+ *   out "main_5" FLOAT32[2]: arena [8, 16) */
 static TW_NOINLINE void flow_7_model_while(unsigned char *arena, unsigned char *state) {
     (void)state;
     const void *const in[] = {arena + 0};
-    void *const out[] = {arena + 16};
+    void *const out[] = {arena + 8};
     flow_1_body(in, out, NULL);
 }
 
 /* Layer 8: WHILE, operator 2 of the model; tw_copy
- *   in  "body_5" FLOAT32[2]: arena [32, 40)
+ *   in  "body_5" FLOAT32[2]: arena [16, 24)
  *   out "main_5" FLOAT32[2]: arena [0, 8) */
 static TW_NOINLINE void flow_8_model_while(unsigned char *arena, unsigned char *state) {
     (void)state;
-    const void *const in[] = {arena + 32};
+    const void *const in[] = {arena + 16};
     void *const out[] = {arena + 0};
     flow_1_body(in, out, NULL);
 }
@@ -157,7 +157,7 @@ int flow_run(void *arena, void *state, const void *const *inputs, void *const *o
         flow_copy(base + FLOW_INPUT_0_OFFSET, inputs[0], FLOW_INPUT_0_BYTES);
         flow_copy(base + FLOW_INPUT_1_OFFSET, inputs[1], FLOW_INPUT_1_BYTES);
     }
-    if (*(base + 16) != 0) {
+    if (*(base + 8) != 0) {
         flow_0_add(base, kept);
         flow_1_model_if(base, kept);
     } else {
@@ -166,7 +166,7 @@ int flow_run(void *arena, void *state, const void *const *inputs, void *const *o
     flow_3_model_while(base, kept);
     for (;;) {
         flow_4_less(base, kept);
-        if (*(base + 32) == 0) break;
+        if (*(base + 16) == 0) break;
         flow_5_add(base, kept);
         flow_6_mul(base, kept);
         flow_7_model_while(base, kept);

@@ -6,12 +6,12 @@
 #include <stdint.h>
 
 #define FLOW_TWINFER_VERSION "VERSION"
-#define FLOW_ARENA_BYTES 52
+#define FLOW_ARENA_BYTES 28
 #define FLOW_ARENA_ALIGN 16
 #define FLOW_LOWER_BOUND_BYTES 28 /* no placement of these tensors needs less */
 #define FLOW_STATE_BYTES 8 /* that last from run to run */
-#define FLOW_MEMORY_BYTES 72 /* of one buffer for both */
-#define FLOW_STATE_OFFSET 64 /* in that buffer, the arena before it */
+#define FLOW_MEMORY_BYTES 40 /* of one buffer for both */
+#define FLOW_STATE_OFFSET 32 /* in that buffer, the arena before it */
 #define FLOW_CONSTANT_BYTES 20 /* weights and everything else in the constants' file, read only */
 #define FLOW_MACS 0 /* multiply-accumulates of a run */
 #define FLOW_INPUT_COUNT 2
@@ -25,8 +25,8 @@
 #define FLOW_INPUT_0_RANK 1
 #define FLOW_INPUT_0_SHAPE {2}
 
-/* Input 1: "main_1" BOOL, arena [16, 17) */
-#define FLOW_INPUT_1_OFFSET 16
+/* Input 1: "main_1" BOOL, arena [8, 9) */
+#define FLOW_INPUT_1_OFFSET 8
 #define FLOW_INPUT_1_BYTES 1
 #define FLOW_INPUT_1_TYPE uint8_t
 #define FLOW_INPUT_1_SIZE 1
@@ -41,8 +41,8 @@
 #define FLOW_OUTPUT_0_RANK 1
 #define FLOW_OUTPUT_0_SHAPE {2}
 
-/* Output 1: "main_6" FLOAT32, arena [16, 24) */
-#define FLOW_OUTPUT_1_OFFSET 16
+/* Output 1: "main_6" FLOAT32, arena [8, 16) */
+#define FLOW_OUTPUT_1_OFFSET 8
 #define FLOW_OUTPUT_1_BYTES 8
 #define FLOW_OUTPUT_1_TYPE float
 #define FLOW_OUTPUT_1_SIZE 2

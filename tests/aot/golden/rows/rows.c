@@ -12,16 +12,16 @@
 #include <string.h>
 
 /* Layer 0: CONV_2D, operator 0 of the model; tw_conv2d_f32, 2,160 MACs
- *   in  "x" FLOAT32[1, 6, 5, 2]: arena [448, 688)
+ *   in  "x" FLOAT32[1, 6, 5, 2]: arena [0, 240)
  *   in  "constant_1" FLOAT32[4, 3, 3, 2]: rows_0_weights
  *   in  "constant_2" FLOAT32[4]: rows_0_bias
  *   out "conv_2d_3" FLOAT32[1, 6, 5, 4]: arena [80, 560) */
-static void rows_0_conv_2d(const void *context, const tw_rows_part *part) {
+TW_INLINE void rows_0_conv_2d(const void *context, const tw_rows_part *part) {
     (void)context;
     const tw_conv2d_f32_params params = {
         .window = {
-            .batches = 1, .in_h = part->high - part->low, .in_w = 5, .in_c = 2, .out_h = 1 * (part->end - part->first),
-            .out_w = 5, .out_c = 4, .k_h = 3, .k_w = 3, .stride_h = 1, .stride_w = 1, .dilation_h = 1, .dilation_w = 1,
+            .batches = 1, .in_h = part->high - part->low, .in_w = 5, .in_c = 2, .out_h = 1, .out_w = 5, .out_c = 4,
+            .k_h = 3, .k_w = 3, .stride_h = 1, .stride_w = 1, .dilation_h = 1, .dilation_w = 1,
             .pad_h = tw_max(0, 1 - part->first), .pad_w = 1,
         },
         .limits = {.low = -3.40282347e+38f, .high = 3.40282347e+38f}, .depth = 2
@@ -31,15 +31,24 @@ static void rows_0_conv_2d(const void *context, const tw_rows_part *part) {
     tw_conv2d_f32_body(&params, in, out, NULL);
 }
 
-/* Layer 0, row by row */
+/* Layer 0, row by row, from the last to the first */
+static const tw_rows_source rows_0_chain_sources[] = {
+    {-1, 6, {0, 40}},
+};
 static const tw_rows_layer rows_0_chain_layers[] = {
-    {rows_0_conv_2d, NULL, 6, 4, 1, 1, 2, 6, 1, {80, 80}, {{-1, 6, {448, 40}}}},
+    {rows_0_conv_2d, NULL, 6, 1, 1, 1, 2, 6, 1, 1, {80, 80}, rows_0_chain_sources + 0},
 };
 static const int32_t rows_0_chain_goals[] = {0};
-static const tw_chain rows_0_chain = {rows_0_chain_layers, rows_0_chain_goals, 1, 1, 0};
+static const tw_chain rows_0_chain = {rows_0_chain_layers, rows_0_chain_goals, 1, 1, 1, 0};
+TW_INLINE void rows_0_chain_0(tw_rows_progress *at, unsigned char *arena, int32_t wanted) {
+    while (at[0].done < wanted) {
+        tw_chain_part(&rows_0_chain, at, 0, arena);
+    }
+}
 static TW_NOINLINE void rows_0_chain_run(unsigned char *arena) {
     tw_rows_progress at[1];
-    tw_chain_run(&rows_0_chain, at, arena);
+    tw_chain_begin(&rows_0_chain, at);
+    rows_0_chain_0(at, arena, 6);
 }
 
 /* Layer 1: CONV_2D, operator 1 of the model; tw_conv2d_f32, 1,440 MACs
@@ -47,7 +56,7 @@ static TW_NOINLINE void rows_0_chain_run(unsigned char *arena) {
  *   in  "constant_4" FLOAT32[4, 3, 1, 4]: rows_1_weights
  *   in  "constant_5" FLOAT32[4]: rows_1_bias
  *   out "conv_2d_6" FLOAT32[1, 6, 5, 4]: row by row */
-static void rows_1_conv_2d(const void *context, const tw_rows_part *part) {
+TW_INLINE void rows_1_conv_2d(const void *context, const tw_rows_part *part) {
     (void)context;
     const tw_conv2d_f32_params params = {
         .window = {
@@ -66,7 +75,7 @@ static void rows_1_conv_2d(const void *context, const tw_rows_part *part) {
  *   in  "conv_2d_3" FLOAT32[1, 6, 5, 4]: arena [80, 560)
  *   in  "conv_2d_6" FLOAT32[1, 6, 5, 4]: row by row
  *   out "add_7" FLOAT32[1, 6, 5, 4]: arena [0, 480) */
-static void rows_2_add(const void *context, const tw_rows_part *part) {
+TW_INLINE void rows_2_add(const void *context, const tw_rows_part *part) {
     (void)context;
     const tw_add_f32_params params = {
         .walk = {
@@ -82,27 +91,43 @@ static void rows_2_add(const void *context, const tw_rows_part *part) {
 
 /* Layers 1 to 2, row by row
  *   1 of 6 rows of "conv_2d_6": arena [560, 640) */
+static const tw_rows_source rows_2_chain_sources[] = {
+    {-1, 6, {80, 80}},
+    {-1, 6, {80, 80}},
+    {0, 6, {560, 80}},
+};
 static const tw_rows_layer rows_2_chain_layers[] = {
-    {rows_1_conv_2d, NULL, 6, 1, 1, 1, 2, 1, 1, {560, 80}, {{-1, 6, {80, 80}}}},
-    {rows_2_add, NULL, 6, 1, 1, 0, 0, 6, 2, {0, 80}, {{-1, 6, {80, 80}}, {0, 6, {560, 80}}}},
+    {rows_1_conv_2d, NULL, 6, 1, 1, 1, 2, 1, 2, 1, {560, 80}, rows_2_chain_sources + 0},
+    {rows_2_add, NULL, 6, 1, 1, 0, 0, 6, 2, 2, {0, 80}, rows_2_chain_sources + 1},
 };
 static const int32_t rows_2_chain_goals[] = {1};
-static const tw_chain rows_2_chain = {rows_2_chain_layers, rows_2_chain_goals, 2, 1, 0};
+static const tw_chain rows_2_chain = {rows_2_chain_layers, rows_2_chain_goals, 2, 1, 0, 0};
+TW_INLINE void rows_2_chain_0(tw_rows_progress *at, unsigned char *arena, int32_t wanted) {
+    while (at[0].done < wanted) {
+        tw_chain_part(&rows_2_chain, at, 0, arena);
+    }
+}
+TW_INLINE void rows_2_chain_1(tw_rows_progress *at, unsigned char *arena, int32_t wanted) {
+    while (at[1].done < wanted) {
+        rows_2_chain_0(at, arena, tw_chain_wanted(&rows_2_chain, at, 1, 1));
+        tw_chain_part(&rows_2_chain, at, 1, arena);
+    }
+}
 static TW_NOINLINE void rows_2_chain_run(unsigned char *arena) {
     tw_rows_progress at[2];
-    tw_chain_run(&rows_2_chain, at, arena);
+    tw_chain_begin(&rows_2_chain, at);
+    rows_2_chain_1(at, arena, 6);
 }
 
 /* Layer 3: MAX_POOL_2D, operator 3 of the model; tw_max_pool_2d_f32
  *   in  "add_7" FLOAT32[1, 6, 5, 4]: arena [0, 480)
  *   out "max_pool_2d_8" FLOAT32[1, 5, 4, 4]: arena [320, 640) */
-static void rows_3_max_pool_2d(const void *context, const tw_rows_part *part) {
+TW_INLINE void rows_3_max_pool_2d(const void *context, const tw_rows_part *part) {
     (void)context;
     const tw_max_pool_2d_f32_params params = {
         .window = {
-            .batches = 1, .in_h = part->high - part->low, .in_w = 5, .in_c = 4, .out_h = 1 * (part->end - part->first),
-            .out_w = 4, .out_c = 4, .k_h = 2, .k_w = 2, .stride_h = 1, .stride_w = 1, .dilation_h = 1, .dilation_w = 1,
-            .pad_h = 0, .pad_w = 0,
+            .batches = 1, .in_h = 2, .in_w = 5, .in_c = 4, .out_h = 1, .out_w = 4, .out_c = 4, .k_h = 2, .k_w = 2,
+            .stride_h = 1, .stride_w = 1, .dilation_h = 1, .dilation_w = 1, .pad_h = 0, .pad_w = 0,
         },
         .limits = {.low = -3.40282347e+38f, .high = 3.40282347e+38f}
     };
@@ -112,14 +137,23 @@ static void rows_3_max_pool_2d(const void *context, const tw_rows_part *part) {
 }
 
 /* Layer 3, row by row, from the last to the first */
+static const tw_rows_source rows_3_chain_sources[] = {
+    {-1, 6, {0, 80}},
+};
 static const tw_rows_layer rows_3_chain_layers[] = {
-    {rows_3_max_pool_2d, NULL, 5, 2, 1, 0, 1, 5, 1, {320, 64}, {{-1, 6, {0, 80}}}},
+    {rows_3_max_pool_2d, NULL, 5, 1, 1, 0, 1, 5, 1, 1, {320, 64}, rows_3_chain_sources + 0},
 };
 static const int32_t rows_3_chain_goals[] = {0};
-static const tw_chain rows_3_chain = {rows_3_chain_layers, rows_3_chain_goals, 1, 1, 1};
+static const tw_chain rows_3_chain = {rows_3_chain_layers, rows_3_chain_goals, 1, 1, 1, 0};
+TW_INLINE void rows_3_chain_0(tw_rows_progress *at, unsigned char *arena, int32_t wanted) {
+    while (at[0].done < wanted) {
+        tw_chain_part(&rows_3_chain, at, 0, arena);
+    }
+}
 static TW_NOINLINE void rows_3_chain_run(unsigned char *arena) {
     tw_rows_progress at[1];
-    tw_chain_run(&rows_3_chain, at, arena);
+    tw_chain_begin(&rows_3_chain, at);
+    rows_3_chain_0(at, arena, 5);
 }
 
 /* Layer 4: AVERAGE_POOL_2D, operator 4 of the model; tw_average_pool_2d_f32

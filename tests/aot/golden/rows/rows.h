@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 #define ROWS_TWINFER_VERSION "VERSION"
-#define ROWS_ARENA_BYTES 688
+#define ROWS_ARENA_BYTES 640
 #define ROWS_ARENA_ALIGN 16
 #define ROWS_LOWER_BOUND_BYTES 640 /* no placement of these tensors needs less */
 #define ROWS_STATE_BYTES 0 /* that last from run to run */
@@ -15,8 +15,8 @@
 #define ROWS_INPUT_COUNT 1
 #define ROWS_OUTPUT_COUNT 1
 
-/* Input 0: "x" FLOAT32, arena [448, 688) */
-#define ROWS_INPUT_0_OFFSET 448
+/* Input 0: "x" FLOAT32, arena [0, 240) */
+#define ROWS_INPUT_0_OFFSET 0
 #define ROWS_INPUT_0_BYTES 240
 #define ROWS_INPUT_0_TYPE float
 #define ROWS_INPUT_0_SIZE 60

@@ -6,19 +6,19 @@
 #include <stdint.h>
 
 #define STATE_TWINFER_VERSION "VERSION"
-#define STATE_ARENA_BYTES 36
+#define STATE_ARENA_BYTES 26
 #define STATE_ARENA_ALIGN 16
 #define STATE_LOWER_BOUND_BYTES 26 /* no placement of these tensors needs less */
 #define STATE_STATE_BYTES 36 /* that last from run to run */
-#define STATE_MEMORY_BYTES 84 /* of one buffer for both */
-#define STATE_STATE_OFFSET 48 /* in that buffer, the arena before it */
+#define STATE_MEMORY_BYTES 68 /* of one buffer for both */
+#define STATE_STATE_OFFSET 32 /* in that buffer, the arena before it */
 #define STATE_CONSTANT_BYTES 0 /* weights and everything else in the constants' file, read only */
 #define STATE_MACS 0 /* multiply-accumulates of a run */
 #define STATE_INPUT_COUNT 0
 #define STATE_OUTPUT_COUNT 2
 
-/* Output 0: "y" INT8, arena [0, 6) */
-#define STATE_OUTPUT_0_OFFSET 0
+/* Output 0: "y" INT8, arena [20, 26) */
+#define STATE_OUTPUT_0_OFFSET 20
 #define STATE_OUTPUT_0_BYTES 6
 #define STATE_OUTPUT_0_TYPE int8_t
 #define STATE_OUTPUT_0_SIZE 6
@@ -27,8 +27,8 @@
 #define STATE_OUTPUT_0_SCALE 0.5f
 #define STATE_OUTPUT_0_ZERO_POINT -7
 
-/* Output 1: "z" FLOAT32, arena [16, 36) */
-#define STATE_OUTPUT_1_OFFSET 16
+/* Output 1: "z" FLOAT32, arena [0, 20) */
+#define STATE_OUTPUT_1_OFFSET 0
 #define STATE_OUTPUT_1_BYTES 20
 #define STATE_OUTPUT_1_TYPE float
 #define STATE_OUTPUT_1_SIZE 5

@@ -1,0 +1,141 @@
+"""What --memory and --ram choose: the smallest plan, one that costs little, or the cheapest that fits."""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from row_nets import network
+
+from twinfer.aot.build.firmware import build
+from twinfer.aot.build.runner import Job, run_jobs
+from twinfer.aot.build.targets import find
+from twinfer.aot.print.emit import emit
+from twinfer.bench.models.source import load
+from twinfer.runtime.errors import InvalidArgumentError, UnsupportedOperatorError
+from twinfer.runtime.graph import Graph
+from twinfer.runtime.options import Options
+from twinfer.runtime.plan import memory
+from twinfer.runtime.plan.make import make_plan
+from twinfer.runtime.plan.plan import Plan
+from twinfer.runtime.plan.price import instructions, rows_share
+from twinfer.runtime.run.inputs import random_inputs
+from twinfer.runtime.target import GENERIC, HOST
+
+MODELS = ("kws_int8", "vww_int8", "ic_int8", "ad01_int8")
+
+each_model = pytest.mark.parametrize("model", MODELS)
+each_core = pytest.mark.parametrize("core", ["cortex-m0", "cortex-m4", "cortex-m55"])
+
+
+def planned(model: str, core: str, **options: object) -> Plan:
+    return make_plan(load(model).graph, find(core).target, Options(**options))  # type: ignore[arg-type]
+
+
+@each_model
+@each_core
+def test_auto_costs_little(model: str, core: str) -> None:
+    """It needs no more than layers, no less than rows, and its chains cost at most their share by the estimate."""
+    layers, auto, rows = (planned(model, core, memory=way) for way in ("layers", "auto", "rows"))
+    assert rows.arena_bytes <= auto.arena_bytes <= layers.arena_bytes
+    assert rows_share(auto) <= memory.SHARE
+    assert not layers.chains
+    if rows_share(rows) <= memory.SHARE / 2:
+        assert auto.arena_bytes == rows.arena_bytes or auto.arena_bytes < 1.05 * rows.arena_bytes
+
+
+def test_auto_is_by_layers_on_a_host() -> None:
+    graph = load("vww_int8").graph
+    auto, layers = (make_plan(graph, HOST, Options(memory=way)) for way in ("auto", "layers"))  # type: ignore[arg-type]
+    assert not auto.chains
+    assert auto.arena_bytes == layers.arena_bytes
+
+
+@each_model
+def test_every_ram_from_the_least_to_that_of_layers(model: str) -> None:
+    """The plan fits, costs no more than one for less, and one byte below the least there is none."""
+    least, most = (planned(model, "cortex-m4", memory=way).memory_bytes for way in ("rows", "layers"))
+    costs = []
+    for ram in sorted({least, *range(least, most, max(1, (most - least) // 6)), most}):
+        plan = planned(model, "cortex-m4", ram=ram)
+        assert plan.memory_bytes <= ram
+        costs.append(rows_share(plan))
+    assert costs[-1] == 0, "all layers fit one by one"
+    assert all(less >= more - 0.001 for less, more in pairwise(costs)), "more RAM never costs more"
+    assert planned(model, "cortex-m4", memory="layers", ram=most).memory_bytes == most
+    with pytest.raises(UnsupportedOperatorError, match=f"needs {least:,} bytes of RAM, 1 more than ram={least - 1:,}"):
+        planned(model, "cortex-m4", ram=least - 1)
+
+
+@given(st.integers(0, 10**6), st.integers(0, 4000))
+@settings(max_examples=60, deadline=None)
+def test_a_plan_fits_or_says_what_forces_it(seed: int, ram: int) -> None:
+    graph = network(seed, "INT8")
+    try:
+        plan = make_plan(graph, GENERIC, Options(ram=ram))
+    except UnsupportedOperatorError as error:
+        pattern = r"needs ([\d,]+) bytes of RAM, ([\d,]+) more than ram=([\d,]+); (.+) forces that"
+        needed = re.search(pattern, str(error))
+        assert needed is not None
+        bytes_needed, missing, given_ram = (int(number.replace(",", "")) for number in needed.groups()[:3])
+        assert (bytes_needed - missing, given_ram) == (ram, ram)
+        assert bytes_needed == make_plan(graph, GENERIC, Options(memory="rows")).memory_bytes
+        names = [str(node) for node in graph.nodes]
+        assert needed[4] in (*names, "its input")
+    else:
+        assert ram == 0 or plan.memory_bytes <= ram
+
+
+def test_too_little_ram_by_layers_names_the_way_out() -> None:
+    with pytest.raises(UnsupportedOperatorError, match="take memory='rows' or 'auto'"):
+        planned("vww_int8", "cortex-m4", memory="layers", ram=30_000)
+    assert planned("vww_int8", "cortex-m4", ram=30_000).memory_bytes <= 30_000
+
+
+@pytest.mark.parametrize("wrong", [{"memory": "columns"}, {"ram": -1}])
+def test_wrong_options(wrong: dict[str, object]) -> None:
+    with pytest.raises(InvalidArgumentError):
+        Options(**wrong)  # type: ignore[arg-type]
+
+
+@each_model
+@pytest.mark.parametrize("core", ["cortex-m4", "cortex-m55"])
+def test_estimates_are_near_what_qemu_counts(model: str, core: str) -> None:
+    """Of all instructions, and of what rows cost on top: enough to choose by."""
+    card = find(core)
+    counted = {}
+    for way in ("layers", "rows"):
+        plan = make_plan(load(model).graph, card.target, Options(memory=way))  # type: ignore[arg-type]
+        (result,) = run_jobs(build(emit(plan, "model"), card), [Job(random_inputs(plan.graph, 0))])
+        counted[way] = result.counts[0], plan
+    (whole, layers), (by_rows, rows) = counted["layers"], counted["rows"]
+    assert 0.4 < instructions(layers.steps, card.target) / whole < 2.5
+    assert abs(rows_share(rows) - (by_rows / whole - 1)) < 0.05
+    assert by_rows <= 1.12 * whole
+
+
+def test_narrow_chains_are_tried_too() -> None:
+    """Chains of few rows at once sometimes fit together better than wide ones: the smaller plan is taken."""
+    narrower = 0
+    for seed in range(40):
+        planner = _planner(network(seed, "INT8", layers=8))
+        if not planner._partitions.peaks:
+            continue
+        wide, narrow = (planner._by_rows(planner._partitions.peaks[0], wide=each) for each in (True, False))
+        assert planner._least().arena_bytes == min(wide.arena_bytes, narrow.arena_bytes)
+        narrower += narrow.arena_bytes < wide.arena_bytes
+    assert narrower
+
+
+def _planner(graph: Graph) -> memory._Planner:
+    from twinfer.runtime.constant import Pool
+    from twinfer.runtime.plan import coding
+    from twinfer.runtime.plan.inline import inlined
+    from twinfer.runtime.plan.lower import lower
+
+    pool, options = Pool(graph), Options(memory="rows")
+    stored = coding.store(lower(inlined(graph), GENERIC, pool), GENERIC, options, pool)
+    return memory._Planner(graph, stored, GENERIC, options)
