@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 
 from twinfer.runtime.graph import Graph, Tensor
 from twinfer.runtime.plan.plan import Place, Plan, Region
-from twinfer.runtime.program import COPY, Argument, Call, Chain, Loop, Program, Step, part_of
+from twinfer.runtime.program import COPY, Argument, Chain, Loop, Program, Step, part_of
 from twinfer.runtime.target import Bank
 from twinfer.runtime.walks import steps_of
 
@@ -36,22 +36,13 @@ def traffic(program: Program, graph: Graph, places: Mapping[Tensor, Place]) -> d
     the caller. Both branches of an If count, and the body of a While as if it ran once. Copies in place do not count.
     """
     rings = {tensor: ring.memory for part in program if isinstance(part, Chain) for tensor, ring in part.rings.items()}
-    read, written = Counter[Tensor](), Counter[Tensor]()
-    for tensor in graph.inputs:
-        written[rings.get(tensor, tensor)] += tensor.nbytes
-    for tensor in graph.outputs:
-        read[tensor] += tensor.nbytes
-    for step in steps_of(program):
-        if _in_place(step, places):
-            continue
-        for call, times in _calls(step):
-            for sums, arguments in ((read, call.inputs), (written, call.outputs)):
-                for tensor, nbytes in _moved(arguments, times):
-                    sums[rings.get(tensor, tensor)] += nbytes
-        if step.scratch is not None:
-            read[step.scratch] += step.scratch.nbytes
-            written[step.scratch] += step.scratch.nbytes
-    return {tensor: Traffic(read[tensor], written[tensor]) for tensor in places}
+    sums = dict.fromkeys(places, Traffic())
+    steps = (step for step in steps_of(program) if not _in_place(step, places))
+    for tensor, moved in chain(_by_caller(graph), *map(_by_step, steps)):
+        place = rings.get(tensor, tensor)
+        if place in sums:
+            sums[place] += moved
+    return sums
 
 
 def costs(plan: Plan) -> dict[Region, int]:
@@ -73,11 +64,21 @@ def _in_place(step: Step, places: Mapping[Tensor, Place]) -> bool:
     return isinstance(source, Tensor) and source in places and places[source] == places[out]
 
 
-def _calls(step: Step) -> Iterator[tuple[Call, int]]:
-    """The calls of a step, and how often each runs."""
+def _by_caller(graph: Graph) -> Iterator[tuple[Tensor, Traffic]]:
+    """What the caller of a model writes and reads."""
+    yield from ((tensor, Traffic(written=tensor.nbytes)) for tensor in graph.inputs)
+    yield from ((tensor, Traffic(read=tensor.nbytes)) for tensor in graph.outputs)
+
+
+def _by_step(step: Step) -> Iterator[tuple[Tensor, Traffic]]:
+    """What a step reads and writes."""
     for instruction in step.body:
         calls, times = (instruction.body, instruction.count) if isinstance(instruction, Loop) else ((instruction,), 1)
-        yield from ((call, times) for call in calls)
+        for call in calls:
+            yield from ((tensor, Traffic(read=nbytes)) for tensor, nbytes in _moved(call.inputs, times))
+            yield from ((tensor, Traffic(written=nbytes)) for tensor, nbytes in _moved(call.outputs, times))
+    if step.scratch is not None:
+        yield step.scratch, Traffic(step.scratch.nbytes, step.scratch.nbytes)
 
 
 def _moved(arguments: tuple[Argument, ...], times: int) -> Iterator[tuple[Tensor, int]]:
