@@ -76,14 +76,16 @@ def emit(
 
     ``sha256`` is the model file's; ``policy`` says which layers of compiled code share kernels (None: the usual one);
     ``stack_bytes`` is for the header, where it was measured. With ``guard`` the plan is spread out and every layer
-    watched. Raises InvalidArgumentError if ``name`` is no C identifier.
+    watched. In interpreted mode a plan with several arenas has functions that call the shared kernels, and no table: the
+    pointers there are bytes of one arena. Raises InvalidArgumentError if ``name`` is no C identifier.
     """
     check_name(name)
     compiled, guard = plan.options.mode == "compiled", plan.options.guard
+    by_table = not compiled and len(plan.arenas) == 1
     plan = spread(plan) if guard else plan
     constants = Constants(plan, name)
     shared = ((policy or default_policy) if compiled else share_all)(plan) | with_rest(plan)
-    steps = _compiled(plan, name, constants, shared) if compiled else _interpreted(plan, name, constants)
+    steps = _interpreted(plan, name, constants) if by_table else _compiled(plan, name, constants, shared)
     if guard and plan.steps:
         text = f"{steps.text}\n{guards.tables(plan, name)}"
         steps = replace(steps, text=text, headers=(guards.HEADER, *steps.headers))

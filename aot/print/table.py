@@ -67,11 +67,6 @@ class Table:
         return f"{self._chains.by_table(self._plan.fed)}\n" if self._plan.fed else ""
 
     def _need_room(self) -> None:
-        if len(self._plan.arenas) > 1:
-            raise UnsupportedOperatorError(
-                f"{self._plan.graph.name!r}: a table's tensors lie in one memory, not in "
-                f"{', '.join(region.value for region in self._plan.arenas)}; take mode 'compiled'"
-            )
         for row in self._rows:
             if max(len(row.call.inputs), len(row.call.outputs)) > MOST:
                 raise UnsupportedOperatorError(

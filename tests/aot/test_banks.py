@@ -124,12 +124,13 @@ def test_bad_memories(text: str, message: str, tmp_path: Path) -> None:
 
 
 def emitted(card: Card) -> dict[str, Project]:
-    """A model by layers, by rows and with given rows, one with state, one under guard."""
+    """A model by layers, in both modes, by rows, with given rows and under guard; and one with state."""
     kws = builtin()["kws_int8"]()
     plans: dict[str, tuple[Graph, Options]] = {
         "layers": (kws, Options(memory="layers")),
         "rows": (kws, Options(memory="rows")),
         "fed": (kws, Options(memory="rows", input_rows=True)),
+        "table": (kws, Options(memory="layers", mode="interpreted")),
         "state": (tiny.state().graph, Options()),
         "guarded": (kws, Options(memory="layers", guard=True)),
     }

@@ -19,7 +19,7 @@ from twinfer.bench.models.builtin import builtin
 from twinfer.converter.build import Builder
 from twinfer.runtime.errors import InvalidArgumentError, UnsupportedOperatorError
 from twinfer.runtime.graph import Graph
-from twinfer.runtime.options import Memory, Options
+from twinfer.runtime.options import Memory, Mode, Options
 from twinfer.runtime.plan import replay
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.plan.plan import Plan, Region
@@ -86,15 +86,16 @@ def test_rows_that_are_given(seed: int, share: float) -> None:
     assert outputs(Session(plan), seed) == outputs(Session(one), seed)
 
 
-def compiled_pairs() -> dict[str, tuple[Plan, Plan]]:
+def pairs_for(mode: Mode) -> dict[str, tuple[Plan, Plan]]:
     """Plans in one arena and split ones, of networks by layers, by rows and with given rows."""
-    options = (LAYERS, Options(memory="rows"), FED)
+    options = [replace(each, mode=mode) for each in (LAYERS, Options(memory="rows"), FED)]
     return {f"n{i}": split(network(i), TARGETS[i % len(TARGETS)], options[i % 3], i % 7 / 6) for i in range(21)}
 
 
-def test_compiled() -> None:
-    """Many networks in one library; the arenas lie apart by more than their own bytes."""
-    pairs = compiled_pairs()
+@pytest.mark.parametrize("mode", ["compiled", "interpreted"])
+def test_emitted(mode: Mode) -> None:
+    """Many networks in one library."""
+    pairs = pairs_for(mode)
     assert {plan.arenas for _, plan in pairs.values()} == {(FAST,), (SLOW,), (FAST, SLOW)}
     engines = compile_plans({name: plan for name, (_, plan) in pairs.items()})
     for name, (one, _) in pairs.items():
@@ -103,7 +104,10 @@ def test_compiled() -> None:
 
 def test_self_tests_under_sanitizers(tmp_path: Path) -> None:
     """Every arena is an array of its own."""
-    plans = {name: plan for name, (_, plan) in list(compiled_pairs().items())[:9]}
+    plans = {
+        name: plan
+        for name, (_, plan) in [*list(pairs_for("compiled").items())[:9], *list(pairs_for("interpreted").items())[9:15]]
+    }
     projects = [(emit(plan, name), random_inputs(plan.graph, 5)) for name, plan in plans.items()]
     assert_sanitized(tmp_path, projects)
 
@@ -162,13 +166,16 @@ def test_rows_where_only_these_fit() -> None:
     assert plan.arena_bytes <= 800
 
 
-def test_a_table_lies_in_one_memory() -> None:
-    options = Options(memory="layers", mode="interpreted")
-    target = GENERIC.with_banks(*two_banks(512, 512))
-    with pytest.raises(UnsupportedOperatorError, match="in arena_fast, arena_slow; take mode 'compiled'"):
-        emit(make_plan(pooled(16, 2), target, options), "m")
-    fits = make_plan(pooled(16, 2), GENERIC.with_banks(*two_banks(1024, 0)), options)
-    assert outputs(compile_plans({"m": fits})["m"], 1) == outputs(Session(fits), 1)
+@pytest.mark.parametrize(
+    ("fast", "rows"), [(1024, "static const tw_step m_table"), (512, "static TW_NOINLINE void m_1_")]
+)
+def test_interpreted(fast: int, rows: str) -> None:
+    """A table where one memory holds all, else a function per layer; both call the shared kernel."""
+    plan = make_plan(pooled(16, 2), GENERIC.with_banks(*two_banks(fast, 512)), replace(LAYERS, mode="interpreted"))
+    source = emit(plan, "m").code["m.c"]
+    assert rows in source
+    assert source.count("TW_SHARED(tw_") == 1
+    assert outputs(compile_plans({"m": plan})["m"], 1) == outputs(Session(plan), 1)
 
 
 def test_what_the_header_says() -> None:
