@@ -76,8 +76,8 @@ def emit(
 
     ``sha256`` is the model file's; ``policy`` says which layers of compiled code share kernels (None: the usual one);
     ``stack_bytes`` is for the header, where it was measured. With ``guard`` the plan is spread out and every layer
-    watched. In interpreted mode a plan with several arenas has functions that call the shared kernels, and no table: the
-    pointers there are bytes of one arena. Raises InvalidArgumentError if ``name`` is no C identifier.
+    watched. In interpreted mode a plan with several arenas has functions that call the shared kernels, and no table, as
+    that has bytes of one arena. Raises InvalidArgumentError if ``name`` is no C identifier.
     """
     check_name(name)
     compiled, guard = plan.options.mode == "compiled", plan.options.guard
