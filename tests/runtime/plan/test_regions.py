@@ -23,6 +23,7 @@ from twinfer.runtime.options import Memory, Mode, Options
 from twinfer.runtime.plan import replay
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.plan.plan import Plan, Region
+from twinfer.runtime.plan.regions import proof
 from twinfer.runtime.plan.regions.traffic import Traffic, costs, traffic
 from twinfer.runtime.run.guard import Guard, spread
 from twinfer.runtime.run.inputs import random_inputs
@@ -212,7 +213,9 @@ def test_the_proof_notices_wrong_regions() -> None:
     small = replace(plan, target=GENERIC.with_banks(*two_banks(511, 512)))
     assert replay.fault(small) == "arena_fast takes 512 bytes, its memory has 511"
     low = {**plan.regions, SLOW: replace(plan.regions[SLOW], offset=500)}
-    assert replay.fault(replace(plan, regions=low)) is not None
+    assert [*proof.faults(replace(plan, regions=low))] == [
+        "arena_fast ends at byte 512 of one buffer, behind the start of arena_slow at 500"
+    ]
     tensor = next(tensor for tensor, place in plan.places.items() if place.region == SLOW)
     beyond = {**plan.places, tensor: replace(plan.places[tensor], offset=16)}
     assert replay.fault(replace(plan, places=beyond)) == f"{tensor} at 16 ends outside of arena_slow"
