@@ -2,12 +2,39 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
+
+from twinfer.runtime.errors import InvalidArgumentError
 
 #: What a machine may offer to kernels, best first: a variant that needs an earlier one is tried before the others.
 #: "simd": vectors of any width, which compilers fill by themselves; "mve": Helium; "dsp": SMLAD and related
 #: instructions; "words": integer work in 32-bit words pays, such as four int8 in one word.
 FEATURES = ("avx512_vnni", "avx_vnni", "simd", "mve", "dsp", "words")
+
+
+#: What a memory may be called: its name becomes a part of names in C.
+BANK_NAME = "[a-z][a-z0-9_]*"
+
+
+@dataclass(frozen=True)
+class Bank:
+    """A memory of a machine that has several: ``nbytes`` for arenas, and what it costs to read or write one byte of it.
+
+    Costs are whole numbers that only mean something beside those of the machine's other banks: cycles, or shares of
+    them. InvalidArgumentError for a name other than a, a1, a_b, or for a number below 0.
+    """
+
+    name: str
+    nbytes: int
+    read_cost: int = 1
+    write_cost: int = 1
+
+    def __post_init__(self) -> None:
+        if not re.fullmatch(BANK_NAME, self.name):
+            raise InvalidArgumentError(f"bank {self.name!r}: its name should be a-z, 0-9 and _, a letter first")
+        if min(self.nbytes, self.read_cost, self.write_cost) < 0:
+            raise InvalidArgumentError(f"bank {self.name!r}: its bytes and costs should be 0 or more")
 
 
 @dataclass(frozen=True)
@@ -17,7 +44,8 @@ class Target:
     ``features`` are names from ``FEATURES``; it may hold others, which no kernel asks for. Kernels for a feature run
     everywhere: plain C stands in where it is absent. Arena and state have ``alignment``, every block in them at least
     ``block_alignment``, every constant in emitted C ``constant_alignment``, in bytes. If ``flash_is_dear``, code and
-    constants are kept small.
+    constants are kept small. With ``banks`` the arena is split: each block lies in one of these memories. Two banks of
+    one name are an InvalidArgumentError.
     """
 
     name: str
@@ -26,6 +54,16 @@ class Target:
     block_alignment: int = 16
     constant_alignment: int = 4
     flash_is_dear: bool = True
+    banks: tuple[Bank, ...] = ()
+
+    def __post_init__(self) -> None:
+        names = [bank.name for bank in self.banks]
+        if twice := [name for name in names if names.count(name) > 1]:
+            raise InvalidArgumentError(f"target {self.name!r} has two banks called {twice[0]!r}")
+
+    def with_banks(self, *banks: Bank) -> Target:
+        """The same machine with these memories for the arena."""
+        return replace(self, banks=banks)
 
     def has(self, *features: str) -> bool:
         """Whether the machine has all of these."""

@@ -52,9 +52,13 @@ static void fail(const char *what) {
     tw_exit(98);
 }
 
+static void fill(const tw_span *spans, uint32_t count, int byte) {
+    for (uint32_t i = 0; i < count; ++i) memset(spans[i].at, byte & 0xFF, spans[i].bytes);
+}
+
 static void load(const tw_model *model, int32_t file) {
     for (uint32_t i = 0; i < model->input_count; ++i) {
-        if (tw_read(file, tw_arena + model->inputs[i].offset, model->inputs[i].bytes))
+        if (tw_read(file, model->inputs[i].at, model->inputs[i].bytes))
             fail("inputs.bin is too short\n");
     }
 }
@@ -62,7 +66,7 @@ static void load(const tw_model *model, int32_t file) {
 static void save(const tw_model *model, int32_t status, uint32_t stack, int32_t file) {
     int bad = tw_write(file, &status, sizeof status) | tw_write(file, &stack, sizeof stack);
     for (uint32_t i = 0; i < model->output_count; ++i) {
-        bad |= tw_write(file, tw_arena + model->outputs[i].offset, model->outputs[i].bytes);
+        bad |= tw_write(file, model->outputs[i].at, model->outputs[i].bytes);
     }
     if (bad) fail("cannot write outputs.bin\n");
 }
@@ -90,11 +94,10 @@ int main(void) {
         const tw_model *const model = &tw_models[job[0]];
         rubbish = ~rubbish;
         if (job[1] & FRESH) {
-            memset(tw_arena, rubbish & 0xFF, model->memory_bytes); /* nothing may lean on zeroed memory */
+            fill(model->memory, model->memory_count, rubbish); /* nothing may lean on zeroed memory */
             if (model->reset != NULL) model->reset(tw_arena);
         }
-        for (uint32_t i = 0; i < model->perishable_count; ++i) /* or a skipped step goes unseen */
-            memset(tw_arena + model->perishable[i].offset, rubbish & 0xFF, model->perishable[i].bytes);
+        fill(model->perishable, model->perishable_count, rubbish); /* or a skipped step goes unseen */
         load(model, inputs);
         int32_t status;
         uint32_t stack = 0;

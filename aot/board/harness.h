@@ -5,9 +5,10 @@
 
 #include <stdint.h>
 
-/* Where an input or output lies in the buffer for arena and state. */
+/* Bytes of a model's memory, such as an input. */
 typedef struct {
-    uint32_t offset, bytes;
+    unsigned char *at;
+    uint32_t bytes;
 } tw_span;
 
 typedef int tw_run_fn(void *arena, const void *const *inputs, void *const *outputs);
@@ -17,8 +18,8 @@ typedef struct {
     tw_run_fn *run;
     void (*reset)(void *arena); /* NULL: no variables */
     tw_step_fn *const *steps;
-    const tw_span *inputs, *outputs, *perishable; /* the last: what holds nothing between two runs */
-    uint32_t step_count, input_count, output_count, perishable_count, memory_bytes;
+    const tw_span *inputs, *outputs, *perishable, *memory; /* perishable: what holds nothing between two runs */
+    uint32_t step_count, input_count, output_count, perishable_count, memory_count;
 } tw_model;
 
 /* The program's own, written for it by the host. */

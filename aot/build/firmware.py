@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from twinfer.aot.build.architecture import HARNESS
+from twinfer.aot.build.banks import memory_lines, section_lines
+from twinfer.aot.build.blocks import arenas_of, block, in_blocks, input_at, places
 from twinfer.aot.build.fits import check_fits, overflow, vectors_in_flash
 from twinfer.aot.build.library import LIBRARY, library_sources
 from twinfer.aot.build.targets import Card
@@ -15,10 +17,8 @@ from twinfer.aot.print.feed import Feeding
 from twinfer.aot.print.literals import comment
 from twinfer.aot.print.memory import Memory
 from twinfer.runtime.errors import ToolError
-from twinfer.runtime.graph import Tensor
 from twinfer.runtime.options import Optimize
 from twinfer.runtime.plan.plan import Plan, Region
-from twinfer.runtime.plan.solve.puzzle import aligned
 from twinfer.runtime.run.poison import perishable
 from twinfer.runtime.tools import built
 
@@ -71,14 +71,18 @@ def build(projects: Project | Sequence[Project], card: Card) -> Firmware:
 def firmware_sources(projects: Sequence[Project], card: Card) -> dict[str, str | bytes]:
     """Everything that the compiler reads, by path."""
     files = library_sources(projects, _model)
-    arena = max((_input_at(p.plan) + _staged_bytes(p.plan) for p in projects), default=0)
     models = ",\n".join([*(f"    {p.name}_MODEL" for p in projects), "    {0}"])
     table = [
         f"const tw_model tw_models[] = {{\n{models}\n}};",
         f"const uint32_t tw_model_count = {len(projects)};",
-        f'__attribute__((section(".arena"), aligned(16))) unsigned char tw_arena[{max(arena, 1)}];',
     ]
-    files["library.c"] = f'#include "harness.h"\n\n{files["library.c"]!s}\n' + "\n".join(table) + "\n"
+    arenas = arenas_of(projects)
+    declared = "".join(f"extern unsigned char tw_{arena}[];\n" for arena in arenas if arena != Region.ARENA.value)
+    table += [
+        f'__attribute__((section(".{arena}"), aligned(16))) unsigned char tw_{arena}[{max(nbytes, 1)}];'
+        for arena, nbytes in arenas.items()
+    ]
+    files["library.c"] = f'#include "harness.h"\n{declared}\n{files["library.c"]!s}\n' + "\n".join(table) + "\n"
     architecture = card.architecture
     files |= {name: architecture.read(name) for name in (*HARNESS, *architecture.program)}
     return {**files, **linker_scripts(card)}
@@ -88,18 +92,19 @@ def _model(project: Project) -> str:
     """The C that the harness needs for one model; the macro NAME_MODEL initialises its tw_model."""
     name, plan = project.name, project.plan
     spans = {
-        "inputs": _places(plan, plan.graph.inputs),
-        "outputs": _places(plan, plan.graph.outputs),
-        "perishable": [(begin, end - begin) for begin, end in perishable(plan)],
+        "inputs": places(plan, plan.graph.inputs),
+        "outputs": places(plan, plan.graph.outputs),
+        "perishable": [*in_blocks(plan, perishable(plan))],
+        "memory": [(block(plan, region), extent.nbytes) for region, extent in plan.regions.items()],
     }
     functions = _functions(project)
     steps = ", ".join((*functions.layers, "NULL"))
     lines = [project.wrappers, functions.text, f"static tw_step_fn *const {name}_steps[] = {{{steps}}};"]
     for what, pairs in spans.items():
-        listed = ", ".join(f"{{{offset}, {size}}}" for offset, size in pairs) or "{0, 0}"
+        listed = ", ".join(f"{{{address}, {size}}}" for address, size in pairs) or "{NULL, 0}"
         lines.append(f"static const tw_span {name}_{what}[] = {{{listed}}};")
     tables = [f"{name}_{what}" for what in ("steps", *spans)]
-    counts = [len(project.layers), *map(len, spans.values()), plan.memory_bytes]
+    counts = [len(project.layers), *map(len, spans.values())]
     entries = [functions.run, functions.reset, *tables, *map(str, counts)]
     lines.append(f"#define {name}_MODEL {{{', '.join(entries)}}}\n")
     return "\n".join(lines)
@@ -121,21 +126,23 @@ class _Functions:
 
 
 def _functions(project: Project) -> _Functions:
-    """Without state, of an input that lies in the arena, they are the model's own."""
+    """Those of a model with one block of memory, whose input lies there, are its own."""
     name, plan, memory = project.name, project.plan, Memory(project.plan)
-    if not plan.state_bytes and not plan.fed:
+    if not plan.state_bytes and not plan.fed and not plan.target.banks:
         return _Functions(f"{name}_run", "NULL", project.layers)
-    blocks, layers = memory.side_by_side("base"), tuple(f"{name}_{i}_at" for i in range(len(project.layers)))
+    blocks = ", ".join(block(plan, region, "base") for region in memory.regions)
+    layers = tuple(f"{name}_{i}_at" for i in range(len(project.layers)))
     inputs = _staged(plan) if plan.fed else "inputs"
     lines = [
         f"static int {name}_run_at(void *arena, const void *const *inputs, void *const *outputs) {{",
         "    unsigned char *const base = (unsigned char *)arena;",
+        "    (void)base;",
         *([f"    const void *const staged[] = {{{inputs}}};", "    (void)inputs;"] if plan.fed else []),
         f"    return {name}_run({blocks}, {'staged' if plan.fed else 'inputs'}, outputs);",
         "}",
         *(_reset_at(name, memory) if plan.state_bytes else []),
         *(
-            f"static void {name}_{i}_at(unsigned char *base) {{ {_load(project, i)}{layer}({blocks}); }}"
+            f"static void {name}_{i}_at(unsigned char *base) {{ (void)base; {_load(project, i)}{layer}({blocks}); }}"
             for i, layer in enumerate(project.layers)
         ),
     ]
@@ -144,8 +151,7 @@ def _functions(project: Project) -> _Functions:
 
 def _reset_at(name: str, memory: Memory) -> list[str]:
     """The reset over one buffer."""
-    blocks = memory.side_by_side("base")
-    reset = blocks if Region.ARENA in memory.start_regions else blocks.split(", ")[1]
+    reset = ", ".join(block(memory.plan, region, "base") for region in memory.start_regions)
     return [
         f"static void {name}_reset_at(void *arena) {{",
         "    unsigned char *const base = (unsigned char *)arena;",
@@ -156,7 +162,7 @@ def _reset_at(name: str, memory: Memory) -> list[str]:
 
 def _staged(plan: Plan) -> str:
     """The inputs of a model that takes one row by row, in C."""
-    values = ("NULL" if tensor.data is not None else f"base + {_input_at(plan)}" for tensor in plan.graph.inputs)
+    values = ("NULL" if tensor.data is not None else f"base + {input_at(plan)}" for tensor in plan.graph.inputs)
     return ", ".join(values)
 
 
@@ -165,23 +171,10 @@ def _load(project: Project, i: int) -> str:
     chain = project.plan.fed
     if chain is None or i != max(len(chain.layers) - 1, 0):
         return ""
-    return f"{Feeding(project.plan, project.name).everything(f'base + {_input_at(project.plan)}')}; "
-
-
-def _places(plan: Plan, tensors: Sequence[Tensor]) -> list[tuple[int, int]]:
-    """Where in the buffer the harness writes inputs and reads outputs: offsets and bytes."""
-    fed = plan.fed.feed.out if plan.fed and plan.fed.feed else None
-    return [(_input_at(plan) if t is fed else plan.offsets[t], t.nbytes) for t in tensors if t.data is None]
-
-
-def _input_at(plan: Plan) -> int:
-    """Where the harness keeps an input that the model takes row by row: behind all memory of the model."""
-    return aligned(plan.memory_bytes, plan.target.alignment)
-
-
-def _staged_bytes(plan: Plan) -> int:
-    """How many bytes it has there."""
-    return plan.fed.feed.out.nbytes if plan.fed and plan.fed.feed else 0
+    feeding = Feeding(project.plan, project.name)
+    arena = block(project.plan, feeding.region, "base")
+    own = f"unsigned char *const {feeding.base} = {arena}; " if feeding.region.bank else ""
+    return f"{own}{feeding.everything(f'base + {input_at(project.plan)}')}; "
 
 
 def linker_scripts(card: Card, folder: str = "") -> dict[str, str]:
@@ -204,4 +197,5 @@ def linker_scripts(card: Card, folder: str = "") -> dict[str, str]:
     text = card.architecture.read("link.ld").replace("@name@", comment(card.name))
     for key, value in numbers.items():
         text = text.replace(f"@{key}@", hex(value))
+    text = text.replace("@banks@", memory_lines(card.banks)).replace("@arenas@", section_lines(card.banks))
     return {f"{folder}link.ld": text}

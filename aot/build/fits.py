@@ -17,17 +17,29 @@ _OVERFLOW = re.compile(r"region `(\w+)' overflowed by (\d+) bytes")
 def check_fits(project: Project, card: Card) -> None:
     """ToolError if the arena and the stack need more RAM, or the constants alone more flash, than the machine has."""
     name, plan, constants, vectors = project.name, project.plan, project.constants.nbytes, vectors_in_flash(card)
-    and_state = " and state" if plan.state_bytes else ""
-    if plan.memory_bytes + card.stack_bytes > card.ram_bytes:
+    what = " and ".join([*(["arena"] if not plan.target.banks else []), *(["state"] if plan.state_bytes else [])])
+    if in_ram(plan) + card.stack_bytes > card.ram_bytes:
         raise ToolError(
-            f"{name} needs {plan.memory_bytes:,} B of arena{and_state}, {card.name} has {card.ram_bytes:,} B of RAM, "
+            f"{name} needs {in_ram(plan):,} B of {what}, {card.name} has {card.ram_bytes:,} B of RAM, "
             f"of them {card.stack_bytes:,} B for the stack; {largest_step(plan)}"
         )
+    room = {each.region: each.bank.nbytes for each in card.banks}
+    for region in plan.arenas if plan.target.banks else ():
+        if plan.regions[region].nbytes > room.get(region, 0):
+            raise ToolError(
+                f"{name} needs {plan.regions[region].nbytes:,} B of {region.bank}, {card.name} has "
+                f"{room.get(region, 0):,} B: plan it for the target of this card"
+            )
     if constants + vectors > card.flash_bytes:
         raise ToolError(
             f"{name} needs at least {constants:,} B of flash for weights and other constants, {card.name} has "
             f"{card.flash_bytes:,} B, of them {vectors} B for the vectors"
         )
+
+
+def in_ram(plan: Plan) -> int:
+    """Bytes of arena and state that lie in RAM; of a target with banks the state alone."""
+    return plan.state_bytes if plan.target.banks else plan.memory_bytes
 
 
 def check_flash(project: Project, card: Card, needed: int) -> None:
@@ -60,8 +72,7 @@ def live_bytes(plan: Plan, step: Step) -> int:
     """Bytes of the arena that hold a value while ``step`` runs, its scratch included; shared bytes count once."""
     at = step.position
     alive = [t for t, (first, last) in plan.lives.items() if first <= at <= last]
-    places = [(plan.places[t], t.nbytes) for t in alive]
-    spans = {(place.offset, size) for place, size in places if place.region is Region.ARENA}
+    spans = {(plan.offsets[t], t.nbytes) for t in alive if plan.places[t].region != Region.STATE}
     end = total = 0
     for offset, size in sorted(spans):
         total += max(0, offset + size - max(end, offset))
@@ -78,7 +89,7 @@ def overflow(error: ToolError, projects: Sequence[Project], card: Card) -> ToolE
     total, what = (card.ram_bytes, "RAM") if region == "RAM" else (card.flash_bytes, "flash")
     names = ", ".join(p.name for p in projects)
     constants = sum(p.constants.nbytes for p in projects)
-    arena = max(p.plan.memory_bytes for p in projects)
+    arena = max(in_ram(p.plan) for p in projects)
     return ToolError(
         f"{names}: needs {total + missing:,} B of {what}, {card.name} has {total:,} B; weights and other constants "
         f"take {constants:,} B, the arena {arena:,} B, the stack {card.stack_bytes:,} B"

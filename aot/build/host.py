@@ -47,15 +47,16 @@ class CompiledSession(Session):
     def _fill_feed(self, slot: Any, chain: Chain) -> None:
         self._enter(slot, f"{self._name}_load", ffi.NULL)
         base, regions = int(ffi.cast("uintptr_t", self._base)), Memory(self.plan).regions
-        blocks = [ctypes.c_void_p(base + self.plan.regions[region].offset) for region in regions]
+        blocks = {region: ctypes.c_void_p(base + self.plan.regions[region].offset) for region in regions}
+        rows = blocks[self.plan.region_of(chain)]
         begin, push, finish = (
             getattr(self._library, f"{self._name}_{what}") for what in ("begin", "push_row", "finish")
         )
         self.feed_rows = RowFeed(
             self.plan,
-            lambda: begin(blocks[0]),
-            lambda row: int(push(blocks[0], ctypes.c_void_p(int(ffi.cast("uintptr_t", row))))),
-            lambda: finish(*blocks, None),
+            lambda: begin(rows),
+            lambda row: int(push(rows, ctypes.c_void_p(int(ffi.cast("uintptr_t", row))))),
+            lambda: finish(*blocks.values(), None),
         )
 
     def _slots(self, i: int) -> int:
@@ -126,9 +127,10 @@ void {name}_step{signature} {{
 
 def _load(feeding: Feeding, signature: str) -> str:
     """A function that gives all rows of the input."""
+    address = Memory(feeding.plan).side_by_side("(unsigned char *)scratch", [feeding.region])
     return f"""void {feeding.name}_load{signature};
 void {feeding.name}_load{signature} {{
-    unsigned char *const base = (unsigned char *)scratch;
+    unsigned char *const {feeding.base} = {address};
     (void)params;
     (void)out;
     {feeding.everything("in[0]")};

@@ -175,9 +175,15 @@ def _facts(project: Project) -> Mapping[str, str]:
 
 def _memory(plan: Plan) -> str:
     """The rows on memory of the first table."""
-    only = "" if plan.state_bytes else "; the only memory that is written"
+    only = "" if plan.state_bytes or plan.target.banks else "; the only memory that is written"
     bound = f"no placement of these tensors needs less than {grouped(plan.lower_bound_bytes)}"
-    rows = [f"| arena | {grouped(plan.arena_bytes)} bytes, aligned to {plan.target.alignment} ({bound}){only} |"]
+    if plan.target.banks:
+        bound = "blocks with more traffic lie in cheaper memory"
+    rows = [
+        f"| {region.value} | {grouped(plan.regions[region].nbytes)} bytes, aligned to {plan.target.alignment} "
+        f"({bound}){only} |"
+        for region in plan.arenas
+    ]
     if plan.state_bytes:
         rows.append(f"| state | {grouped(plan.state_bytes)} bytes, aligned likewise, that last from run to run |")
     return "\n".join(rows)
@@ -198,7 +204,7 @@ def _calling(project: Project) -> Mapping[str, str]:
         "blocks": "\n".join(defined),
         "arguments": ", ".join(blocks),
         "reset": reset if project.plan.state_bytes else "",
-        "own": f"`{name}_arena`" + (f" and `{name}_state`" if project.plan.state_bytes else ""),
+        "own": " and ".join(f"`{name}_{block}`" for block in blocks),
     }
 
 

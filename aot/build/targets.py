@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from twinfer.aot.build.architecture import BOARDS, Architecture, load
+from twinfer.aot.build.banks import CardBank, need_apart, read_banks
 from twinfer.aot.build.toolchain import Toolchain
 from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.read.files import reading
@@ -35,6 +36,7 @@ _PATTERNS = {
     "board": (rf"(\./)?{_WORD}", "the name of a folder of board/, or ./ and that of a folder beside the card"),
 }
 
+_OPTIONAL = ("vectors", "banks")
 _LISTS = ("flags", "isa", "packages")
 _NUMBERS = ("flash_origin", "flash_bytes", "ram_origin", "ram_bytes", "stack_bytes", "vectors")
 
@@ -58,11 +60,12 @@ class Card:
     ram_bytes: int
     stack_bytes: int
     vectors: int | None = None
+    banks: tuple[CardBank, ...] = ()
 
     @property
     def target(self) -> Target:
         """The target to plan for."""
-        return microcontroller(self.name, *self.isa)
+        return microcontroller(self.name, *self.isa).with_banks(*(each.bank for each in self.banks))
 
     @property
     def toolchain(self) -> Toolchain:
@@ -133,7 +136,13 @@ def _card(name: str, tables: Mapping[str, Any], path: Path) -> Card:
     values = {field: _value(where, field, said[field]) for field in _fields(where, said)}
     if values["board"].startswith("./"):
         values["board"] = str(path.resolve().parent / values["board"])
-    return Card(name=name, **values)
+    card = Card(name=name, **values)
+    spans = {
+        "flash": (card.flash_origin, card.flash_origin + card.flash_bytes),
+        "ram": (card.ram_origin, card.ram_origin + card.ram_bytes),
+    }
+    need_apart(where, spans, card.banks)
+    return card
 
 
 def _inherited(name: str, tables: Mapping[str, Any], where: str) -> dict[str, Any]:
@@ -157,13 +166,15 @@ def _fields(where: str, said: Mapping[str, Any]) -> tuple[str, ...]:
     known = [field.name for field in fields(Card) if field.name != "name"]
     if unknown := sorted(set(said) - set(known)):
         raise InvalidArgumentError(f"{where}: unknown {unknown[0]!r}; known are {', '.join(sorted(known))}")
-    if absent := [field for field in known if field not in said and field != "vectors"]:
+    if absent := [field for field in known if field not in said and field not in _OPTIONAL]:
         raise InvalidArgumentError(f"{where}: {absent[0]!r} is missing; a base could give it")
     return tuple(said)
 
 
 def _value(where: str, field: str, value: Any) -> Any:
     """The value of a field; InvalidArgumentError if it has the wrong type or form."""
+    if field == "banks":
+        return read_banks(where, value)
     if field in _LISTS:
         if isinstance(value, list) and all(isinstance(word, str) for word in value):
             return tuple(_word(where, field, word) for word in value)

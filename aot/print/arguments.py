@@ -35,7 +35,7 @@ class Arguments:
         start = self._start(part)
         if not part.stride:
             return start
-        bytewise = isinstance(part.value, Tensor) or part.offset or start == "arena"
+        bytewise = isinstance(part.value, Tensor) or part.offset or start == self._memory.first
         base = start if bytewise else f"(const unsigned char *){start}"
         return f"{base} + {ITERATION}" if part.stride == 1 else f"{base} + {part.stride} * {ITERATION}"
 
@@ -46,7 +46,7 @@ class Arguments:
             return self._memory.address(value, part.offset)
         symbol = self._constants.symbol(value)
         if symbol is None:
-            return "arena"
+            return self._memory.first
         return f"(const unsigned char *){symbol} + {part.offset}" if part.offset else symbol
 
     def described(self, argument: Tensor | Constant | Slice) -> str:

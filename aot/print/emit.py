@@ -23,7 +23,7 @@ from twinfer.aot.print.headers import closure, headers_of
 from twinfer.aot.print.interface import header, sizes, static_source
 from twinfer.aot.print.layers import Layers, kernel_counts
 from twinfer.aot.print.literals import check_name
-from twinfer.aot.print.memory import IN_LAYER, Memory
+from twinfer.aot.print.memory import Memory
 from twinfer.aot.print.rows import nothing
 from twinfer.aot.print.run import RunFunctions, reset_function
 from twinfer.aot.print.table import Table
@@ -76,14 +76,16 @@ def emit(
 
     ``sha256`` is the model file's; ``policy`` says which layers of compiled code share kernels (None: the usual one);
     ``stack_bytes`` is for the header, where it was measured. With ``guard`` the plan is spread out and every layer
-    watched. Raises InvalidArgumentError if ``name`` is no C identifier.
+    watched. In interpreted mode a plan with several arenas has functions that call the shared kernels, and no table, as
+    that has bytes of one arena. Raises InvalidArgumentError if ``name`` is no C identifier.
     """
     check_name(name)
     compiled, guard = plan.options.mode == "compiled", plan.options.guard
+    by_table = not compiled and len(plan.arenas) == 1
     plan = spread(plan) if guard else plan
     constants = Constants(plan, name)
     shared = ((policy or default_policy) if compiled else share_all)(plan) | with_rest(plan)
-    steps = _compiled(plan, name, constants, shared) if compiled else _interpreted(plan, name, constants)
+    steps = _interpreted(plan, name, constants) if by_table else _compiled(plan, name, constants, shared)
     if guard and plan.steps:
         text = f"{steps.text}\n{guards.tables(plan, name)}"
         steps = replace(steps, text=text, headers=(guards.HEADER, *steps.headers))
@@ -136,7 +138,7 @@ def _compiled(plan: Plan, name: str, constants: Constants, shared: frozenset[int
 def _interpreted(plan: Plan, name: str, constants: Constants) -> _Steps:
     table, memory = Table(plan, name, constants), Memory(plan)
     headers = (*table.headers, *headers_of(kernel_counts(plan)))
-    blocks = ", ".join(IN_LAYER[region] for region in memory.regions)
+    blocks = ", ".join(region.value for region in memory.regions)
     wrappers = [
         f"static void {table.symbol}_{i}({memory.parameters}) {{ {table.symbol}({blocks}, {i}); }}"
         for i in range(len(table.loose))

@@ -4,15 +4,25 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from twinfer.runtime.plan.plan import Plan
+from twinfer.aot.print.memory import in_run
+from twinfer.runtime.plan.plan import Plan, Region
 
 
 @dataclass(frozen=True)
 class Feeding:
-    """The calls for one plan; the arena is at ``base``."""
+    """The calls for one plan, in the functions that callers see; ``base`` is the address of the rows' arena."""
 
     plan: Plan
     name: str
+
+    @property
+    def region(self) -> Region:
+        """The arena of the rows."""
+        return self.plan.region_of(self.plan.fed) if self.plan.fed else self.plan.arenas[0]
+
+    @property
+    def base(self) -> str:
+        return in_run(self.region)
 
     @property
     def symbol(self) -> str:
@@ -26,8 +36,8 @@ class Feeding:
 
     @property
     def _progress(self) -> str:
-        at = self.plan.offsets[self.plan.fed.progress] if self.plan.fed and self.plan.fed.progress else 0
-        return f"(tw_rows_progress *)(void *)(base + {at})"
+        at = self.plan.places[self.plan.fed.progress].offset if self.plan.fed and self.plan.fed.progress else 0
+        return f"(tw_rows_progress *)(void *)({self.base} + {at})"
 
     @property
     def begin(self) -> str:
@@ -36,7 +46,7 @@ class Feeding:
     @property
     def push(self) -> str:
         """Takes ``row``."""
-        return f"tw_feed_row(&{self.symbol}, {self._progress}, base, row)"
+        return f"tw_feed_row(&{self.symbol}, {self._progress}, {self.base}, row)"
 
     @property
     def waits(self) -> str:
@@ -45,4 +55,4 @@ class Feeding:
 
     def everything(self, given: str) -> str:
         """Takes all rows of a whole input."""
-        return f"tw_feed_all(&{self.symbol}, {self._progress}, base, {given})"
+        return f"tw_feed_all(&{self.symbol}, {self._progress}, {self.base}, {given})"

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from twinfer.aot.print.layers import braced
 from twinfer.aot.print.literals import wrapped
-from twinfer.aot.print.memory import IN_RUN, Memory
+from twinfer.aot.print.memory import Memory, in_run
 from twinfer.runtime.errors import GuardError
 from twinfer.runtime.plan.plan import Plan, Region
 from twinfer.runtime.run.guard import held, where, written
@@ -58,7 +58,7 @@ def _within(plan: Plan, region: Region, spans: Iterable[Span]) -> list[Span]:
 def watched(plan: Plan, name: str, call: str, i: str) -> list[str]:
     """The lines that make a layer's call under guard; ``i`` is its number in C."""
     up, regions = name.upper(), Memory(plan).regions
-    watch = {r: f"(&{name}_{r.value}_guards[{i}], {IN_RUN[r]}, {up}_{r.name}_BYTES)" for r in regions}
+    watch = {r: f"(&{name}_{r.value}_guards[{i}], {in_run(r)}, {up}_{r.name}_BYTES)" for r in regions}
     changed = " || ".join(f"tw_guard_hash{watch[r]} != {r.value}_before" for r in regions)
     lines = [f"const uint32_t {r.value}_before = tw_guard_enter{watch[r]};" for r in regions]
     return braced([*lines, call, f"if ({changed}) return {up}_GUARD_STATUS + {i};"])

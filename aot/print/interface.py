@@ -34,11 +34,11 @@ def header(plan: Plan, name: str, banner: str, sizes: Iterable[tuple[str, object
 def sizes(plan: Plan, constants: Constants, version: str, stack_bytes: int | None) -> Iterator[tuple[str, object]]:
     """Macros of the whole model. ``stack_bytes``: the most that a run takes, without its caller's; None: unknown."""
     yield "TWINFER_VERSION", f'"{version}"'
-    yield "ARENA_BYTES", plan.arena_bytes
+    yield from ((f"{region.name}_BYTES", plan.regions[region].nbytes) for region in plan.arenas)
     yield "ARENA_ALIGN", plan.target.alignment
     yield "LOWER_BOUND_BYTES", f"{plan.lower_bound_bytes} /* no placement of these tensors needs less */"
     yield "STATE_BYTES", f"{plan.state_bytes} /* that last from run to run */"
-    if plan.state_bytes:
+    if plan.state_bytes and not plan.target.banks:
         yield "MEMORY_BYTES", f"{plan.memory_bytes} /* of one buffer for both */"
         yield "STATE_OFFSET", f"{plan.regions[Region.STATE].offset} /* in that buffer, the arena before it */"
     if stack_bytes is not None:
@@ -68,11 +68,11 @@ def _tensor(plan: Plan, tensor: Tensor) -> Iterator[tuple[str, object]]:
 
 def _functions(plan: Plan, name: str) -> Iterator[str]:
     up = name.upper()
-    blocks = "".join(f"void *{region.value}, " for region in Memory(plan).regions)
-    refused = "arena or state" if plan.state_bytes else "arena"
+    regions = Memory(plan).regions
+    blocks = "".join(f"void *{r.value}, " for r in regions)
+    refused = "one of the blocks" if plan.target.banks else " or ".join(r.value for r in regions)
     yield f"""/* One inference. Returns 0; 1 if {refused} is NULL, 2 if it is misaligned{_of_missing(plan)}.
- * arena: {up}_ARENA_BYTES bytes at a multiple of {up}_ARENA_ALIGN, the caller's. Nothing in it has to last from one run
- * to the next: models may take turns in one arena.
+{_of_arenas(plan, up)}\
 {_of_state(plan, up)}\
  * inputs, outputs: pointers to {up}_INPUT_COUNT and {up}_OUTPUT_COUNT values, of any alignment. A value that is
  * NULL, or that is {_home(plan)} plus its _OFFSET, is in place: {_of_places(plan)}. */
@@ -87,8 +87,7 @@ int {name}_run({blocks}const void *const *inputs, void *const *outputs);
     yield (
         f"""/* The same over memory of {name}_static.c; only a program that uses them pays for it. Not reentrant. */
 int {name}_run_static(const void *const *inputs, void *const *outputs);
-void *{name}_arena(void);
-{f"void *{name}_state(void);" if plan.state_bytes else ""}
+{chr(10).join(f"void *{name}_{region.value}(void);" for region in regions)}
 """.rstrip()
         + "\n"
     )
@@ -112,14 +111,14 @@ def _of_places(plan: Plan) -> str:
 
 def _of_rows(plan: Plan, name: str, blocks: str) -> str:
     """The declarations of the functions that take the input row by row."""
-    number = Feeding(plan, name).place
-    rows = f"{name.upper()}_INPUT_{number}_ROWS"
+    number, arena = Feeding(plan, name).place, Feeding(plan, name).region.value
+    rows, missing = f"{name.upper()}_INPUT_{number}_ROWS", f"-1 if {arena} or"
     return f"""/* The same with input {number} row by row: begin, push_row for the first {rows} rows, then finish.
- * Between these calls nothing else may write the arena. push_row returns how many rows are still wanted, -1 if arena or
+ * Between these calls nothing else may write the {arena}. push_row returns how many rows are still wanted, {missing}
  * row is NULL; when none is, a row changes nothing. begin and finish return what a run does, finish also 3 while rows
  * are wanted. */
-int {name}_begin(void *arena);
-int32_t {name}_push_row(void *arena, const void *row);
+int {name}_begin(void *{arena});
+int32_t {name}_push_row(void *{arena}, const void *row);
 int {name}_finish({blocks}void *const *outputs);
 """
 
@@ -127,16 +126,33 @@ int {name}_finish({blocks}void *const *outputs);
 def _home(plan: Plan) -> str:
     """The block of the inputs and outputs: an input that the model writes, or keeps, is in the state."""
     ends = [t for t in (*plan.graph.inputs, *plan.graph.outputs) if t in plan.places]
-    in_state = any(plan.places[t].region is Region.STATE for t in ends)
+    if plan.target.banks:
+        return "its block (above)"
+    in_state = any(plan.places[t].region == Region.STATE for t in ends)
     return "arena or state (see above)" if in_state else "the arena"
+
+
+def _of_arenas(plan: Plan, up: str) -> str:
+    """Lines of the comment on the memory that does not last."""
+    where = f"bytes at a multiple of {up}_ARENA_ALIGN, the caller's."
+    if not plan.target.banks:
+        return f""" * arena: {up}_ARENA_BYTES {where} Nothing in it has to last from one run
+ * to the next: models may take turns in one arena.
+"""
+    lines = "".join(f" * {arena.value}: {up}_{arena.name}_BYTES {where}\n" for arena in plan.arenas)
+    return f"""{lines} * Nothing in these has to last from one run to the next: models may take turns in them.
+"""
 
 
 def _of_state(plan: Plan, up: str) -> str:
     """Lines of the comment on the block that lasts; "" if there is none."""
     if not plan.state_bytes:
         return ""
-    return f""" * state: {up}_STATE_BYTES bytes, aligned likewise, that hold what the model keeps from run to run: no
- * other model may write them. One buffer of {up}_MEMORY_BYTES bytes has room for both, the state at {up}_STATE_OFFSET.
+    own = f""" * state: {up}_STATE_BYTES bytes, aligned likewise, that hold what the model keeps from run to run: no
+ * other model may write them."""
+    if plan.target.banks:
+        return f"{own}\n"
+    return f"""{own} One buffer of {up}_MEMORY_BYTES bytes has room for both, the state at {up}_STATE_OFFSET.
 """
 
 
@@ -145,10 +161,10 @@ def _of_reset(plan: Plan, name: str) -> str:
     memory = Memory(plan)
     does = ["sets variables to their first values"] if plan.variables else []
     does += ["decodes weights"] if plan.decodes else []
-    lost = " What outputs hold in the arena is lost." if Region.ARENA in memory.start_regions else ""
+    lost = " What outputs hold in the arena is lost." if len(memory.start_regions) > 1 else ""
     blocks = ", ".join(f"void *{region.value}" for region in memory.start_regions)
     text = " and ".join(does)
-    needed = "The block must be there." if len(memory.start_regions) == 1 else "Both blocks must be there."
+    needed = {1: "The block", 2: "Both blocks"}.get(len(memory.start_regions), "All blocks") + " must be there."
     return f"""/* {text[0].upper()}{text[1:]}: before the first run, and to start anew.{lost} {needed} */
 void {name}_reset({blocks});
 """
@@ -160,11 +176,12 @@ def _of_push(plan: Plan, name: str) -> str:
     steps = f"#define {name.upper()}_STREAM_STEPS {first}\n" if first > 1 else ""
     text = ["One step of a stream: rows are the next of input 0, out gets output 0. Returns what the run does."]
     text += ["No window is full before the _STREAM_STEPS-th step: ignore out until then."] if first > 1 else []
+    blocks = [region.value for region in Memory(plan).regions]
     return f"""{steps}{block_comment(text)}
-static inline int {name}_push(void *arena, void *state, const void *rows, void *out) {{
+static inline int {name}_push({", ".join(f"void *{block}" for block in blocks)}, const void *rows, void *out) {{
     const void *const inputs[] = {{rows}};
     void *const outputs[] = {{out}};
-    return {name}_run(arena, state, inputs, outputs);
+    return {name}_run({", ".join(blocks)}, inputs, outputs);
 }}
 """
 
@@ -172,17 +189,16 @@ static inline int {name}_push(void *arena, void *state, const void *rows, void *
 def static_source(plan: Plan, name: str, banner: str) -> str:
     """``<name>_static.c``: static memory and the functions over it."""
     up, regions = name.upper(), Memory(plan).regions
-    own = "static unsigned char"
-    blocks = "\n".join(
-        f"alignas({up}_ARENA_ALIGN) {own} {name}_static_{r.value}[{_size(plan, up, r)}];" for r in regions
-    )
+    own = f"alignas({up}_ARENA_ALIGN) static unsigned char {name}_static"
+    blocks = "\n".join(f"{_section(up, r)}{own}_{r.value}[{_size(plan, up, r)}];" for r in regions)
+    sections = _SECTIONS.replace("NAME", up) if plan.target.banks else ""
     getters = "\n".join(f"void *{name}_{r.value}(void) {{ return {name}_static_{r.value}; }}" for r in regions)
     return f"""{banner}
 #include "{name}.h"
 
 #include <stdalign.h>
 
-{blocks}
+{sections}{blocks}
 
 {getters}
 
@@ -190,6 +206,21 @@ int {name}_run_static(const void *const *inputs, void *const *outputs) {{
     return {name}_run({"".join(f"{name}_static_{r.value}, " for r in regions)}inputs, outputs);
 }}
 """
+
+
+#: Of a target with several memories: what puts an array into one of them.
+_SECTIONS = """/* Each arena has a section of its own: the linker script says in which memory it lies. */
+#ifdef __ELF__
+#define NAME_IN(name) __attribute__((section(name)))
+#else
+#define NAME_IN(name)
+#endif
+
+"""
+
+
+def _section(up: str, region: Region) -> str:
+    return f'{up}_IN(".{region.value}") ' if region.bank else ""
 
 
 def _size(plan: Plan, up: str, region: Region) -> str:

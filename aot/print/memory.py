@@ -1,15 +1,18 @@
-"""The blocks of memory that emitted functions get: the arena, and of a model with state the state."""
+"""The blocks of memory that emitted functions get: an arena for each memory of the target, and the state, if any."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from twinfer.runtime.graph import Tensor
 from twinfer.runtime.plan.plan import Plan, Region
+from twinfer.runtime.program import Chain
 
-#: What the blocks are called in a layer, and as bytes in the functions that callers see.
-IN_LAYER = {Region.ARENA: "arena", Region.STATE: "state"}
-IN_RUN = {Region.ARENA: "base", Region.STATE: "kept"}
+
+def in_run(region: Region) -> str:
+    """What a block is called as bytes in the functions that callers see; in a layer it has its own name."""
+    return "kept" if region == Region.STATE else region.value.replace("arena", "base", 1)
 
 
 @dataclass(frozen=True)
@@ -20,60 +23,65 @@ class Memory:
 
     @property
     def regions(self) -> tuple[Region, ...]:
-        """The blocks that functions get: always the arena, and the state if there is any."""
-        return (Region.ARENA, Region.STATE) if self.plan.state_bytes else (Region.ARENA,)
+        """The blocks that functions get: always an arena, and the state if there is any."""
+        return (*self.plan.arenas, Region.STATE) if self.plan.state_bytes else self.plan.arenas
 
     @property
     def start_regions(self) -> tuple[Region, ...]:
-        """The blocks that a reset gets: the arena only if it computes values there."""
-        places = self.plan.places
-        inner = any(places[t].region is Region.ARENA for step in self.plan.start for t in step.touched)
-        return self.regions if inner else (Region.STATE,)
+        """The blocks that a reset gets: an arena only if it computes values there."""
+        used = {self.plan.places[tensor].region for step in self.plan.start for tensor in step.touched}
+        return tuple(region for region in self.regions if region in used or region == Region.STATE)
 
     @property
     def parameters(self) -> str:
         """Of a layer."""
-        return ", ".join(f"unsigned char *{IN_LAYER[region]}" for region in self.regions)
+        return ", ".join(f"unsigned char *{region.value}" for region in self.regions)
 
     @property
     def start_parameters(self) -> str:
         """Of what a reset calls."""
-        return ", ".join(f"unsigned char *{IN_LAYER[region]}" for region in self.start_regions)
+        return ", ".join(f"unsigned char *{region.value}" for region in self.start_regions)
 
     @property
     def arguments(self) -> str:
         """Of a layer, in the function that callers see."""
-        return ", ".join(IN_RUN[region] for region in self.regions)
+        return ", ".join(map(in_run, self.regions))
 
-    def side_by_side(self, base: str) -> str:
-        """The arguments of a layer if one buffer at ``base`` holds all."""
-        offsets = [self.plan.regions[region].offset for region in self.regions]
+    @property
+    def first(self) -> str:
+        """An address, in a layer, where a value without bytes may lie."""
+        return self.plan.arenas[0].value
+
+    def side_by_side(self, base: str, regions: Sequence[Region] | None = None) -> str:
+        """The arguments of a layer, or the ``regions``, if one buffer at ``base`` holds all."""
+        offsets = [self.plan.regions[region].offset for region in regions or self.regions]
         return ", ".join(f"{base} + {offset}" if offset else base for offset in offsets)
 
     def unused(self, lines: list[str]) -> list[str]:
         """Statements about the parameters of a layer that its ``lines`` do not use."""
         text = " ".join(lines)
-        return [f"(void){IN_LAYER[region]};" for region in self.regions if f"{IN_LAYER[region]} +" not in text]
+        return [f"(void){region.value};" for region in self.regions if f"{region.value} +" not in text]
 
     def address(self, tensor: Tensor, offset: int = 0) -> str:
         """Where a tensor lies, in a layer."""
-        return self._address(IN_LAYER, tensor, offset)
+        return f"{self._region(tensor).value} + {self.plan.places[tensor].offset + offset}"
 
     def address_in_run(self, tensor: Tensor) -> str:
         """Where a tensor lies, in the function that callers see."""
-        return self._address(IN_RUN, tensor, 0)
+        return f"{self.block(tensor)} + {self.plan.places[tensor].offset}"
 
     def block(self, tensor: Tensor) -> str:
         """The block that a tensor lies in, in the function that callers see."""
-        return IN_RUN[self._region(tensor)]
+        return in_run(self._region(tensor))
+
+    def rows(self, chain: Chain) -> str:
+        """The block that a chain works in, in a layer."""
+        return self.plan.region_of(chain).value
 
     def _region(self, tensor: Tensor) -> Region:
         """The tensor's region; a variable without bytes may lie anywhere."""
         region = self.plan.places[tensor].region
-        return region if region in self.regions else Region.ARENA
-
-    def _address(self, names: dict[Region, str], tensor: Tensor, offset: int) -> str:
-        return f"{names[self._region(tensor)]} + {self.plan.places[tensor].offset + offset}"
+        return region if region in self.regions else self.plan.arenas[0]
 
     def span(self, tensor: Tensor) -> str:
         """Where a tensor lies, for comments."""

@@ -12,7 +12,7 @@ from twinfer.aot.print.arguments import Arguments
 from twinfer.aot.print.feed import Feeding
 from twinfer.aot.print.initialiser import initialised, initialiser
 from twinfer.aot.print.literals import block_comment, comment, identifier
-from twinfer.aot.print.memory import IN_LAYER, Memory
+from twinfer.aot.print.memory import Memory
 from twinfer.aot.print.part import in_part
 from twinfer.runtime.plan.chain_table import layer_values
 from twinfer.runtime.plan.plan import Plan
@@ -64,7 +64,13 @@ class Chains:
         if not until.straight(chain):
             return "\n".join([tables, *self._by_tables(chain)])
         symbol = self._symbol(chain)
-        return "\n".join([tables, *until.functions(chain, symbol), self._run(chain, until.run(chain, symbol))])
+        return "\n".join(
+            [
+                tables,
+                *until.functions(chain, symbol),
+                self._run(chain, until.run(chain, symbol, Memory(self.plan).rows(chain))),
+            ]
+        )
 
     def by_table(self, chain: Chain) -> str:
         """The same of calls that are constants, for ``run/rows.h``."""
@@ -75,7 +81,7 @@ class Chains:
     def _by_tables(self, chain: Chain) -> Iterator[str]:
         """The function that runs a chain by its tables; none for one that waits for the rows of the input."""
         if not chain.feed:
-            yield self._run(chain, [f"tw_chain_run(&{self._symbol(chain)}, at, arena);"])
+            yield self._run(chain, [f"tw_chain_run(&{self._symbol(chain)}, at, {Memory(self.plan).rows(chain)});"])
 
     def _call(self, layer: Layer) -> str:
         """The definition of the tw_rows_call of a layer, with its params, members and inputs."""
@@ -86,7 +92,7 @@ class Chains:
             for place, argument in enumerate(call.inputs)
         ]
         members = [_member(call.kernel, member) for member in members_of(layer)]
-        scratch = 0 if layer.step.scratch is None else self.plan.offsets[layer.step.scratch]
+        scratch = 0 if layer.step.scratch is None else self.plan.places[layer.step.scratch].offset
         kernel = f"{self.name}_{call.kernel}"
         numbers = f"sizeof {symbol}_params, {len(pointers)}, {len(members)}, {scratch}, {len(moving)}"
         return f"""static const {call.kernel}_params {symbol}_params = {{
@@ -117,7 +123,8 @@ static const tw_rows_call {symbol} = {{
         call, users = layer.step.call, self._alike[_key(layer)]
         rows = {place: f"part->x[{k}]" for k, (place, _, _) in enumerate(layer.sources)}
         pointers = [rows.get(place) or self.arguments.pointer(argument) for place, argument in enumerate(call.inputs)]
-        scratch = "NULL" if layer.step.scratch is None else f"part->{Memory(self.plan).address(layer.step.scratch)}"
+        place = self.plan.places.get(layer.step.scratch) if layer.step.scratch else None
+        scratch = "NULL" if place is None else f"part->arena + {place.offset}"
         blocks = [f"const void *const in[] = {{{', '.join(pointers)}}};", "void *const out[] = {part->y};"]
         own, body = _with_params(layer, invoke), f"{self.name}_{users[0]}_rows"
         lines = [*own[:-1], *blocks, f"{own[-1]}{scratch});"]
@@ -156,7 +163,7 @@ static const tw_chain {symbol} = {{{symbol}_layers, {symbol}_goals, {counts}}};"
     def _run(self, chain: Chain, statements: Sequence[str]) -> str:
         """The function that runs a chain by ``statements``."""
         memory = Memory(self.plan)
-        lines = [*memory.unused(["arena +"]), f"tw_rows_progress at[{len(chain.links)}];", *statements]
+        lines = [*memory.unused([f"{memory.rows(chain)} +"]), f"tw_rows_progress at[{len(chain.links)}];", *statements]
         return _c_function(f"static TW_NOINLINE void {self._symbol(chain)}_run({memory.parameters})", lines)
 
     def _about(self, chain: Chain) -> str:
@@ -206,7 +213,7 @@ def _function(name: str, number: int, step: Step) -> str:
 def nothing(plan: Plan, name: str) -> str:
     """The function that stands for a layer of a chain, all of which run with the last one."""
     memory = Memory(plan)
-    unused = "".join(f"(void){IN_LAYER[region]}; " for region in memory.regions)
+    unused = "".join(f"(void){region.value}; " for region in memory.regions)
     return f"TW_INLINE void {name}_none({memory.parameters}) {{ {unused}}}"
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from twinfer.aot.print.data import Constants
 from twinfer.aot.print.feed import Feeding
-from twinfer.aot.print.memory import IN_RUN, Memory
+from twinfer.aot.print.memory import Memory, in_run
 from twinfer.runtime.constant import Constant
 from twinfer.runtime.graph import Tensor
 from twinfer.runtime.plan.plan import Plan, Region
@@ -39,7 +39,7 @@ class RunFunctions:
 
     def _function(self, what: str, parameters: str, lines: Iterable[str], blocks: Iterable[Region]) -> str:
         """A function that first refuses memory which is absent or misaligned; ``lines`` are what it does then."""
-        names = {region.value: IN_RUN[region] for region in blocks}
+        names = {region.value: in_run(region) for region in blocks}
         head = [
             f"int {self._name}_{what}({', '.join(f'void *{block}' for block in names)}{parameters}) {{",
             *(f"    unsigned char *const {local} = (unsigned char *){block};" for block, local in names.items()),
@@ -55,11 +55,11 @@ class RunFunctions:
 
     def _by_rows(self, feeding: Feeding) -> Iterator[str]:
         """The functions of a model whose input comes row by row, and one that takes it as a whole."""
-        regions, arena = Memory(self.plan).regions, (Region.ARENA,)
+        regions, arena = Memory(self.plan).regions, (feeding.region,)
         yield self._function("begin", "", [f"{feeding.begin};", "return 0;"], arena)
-        yield f"""int32_t {self._name}_push_row(void *arena, const void *row) {{
-    unsigned char *const base = (unsigned char *)arena;
-    if (base == NULL || row == NULL) return -1;
+        yield f"""int32_t {self._name}_push_row(void *{feeding.region.value}, const void *row) {{
+    unsigned char *const {feeding.base} = (unsigned char *){feeding.region.value};
+    if ({feeding.base} == NULL || row == NULL) return -1;
     return {feeding.push};
 }}
 """
@@ -94,7 +94,7 @@ class RunFunctions:
     def _output(self, value: Tensor | Constant, i: int) -> str:
         if isinstance(value, Tensor):
             return f"{Memory(self.plan).block(value)} + {self._up}_OUTPUT_{i}_OFFSET"
-        return self.constants.symbol(value) or IN_RUN[Region.ARENA]
+        return self.constants.symbol(value) or in_run(self.plan.arenas[0])
 
 
 def _copy(name: str) -> str:

@@ -10,11 +10,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from twinfer.aot.print.emit import Project
+from twinfer.aot.print.feed import Feeding
 from twinfer.aot.print.literals import c_type, elements, wrapped
-from twinfer.aot.print.memory import IN_RUN, Memory
+from twinfer.aot.print.memory import Memory, in_run
 from twinfer.runtime.graph import Array, Tensor
 from twinfer.runtime.op import TOLERANCE
-from twinfer.runtime.plan.plan import Plan
+from twinfer.runtime.plan.plan import Plan, Region
 from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.run.poison import POISONS, poison
 from twinfer.runtime.run.session import Session
@@ -139,19 +140,27 @@ def _function(project: Project, what: str, rubbish: int, run: Iterable[str], run
     name, plan = project.name, project.plan
     yield f"static int {name}_test_{what}(void) {{"
     memory = Memory(plan)
-    yield f"    unsigned char *const base = (unsigned char *){name}_arena();"
+    arenas = [region for region in plan.arenas if plan.regions[region].nbytes]
+    yield from _blocks(name, plan.arenas)
     yield "    int bad = 0;"
-    if not plan.arena_bytes:
-        yield "    (void)base; /* the arena holds nothing */"
+    if not arenas:
+        yield f"    (void){in_run(plan.arenas[0])}; /* the arena holds nothing */"
     if plan.state_bytes:
-        yield f"    unsigned char *const kept = (unsigned char *){name}_state();"
-        yield from (f"    memset({IN_RUN[r]}, {rubbish:#x}, {name.upper()}_{r.name}_BYTES);" for r in memory.regions)
-        yield f"    {name}_reset({', '.join(IN_RUN[region] for region in memory.start_regions)});"
+        yield from _blocks(name, (Region.STATE,))
+        yield from (f"    memset({in_run(r)}, {rubbish:#x}, {name.upper()}_{r.name}_BYTES);" for r in memory.regions)
+        yield f"    {name}_reset({', '.join(map(in_run, memory.start_regions))});"
     yield f"    for (int run = 0; run < {runs}; ++run) {{"
-    if plan.arena_bytes:
-        yield f"        memset(base, {rubbish:#x}, {name.upper()}_ARENA_BYTES); /* what a run before has left */"
+    for region in arenas:
+        size = f"{name.upper()}_{region.name}_BYTES"
+        yield f"        memset({in_run(region)}, {rubbish:#x}, {size}); /* what a run before has left */"
     yield from (f"        {line}" for line in run)
     yield from ("    }", "    return bad;", "}", "")
+
+
+def _blocks(name: str, regions: Iterable[Region]) -> Iterator[str]:
+    """Static memory as variables."""
+    for region in regions:
+        yield f"    unsigned char *const {in_run(region)} = (unsigned char *){name}_{region.value}();"
 
 
 def _over_buffers(project: Project, fed: Sequence[int]) -> Iterator[str]:
@@ -188,11 +197,12 @@ def _by_rows(project: Project, source: int) -> Iterator[str]:
     outputs = ", ".join(f"{name}_test_got_{i}" for i in range(len(project.plan.graph.outputs)))
     yield f"const unsigned char *rows = (const unsigned char *){name}_test_input_{source}[run];"
     yield f"void *const outputs[] = {{{outputs or 'NULL'}}};"
-    yield f"bad |= {name}_begin(base) != 0;"
+    base = Feeding(project.plan, name).base
+    yield f"bad |= {name}_begin({base}) != 0;"
     yield f"bad |= {name}_finish({memory.arguments}, outputs) != 3;"
     yield f"for (int row = 1; row <= {up}_INPUT_{source}_ROWS; ++row, rows += {up}_INPUT_{source}_ROW_BYTES)"
-    yield f"    bad |= {name}_push_row(base, rows) != {up}_INPUT_{source}_ROWS - row;"
-    yield f"bad |= {name}_push_row(base, base) != 0;"
+    yield f"    bad |= {name}_push_row({base}, rows) != {up}_INPUT_{source}_ROWS - row;"
+    yield f"bad |= {name}_push_row({base}, {base}) != 0;"
     yield f"bad |= {name}_finish({memory.arguments}, outputs) != 0;"
     for i in range(len(project.plan.graph.outputs)):
         yield _compare(project, i, f"{name}_test_got_{i}", " by rows")
@@ -209,10 +219,11 @@ def _compare(project: Project, i: int, got: str, where: str) -> str:
 
 def _main(project: Project) -> Iterator[str]:
     name = project.name
-    yield f"    unsigned char *const base = (unsigned char *){name}_arena();"
-    kept = f", {name}_state()" if project.plan.state_bytes else ""
-    yield f"    int bad = {name}_run(NULL{kept}, NULL, NULL) != 1;"
-    yield f"    bad |= {name}_run(base + 1{kept}, NULL, NULL) != 2;"
+    first, *others = Memory(project.plan).regions
+    yield from _blocks(name, [first])
+    rest = "".join(f", {name}_{region.value}()" for region in others)
+    yield f"    int bad = {name}_run(NULL{rest}, NULL, NULL) != 1;"
+    yield f"    bad |= {name}_run({in_run(first)} + 1{rest}, NULL, NULL) != 2;"
     yield f"    bad |= {name}_test_buffers();"
     yield f"    bad |= {name}_test_{_SECOND[project.plan.fed is not None]}();"
     yield f'    printf("{name}: %s\\n", bad ? "FAILED" : "ok");'

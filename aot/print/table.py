@@ -122,9 +122,10 @@ static TW_NOINLINE void {self.symbol}({self._memory.parameters}, int32_t i) {{
     @property
     def _blocks(self) -> str:
         """The initialiser of the memory: its blocks, and the last byte that is the arena's."""
+        arena = self._memory.first
         if not self._plan.state_bytes:
-            return "{arena, NULL, INT32_MAX}"
-        return f"{{arena, state, {self._plan.regions[Region.STATE].offset - 1}}}"
+            return f"{{{arena}, NULL, INT32_MAX}}"
+        return f"{{{arena}, state, {self._plan.regions[Region.STATE].offset - 1}}}"
 
     @property
     def _run(self) -> str:

@@ -43,7 +43,7 @@ def functions(chain: Chain, symbol: str) -> Iterator[str]:
         yield "\n".join(lines)
 
 
-def run(chain: Chain, symbol: str) -> list[str]:
-    """The statements that run a straight chain."""
+def run(chain: Chain, symbol: str, arena: str) -> list[str]:
+    """The statements that run a straight chain, whose rows lie in ``arena``."""
     (goal,) = goals(chain)
-    return [f"tw_chain_begin(&{symbol}, at);", f"{symbol}_{goal}(at, arena, {chain.links[goal].height});"]
+    return [f"tw_chain_begin(&{symbol}, at);", f"{symbol}_{goal}(at, {arena}, {chain.links[goal].height});"]

@@ -14,6 +14,7 @@ from twinfer.runtime.options import Options
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.plan.plan import Plan, Region
 from twinfer.runtime.plan.price import rows_share
+from twinfer.runtime.plan.regions.traffic import costs
 from twinfer.runtime.program import Chain
 from twinfer.runtime.target import Target
 
@@ -54,7 +55,7 @@ class Certificate:
     def forced_by(self) -> Forced:
         """The first operator at which most bytes are live."""
         plan, at = self.plan, self.plan.forced_at
-        spans = {t: (place.offset, place.offset + t.nbytes) for t, place in plan.places.items() if _live(plan, t, at)}
+        spans = {t: (begin, begin + t.nbytes) for t, begin in plan.offsets.items() if _live(plan, t, at)}
         tensors = sorted(spans, key=lambda tensor: (-tensor.nbytes, spans[tensor]))
         return Forced(at, _layer(plan, at), plan.lower_bound_bytes, tuple((t.name, t.nbytes) for t in tensors))
 
@@ -73,7 +74,7 @@ def certificate(graph: Graph, target: Target, options: Options) -> Certificate:
 def _live(plan: Plan, tensor: Tensor, position: int) -> bool:
     """Whether a tensor lies in the arena and holds a value at a position."""
     first, last = plan.lives.get(tensor, (0, -1))
-    return plan.places[tensor].region is Region.ARENA and first <= position <= last
+    return plan.places[tensor].region != Region.STATE and first <= position <= last
 
 
 def _layer(plan: Plan, position: int) -> str:
@@ -161,6 +162,8 @@ def described(certificate: Certificate) -> dict[str, object]:
     return {
         "arena_bytes": plan.arena_bytes,
         "state_bytes": plan.state_bytes,
+        "regions": {region.value: extent.nbytes for region, extent in plan.regions.items()},
+        "traffic_costs": {region.value: cost for region, cost in costs(plan).items()},
         "lower_bound_bytes": plan.lower_bound_bytes,
         "proven": plan.proven,
         "forced_by": {

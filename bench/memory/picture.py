@@ -68,7 +68,7 @@ def _life(plan: Plan, tensor: Tensor, chains: Sequence[_Rows]) -> Band:
     first, last = plan.lives[tensor]
     scratch = any(tensor is step.scratch for step in plan.steps)
     free: Kind = "scratch" if scratch else "tensor"
-    kind: Kind = "state" if plan.places[tensor].region is Region.STATE else free
+    kind: Kind = "state" if plan.places[tensor].region == Region.STATE else free
     low, time, moments = plan.offsets[tensor], first, list[Moment]()
     whole = low, low + tensor.nbytes
     for chain in chains:

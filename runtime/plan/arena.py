@@ -68,6 +68,14 @@ def place(blocks: Sequence[Block], overlaps: Sequence[Overlap] = (), *, exact: b
     return Placement(tuple(offsets), proven or puzzle.height(offsets) == bound)
 
 
+def fits(blocks: Sequence[Block], overlaps: Sequence[Overlap], nbytes: int) -> bool:
+    """Whether ``place`` finds a placement within so many bytes; often known without it."""
+    puzzle, bound = puzzle_of(blocks, overlaps), lower_bound(blocks, overlaps)
+    if bound > nbytes or puzzle.height(greedy.placed(puzzle, nbytes)) <= nbytes:
+        return bound <= nbytes
+    return height(blocks, place(blocks, overlaps).offsets) <= nbytes
+
+
 def puzzle_of(blocks: Sequence[Block], overlaps: Sequence[Overlap]) -> Puzzle:
     """The same for solvers: what matters of an overlap is how far one block begins behind the other."""
     sizes = [block.size for block in blocks]

@@ -18,14 +18,14 @@ def _read(link: Link) -> list[Tensor]:
 def layer_values(plan: Plan, chain: Chain, layer: Link) -> dict[str, Any]:
     """The members of a tw_rows_layer, in their order, but for the first two: its function and the context.
 
-    The last one, the pointer to the sources, is a list of their values.
+    The last one, the pointer to the sources, is a list of their values. Offsets count from the chain's arena on.
     """
     ring, by = chain.rings.get(layer.out), layer.rows
     number = {each.out: i for i, each in enumerate(chain.links)}
 
     def image(tensor: Tensor, height: int) -> dict[str, int]:
         ring = chain.rings.get(tensor)
-        return {"offset": plan.offsets[ring.memory if ring else tensor], "row": tensor.nbytes // height}
+        return {"offset": plan.places[ring.memory if ring else tensor].offset, "row": tensor.nbytes // height}
 
     return {
         "height": layer.height,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -17,8 +17,9 @@ from twinfer.runtime.plan.order import reordered
 from twinfer.runtime.plan.placement import Problem, Solution, problem, solved
 from twinfer.runtime.plan.plan import Region
 from twinfer.runtime.plan.price import instructions
+from twinfer.runtime.plan.regions import banks
 from twinfer.runtime.plan.rows import Over, feed_of
-from twinfer.runtime.program import Chain, Step
+from twinfer.runtime.program import Chain, Part, Step
 from twinfer.runtime.target import Target
 
 #: The most that rows may cost by themselves, as a share of the instructions of a plan layer by layer.
@@ -27,16 +28,17 @@ SHARE = 0.05
 
 @dataclass(frozen=True)
 class Memory:
-    """A program, when its tensors live, and where they lie."""
+    """A program, when its tensors live, and where they lie. ``over`` says which rows may lie over others."""
 
     stored: Stored
     lives: Lifetimes
     task: Problem
     solution: Solution
+    over: Sequence[Over] = ()
 
     @property
     def arena_bytes(self) -> int:
-        return self.solution.regions[Region.ARENA].nbytes
+        return sum(extent.nbytes for region, extent in self.solution.regions.items() if region != Region.STATE)
 
     @property
     def nbytes(self) -> int:
@@ -47,27 +49,37 @@ class Memory:
 def placed(graph: Graph, stored: Stored, target: Target, options: Options) -> Memory:
     """The memory of a program, by layers or by rows.
 
-    UnsupportedOperatorError if nothing fits into ``options.ram``, InvalidArgumentError if the options want the input by
-    rows and it has none.
+    UnsupportedOperatorError if nothing fits into ``options.ram`` or the target's banks, InvalidArgumentError if the
+    options want the input by rows and it has none.
     """
-    plans = [_planned(graph, each, target, options) for each in _orders(graph, stored, options)]
-    fit = [memory for memory in plans if options.ram and memory.nbytes <= options.ram]
-    memory = fit[0] if fit else min(plans, key=lambda memory: memory.nbytes)
-    if options.ram and not fit:
+    orders = [_Planner(graph, each, target, options) for each in _orders(graph, stored, options)]
+    planner = min(orders, key=lambda order: max(order.memory.nbytes, options.ram))
+    memory = _turned(_in_banks(planner.ways(), graph, target) if target.banks else planner.memory)
+    if options.ram and memory.nbytes > options.ram:
         raise UnsupportedOperatorError(_too_large(graph, memory, options))
     return memory
 
 
 def _orders(graph: Graph, stored: Stored, options: Options) -> Iterator[Stored]:
     """The program in the file's order and, if that has a lower peak, in another one."""
-    yield stored
+    every = [stored]
     if not (options.preserve_all or options.guard):
         again = reordered(stored, lifetimes(graph, stored, keep=False), graph.outputs)
-        yield from [again] if again else []
+        every += [again] if again else []
+    return (_fed(graph, each) if options.input_rows else each for each in every)
 
 
-def _planned(graph: Graph, stored: Stored, target: Target, options: Options) -> Memory:
-    return _Planner(graph, _fed(graph, stored) if options.input_rows else stored, target, options).memory()
+def _in_banks(ways: Iterable[Memory], graph: Graph, target: Target) -> Memory:
+    """The first of these that fits into the target's banks, split over them; the error about the first if none does."""
+    refused: list[UnsupportedOperatorError] = []
+    for memory in ways:
+        try:
+            solution = banks.solved(memory.task, memory.stored, graph, memory.solution, target.banks)
+        except UnsupportedOperatorError as error:
+            refused.append(error)
+        else:
+            return replace(memory, solution=solution)
+    raise refused[0]
 
 
 def _fed(graph: Graph, stored: Stored) -> Stored:
@@ -84,17 +96,30 @@ class _Planner:
         self._lives = lifetimes(graph, stored, keep=options.preserve_all)
         self._whole = self._solved(stored, self._lives)
 
+    @cached_property
     def memory(self) -> Memory:
         """What the options ask for."""
         options = self._options
-        by_layers = options.memory == "layers" or options.preserve_all or options.guard
-        if by_layers or not all(isinstance(part, Step | Chain) for part in self._stored.program):
+        if not self._may_stream:
             return self._whole
         if options.memory == "rows":
             return self._least()
         if options.ram:
             return self._fitting(options.ram)
         return self._by_rows(self._cheap()) if self._target.flash_is_dear else self._whole
+
+    def ways(self) -> Iterator[Memory]:
+        """What the options ask for; then, if they leave that open, what else could fit: by layers, all by rows."""
+        yield self.memory
+        if self._may_stream and self._options.memory == "auto":
+            yield self._whole
+            yield self._least()
+
+    @property
+    def _may_stream(self) -> bool:
+        options = self._options
+        by_layers = options.memory == "layers" or options.preserve_all or options.guard
+        return not by_layers and all(isinstance(part, Step | Chain) for part in self._stored.program)
 
     @cached_property
     def _partitions(self) -> Partitions:
@@ -110,7 +135,7 @@ class _Planner:
         rows = self._partitions.within(peak, wide=wide)
         stored = replace(self._stored, program=rows.program)
         memory = self._solved(stored, lifetimes(self._graph, stored, keep=False), rows.over)
-        return self._whole if self._whole.arena_bytes <= memory.arena_bytes else _turned(memory, rows.over)
+        return self._whole if self._whole.arena_bytes <= memory.arena_bytes else memory
 
     def _cheap(self) -> int:
         """The least peak at which rows cost no more than they may."""
@@ -131,32 +156,34 @@ class _Planner:
 
     def _solved(self, stored: Stored, lives: Lifetimes, over: Sequence[Over] = ()) -> Memory:
         task = problem(lives, self._target, over)
-        return Memory(stored, lives, task, solved(task, self._graph.name))
+        return Memory(stored, lives, task, solved(task, self._graph.name), over)
 
 
-def _turned(memory: Memory, over: Sequence[Over]) -> Memory:
+def _turned(memory: Memory) -> Memory:
     """The same where layers go backwards whose outputs lie so that they must, and lone ones are whole that may be."""
-    at = {tensor: place.offset for tensor, place in memory.solution.places.items()}
+    regions, places = memory.solution.regions, memory.solution.places
+    at = {tensor: regions[place.region].offset + place.offset for tensor, place in places.items()}
 
     def must(each: Over) -> bool:
         over, under = at[each.over], at[each.under]
         apart = over >= under + each.under.nbytes or under >= over + each.over.nbytes
         return not each.backwards and not apart and over > under - each.distance
 
-    def whole(part: Step | Chain) -> Step | Chain:
+    def whole(part: Chain) -> Step | Chain:
         """A lone layer as a step, where it may compute all rows at once over its input."""
-        if isinstance(part, Step) or len(part.links) != 1 or not part.layers:
+        if len(part.links) != 1 or not part.layers:
             return part
         (layer,) = part.layers
         below = at[layer.sources[0][1]] - at[layer.out]
         return layer.step if layer.rows.planes and below % layer.rows.planes == 0 else part
 
-    back = {each.over for each in over if must(each)}
-    program = tuple(
-        replace(part, backwards=True) if isinstance(part, Chain) and part.links[-1].out in back else whole(part)
-        for part in memory.stored.program
-        if isinstance(part, Step | Chain)
-    )
+    def turned(part: Part) -> Part:
+        if not isinstance(part, Chain):
+            return part
+        return replace(part, backwards=True) if part.links[-1].out in back else whole(part)
+
+    back = {each.over for each in memory.over if must(each)}
+    program = tuple(map(turned, memory.stored.program))
     return replace(memory, stored=replace(memory.stored, program=program))
 
 

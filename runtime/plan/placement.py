@@ -47,6 +47,17 @@ class Problem:
         """The position whose live tensors force the lower bound."""
         return self._peak[1]
 
+    def among(self, chosen: Sequence[int]) -> Problem:
+        """The same for some of the blocks, in that order; without the state."""
+        number = {block: i for i, block in enumerate(chosen)}
+        overlaps = [
+            replace(each, over=number[each.over], under=number[each.under])
+            for each in self.overlaps
+            if each.over in number and each.under in number
+        ]
+        blocks, members = [self.blocks[i] for i in chosen], [self.members[i] for i in chosen]
+        return Problem(blocks, members, (), self.alignment, overlaps=overlaps)
+
     @cached_property
     def _peak(self) -> tuple[int, int]:
         return arena.peak([replace(block, alignment=1) for block in self.blocks], self.overlaps)
@@ -54,7 +65,7 @@ class Problem:
 
 @dataclass(frozen=True)
 class Solution:
-    """Where everything lies. ``proven``: no placement of the arena's blocks needs less."""
+    """Where everything lies. ``proven``: no placement of the arenas' blocks needs less."""
 
     places: Mapping[Tensor, Place]
     regions: Mapping[Region, Extent]
@@ -81,22 +92,28 @@ def _block(group: Sequence[Tensor], lives: Sequence[Life], alignment: int) -> Bl
     return Block(size, min(first for first, _ in lives), max(last for _, last in lives), max(alignment, element))
 
 
-def solved(problem: Problem, name: str) -> Solution:
-    """The places, proven to be right. UnsupportedOperatorError if graph ``name`` needs 2 GiB or more."""
-    placement = arena.place(problem.blocks, problem.overlaps)
-    offsets = placement.offsets
+def solved(problem: Problem, name: str, homes: Mapping[Region, Sequence[int]] | None = None) -> Solution:
+    """The places, proven to be right. UnsupportedOperatorError if graph ``name`` needs 2 GiB or more.
+
+    ``homes`` are the arenas with the numbers of their blocks; None: one arena for all.
+    """
+    places, regions, proven, begin = dict[Tensor, Place](), dict[Region, Extent](), True, 0
+    for region, chosen in (homes or {Region.ARENA: range(len(problem.blocks))}).items():
+        part = problem.among(chosen)
+        placement = arena.place(part.blocks, part.overlaps)
+        _prove(part.blocks, placement.offsets, part.overlaps)
+        members = zip(placement.offsets, part.members, strict=True)
+        places |= {tensor: Place(region, at) for at, group in members for tensor in group}
+        regions[region] = Extent(begin, arena.height(part.blocks, placement.offsets))
+        begin, proven = aligned(regions[region].end, problem.alignment), proven and placement.proven
     state, state_bytes = _row(problem.state, problem.alignment)
-    arena_bytes = arena.height(problem.blocks, offsets)
-    if aligned(arena_bytes, problem.alignment) + state_bytes >= MOST_BYTES:
+    if begin + state_bytes >= MOST_BYTES:
         raise UnsupportedOperatorError(f"graph {name!r}: its tensors need an arena of 2 GiB or more")
-    _prove(problem.blocks, offsets, problem.overlaps)
     _prove([Block(t.nbytes, 0, 0, problem.alignment) for t in problem.state], [state[t] for t in problem.state])
-    places = {t: Place(Region.ARENA, at) for at, group in zip(offsets, problem.members, strict=True) for t in group}
     places |= {tensor: Place(Region.STATE, at) for tensor, at in state.items()}
     places |= {tensor: places[owner] for tensor, owner in problem.within.items()}
-    behind = aligned(arena_bytes, problem.alignment) if state_bytes else 0
-    regions = {Region.ARENA: Extent(0, arena_bytes), Region.STATE: Extent(behind, state_bytes)}
-    return Solution(places, regions, placement.proven)
+    regions[Region.STATE] = Extent(begin if state_bytes else 0, state_bytes)
+    return Solution(places, regions, proven)
 
 
 def _prove(blocks: Sequence[Block], offsets: Sequence[int], overlaps: Sequence[Overlap] = ()) -> None:

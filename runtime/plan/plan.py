@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from enum import Enum
 from functools import cached_property
-from typing import Unpack
+from typing import ClassVar, Literal, Unpack
 
 from twinfer.runtime.constant import Constant
 from twinfer.runtime.control import CONTROL
@@ -19,11 +18,32 @@ from twinfer.runtime.target import Target
 from twinfer.runtime.walks import steps_of
 
 
-class Region(Enum):
-    """A block of memory that the caller gives: what dies with the run, and what keeps its value from run to run."""
+@dataclass(frozen=True)
+class Region:
+    """A block of memory that the caller gives: what dies with the run, and what keeps its value from run to run.
 
-    ARENA = "arena"
-    STATE = "state"
+    Where the target has several memories there is an arena in each that is used, which is called after its ``bank``.
+    """
+
+    kind: Literal["arena", "state"]
+    bank: str = ""
+
+    ARENA: ClassVar[Region]
+    STATE: ClassVar[Region]
+
+    @property
+    def value(self) -> str:
+        """The name in C and for readers: arena, arena_BANK or state."""
+        return f"{self.kind}_{self.bank}" if self.bank else self.kind
+
+    @property
+    def name(self) -> str:
+        """The name in macros."""
+        return self.value.upper()
+
+
+Region.ARENA = Region("arena")
+Region.STATE = Region("state")
 
 
 @dataclass(frozen=True)
@@ -54,13 +74,15 @@ class Plan:
     decoded. ``steps`` are the program's, also those that only some runs reach, or reach often. ``outputs`` are the
     graph's: a tensor or a constant. ``places`` says where every tensor lies that is no constant. ``regions`` are the
     arena, which other models may use between two runs, and the state, which they may not; the caller must provide both,
-    aligned to ``target.alignment``, apart or in one buffer. ``lower_bound_bytes`` is the least that any placement in
-    the arena could need, ``forced_at`` the position whose live tensors force it; ``proven`` says that none of its
-    aligned blocks needs less than ``arena_bytes``. Sizes depend on graph, target and options alone. ``lives`` gives the
-    first and last operator over which a tensor keeps its value: -1 for an input, the number of operators for an output.
-    Inputs are written before the first step, outputs stay until the next run. ``first_values`` gives for every variable
-    the value of all its bytes before ``start``. ``nodes`` are the operators by position, also those that need no step.
-    ``resources`` are the variables that other signatures of the model may use, too, by name.
+    aligned to ``target.alignment``, apart or in one buffer. A target with several memories has an arena in each that is
+    used. ``lower_bound_bytes`` is the least that any placement in one arena could need, ``forced_at`` the position
+    whose live tensors force it; ``proven`` says that none of its aligned blocks needs less than ``arena_bytes``; with
+    several memories, that no split of the blocks over them costs less (``plan/regions/banks.py``). Sizes depend on
+    graph, target and options alone. ``lives`` gives the first and last operator over which a tensor keeps its value: -1
+    for an input, the number of operators for an output. Inputs are written before the first step, outputs stay until
+    the next run. ``first_values`` gives for every variable the value of all its bytes before ``start``. ``nodes`` are
+    the operators by position, also those that need no step. ``resources`` are the variables that other signatures of
+    the model may use, too, by name.
     """
 
     graph: Graph
@@ -118,8 +140,20 @@ class Plan:
         return {tensor: self.regions[place.region].offset + place.offset for tensor, place in self.places.items()}
 
     @property
+    def arenas(self) -> tuple[Region, ...]:
+        """The arena; of a target with several memories one for each that is used, in the target's order."""
+        return tuple(region for region in self.regions if region != Region.STATE)
+
+    def region_of(self, chain: Chain) -> Region:
+        """The arena that all rows and scratch memory of a chain lie in."""
+        out = chain.links[-1].out
+        ring = chain.rings.get(out)
+        return self.places[ring.memory if ring else out].region
+
+    @property
     def arena_bytes(self) -> int:
-        return self.regions[Region.ARENA].nbytes
+        """Bytes of all arenas."""
+        return sum(self.regions[region].nbytes for region in self.arenas)
 
     @property
     def state_bytes(self) -> int:
@@ -141,7 +175,7 @@ class Plan:
         return tuple(t for t in self.graph.inputs if t.data is None and not self._in_state(t))
 
     def _in_state(self, tensor: Tensor) -> bool:
-        return tensor in self.places and self.places[tensor].region is Region.STATE
+        return tensor in self.places and self.places[tensor].region == Region.STATE
 
     @property
     def lasting(self) -> tuple[Tensor, ...]:

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Iterator
+from itertools import chain
 
 from twinfer.runtime.graph import Tensor
 from twinfer.runtime.plan.plan import Plan
+from twinfer.runtime.plan.regions import proof
 from twinfer.runtime.plan.replay_rows import RowReplay, Span
 from twinfer.runtime.program import COPY, Chain, If, Layer, Program, Same, Step, While
 
 
 def fault(plan: Plan) -> str | None:
     """What is wrong with the places of a plan, in a sentence; None if nothing is."""
-    return next(iter(_Replay(plan).faults), None)
+    return next(chain.from_iterable([_Replay(plan).faults, proof.faults(plan)]), None)
 
 
 class _Held:

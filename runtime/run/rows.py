@@ -15,7 +15,7 @@ from twinfer.runtime.program import Argument, Chain, Layer
 
 
 class ChainCall:
-    """The structs of one chain: ``fn``, ``params`` and ``out`` of a tw_call whose scratch is the arena.
+    """The structs of one chain: ``fn``, ``params`` and ``out`` of a tw_call whose scratch is the chain's arena.
 
     ``address`` gives the pointer of a constant or tensor, ``level`` chooses the instruction-set level of the kernels.
     """
@@ -72,7 +72,7 @@ class ChainCall:
                 "bytes": ffi.sizeof(struct),
                 "inputs": len(constants),
                 "member_count": len(members),
-                "scratch": self._plan.offsets[step.scratch] if step.scratch is not None else 0,
+                "scratch": self._plan.places[step.scratch].offset if step.scratch is not None else 0,
                 "sources": len(moving),
                 "places": moving,
             },

@@ -79,7 +79,7 @@ class Session:
     def _fill_feed(self, slot: Any, chain: Chain) -> None:
         """Fill the call of the chain that takes rows, and say how it takes them one by one."""
         self._fill_chain(slot, chain)
-        params, progress, base = slot.params, slot.out[0], self._base
+        params, progress, base = slot.params, slot.out[0], slot.scratch
         self.feed_rows = RowFeed(
             self.plan,
             lambda: lib.tw_begin_rows(params, progress),
@@ -107,7 +107,8 @@ class Session:
     def _fill_chain(self, slot: Any, chain: Chain) -> None:
         call = ChainCall(self.plan, chain, lambda argument: self._address(argument, 0), self._level)
         self._keep.append(call)
-        slot.fn, slot.params, slot.out, slot.scratch = call.fn, call.params, call.out, self._base
+        slot.fn, slot.params, slot.out = call.fn, call.params, call.out
+        slot.scratch = self._base + self.plan.regions[self.plan.region_of(chain)].offset
 
     def _fill(self, slot: Any, step: Step, call: Call, iteration: int) -> None:
         inputs = [self._address(argument, iteration) for argument in call.inputs]

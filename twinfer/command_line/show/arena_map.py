@@ -11,6 +11,7 @@ from twinfer.bench.measure.grid import Grid
 from twinfer.command_line.show.naming import number, title
 from twinfer.runtime.graph import Tensor
 from twinfer.runtime.plan.plan import Plan, Region
+from twinfer.runtime.plan.regions.traffic import costs
 
 #: What a piece of the arena is to an operator, the most important first.
 KINDS = {"written": "█", "read": "▓", "scratch": "▒", "held": "░"}
@@ -28,7 +29,8 @@ class ArenaMap:
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
-        self.offsets = {t: place.offset for t, place in plan.places.items() if place.region is Region.ARENA}
+        self.offsets = {t: plan.offsets[t] for t, place in plan.places.items() if place.region != Region.STATE}
+        self.width = max(plan.regions[region].end for region in plan.arenas)
         self.steps = {step.position: step for step in plan.steps}
         self.touched = [self._touched(i) for i in range(len(plan.nodes))]
         self.peak = max(range(len(self.touched)), key=self.live_bytes, default=0)
@@ -66,8 +68,8 @@ class ArenaMap:
         """The arena while an operator runs, in ``width`` characters; a character shows what holds its middle byte."""
         cells: list[tuple[str, str]] = [("·", "bright_black")] * width
         for start, stop, kind, colour in self.pieces(position):
-            first = round(start * width / self.plan.arena_bytes)
-            last = max(first + 1, round(stop * width / self.plan.arena_bytes))
+            first = round(start * width / self.width)
+            last = max(first + 1, round(stop * width / self.width))
             cells[first:last] = [(KINDS[kind], colour)] * (min(last, width) - min(first, width))
         return Text.assemble(*cells[:width])
 
@@ -77,6 +79,9 @@ class ArenaMap:
         bound = plan.lower_bound_bytes
         over = f"{100 * (plan.arena_bytes / bound - 1):.1f} % above" if bound and plan.arena_bytes > bound else "at"
         yield Text.assemble(("Arena", "bold"), f": {plan.arena_bytes:,} bytes, {over} the lower bound of {bound:,}")
+        for region, cost in costs(plan).items():
+            first, last = plan.regions[region].offset, plan.regions[region].end
+            yield Text(f"{region.value}: {last - first:,} bytes [{first:,}, {last:,}), traffic of a run costs {cost:,}")
         if plan.state_bytes:
             yield Text.assemble(("State", "bold"), f": {plan.state_bytes:,} bytes that last from run to run")
         if nodes:

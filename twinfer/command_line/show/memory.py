@@ -17,7 +17,8 @@ from twinfer.runtime.program import Chain
 def memory_tables(name: str, certificate: Certificate, width: int) -> Iterator[RenderableType]:
     """The text, piece by piece, for lines of ``width`` characters."""
     plan = certificate.plan
-    said = "proven: no placement of these tensors needs less" if plan.proven else "not proven to be the least"
+    least = "split of these tensors costs" if plan.target.banks else "placement of these tensors needs"
+    said = f"proven: no {least} less" if plan.proven else "not proven to be the least"
     state = f", state {plan.state_bytes:,} bytes" if plan.state_bytes else ""
     yield Text.assemble(
         (name, "bold"),

@@ -1,0 +1,89 @@
+"""The data memories of a card: what its description says of them, and the linker script's lines for their arenas."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from twinfer.runtime.errors import InvalidArgumentError
+from twinfer.runtime.plan.plan import Region
+from twinfer.runtime.target import Bank
+
+#: The fields of a bank in a card, with what they are if they are not there.
+_FIELDS: Mapping[str, Any] = {"name": None, "origin": None, "bytes": None, "read_cost": 1, "write_cost": 1}
+
+#: Addresses are 32 bits.
+_END = 1 << 32
+
+
+@dataclass(frozen=True)
+class CardBank:
+    """A data memory of a machine, and the address where it begins."""
+
+    bank: Bank
+    origin: int
+
+    @property
+    def end(self) -> int:
+        return self.origin + self.bank.nbytes
+
+    @property
+    def region(self) -> Region:
+        """The arena that lies in it."""
+        return Region("arena", self.bank.name)
+
+
+def read_banks(where: str, value: Any) -> tuple[CardBank, ...]:
+    """The banks in a card; InvalidArgumentError, beginning with ``where``, for anything else."""
+    if not isinstance(value, list) or not all(isinstance(table, dict) for table in value):
+        raise InvalidArgumentError(f"{where}: banks should be tables, each headed [[CARD.banks]], not {value!r}")
+    return tuple(_bank(where, table) for table in value)
+
+
+def _bank(where: str, table: Mapping[str, Any]) -> CardBank:
+    said = {**_FIELDS, **table}
+    if unknown := sorted(set(said) - set(_FIELDS)):
+        raise InvalidArgumentError(f"{where}: a bank has no {unknown[0]!r}; known are {', '.join(_FIELDS)}")
+    if type(said["name"]) is not str:
+        raise InvalidArgumentError(f"{where}: the name of a bank should be a word, not {said['name']!r}")
+    for field in list(_FIELDS)[1:]:
+        if type(said[field]) is not int or not 0 <= said[field] < _END:
+            raise InvalidArgumentError(
+                f"{where}: {field} of bank {said['name']!r} should be a number, not {said[field]!r}"
+            )
+    try:
+        bank = Bank(said["name"], said["bytes"], said["read_cost"], said["write_cost"])
+    except InvalidArgumentError as error:
+        raise InvalidArgumentError(f"{where}: {error}") from None
+    return CardBank(bank, said["origin"])
+
+
+def need_apart(where: str, spans: Mapping[str, tuple[int, int]], banks: Sequence[CardBank]) -> None:
+    """InvalidArgumentError if a bank has bytes in common with another or with ``spans``: [origin, end) by name."""
+    names = [bank.bank.name for bank in banks]
+    if twice := [name for name in names if names.count(name) > 1 or name in spans]:
+        raise InvalidArgumentError(f"{where}: two memories are called {twice[0]!r}")
+    taken = dict(spans)
+    for bank in banks:
+        for name, (origin, end) in taken.items():
+            if bank.origin < end and origin < bank.end:
+                raise InvalidArgumentError(f"{where}: bank {bank.bank.name!r} and {name} have bytes in common")
+        taken[bank.bank.name] = bank.origin, bank.end
+
+
+def memory_lines(banks: Sequence[CardBank]) -> str:
+    """The banks as memories of a linker script."""
+    lines = (f"\n    {_label(b)} (rw) : ORIGIN = {b.origin:#x}, LENGTH = {b.bank.nbytes:#x}" for b in banks)
+    return "".join(lines)
+
+
+def section_lines(banks: Sequence[CardBank]) -> str:
+    """The section of each bank's arena in a linker script."""
+    lines = (f"\n    .{b.region.value} (NOLOAD) : ALIGN(16) {{ *(.{b.region.value}) }} > {_label(b)}" for b in banks)
+    return "".join(lines)
+
+
+def _label(bank: CardBank) -> str:
+    """The name of its memory in a linker script."""
+    return f"BANK_{bank.bank.name.upper()}"

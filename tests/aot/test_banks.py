@@ -1,0 +1,216 @@
+"""Cards with several data memories: what a card may say of them, and programs whose arenas lie in each, under QEMU."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tiny
+from needs import ROOT
+
+from twinfer.aot.build.elf import open_elf
+from twinfer.aot.build.firmware import build
+from twinfer.aot.build.project import write_project
+from twinfer.aot.build.runner import Job, run_jobs
+from twinfer.aot.build.targets import Card, find
+from twinfer.aot.print.emit import Project, emit
+from twinfer.bench.models.builtin import builtin
+from twinfer.command_line.main import main
+from twinfer.runtime.errors import InvalidArgumentError, ToolError, UnsupportedOperatorError
+from twinfer.runtime.graph import Graph
+from twinfer.runtime.options import Options
+from twinfer.runtime.plan.make import make_plan
+from twinfer.runtime.plan.plan import Region
+from twinfer.runtime.run.inputs import random_inputs
+from twinfer.runtime.run.session import Session
+from twinfer.runtime.target import Bank
+
+#: What is asked of the shell that builds and runs programs.
+TOOLS = ("arm-none-eabi-gcc", "qemu-system-arm")
+
+#: The board of the M4 has SSRAM at 0x20000000, block RAM at 0x01000000 and PSRAM at 0x21000000; QEMU has all three.
+#: That of the M55 has a tightly coupled memory at 0x30000000 beside its SRAM.
+M4 = """
+[m4]
+base = "cortex-m4"
+ram_bytes = 0x100000
+[[m4.banks]]
+name = "block"
+origin = 0x01000000
+bytes = 0x1800
+[[m4.banks]]
+name = "psram"
+origin = 0x21000000
+bytes = 0x1000000
+read_cost = 5
+write_cost = 4
+"""
+M55 = """
+[m55]
+base = "cortex-m55"
+ram_bytes = 0x200000
+[[m55.banks]]
+name = "dtcm"
+origin = 0x30000000
+bytes = 0x1800
+[[m55.banks]]
+name = "sram"
+origin = 0x31200000
+bytes = 0x200000
+read_cost = 2
+write_cost = 2
+"""
+
+each_board = pytest.mark.parametrize(("text", "symbols"), [
+    (M4, {"tw_arena": 0x20000000, "tw_arena_block": 0x01000000, "tw_arena_psram": 0x21000000}),
+    (M55, {"tw_arena": 0x31000000, "tw_arena_dtcm": 0x30000000, "tw_arena_sram": 0x31200000}),
+], ids=["m4", "m55"])  # fmt: skip
+
+
+@pytest.fixture
+def tools(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keeps programs in build/, by content. Without the tools the tests are skipped, but fail in CI."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(ROOT / "build" / "cache"))
+    missing = [tool for tool in TOOLS if shutil.which(tool) is None]
+    if missing and not os.environ.get("CI"):
+        pytest.skip(f"{' and '.join(missing)}: not installed")
+
+
+def card_of(folder: Path, text: str) -> Card:
+    path = folder / "board.toml"
+    path.write_text(text)
+    return find(path)
+
+
+def test_what_a_card_says(tmp_path: Path) -> None:
+    card = card_of(tmp_path, M4)
+    assert card.target.banks == (Bank("block", 0x1800), Bank("psram", 0x1000000, 5, 4))
+    assert [each.origin for each in card.banks] == [0x01000000, 0x21000000]
+    assert find("cortex-m4").banks == find("cortex-m4").target.banks == ()
+
+
+BANK = '[a]\nbase = "cortex-m4"\nram_bytes = 4096\n[[a.banks]]\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('[a]\nbase = "cortex-m4"\nbanks = 3', r"a: banks should be tables, each headed \[\[CARD.banks\]\], not 3"),
+        ('[a]\nbase = "cortex-m4"\nbanks = [3]', "a: banks should be tables"),
+        (BANK + 'name = "x"\norigin = 1\nbytes = 2\nspeed = 3', "a: a bank has no 'speed'; known are name, origin,"),
+        (BANK + "origin = 1\nbytes = 2", "a: the name of a bank should be a word, not None"),
+        (BANK + 'name = "x"\nbytes = 2', "a: origin of bank 'x' should be a number, not None"),
+        (BANK + 'name = "x"\norigin = 1\nbytes = "2K"', "a: bytes of bank 'x' should be a number, not '2K'"),
+        (BANK + 'name = "x"\norigin = 1\nbytes = 2\nread_cost = -1', "a: read_cost of bank 'x' should be a number"),
+        (BANK + 'name = "x;"\norigin = 1\nbytes = 2', "a: bank 'x;': its name should be a-z"),
+        (BANK + 'name = "ram"\norigin = 1\nbytes = 2', "a: two memories are called 'ram'"),
+        (BANK + 'name = "x"\norigin = 0x20000800\nbytes = 2', "a: bank 'x' and ram have bytes in common"),
+        (BANK + 'name = "x"\norigin = 0x3fffff\nbytes = 2', "a: bank 'x' and flash have bytes in common"),
+        (
+            f'{BANK}name = "x"\norigin = 0x30000000\nbytes = 2\n[[a.banks]]\nname = "y"\norigin = 0x30000001\n'
+            "bytes = 2",
+            "a: bank 'y' and x have bytes in common",
+        ),
+    ],
+)
+def test_bad_memories(text: str, message: str, tmp_path: Path) -> None:
+    with pytest.raises(InvalidArgumentError, match=message):
+        card_of(tmp_path, text)
+
+
+def emitted(card: Card) -> dict[str, Project]:
+    """A model by layers, in both modes, by rows, with given rows and under guard; and one with state."""
+    kws = builtin()["kws_int8"]()
+    plans: dict[str, tuple[Graph, Options]] = {
+        "layers": (kws, Options(memory="layers")),
+        "rows": (kws, Options(memory="rows")),
+        "fed": (kws, Options(memory="rows", input_rows=True)),
+        "table": (kws, Options(memory="layers", mode="interpreted")),
+        "state": (tiny.state().graph, Options()),
+        "guarded": (kws, Options(memory="layers", guard=True)),
+    }
+    return {name: emit(make_plan(graph, card.target, options), name) for name, (graph, options) in plans.items()}
+
+
+def wanted(project: Project, inputs: Sequence[Any]) -> list[bytes]:
+    """The interpreter's outputs."""
+    session = Session(make_plan(project.plan.graph, project.plan.target, project.plan.options))
+    session.feed(inputs)
+    session.run()
+    return [value.tobytes() for value in session.outputs()]
+
+
+def addresses(program: Path, prefix: str) -> dict[str, int]:
+    """Where the arrays of the arenas, whose names begin so, lie in a program."""
+    with program.open("rb") as file:
+        symbols = open_elf(file).get_section_by_name(".symtab").iter_symbols()
+        return {each.name: each["st_value"] for each in symbols if each.name.startswith(prefix)}
+
+
+@each_board
+@pytest.mark.usefixtures("tools")
+def test_the_same_bits(text: str, symbols: dict[str, int], tmp_path: Path) -> None:
+    """Arenas lie in the memories that the card names; whole runs and runs step by step give the interpreter's bits."""
+    card = card_of(tmp_path, text)
+    projects = emitted(card)
+    assert len(projects["layers"].plan.arenas) == 2
+    firmware = build(list(projects.values()), card)
+    places = addresses(firmware.elf, "tw_arena")
+    assert {name: at & ~0xFFFF for name, at in places.items()} == symbols
+    for i, project in enumerate(projects.values()):
+        inputs = random_inputs(project.plan.graph, 3)
+        whole, steps = run_jobs(firmware, [Job(inputs, i), Job(inputs, i, by_step=True)])
+        assert [value.tobytes() for value in whole.outputs] == wanted(project, inputs)
+        assert [value.tobytes() for value in steps.outputs] == wanted(project, inputs)
+
+
+@pytest.mark.usefixtures("tools")
+def test_a_projects_self_test(tmp_path: Path) -> None:
+    """The static arenas of a written project lie in the memories, too."""
+    card = card_of(tmp_path, M4)
+    plan = make_plan(builtin()["kws_int8"](), card.target, Options(memory="layers"))
+    write_project(plan, "kws", tmp_path / "out", card=card)
+    command = ["make", "-C", str(tmp_path / "out"), "test"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert "kws: ok" in done.stdout + done.stderr
+    places = addresses(tmp_path / "out" / "build" / "kws_test", "kws_static_arena")
+    assert places == {"kws_static_arena_block": 0x01000000, "kws_static_arena_psram": 0x21000000}
+
+
+def test_a_plan_for_other_memories(tmp_path: Path) -> None:
+    """A program for a card with smaller memories, or none of that name, is refused before it is compiled."""
+    project = emitted(card_of(tmp_path, M4))["layers"]
+    small = card_of(tmp_path, M4.replace("0x1800", "0x100"))
+    with pytest.raises(
+        ToolError, match="layers needs 770 B of block, m4 has 256 B: plan it for the target of this card"
+    ):
+        build(project, small)
+    with pytest.raises(ToolError, match="B of block, cortex-m4 has 0 B"):
+        build(project, find("cortex-m4"))
+
+
+def test_a_model_that_does_not_fit(tmp_path: Path) -> None:
+    card = card_of(tmp_path, M4.replace("0x1000000\n", "0x1000\n"))
+    message = (
+        r"does not fit into the memories block of 6,144 bytes, psram of 4,096 bytes: operator 2 CONV_2D .*more than"
+    )
+    with pytest.raises(UnsupportedOperatorError, match=message):
+        make_plan(builtin()["kws_int8"](), card.target, Options(memory="layers"))
+
+
+def test_inspect(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    card = card_of(tmp_path, M4)
+    arguments = ["inspect", "kws_int8", "--target", str(tmp_path / "board.toml"), "--memory", "layers"]
+    assert main(arguments) == 0
+    text = capsys.readouterr().out
+    plan = make_plan(builtin()["kws_int8"](), card.target, Options(memory="layers"))
+    for region in plan.arenas:
+        assert f"{region.value}: {plan.regions[region].nbytes:,} bytes [" in text
+    assert main([*arguments, "--json"]) == 0
+    assert '"regions": {\n  "arena_block": 770,\n  "arena_psram": 16000,\n  "state": 0\n }' in capsys.readouterr().out
+    assert plan.arenas == (Region("arena", "block"), Region("arena", "psram"))
