@@ -98,7 +98,7 @@ class Steps:
         """Bytes that no order needs less than: those of some step's own inputs, outputs and scratch memory."""
         every = (1 << self.count) - 1
         own = (sum(self._sizes[t] for t in self._reads[i]) + self.taken(i, every) for i in range(self.count))
-        return max(self.live_at_start, *own)
+        return max((self.live_at_start, *own))
 
     def taken(self, i: int, done: int) -> int:
         """Bytes that step ``i`` needs beside what is live before it: outputs, less one in place, and scratch."""
