@@ -8,6 +8,7 @@ from dataclasses import replace
 from twinfer.runtime.check import check, need_graph
 from twinfer.runtime.constant import Constant, Pool
 from twinfer.runtime.control import reachable
+from twinfer.runtime.folding import folded
 from twinfer.runtime.graph import Graph, Tensor
 from twinfer.runtime.options import USUAL, Options
 from twinfer.runtime.plan import coding, replay
@@ -85,7 +86,7 @@ def _prepared(graph: Graph, options: Options) -> Graph:
 
 def _signed(graph: Graph, options: Options) -> Graph:
     check(graph, inputs_written=True)
-    return signed(graph, keep=options.preserve_all)
+    return signed(graph if options.preserve_all else folded(graph), keep=options.preserve_all)
 
 
 def _needed(step: Step, places: Mapping[Tensor, Place]) -> Step | Same | None:
