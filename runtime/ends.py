@@ -1,7 +1,7 @@
 """Integers at the ends of a model whose inputs and outputs are float: a pass ``Graph -> Graph`` before planning.
 
 A model that was quantised with float inputs and outputs begins with QUANTIZE and ends with DEQUANTIZE. Without
-these the caller gives and gets the integers themselves, in a quarter of the memory, by the scale and zero point of their tensors.
+these the caller gives and gets the integers themselves, in a quarter of the memory; their tensors have scale and zero.
 """
 
 from __future__ import annotations

@@ -125,7 +125,11 @@ def floats() -> Graph:
     [
         (floats(), "int8", r"no input can be int8: tensor 'x' FLOAT32.* is read by operator 0 RELU"),
         (model(), "int16", r"no input can be int16: tensor 'x' FLOAT32.* is read by operator 0 QUANTIZE"),
-        (model("INT16", first=False), "int8", r"no output can be int8: tensor 'y' .* is written by operator 1 DEQUANTIZE"),
+        (
+            model("INT16", first=False),
+            "int8",
+            r"no output can be int8: tensor 'y' .* is written by operator 1 DEQUANTIZE",
+        ),
         (model(), "uint8", r"io 'uint8' does not exist, only float, int8, int16"),
     ],
 )

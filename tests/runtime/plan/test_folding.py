@@ -189,8 +189,20 @@ def test_two_convolutions_take_one_border() -> None:
     same(ran(plan), apart(two))
 
 
+def deeper() -> Graph:
+    """PAD of rows and of channels before a convolution of two groups."""
+    options = {"padding": "VALID", "stride_h": 1, "stride_w": 1}
+    shapes, rng = ((1, 5, 5, 8), (4, 3, 3, 4)), np.random.default_rng(2)
+    graph = padded(Layer().case(rng, "CONV_2D", shapes, lambda n: geometry(n).shape, options).node, (1, 1, 1, 1))
+    pad, conv = graph.nodes
+    x, around = replace(pad.input(0), shape=(1, 3, 3, 4)), pad.input(1)
+    wide = replace(around, data=np.array([[0, 0], [1, 1], [1, 1], [2, 2]], np.int32))
+    tensors = (x, *(wide if t is around else t for t in graph.tensors[1:]))
+    return replace(graph, inputs=(x,), tensors=tensors, nodes=(replace(pad, inputs=(x, wide)), conv))
+
+
 def test_what_must_stay() -> None:
-    """The border has another value, another reader, another scale than the image, or is an output of the graph."""
+    """A border of channels, of another value, with another reader, another scale than the image, or that is an output."""
     graph = one()
     pad, conv = graph.nodes
     rescaled = replace(pad.input(0), quant=tensor((1,), "INT8", 0.1, 3).quant)
@@ -198,7 +210,13 @@ def test_what_must_stay() -> None:
         graph, inputs=(rescaled,), tensors=(rescaled, *graph.tensors[1:]),
         nodes=(replace(pad, inputs=(rescaled, pad.input(1))), conv),
     )  # fmt: skip
-    stay = [one(value=4), reads(graph, pad.output), other_scale, replace(graph, outputs=(*graph.outputs, pad.output))]
+    stay = [
+        deeper(),
+        one(value=4),
+        reads(graph, pad.output),
+        other_scale,
+        replace(graph, outputs=(*graph.outputs, pad.output)),
+    ]
     for each in stay:
         assert folds(make_plan(each)) == 0
         same(ran(make_plan(each)), apart(each))
