@@ -202,7 +202,7 @@ def deeper() -> Graph:
 
 
 def test_what_must_stay() -> None:
-    """A border of channels, of another value, with another reader, another scale than the image, or that is an output."""
+    """A border of channels, of another value or scale than the image, with another reader, or that is an output."""
     graph = one()
     pad, conv = graph.nodes
     rescaled = replace(pad.input(0), quant=tensor((1,), "INT8", 0.1, 3).quant)
