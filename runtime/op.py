@@ -57,7 +57,7 @@ class Op:
     ``keeps_state``: the call writes variables that ``lower`` makes, and ``reference`` computes the first run alone; the
     node must be run once per run of the model, whatever its inputs are.
 
-    Planning folds borders into windows (runtime/folding.py) by two answers about a node that ``infer`` takes.
+    Planning folds borders into windows (runtime/passes/folding.py) by two answers about a node that ``infer`` takes.
     ``border(node)``: what it puts around its input 0, None unless it does nothing else. ``beyond(node)``: the value
     of pixels around input 0 with which windows give the same bits as the option ``padding`` over input 0 alone; None if
     there is none.

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 
 from twinfer.aot.build.host import compile_plans
-from twinfer.runtime.ends import Io, with_io
 from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Graph
 from twinfer.runtime.options import Coding, Decoding, Memory, Optimize, Options
+from twinfer.runtime.passes.ends import Io, with_io
 from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.read.tflite import read, read_file
 from twinfer.runtime.run.interpreter import Interpreter
@@ -44,7 +44,7 @@ def compile(
     "plain", in one coding ("lut", "huffman", "bitmap"), or "auto", the smallest per layer. ``decode``: when they are
     decoded, before their "layer" or at the "start". ``memory``: by "layers", by "rows" where that needs less, or
     "auto", on a computer by layers. ``input_rows``: for ``begin``, ``push_row``, ``finish``. The results are the same.
-    ``io``: "int8" or "int16" for integers in place of floats at the ends, as ``twinfer.runtime.ends.with_io`` has them.
+    ``io``: "int8" or "int16" for integers where a float input is quantised first or a float output dequantised last.
     Raises ModelError for a damaged model, UnsupportedOperatorError, ToolError as ``CompiledModel`` does, and
     InvalidArgumentError for an option that does not exist or a target other than "host".
     """

@@ -11,7 +11,7 @@ from twinfer.aot.print.initialiser import initialiser
 from twinfer.aot.print.literals import block_comment, comment, grouped, identifier
 from twinfer.aot.print.memory import Memory
 from twinfer.aot.print.rows import Chains
-from twinfer.runtime.folding import FOLDED
+from twinfer.runtime.passes.folding import FOLDED
 from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.program import Call, Instruction, Loop, Step
 

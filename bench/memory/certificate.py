@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from twinfer.bench.memory.halve import halved
-from twinfer.runtime.ends import INTEGERS, with_io
 from twinfer.runtime.errors import InvalidArgumentError, TwinferError
 from twinfer.runtime.graph import Graph, Tensor
 from twinfer.runtime.options import Options
+from twinfer.runtime.passes.ends import INTEGERS, with_io
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.plan.plan import Plan, Region
 from twinfer.runtime.plan.price import rows_share

@@ -9,10 +9,10 @@ from functools import cached_property
 from pathlib import Path
 
 from twinfer.converter import TO_CONVERT
-from twinfer.runtime.ends import Io, with_io
 from twinfer.runtime.entry import alone
 from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Graph
+from twinfer.runtime.passes.ends import Io, with_io
 from twinfer.runtime.read.tflite import read_file
 
 

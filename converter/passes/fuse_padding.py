@@ -7,11 +7,11 @@ from dataclasses import replace
 from twinfer.converter.passes._clip import bounds, whole
 from twinfer.converter.passes._rewrite import Change, View, rewrite, with_options, works
 from twinfer.converter.rows import parameters_of, row_of
-from twinfer.runtime.folding import border_of
 from twinfer.runtime.graph import Graph, Node, Tensor
 from twinfer.runtime.op import Border
 from twinfer.runtime.ops.core.activation import FLOAT_MAX
 from twinfer.runtime.ops.core.window import window
+from twinfer.runtime.passes.folding import border_of
 
 #: Where the pipeline runs the pass (``passes/__init__.py``).
 PLACES = (110,)

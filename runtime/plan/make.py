@@ -8,9 +8,9 @@ from dataclasses import replace
 from twinfer.runtime.check import check, need_graph
 from twinfer.runtime.constant import Constant, Pool
 from twinfer.runtime.control import reachable
-from twinfer.runtime.folding import folded
 from twinfer.runtime.graph import Graph, Tensor
 from twinfer.runtime.options import USUAL, Options
+from twinfer.runtime.passes.folding import folded
 from twinfer.runtime.plan import coding, replay
 from twinfer.runtime.plan.first_values import first_values
 from twinfer.runtime.plan.inline import inlined

@@ -17,11 +17,11 @@ from twinfer.bench.models.source import load_with
 from twinfer.command_line.main import main
 from twinfer.converter.build import Builder
 from twinfer.runtime.check import check
-from twinfer.runtime.ends import Io, with_io
 from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Graph, Signature, Tensor
 from twinfer.runtime.metadata import OFFLINE_PLAN
 from twinfer.runtime.op import tensor
+from twinfer.runtime.passes.ends import Io, with_io
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.run.session import Session
 from twinfer.runtime.write.tflite import write

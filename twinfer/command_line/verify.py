@@ -18,8 +18,8 @@ from twinfer.runtime.errors import TwinferError
 if TYPE_CHECKING:
     from twinfer.bench.models.source import Source
     from twinfer.bench.models.verify import Proof
-    from twinfer.runtime.ends import Io
     from twinfer.runtime.options import Options
+    from twinfer.runtime.passes.ends import Io
 
 ABOUT = "prove that numpy, interpreter, compiled code, tflite-micro and LiteRT agree on every tensor"
 EXAMPLES = (

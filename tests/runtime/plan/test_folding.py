@@ -19,13 +19,13 @@ from twinfer.aot.build.host import compile_plans
 from twinfer.aot.print.emit import emit
 from twinfer.bench.peers.engines import open_peer
 from twinfer.command_line.show.description import planned_nodes
-from twinfer.runtime.folding import FOLDED
 from twinfer.runtime.graph import Array, Graph, Node, Tensor
 from twinfer.runtime.op import tensor
 from twinfer.runtime.ops.conv._layer import geometry
 from twinfer.runtime.ops.core.layer_cases import Layer
 from twinfer.runtime.ops.pool import pool_2d
 from twinfer.runtime.options import Memory, Mode, Options
+from twinfer.runtime.passes.folding import FOLDED
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.run.inputs import random_inputs

@@ -11,9 +11,9 @@ from twinfer.command_line.show.arena_map import ArenaMap
 from twinfer.converter.offline.stored import stored_plan
 from twinfer.runtime.control import CONTROL
 from twinfer.runtime.errors import TwinferError
-from twinfer.runtime.folding import FOLDED
 from twinfer.runtime.graph import Graph, Node, Tensor, walk
 from twinfer.runtime.ops.core.unsigned import is_added
+from twinfer.runtime.passes.folding import FOLDED
 from twinfer.runtime.plan.lower import lower_node
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.plan.plan import Plan

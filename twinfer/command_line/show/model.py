@@ -14,8 +14,8 @@ from twinfer.command_line.show.description import called_nodes, constant_bytes, 
 from twinfer.command_line.show.naming import number, title, variables
 from twinfer.converter.offline.stored import stored_plan
 from twinfer.runtime.control import CONTROL
-from twinfer.runtime.folding import FOLDED
 from twinfer.runtime.graph import Graph, Node, Tensor, walk
+from twinfer.runtime.passes.folding import FOLDED
 from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.printable import printable
 from twinfer.runtime.program import Call
