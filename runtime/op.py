@@ -37,6 +37,16 @@ class Case:
 
 
 @dataclass(frozen=True)
+class Border:
+    """Pixels around images [batches, height, width, channels]: so many rows before and behind, columns before and
+    behind, all of one value (an integer of quantised images, as it is stored)."""
+
+    rows: tuple[int, int]
+    columns: tuple[int, int]
+    value: float
+
+
+@dataclass(frozen=True)
 class Op:
     """One TFLite operator.
 
@@ -46,6 +56,11 @@ class Op:
     after ``infer`` has agreed with the outputs' shapes, if no variant (runtime/variant.py) takes the node.
     ``keeps_state``: the call writes variables that ``lower`` makes, and ``reference`` computes the first run alone; the
     node must be run once per run of the model, whatever its inputs are.
+
+    Planning folds borders into windows (runtime/passes/folding.py) by two answers about a node that ``infer`` takes.
+    ``border(node)``: what it puts around its input 0, None unless it does nothing else. ``beyond(node)``: the value
+    of pixels around input 0 with which windows give the same bits as the option ``padding`` over input 0 alone; None if
+    there is none.
     """
 
     name: str
@@ -54,6 +69,8 @@ class Op:
     lower: Callable[[Node, Target], Call]
     cases: Callable[[np.random.Generator], Iterator[Case]]
     keeps_state: bool = False
+    border: Callable[[Node], Border | None] | None = None
+    beyond: Callable[[Node], float | None] | None = None
 
 
 def tensor(

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 from twinfer.bench.memory.halve import halved
-from twinfer.bench.memory.int8_input import without_quantize
-from twinfer.runtime.errors import TwinferError
+from twinfer.runtime.errors import InvalidArgumentError, TwinferError
 from twinfer.runtime.graph import Graph, Tensor
 from twinfer.runtime.options import Options
+from twinfer.runtime.passes.ends import INTEGERS, with_io
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.plan.plan import Plan, Region
 from twinfer.runtime.plan.price import rows_share
@@ -34,7 +35,7 @@ class Hint:
     """A change that was planned: RAM in bytes, its change as a share, and that of instructions (estimated; None: no
     estimate).
 
-    ``kind`` is rows, layers, input_rows, int8_input or channels; ``text`` says it in words.
+    ``kind`` is rows, layers, input_rows, int8_input, int16_input or channels; ``text`` says it in words.
     """
 
     kind: str
@@ -116,10 +117,12 @@ def _hints(certificate: Certificate) -> Iterator[Hint]:
     yield from _hint(certificate, "rows", graph, by_rows)
     if not options.input_rows:
         yield from _hint(certificate, "input_rows", graph, replace(by_rows, input_rows=True))
-    if (quantized := without_quantize(graph)) is not None:
-        yield from _hint(certificate, "int8_input", quantized, options)
-    if (changed := halved(graph, _largest(certificate))) is not None:
-        yield from _hint(certificate, "channels", changed, options)
+    for io in INTEGERS:
+        with suppress(InvalidArgumentError):
+            if (changed := with_io(graph, io)) is not graph:
+                yield from _hint(certificate, f"{io}_input", changed, options)
+    if (half := halved(graph, _largest(certificate))) is not None:
+        yield from _hint(certificate, "channels", half, options)
 
 
 def _largest(certificate: Certificate) -> str:
@@ -148,7 +151,8 @@ def _hint(certificate: Certificate, kind: str, graph: Graph, options: Options) -
     what = {
         "rows": f"operators {', '.join(map(_numbers, chains))} by rows",
         "input_rows": "input by rows",
-        "int8_input": f"{plan.graph.inputs[0].type.lower()} input",
+        "int8_input": "int8 input and output (--io int8)",
+        "int16_input": "int16 input and output (--io int16)",
         "channels": f"half the channels of {_writer(certificate.graph, _largest(certificate))}",
     }[kind]
     price = "" if extra is None else f", {100 * extra:+.1f} % instructions (estimated)"

@@ -12,6 +12,7 @@ from twinfer.converter import TO_CONVERT
 from twinfer.runtime.entry import alone
 from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Graph
+from twinfer.runtime.passes.ends import Io, with_io
 from twinfer.runtime.read.tflite import read_file
 
 
@@ -50,6 +51,13 @@ def _parts(model: str) -> tuple[str, str]:
     """The file or name of a model, and the signature behind its last # ("" for the model as it is)."""
     file, _, key = ("", "", "") if os.path.exists(model) else model.rpartition("#")
     return (file, key) if file else (model, "")
+
+
+def load_with(model: str, io: Io) -> Source:
+    """The model with integers at its ends as ``with_io`` gives them; raises what ``load`` and ``with_io`` do."""
+    source = load(model)
+    graph = with_io(source.graph, io)
+    return source if graph is source.graph else Source(source.name, graph)
 
 
 def load(model: str) -> Source:

@@ -10,6 +10,7 @@ from twinfer.runtime.constant import Constant, Pool
 from twinfer.runtime.control import reachable
 from twinfer.runtime.graph import Graph, Tensor
 from twinfer.runtime.options import USUAL, Options
+from twinfer.runtime.passes.folding import folded
 from twinfer.runtime.plan import coding, replay
 from twinfer.runtime.plan.first_values import first_values
 from twinfer.runtime.plan.inline import inlined
@@ -85,7 +86,7 @@ def _prepared(graph: Graph, options: Options) -> Graph:
 
 def _signed(graph: Graph, options: Options) -> Graph:
     check(graph, inputs_written=True)
-    return signed(graph, keep=options.preserve_all)
+    return signed(graph if options.preserve_all else folded(graph), keep=options.preserve_all)
 
 
 def _needed(step: Step, places: Mapping[Tensor, Place]) -> Step | Same | None:

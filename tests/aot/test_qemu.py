@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 import tiny
-from cases import cases_of, graph_of, interpreted, values_of, with_common_instances
+from cases import cases_of, graph_of, interpreted, outputs_of, values_of, with_common_instances
 from needs import ROOT
+from pad_nets import CONVOLUTIONS, KINDS, network
 
 from twinfer.aot.build.firmware import Firmware, build
 from twinfer.aot.build.fits import largest_step, live_bytes
@@ -31,6 +32,7 @@ from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.registry import operators
 from twinfer.runtime.run import isa
 from twinfer.runtime.run.inputs import random_inputs
+from twinfer.runtime.run.session import Session
 from twinfer.runtime.target import HOST, MVE
 
 MAIN = "cortex-m4"
@@ -132,6 +134,18 @@ def test_operators_on_other_cores(core: str, mode: Mode) -> None:
     """Some cases of every operator, kernels shared: one program per core."""
     card, policy = find(core), share_all if mode == "compiled" else None
     assert not differing(card, [t for op in operators() for t in trials_of(op, card, mode, policy, SAMPLE)])
+
+
+@pytest.mark.parametrize("core", names())
+def test_padding_that_was_folded(core: str) -> None:
+    """Convolutions behind a PAD, which the host's plan keeps."""
+    card, trials = find(core), []
+    for seed in range(24):
+        graph = network(seed, CONVOLUTIONS[seed % 2], KINDS[seed // 2 % 4])
+        values = random_inputs(graph)
+        want = outputs_of(Session(make_plan(graph, options=Options(preserve_all=True))), values)
+        trials.append(Trial(emit(make_plan(graph, card.target), f"n{seed}"), values, want, 0))
+    assert not differing(card, trials)
 
 
 @MODES

@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from twinfer.command_line.command import Command
-from twinfer.command_line.options import MODEL, OPTIMIZE, TARGET, add_memory, add_optimize, memory_of
+from twinfer.command_line.options import MODEL, OPTIMIZE, TARGET, add_io, add_memory, add_optimize, memory_of
 from twinfer.command_line.storage import add_storage, unused_storage
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     )
     add_optimize(command, OPTIMIZE)
     add_memory(command)
+    add_io(command)
     add_storage(command)
     about = "spread the arena out, and let the emitted code tell a layer that writes memory not its own"
     command.add_argument("--guard", action="store_true", help=about)
@@ -42,7 +43,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     from twinfer.aot.build.project import write_project
     from twinfer.aot.print.literals import identifier
-    from twinfer.bench.models.source import file_of, load
+    from twinfer.bench.models.source import file_of, load_with
     from twinfer.command_line.targets import machine
     from twinfer.command_line.terminal import note, say
     from twinfer.runtime.options import Options
@@ -50,7 +51,7 @@ def run(arguments: argparse.Namespace) -> int:
     from twinfer.runtime.read.files import check_folder
 
     check_folder(arguments.output, inputs=(file_of(arguments.model), arguments.target))
-    source = load(arguments.model)
+    source = load_with(arguments.model, arguments.io)
     target, board = machine(arguments.target)
     options = Options(
         arguments.optimize,

@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from twinfer.command_line.command import Command
-from twinfer.command_line.options import MODEL, TARGET, write_json
+from twinfer.command_line.options import MODEL, TARGET, add_io, write_json
 
 if TYPE_CHECKING:
     from twinfer.bench.models.source import Source
@@ -26,13 +26,14 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--input-rows", action="store_true", help=about)
     about = "draw which bytes hold what, over time, to a .svg, .png or .pdf file"
     command.add_argument("--picture", metavar="FILE", help=about)
+    add_io(command)
     command.add_argument("--json", action="store_true", help="print it as JSON")
 
 
 def run(arguments: argparse.Namespace) -> int:
     from twinfer.bench.memory.certificate import certificate, described
     from twinfer.bench.memory.picture import draw
-    from twinfer.bench.models.source import load
+    from twinfer.bench.models.source import load_with
     from twinfer.command_line.show.description import describe
     from twinfer.command_line.show.memory import memory_tables
     from twinfer.command_line.show.model import render
@@ -41,7 +42,7 @@ def run(arguments: argparse.Namespace) -> int:
     from twinfer.runtime.options import Options
 
     target, _ = machine(arguments.target)
-    source = load(arguments.model)
+    source = load_with(arguments.model, arguments.io)
     plan, reason = planned(source, target)
     certified = None
     if arguments.memory or arguments.input_rows or arguments.picture:

@@ -55,6 +55,15 @@ def memory_of(arguments: argparse.Namespace) -> dict[str, Any]:
     return {"memory": arguments.memory, "ram": arguments.ram, "input_rows": arguments.input_rows}
 
 
+def add_io(command: argparse.ArgumentParser) -> None:
+    """Of which type inputs and outputs are, for every command that runs a model or writes it as C."""
+    about = (
+        "a float input that the model quantises first is given as int8 (int16) instead, and a float output that it "
+        "dequantises last is: by scale and zero point of their tensors (default: float, as they are)"
+    )
+    command.add_argument("--io", choices=["float", "int8", "int16"], default="float", help=about)
+
+
 def add_targets(command: argparse.ArgumentParser) -> None:
     """One target or several."""
     about = f"where, one or several with commas: {TARGET} (default: host)"

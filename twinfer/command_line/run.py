@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 from twinfer.aot.build.runner import Job, run_jobs
 from twinfer.command_line.command import Command
-from twinfer.command_line.options import GUARD, MODEL, OPTIMIZE, TARGET, add_memory, add_optimize, memory_of, natural
+from twinfer.command_line.options import (
+    GUARD,
+    MODEL,
+    OPTIMIZE,
+    TARGET,
+    add_io,
+    add_memory,
+    add_optimize,
+    memory_of,
+    natural,
+)
 
 if TYPE_CHECKING:
     from twinfer.runtime.options import Options
@@ -34,11 +44,12 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--target", default="host", help=f"{TARGET} (default: host)")
     add_optimize(command, f"of compiled code, {OPTIMIZE}")
     add_memory(command)
+    add_io(command)
     command.add_argument("--guard", action="store_true", help=GUARD)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from twinfer.bench.models.source import file_of, load
+    from twinfer.bench.models.source import file_of, load_with
     from twinfer.bench.models.zero_division import warn_of_zero_divisions
     from twinfer.command_line.arrays import check_outputs, read_inputs
     from twinfer.command_line.targets import card
@@ -47,7 +58,9 @@ def run(arguments: argparse.Namespace) -> int:
     from twinfer.runtime.plan.make import make_plan
 
     check_outputs(arguments.output, inputs=(file_of(arguments.model), arguments.target, *arguments.input))
-    graph = make_plan(load(arguments.model).graph).graph  # unsupported operators first, and every shape known
+    graph = make_plan(
+        load_with(arguments.model, arguments.io).graph
+    ).graph  # unsupported operators first, and every shape known
     inputs = read_inputs(graph, arguments.input, arguments.seed)
     board, shapes = card(arguments.target), [value.shape for value in inputs]
     engine = "interpreted" if board else arguments.engine

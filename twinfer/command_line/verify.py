@@ -10,7 +10,7 @@ from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from twinfer.command_line.command import EXIT_DIFFERS, EXIT_USAGE, Command, complain_of
-from twinfer.command_line.options import GUARD, MODEL, OPTIMIZE, add_optimize, add_targets, natural, positive
+from twinfer.command_line.options import GUARD, MODEL, OPTIMIZE, add_io, add_optimize, add_targets, natural, positive
 from twinfer.command_line.storage import add_storage, note_unused_storage
 from twinfer.command_line.targets import cards, peers
 from twinfer.runtime.errors import TwinferError
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from twinfer.bench.models.source import Source
     from twinfer.bench.models.verify import Proof
     from twinfer.runtime.options import Options
+    from twinfer.runtime.passes.ends import Io
 
 ABOUT = "prove that numpy, interpreter, compiled code, tflite-micro and LiteRT agree on every tensor"
 EXAMPLES = (
@@ -48,6 +49,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     add_targets(command)
     add_optimize(command, f"of compiled code, {OPTIMIZE}")
     add_storage(command)
+    add_io(command)
     command.add_argument("--guard", action="store_true", help=GUARD)
 
 
@@ -56,7 +58,7 @@ def run(arguments: argparse.Namespace) -> int:
     from twinfer.command_line.terminal import show
 
     provers = _provers(arguments)
-    proofs, failed = _proofs(arguments.models, provers)
+    proofs, failed = _proofs(arguments.models, arguments.io, provers)
     for prover, proven in zip(provers, proofs, strict=True):
         show(matrix(proven, prover.engines))
         show(findings(proven))
@@ -65,9 +67,9 @@ def run(arguments: argparse.Namespace) -> int:
     return failed if all(proof.proven for proof in every) else EXIT_DIFFERS
 
 
-def _proofs(names: Sequence[str], provers: Sequence[Prover]) -> tuple[list[list[Proof]], int]:
+def _proofs(names: Sequence[str], io: Io, provers: Sequence[Prover]) -> tuple[list[list[Proof]], int]:
     """The proofs of every prover, and the exit status: EXIT_USAGE if a model could not be run."""
-    from twinfer.bench.models.source import load
+    from twinfer.bench.models.source import load_with
     from twinfer.command_line.terminal import progress
 
     proofs: list[list[Proof]] = [[] for _ in provers]
@@ -76,7 +78,7 @@ def _proofs(names: Sequence[str], provers: Sequence[Prover]) -> tuple[list[list[
         for at, (name, k) in enumerate(product(names, range(len(provers)))):
             told(at, name, 0)
             try:
-                proofs[k].append(provers[k].prove(load(name), partial(told, at, name)))
+                proofs[k].append(provers[k].prove(load_with(name, io), partial(told, at, name)))
             except TwinferError as error:
                 failed = complain_of(name, error)
     return proofs, failed

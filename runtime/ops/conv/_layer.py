@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from twinfer.runtime.graph import Array, Node
 from twinfer.runtime.ops.core.channels import constant_bias
 from twinfer.runtime.ops.core.hybrid import is_hybrid
@@ -20,6 +22,15 @@ def geometry(node: Node) -> Window:
     """The window of CONV_2D (weights [out_c, k_h, k_w, in_c / groups]) or DEPTHWISE_CONV_2D ([1, k_h, k_w, out_c])."""
     first, k_h, k_w, last = node.input(1).shape
     return window_of(node, k_h, k_w, last if node.op == "DEPTHWISE_CONV_2D" else first)
+
+
+def beyond(node: Node) -> float | None:
+    """What adds nothing to a sum: the zero point, 0.0 times finite weights. None for float activations over int8
+    weights, which find their scale by the whole image."""
+    x, w = node.input(0), node.input(1)
+    if x.type != "FLOAT32":
+        return x.zero
+    return 0.0 if w.type == "FLOAT32" and w.data is not None and np.isfinite(w.data).all() else None
 
 
 @dataclass(frozen=True)

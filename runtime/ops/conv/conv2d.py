@@ -13,7 +13,7 @@ from twinfer.runtime.constant import requantize, weights
 from twinfer.runtime.graph import Array, Node
 from twinfer.runtime.op import Case, Op, Shape, need, unsupported
 from twinfer.runtime.ops.conv import _conv
-from twinfer.runtime.ops.conv._layer import geometry
+from twinfer.runtime.ops.conv._layer import beyond, geometry
 from twinfer.runtime.ops.core import plain_s16
 from twinfer.runtime.ops.core.activation import output_range
 from twinfer.runtime.ops.core.channels import (
@@ -237,4 +237,4 @@ def _hybrid_cases(rng: np.random.Generator) -> Iterator[Case]:
     yield with_equal_scales(case)
 
 
-OP = Op("CONV_2D", infer, reference, lower, cases)
+OP = Op("CONV_2D", infer, reference, lower, cases, beyond=beyond)

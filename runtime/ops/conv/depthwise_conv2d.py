@@ -12,7 +12,7 @@ from twinfer.runtime.constant import requantize, weights
 from twinfer.runtime.graph import Array, Node
 from twinfer.runtime.op import Case, Op, Shape, need
 from twinfer.runtime.ops.conv import _conv, conv2d
-from twinfer.runtime.ops.conv._layer import geometry
+from twinfer.runtime.ops.conv._layer import beyond, geometry
 from twinfer.runtime.ops.core.activation import output_range
 from twinfer.runtime.ops.core.channels import (
     bias_of,
@@ -242,4 +242,4 @@ def _dead(case: Case, channel: int) -> Case:
     return replace(case, node=replace(case.node, inputs=(x, replace(w, data=weights), replace(b, data=bias))))
 
 
-OP = Op("DEPTHWISE_CONV_2D", infer, reference, lower, cases)
+OP = Op("DEPTHWISE_CONV_2D", infer, reference, lower, cases, beyond=beyond)

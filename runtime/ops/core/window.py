@@ -74,38 +74,52 @@ class Window:
 
 
 def window_of(node: Node, k_h: int, k_w: int, out_c: int) -> Window:
-    """Window of a node with TFLite's stride, dilation and padding options; ModelError where nothing fits."""
+    """Window of a node with TFLite's stride, dilation and padding options; ModelError where nothing fits.
+
+    Where planning has folded a border into the node, its option ``padding`` is that of rows and that of columns.
+    """
     x = node.input(0)
     need(len(x.shape) == 4, node, f"{x} must have 4 dimensions (NHWC)")
     need(x.shape[0] > 0 and x.shape[3] > 0, node, f"{x} is empty")
     o = node.options
     stride_h, stride_w = int(o["stride_h"]), int(o["stride_w"])
     dilation_h, dilation_w = int(o.get("dilation_h_factor", 1)), int(o.get("dilation_w_factor", 1))
-    out_h, pad_h = window(node, x.shape[1], k_h, stride_h, dilation_h, o["padding"])
-    out_w, pad_w = window(node, x.shape[2], k_w, stride_w, dilation_w, o["padding"])
+    rows, columns = (o["padding"],) * 2 if isinstance(o["padding"], str) else o["padding"]
+    out_h, pad_h = window(node, x.shape[1], k_h, stride_h, dilation_h, rows)
+    out_w, pad_w = window(node, x.shape[2], k_w, stride_w, dilation_w, columns)
     b, h, w, c = x.shape
     return Window(
         b, h, w, c, out_h, out_w, out_c, k_h, k_w, stride_h, stride_w, dilation_h, dilation_w, pad_h, pad_w
     )  # fmt: skip
 
 
-def window(node: Node, extent_in: int, kernel: int, stride: int, dilation: int, padding: str) -> tuple[int, int]:
+def window(
+    node: Node, extent_in: int, kernel: int, stride: int, dilation: int, padding: str | tuple[int, int]
+) -> tuple[int, int]:
     """Output extent and padding before the first element, along one axis.
 
-    SAME pads so that every ``stride``-th element gets a window, an odd element of padding behind; VALID does not pad.
+    SAME pads so that every ``stride``-th element gets a window, an odd element of padding behind; VALID does not pad;
+    two numbers are elements of padding before and behind, fewer than a window reaches over.
     Raises ModelError where nothing fits. Source: TFLM padding.h, ComputeOutSize and ComputePaddingWithOffset.
     """
     sizes = {"input": extent_in, "filter": kernel, "stride": stride, "dilation": dilation}
     for what, size in sizes.items():
         need(size >= 1, node, f"{what} of {size} along a spatial axis: it must be at least 1")
-    need(padding in ("SAME", "VALID"), node, f"padding {padding!r} is neither SAME nor VALID")
+    need(
+        not isinstance(padding, str) or padding in ("SAME", "VALID"),
+        node,
+        f"padding {padding!r} is neither SAME nor VALID",
+    )
     reach = (kernel - 1) * dilation + 1
     need(max(extent_in, stride, reach) < _TOO_LARGE, node, f"filter {reach} or stride {stride} is too large")
     if padding == "SAME":
         out = -(-extent_in // stride)
         return out, max(0, (out - 1) * stride + reach - extent_in) // 2
-    need(reach <= extent_in, node, f"a window of {reach} does not fit an input of {extent_in} without padding")
-    return (extent_in - reach) // stride + 1, 0
+    before, behind = (0, 0) if isinstance(padding, str) else padding
+    need(max(before, behind) < reach, node, f"padding of {before} and {behind} lets windows of {reach} leave the input")
+    padded = before + extent_in + behind
+    need(reach <= padded, node, f"a window of {reach} does not fit an input of {padded} without padding")
+    return (padded - reach) // stride + 1, before
 
 
 def shifted(x: Array, g: Window, ky: int, kx: int, fill: int | float) -> Array:

@@ -12,7 +12,7 @@ import numpy as np
 
 from twinfer.runtime.constant import Constant, Role
 from twinfer.runtime.graph import Array, Node, Tensor
-from twinfer.runtime.op import Case, Op, Shape, need, tensor, unsupported
+from twinfer.runtime.op import Border, Case, Op, Shape, need, tensor, unsupported
 from twinfer.runtime.ops.core.loops import LOOPS, filled
 from twinfer.runtime.ops.move._move import (
     case,
@@ -74,6 +74,15 @@ def zero_of(node: Node) -> Array:
 def reference(node: Node, inputs: list[Any]) -> list[Array]:
     value = inputs[2].reshape(()) if node.op == "PADV2" else zero_of(node)[0]
     return [np.pad(inputs[0], inputs[1], constant_values=value)]
+
+
+def border(node: Node) -> Border | None:
+    """The border around images; None if it is computed at run time or has batches or channels."""
+    x, value = node.input(0), node.input(2).data if node.op == "PADV2" else zero_of(node)
+    if node.input(1).data is None or value is None or len(x.shape) != 4 or x.quant != node.output.quant:
+        return None
+    (_, *batches), (_, *rows), (_, *columns), (_, *channels) = _axes(node)
+    return None if any((*batches, *channels)) else Border((rows[0], rows[1]), (columns[0], columns[1]), value.item())
 
 
 def _merged(axes: list[Padded]) -> list[Padded]:
@@ -151,6 +160,6 @@ def padv2_cases(rng: np.random.Generator) -> Iterator[Case]:
 
 
 OPS = (
-    Op("PAD", infer, reference, lower, pad_cases),
-    Op("PADV2", infer, reference, lower, padv2_cases),
+    Op("PAD", infer, reference, lower, pad_cases, border=border),
+    Op("PADV2", infer, reference, lower, padv2_cases, border=border),
 )

@@ -102,6 +102,12 @@ def reference(node: Node, inputs: list[Any]) -> list[Array]:
     return [y]
 
 
+def _beyond(node: Node) -> float | None:
+    """The least value, which no maximum of integers sees; an average sees every pixel."""
+    x = node.input(0)
+    return np.iinfo(x.dtype).min if node.op == "MAX_POOL_2D" and x.dtype.kind in "iu" else None
+
+
 def lower(node: Node, target: Target) -> Call:
     if is_unsigned(node) and node.op == "AVERAGE_POOL_2D":
         return pool_call("tw_average_pool_2d_up_s8", node)
@@ -160,7 +166,7 @@ def _nearly_the_next(op: str) -> Case:
 
 def _op(name: str) -> Op:
     cases: Callable[[np.random.Generator], Iterator[Case]] = lambda rng: _cases(name)  # noqa: E731
-    return Op(name, infer, reference, lower, cases)
+    return Op(name, infer, reference, lower, cases, beyond=_beyond)
 
 
 OPS = (_op("AVERAGE_POOL_2D"), _op("MAX_POOL_2D"), _op("L2_POOL_2D"))

@@ -13,6 +13,7 @@ from twinfer.runtime.control import CONTROL
 from twinfer.runtime.errors import TwinferError
 from twinfer.runtime.graph import Graph, Node, Tensor, walk
 from twinfer.runtime.ops.core.unsigned import is_added
+from twinfer.runtime.passes.folding import FOLDED
 from twinfer.runtime.plan.lower import lower_node
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.plan.plan import Plan
@@ -75,6 +76,7 @@ def _operator(node: Node, step: Step | None, plan: Plan | None) -> dict[str, Any
         "index": node.index,
         "op": node.op,
         "added": is_added(node),
+        "folded": node.options.get(FOLDED),
         "kernel": call.kernel if call else None,
         "variant": step.choice.variant if step else None,
         "declined": [{"variant": name, "reason": why} for name, why in step.choice.declined] if step else [],
@@ -116,13 +118,15 @@ def _lowered(node: Node, target: Target) -> Call | None:
 def merged(graph: Graph, planned: Graph) -> Iterator[Node]:
     """The nodes of a planned graph in order, and among them those of the file that planning has computed."""
     # Planning keeps the position of every tensor; it may add others behind them.
+    into = {each.options[FOLDED]: each.index for each in planned.nodes if FOLDED in each.options}
     final: dict[Tensor | None, Tensor] = dict(zip(graph.tensors, planned.tensors, strict=False))
     waiting = deque(planned.nodes)
     for node in graph.nodes:
         inputs, outputs = tuple(map(final.get, node.inputs)), tuple(final[tensor] for tensor in node.outputs)
         own = next((each for each in waiting if not is_added(each)), None)
         if own is None or not _is(own, node, outputs):
-            yield replace(node, inputs=inputs, outputs=outputs)
+            options = {**node.options, FOLDED: into[node.index]} if node.index in into else node.options
+            yield replace(node, inputs=inputs, outputs=outputs, options=options)
             continue
         while waiting[0] is not own:
             yield waiting.popleft()

@@ -15,6 +15,7 @@ from twinfer.command_line.show.naming import number, title, variables
 from twinfer.converter.offline.stored import stored_plan
 from twinfer.runtime.control import CONTROL
 from twinfer.runtime.graph import Graph, Node, Tensor, walk
+from twinfer.runtime.passes.folding import FOLDED
 from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.printable import printable
 from twinfer.runtime.program import Call
@@ -111,6 +112,8 @@ def _kernel(node: Node, call: Call | None, main: bool) -> str:
         return CONTROL[node.op]
     if call is not None:
         return kernel_suffix(node.op, call.kernel)
+    if FOLDED in node.options:
+        return f"folded into {node.options[FOLDED]}"
     return "constant" if node.outputs and node.outputs[0].data is not None else "in place"
 
 
