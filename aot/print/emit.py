@@ -88,7 +88,9 @@ def emit(
     constants = Constants(plan, name)
     shared = ((policy or default_policy) if compiled else share_all)(plan) | with_rest(plan)
     common = group.symbols if group else NONE_COMMON
-    steps = _compiled(plan, name, constants, shared, common) if compiled else _interpreted(plan, name, constants, common)
+    steps = (
+        _compiled(plan, name, constants, shared, common) if compiled else _interpreted(plan, name, constants, common)
+    )
     if guard and plan.steps:
         text = f"{steps.text}\n{guards.tables(plan, name)}"
         steps = replace(steps, text=text, headers=(guards.HEADER, *steps.headers))
@@ -136,9 +138,7 @@ class _Steps:
     instances: tuple[str, ...] = ()
 
 
-def _compiled(
-    plan: Plan, name: str, constants: Constants, shared: frozenset[int], common: Mapping[str, str]
-) -> _Steps:
+def _compiled(plan: Plan, name: str, constants: Constants, shared: frozenset[int], common: Mapping[str, str]) -> _Steps:
     printer = Layers(plan, name, constants, shared, cold(plan), common)
     layers, memory = tuple(printer), Memory(plan)
     text = printer.preamble + "\n\n".join(layer.text for layer in layers) + ("\n" if layers else "")
@@ -205,9 +205,7 @@ def _statements(plan: Plan, name: str, steps: _Steps) -> Iterator[str]:
     return Statements(number, run, Memory(plan).address_in_run, chain).of(plan.program[plan.fed is not None :])
 
 
-def _source(
-    plan: Plan, name: str, constants: Constants, steps: _Steps, banner: str, group: Group | None
-) -> str:
+def _source(plan: Plan, name: str, constants: Constants, steps: _Steps, banner: str, group: Group | None) -> str:
     kernels = [group.header] if group and group.symbols else []
     includes = [f"{name}.h", f"{name}_data.h", *kernels, *(f"kernels/{header}" for header in steps.headers)]
     parts = [

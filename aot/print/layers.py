@@ -58,7 +58,7 @@ class Layers:
         self._plan, self._name, self._shared, self._cold, self._common = plan, name, shared, cold, common
         self.arguments, self._memory = Arguments(plan, constants), Memory(plan)
         self._params: dict[_Key, _Params] = {}
-        self._chains = Chains(plan, name, self.arguments)
+        self._chains = Chains(plan, name, self.arguments, self.instance)
         layers = list(numbered(plan))
         for i, step in layers[len(plan.start) :] + layers[: len(plan.start)]:  # a layer's params stand first
             for call in step.calls if step not in plan.chains else ():

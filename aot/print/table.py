@@ -57,7 +57,7 @@ class Table:
         self.symbol = f"{name}_layer"
         by_rows = [*(["run/rows.h"] if plan.chains else []), *(["run/feed.h"] if plan.fed else [])]
         self.headers = ("run/loops.h" if self._loops else "run/run.h", *by_rows)
-        self._chains = Chains(plan, name, self._layers.arguments)
+        self._chains = Chains(plan, name, self._layers.arguments, self._layers.instance)
         self.chains = dict(self._chains.symbols())
         self.start, self.instances = self._layers.start, self._layers.instances
 
