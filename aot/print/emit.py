@@ -80,7 +80,7 @@ def emit(
 
     ``sha256`` is the model file's; ``policy`` says which layers of compiled code share kernels (None: the usual one);
     ``stack_bytes`` is for the header, where it was measured. With ``guard`` the plan is spread out and every layer
-    watched. ``group`` is what the model shares with others (None: it stands alone). Raises InvalidArgumentError if ``name`` is no C identifier.
+    watched. ``group`` is what models share (None: it stands alone). Raises InvalidArgumentError if ``name`` is no C identifier.
     """
     check_name(name)
     compiled, guard = plan.options.mode == "compiled", plan.options.guard
