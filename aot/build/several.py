@@ -23,7 +23,7 @@ from twinfer.runtime.run.inputs import random_inputs
 def write_all(
     models: Sequence[tuple[str, Plan, str]], group: str, folder: str | os.PathLike[str], *, card: Card | None = None
 ) -> tuple[Project, ...]:
-    """Write models, given as name, plan and the file's SHA-256, to ``folder``; after an error nothing there has changed.
+    """Write models, given as name, plan and SHA-256 of the file, to ``folder``; after an error nothing has changed.
 
     What they share begins with ``group``. Raises as ``write_project`` does, and InvalidArgumentError if names clash,
     ToolError if the models together do not fit the card's memory.

@@ -40,7 +40,8 @@ class Project:
 
     ``layers`` are the static C functions of ``plan.steps``, each called with the arena. In interpreted mode a program
     that calls them has to append ``wrappers``, which defines them, to ``<name>.c``. ``shared`` are the steps that call
-    the shared instance of their kernel, ``instances`` those kernels. ``common`` are the files that several models share.
+    the shared instance of their kernel, ``instances`` those kernels. ``common`` are the files
+    that several models share.
     """
 
     name: str
@@ -80,7 +81,8 @@ def emit(
 
     ``sha256`` is the model file's; ``policy`` says which layers of compiled code share kernels (None: the usual one);
     ``stack_bytes`` is for the header, where it was measured. With ``guard`` the plan is spread out and every layer
-    watched. ``group`` is what models share (None: it stands alone). Raises InvalidArgumentError if ``name`` is no C identifier.
+    watched. ``group`` is what models share (None: it stands alone). Raises InvalidArgumentError if ``name`` is no C
+    identifier.
     """
     check_name(name)
     compiled, guard = plan.options.mode == "compiled", plan.options.guard
