@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tiny
+from cases import interpreted
 from needs import ROOT
 from test_project import make
 
@@ -21,8 +22,8 @@ from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.options import Mode, Options
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.plan.plan import Plan
-from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.run import isa
+from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.target import GENERIC, HOST
 
 MODES = pytest.mark.parametrize("mode", ["compiled", "interpreted"])
