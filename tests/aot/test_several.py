@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -115,3 +118,38 @@ def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert main(["compile", "digits_int8", "digits_int8", "-o", str(folder)]) == 2
     assert {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()} == before
     assert "two models are called 'digits_int8'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("compiler", ["gcc", "clang"])
+def test_in_turn_in_one_arena(compiler: str, tmp_path: Path) -> None:
+    """A program of a user's runs both models in turn in the arena of the group; each gives its own bits every time."""
+    if not shutil.which(compiler) and not os.environ.get("CI"):
+        pytest.skip(f"{compiler} is needed")
+    own = [(name, plan, "") for name, plan in plans("interpreted").items() if name != "state"]
+    write_all(own, "g", tmp_path)
+    done = make(tmp_path, f"CC={compiler}", "all")
+    assert done.returncode == 0, done.stdout + done.stderr
+    inputs = {name: random_inputs(plan.graph) for name, plan, _ in own}
+    runs = "".join(_run(name, b"".join(value.tobytes() for value in inputs[name])) for name, _, _ in own)
+    (tmp_path / "main.c").write_text(
+        f'#include "g.h"\n#include <stdio.h>\nint main(void) {{\n{runs * 2}return 0;\n}}\n'
+    )
+    command = [compiler, "main.c", "build/libg.a", "-lm", "-o", "main"]
+    subprocess.run(command, cwd=tmp_path, check=True, timeout=100)
+    got = subprocess.run([tmp_path / "main"], capture_output=True, check=True, timeout=100).stdout
+    want = [interpreted(plan.graph, inputs[name], HOST, isa.level()) for name, plan, _ in own]
+    assert got == b"".join(value.tobytes() for values in want for value in values) * 2
+
+
+def _run(name: str, content: bytes) -> str:
+    """The C that runs a model of one input and one output, and writes the output."""
+    up, values = name.upper(), ", ".join(map(str, content))
+    return f"""{{
+    _Alignas(16) static const unsigned char in[] = {{{values}}};
+    _Alignas(16) static unsigned char out[{up}_OUTPUT_0_BYTES];
+    const void *const inputs[] = {{in}};
+    void *const outputs[] = {{out}};
+    if ({name}_run(g_arena(), inputs, outputs) != 0) return 1;
+    if (fwrite(out, 1, sizeof out, stdout) != sizeof out) return 1;
+}}
+"""
