@@ -105,20 +105,8 @@ def emit(
         f"{name}_static.c": static_source(plan, name, banner, group.name if group else None),
         **{f"kernels/{file}": text for file, text in closure(steps.headers).items()},
     }
-    return Project(
-        name,
-        plan,
-        code,
-        steps.layers,
-        shared,
-        steps.wrappers,
-        constants,
-        banner,
-        sha256,
-        stack_bytes,
-        steps.instances,
-        group.files if group else {},
-    )
+    project = Project(name, plan, code, steps.layers, shared, steps.wrappers, constants, banner, sha256, stack_bytes)
+    return replace(project, instances=steps.instances, common=group.files if group else {})
 
 
 @dataclass(frozen=True)
