@@ -42,6 +42,17 @@ def in_ram(plan: Plan) -> int:
     return plan.state_bytes if plan.target.banks else plan.memory_bytes
 
 
+def check_fit_together(projects: Sequence[Project], card: Card) -> None:
+    """ToolError if the largest arena, all states and the stack need more RAM than the machine has."""
+    arena = max(project.plan.arena_bytes for project in projects)
+    states = sum(project.plan.state_bytes for project in projects)
+    if arena + states + card.stack_bytes > card.ram_bytes:
+        raise ToolError(
+            f"{', '.join(project.name for project in projects)} need {arena:,} B of arena and {states:,} B of state, "
+            f"{card.name} has {card.ram_bytes:,} B of RAM, of them {card.stack_bytes:,} B for the stack"
+        )
+
+
 def check_flash(project: Project, card: Card, needed: int) -> None:
     """ToolError if the ``needed`` bytes of the model, linked alone, are more flash than the machine has."""
     vectors = vectors_in_flash(card)

@@ -20,7 +20,10 @@ def library_sources(
     Constants come from a binary file: as C text they would be most of the compile time (2.7 s per megabyte).
     """
     files: dict[str, str | bytes] = {}
-    code, data, blob = [], ["typedef int never_empty;"], bytearray()
+    common = {path: text for project in projects for path, text in project.common.items()}
+    files.update({path: text for path, text in common.items() if not path.endswith("_static.c")})
+    code = [f'#include "{path}"' for path in files if path.endswith(".c")]
+    data, blob = ["typedef int never_empty;"], bytearray()
     for project in projects:
         files.update({path: text for path, text in project.code.items() if not path.endswith("_static.c")})
         code += [f'#include "{project.name}.c"', entries(project)]

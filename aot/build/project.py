@@ -65,11 +65,11 @@ def write_project(
         boards.check_code(project, card)
     files = project_files(project, random_inputs(plan.graph), card)
     with writing(folder):
-        _put(target, files)
+        put(target, files)
     return project
 
 
-def _put(target: Path, files: Mapping[str, str]) -> None:
+def put(target: Path, files: Mapping[str, str]) -> None:
     """Write the files to the folder, in place of all that were there."""
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".twinfer-", dir=target.parent) as work:
@@ -136,8 +136,13 @@ def project_files(project: Project, inputs: Sequence[Array], card: Card | None =
         "model_sha256": project.sha256,
         "files": sorted(files),
     }
-    files[MANIFEST] = json.dumps(described, indent=1) + "\n"
+    files[MANIFEST] = manifest(described)
     return files
+
+
+def manifest(described: Mapping[str, object]) -> str:
+    """The text of ``MANIFEST``."""
+    return json.dumps(described, indent=1) + "\n"
 
 
 def _licensed(path: str, text: str) -> str:
@@ -149,8 +154,12 @@ def _licensed(path: str, text: str) -> str:
 
 
 def _filled(template: str, project: Project, card: Card | None) -> str:
+    return filled(template, {**_facts(project), **boards.building(card, project.plan)})
+
+
+def filled(template: str, values: Mapping[str, str]) -> str:
+    """A template with ``values`` in the places that name them."""
     text = (_TEMPLATES / template).read_text(encoding="utf-8")
-    values = {**_facts(project), **boards.building(card, project.plan)}
     return re.sub(r"@(\w+)@", lambda key: values[key[1]], text)
 
 

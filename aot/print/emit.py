@@ -12,16 +12,17 @@ only that file.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from twinfer.aot.print import guard as guards
 from twinfer.aot.print.banner import banner_of, version
 from twinfer.aot.print.choice import Policy, cold, default_policy, share_all, with_rest
 from twinfer.aot.print.data import Constants, data_header, data_source
 from twinfer.aot.print.flow import Statements
+from twinfer.aot.print.group import Group
 from twinfer.aot.print.headers import closure, headers_of
 from twinfer.aot.print.interface import header, sizes, static_source
-from twinfer.aot.print.layers import Layers, kernel_counts
+from twinfer.aot.print.layers import NONE_COMMON, Layers, kernel_counts
 from twinfer.aot.print.literals import check_name
 from twinfer.aot.print.memory import Memory
 from twinfer.aot.print.rows import nothing
@@ -39,7 +40,8 @@ class Project:
 
     ``layers`` are the static C functions of ``plan.steps``, each called with the arena. In interpreted mode a program
     that calls them has to append ``wrappers``, which defines them, to ``<name>.c``. ``shared`` are the steps that call
-    the shared instance of their kernel.
+    the shared instance of their kernel, ``instances`` those kernels. ``common`` are the files
+    that several models share.
     """
 
     name: str
@@ -52,6 +54,8 @@ class Project:
     banner: str
     sha256: str
     stack_bytes: int | None
+    instances: tuple[str, ...] = ()
+    common: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def mode(self) -> Mode:
@@ -61,7 +65,7 @@ class Project:
     def files(self) -> dict[str, str]:
         """All sources."""
         data = data_source(self.constants, self.name, self.banner, self.sha256, self.plan.target.constant_alignment)
-        return {**self.code, f"{self.name}_data.c": data}
+        return {**self.code, **self.common, f"{self.name}_data.c": data}
 
 
 def emit(
@@ -71,13 +75,15 @@ def emit(
     sha256: str = "",
     policy: Policy | None = None,
     stack_bytes: int | None = None,
+    group: Group | None = None,
 ) -> Project:
     """The C sources of a plan, as its options say; every symbol and file name begins with ``name``.
 
     ``sha256`` is the model file's; ``policy`` says which layers of compiled code share kernels (None: the usual one);
     ``stack_bytes`` is for the header, where it was measured. With ``guard`` the plan is spread out and every layer
-    watched. In interpreted mode a plan with several arenas has functions that call the shared kernels, and no table, as
-    that has bytes of one arena. Raises InvalidArgumentError if ``name`` is no C identifier.
+    watched. ``group`` is what models share (None: it stands alone). In interpreted mode a plan with several arenas has
+    functions that call the shared kernels, and no table, as that has bytes of one arena. Raises InvalidArgumentError if
+    ``name`` is no C identifier.
     """
     check_name(name)
     compiled, guard = plan.options.mode == "compiled", plan.options.guard
@@ -85,7 +91,10 @@ def emit(
     plan = spread(plan) if guard else plan
     constants = Constants(plan, name)
     shared = ((policy or default_policy) if compiled else share_all)(plan) | with_rest(plan)
-    steps = _interpreted(plan, name, constants) if by_table else _compiled(plan, name, constants, shared)
+    common = group.symbols if group else NONE_COMMON
+    steps = (
+        _interpreted(plan, name, constants, common) if by_table else _compiled(plan, name, constants, shared, common)
+    )
     if guard and plan.steps:
         text = f"{steps.text}\n{guards.tables(plan, name)}"
         steps = replace(steps, text=text, headers=(guards.HEADER, *steps.headers))
@@ -93,12 +102,13 @@ def emit(
     macros = [*sizes(plan, constants, version(), stack_bytes), *([guards.MACRO] if guard else [])]
     code = {
         f"{name}.h": header(plan, name, banner, macros),
-        f"{name}.c": _source(plan, name, constants, steps, banner),
+        f"{name}.c": _source(plan, name, constants, steps, banner, group),
         f"{name}_data.h": data_header(constants, name, banner),
-        f"{name}_static.c": static_source(plan, name, banner),
+        f"{name}_static.c": static_source(plan, name, banner, group.name if group else None),
         **{f"kernels/{file}": text for file, text in closure(steps.headers).items()},
     }
-    return Project(name, plan, code, steps.layers, shared, steps.wrappers, constants, banner, sha256, stack_bytes)
+    project = Project(name, plan, code, steps.layers, shared, steps.wrappers, constants, banner, sha256, stack_bytes)
+    return replace(project, instances=steps.instances, common=group.files if group else {})
 
 
 @dataclass(frozen=True)
@@ -117,10 +127,11 @@ class _Steps:
     looped: bool = False
     start: str = ""
     feed: str = ""
+    instances: tuple[str, ...] = ()
 
 
-def _compiled(plan: Plan, name: str, constants: Constants, shared: frozenset[int]) -> _Steps:
-    printer = Layers(plan, name, constants, shared, cold(plan))
+def _compiled(plan: Plan, name: str, constants: Constants, shared: frozenset[int], common: Mapping[str, str]) -> _Steps:
+    printer = Layers(plan, name, constants, shared, cold(plan), common)
     layers, memory = tuple(printer), Memory(plan)
     text = printer.preamble + "\n\n".join(layer.text for layer in layers) + ("\n" if layers else "")
     calls = tuple(f"{layer.symbol}({memory.arguments});" for layer in layers)
@@ -132,11 +143,13 @@ def _compiled(plan: Plan, name: str, constants: Constants, shared: frozenset[int
         *(["run/feed.h"] if plan.fed else []),
         *headers_of(kernel_counts(plan)),
     )
-    return _Steps(text, calls, headers, symbols, wrappers, start=printer.start, feed=printer.feed)
+    return _Steps(
+        text, calls, headers, symbols, wrappers, start=printer.start, feed=printer.feed, instances=printer.instances
+    )
 
 
-def _interpreted(plan: Plan, name: str, constants: Constants) -> _Steps:
-    table, memory = Table(plan, name, constants), Memory(plan)
+def _interpreted(plan: Plan, name: str, constants: Constants, common: Mapping[str, str]) -> _Steps:
+    table, memory = Table(plan, name, constants, common), Memory(plan)
     headers = (*table.headers, *headers_of(kernel_counts(plan)))
     blocks = ", ".join(region.value for region in memory.regions)
     wrappers = [
@@ -148,7 +161,15 @@ def _interpreted(plan: Plan, name: str, constants: Constants) -> _Steps:
     calls = (f"{table.symbol}({memory.arguments}, i);",)
     wrappers += [nothing(plan, name)] if plan.chains else []
     return _Steps(
-        table.text, calls, headers, tuple(symbols), "\n".join(wrappers), looped=True, start=table.start, feed=table.feed
+        table.text,
+        calls,
+        headers,
+        tuple(symbols),
+        "\n".join(wrappers),
+        looped=True,
+        start=table.start,
+        feed=table.feed,
+        instances=table.instances,
     )
 
 
@@ -176,8 +197,9 @@ def _statements(plan: Plan, name: str, steps: _Steps) -> Iterator[str]:
     return Statements(number, run, Memory(plan).address_in_run, chain).of(plan.program[plan.fed is not None :])
 
 
-def _source(plan: Plan, name: str, constants: Constants, steps: _Steps, banner: str) -> str:
-    includes = [f"{name}.h", f"{name}_data.h", *(f"kernels/{header}" for header in steps.headers)]
+def _source(plan: Plan, name: str, constants: Constants, steps: _Steps, banner: str, group: Group | None) -> str:
+    kernels = [group.header] if group and group.symbols else []
+    includes = [f"{name}.h", f"{name}_data.h", *kernels, *(f"kernels/{header}" for header in steps.headers)]
     parts = [
         banner,
         "\n".join(f'#include "{path}"' for path in dict.fromkeys(includes)),

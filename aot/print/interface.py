@@ -186,16 +186,22 @@ static inline int {name}_push({", ".join(f"void *{block}" for block in blocks)},
 """
 
 
-def static_source(plan: Plan, name: str, banner: str) -> str:
-    """``<name>_static.c``: static memory and the functions over it."""
+def static_source(plan: Plan, name: str, banner: str, group: str | None = None) -> str:
+    """``<name>_static.c``: static memory and the functions over it; the arena is that of the group, if there is one."""
     up, regions = name.upper(), Memory(plan).regions
-    own = f"alignas({up}_ARENA_ALIGN) static unsigned char {name}_static"
-    blocks = "\n".join(f"{_section(up, r)}{own}_{r.value}[{_size(plan, up, r)}];" for r in regions)
+    places = {r: f"{group}_arena()" if group and r == Region.ARENA else f"{name}_static_{r.value}" for r in regions}
+    own = f"alignas({up}_ARENA_ALIGN) static unsigned char"
+    blocks = "\n".join(
+        f"{_section(up, r)}{own} {place}[{_size(plan, up, r)}];"
+        for r, place in places.items()
+        if not place.endswith("()")
+    )
     sections = _SECTIONS.replace("NAME", up) if plan.target.banks else ""
-    getters = "\n".join(f"void *{name}_{r.value}(void) {{ return {name}_static_{r.value}; }}" for r in regions)
+    getters = "\n".join(f"void *{name}_{r.value}(void) {{ return {place}; }}" for r, place in places.items())
+    shared = f'#include "{group}.h"\n' if group else ""
     return f"""{banner}
 #include "{name}.h"
-
+{shared}
 #include <stdalign.h>
 
 {sections}{blocks}
@@ -203,7 +209,7 @@ def static_source(plan: Plan, name: str, banner: str) -> str:
 {getters}
 
 int {name}_run_static(const void *const *inputs, void *const *outputs) {{
-    return {name}_run({"".join(f"{name}_static_{r.value}, " for r in regions)}inputs, outputs);
+    return {name}_run({"".join(f"{place}, " for place in places.values())}inputs, outputs);
 }}
 """
 

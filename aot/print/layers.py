@@ -33,6 +33,9 @@ class _Params:
     users: list[int]
 
 
+#: Of a model alone: every instance that it calls is its own.
+NONE_COMMON: Mapping[str, str] = {}
+
 #: Calls with equal keys have params and body in common: kernel, params in C, whether the instance is shared.
 _Key = tuple[str, str, bool]
 
@@ -40,16 +43,23 @@ _Key = tuple[str, str, bool]
 class Layers:
     """Prints the layers of one plan; ``preamble`` has to stand before them.
 
-    ``shared`` are the steps that call shared instances, ``cold`` those that are compiled for size.
+    ``shared`` are the steps that call shared instances, ``cold`` those that are compiled for size, ``common`` gives the
+    symbols of the kernels whose instances another file defines.
     """
 
     def __init__(
-        self, plan: Plan, name: str, constants: Constants, shared: frozenset[int], cold: frozenset[int] = frozenset()
+        self,
+        plan: Plan,
+        name: str,
+        constants: Constants,
+        shared: frozenset[int],
+        cold: frozenset[int] = frozenset(),
+        common: Mapping[str, str] = NONE_COMMON,
     ) -> None:
-        self._plan, self._name, self._shared, self._cold = plan, name, shared, cold
+        self._plan, self._name, self._shared, self._cold, self._common = plan, name, shared, cold, common
         self.arguments, self._memory = Arguments(plan, constants), Memory(plan)
         self._params: dict[_Key, _Params] = {}
-        self._chains = Chains(plan, name, self.arguments)
+        self._chains = Chains(plan, name, self.arguments, self.instance)
         layers = list(numbered(plan))
         for i, step in layers[len(plan.start) :] + layers[: len(plan.start)]:  # a layer's params stand first
             for call in step.calls if step not in plan.chains else ():
@@ -74,14 +84,21 @@ class Layers:
         return i in self._shared or i >= len(steps) or call.kernel != steps[i].call.kernel
 
     @property
+    def instances(self) -> tuple[str, ...]:
+        """The kernels whose shared instance a layer calls."""
+        of_steps = [self._plan.steps[i].call.kernel for i in sorted(self._shared)]
+        others = [call.kernel for i, step in numbered(self._plan) for call in step.calls if self._instanced(i, call)]
+        return tuple(dict.fromkeys([*of_steps, *others]))
+
+    @property
     def preamble(self) -> str:
         """Definitions of the shared instances; "" if there are none."""
         used: dict[str, list[int]] = {}
         for i in sorted(self._shared):
             used.setdefault(self._plan.steps[i].call.kernel, []).append(i)
-        lines = [f"static{self._cold_mark(users)} TW_SHARED({k}, {self._name}_{k})" for k, users in used.items()]
-        others = [call.kernel for i, step in numbered(self._plan) for call in step.calls if self._instanced(i, call)]
-        lines += [f"static TW_SHARED({k}, {self._name}_{k})" for k in dict.fromkeys(others) if k not in used]
+        own = [kernel for kernel in self.instances if kernel not in self._common]
+        marks = {kernel: self._cold_mark(users) for kernel, users in used.items()}
+        lines = [f"static{marks.get(kernel, '')} TW_SHARED({kernel}, {self._name}_{kernel})" for kernel in own]
         if not lines:
             return ""
         return "\n".join(["/* Kernels that layers share, params read at run time. */", *lines, "", ""])
@@ -135,7 +152,7 @@ class Layers:
 
     def instance(self, call: Call) -> str:
         """The name of the shared instance of a call's kernel."""
-        return f"{self._name}_{call.kernel}"
+        return self._common.get(call.kernel, f"{self._name}_{call.kernel}")
 
     def _storage(self, users: Iterable[int]) -> str:
         """The specifiers of a function that these steps use."""

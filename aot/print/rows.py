@@ -18,7 +18,7 @@ from twinfer.runtime.plan.chain_table import layer_values
 from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.plan.row_params import PADDING, SEEN, Member, members_of
 from twinfer.runtime.plan.rows import goals
-from twinfer.runtime.program import Chain, Layer, Step
+from twinfer.runtime.program import Call, Chain, Layer, Step
 
 #: The function that calls kernels for rows of layers that are constants, and nothing else through a pointer.
 BY_TABLE = "tw_run_rows"
@@ -28,11 +28,15 @@ _LINES = ",\n"
 
 @dataclass(frozen=True)
 class Chains:
-    """Prints the chains of one plan. Its layers are functions of their own, or calls by ``run/rows.h``."""
+    """Prints the chains of one plan. Its layers are functions of their own, or calls by ``run/rows.h``.
+
+    ``instance`` gives the name of the shared instance of a call's kernel.
+    """
 
     plan: Plan
     name: str
     arguments: Arguments
+    instance: Callable[[Call], str]
 
     @cached_property
     def _number(self) -> Mapping[Step, int]:
@@ -93,7 +97,7 @@ class Chains:
         ]
         members = [_member(call.kernel, member) for member in members_of(layer)]
         scratch = 0 if layer.step.scratch is None else self.plan.places[layer.step.scratch].offset
-        kernel = f"{self.name}_{call.kernel}"
+        kernel = self.instance(call)
         numbers = f"sizeof {symbol}_params, {len(pointers)}, {len(members)}, {scratch}, {len(moving)}"
         return f"""static const {call.kernel}_params {symbol}_params = {{
 {initialiser(call)},

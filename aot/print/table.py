@@ -5,12 +5,12 @@ If a step has several calls, each call has a row of its own, and ``kernels/run/l
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from twinfer.aot.print.choice import cold, share_all
 from twinfer.aot.print.data import Constants
-from twinfer.aot.print.layers import Layers
+from twinfer.aot.print.layers import NONE_COMMON, Layers
 from twinfer.aot.print.literals import wrapped
 from twinfer.aot.print.memory import Memory
 from twinfer.aot.print.rows import Chains
@@ -40,9 +40,9 @@ class Table:
     UnsupportedOperatorError for a plan of more calls, or more tensors to a call, than the table can count.
     """
 
-    def __init__(self, plan: Plan, name: str, constants: Constants) -> None:
+    def __init__(self, plan: Plan, name: str, constants: Constants, common: Mapping[str, str] = NONE_COMMON) -> None:
         self._plan, self._name, self._constants, self._memory = plan, name, constants, Memory(plan)
-        self._layers = Layers(plan, name, constants, share_all(plan), cold(plan))
+        self._layers = Layers(plan, name, constants, share_all(plan), cold(plan), common)
         self._numbers: dict[str, int] = {}
         loose = [(i, step) for i, step in enumerate(plan.steps) if step not in plan.chains]
         self.loose = [step for _, step in loose]
@@ -57,9 +57,9 @@ class Table:
         self.symbol = f"{name}_layer"
         by_rows = [*(["run/rows.h"] if plan.chains else []), *(["run/feed.h"] if plan.fed else [])]
         self.headers = ("run/loops.h" if self._loops else "run/run.h", *by_rows)
-        self._chains = Chains(plan, name, self._layers.arguments)
+        self._chains = Chains(plan, name, self._layers.arguments, self._layers.instance)
         self.chains = dict(self._chains.symbols())
-        self.start = self._layers.start
+        self.start, self.instances = self._layers.start, self._layers.instances
 
     @property
     def feed(self) -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from twinfer.command_line.command import Command
@@ -10,22 +12,27 @@ from twinfer.command_line.options import MODEL, OPTIMIZE, TARGET, add_io, add_me
 from twinfer.command_line.storage import add_storage, unused_storage
 
 if TYPE_CHECKING:
+    from twinfer.aot.build.targets import Card
     from twinfer.aot.print.emit import Project
+    from twinfer.bench.models.source import Source
+    from twinfer.runtime.plan.plan import Plan
 
 EXAMPLES = (
     "model.tflite --target cortex-m4 --optimize size -o model_c",
     "kws_int8 -o kws && make -C kws test",
+    "kws_int8 vww_int8 --target cortex-m4 -o both",
 )
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
-    command.add_argument("model", metavar="MODEL", help=MODEL)
+    command.add_argument("models", metavar="MODEL", nargs="+", help=f"{MODEL}; several share kernels and an arena")
     about = f"what for: generic (any 32-bit machine), native (this CPU), {TARGET} (default: host)"
     command.add_argument("--target", default="host", help=about)
     command.add_argument(
         "-o", "--output", required=True, metavar="DIR", help="folder to write; an earlier run's is replaced"
     )
-    command.add_argument("--name", help="what functions and files are called (default: after the model)")
+    about = "what functions and files are called; with several models, what they share (default: after model or folder)"
+    command.add_argument("--name", help=about)
     command.add_argument(
         "--mode",
         choices=["compiled", "interpreted"],
@@ -41,8 +48,6 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from twinfer.aot.build.project import write_project
-    from twinfer.aot.print.literals import identifier
     from twinfer.bench.models.source import file_of, load_with
     from twinfer.command_line.targets import machine
     from twinfer.command_line.terminal import note, say
@@ -50,8 +55,8 @@ def run(arguments: argparse.Namespace) -> int:
     from twinfer.runtime.plan.make import make_plan
     from twinfer.runtime.read.files import check_folder
 
-    check_folder(arguments.output, inputs=(file_of(arguments.model), arguments.target))
-    source = load_with(arguments.model, arguments.io)
+    check_folder(arguments.output, inputs=(*map(file_of, arguments.models), arguments.target))
+    sources = [load_with(model, arguments.io) for model in arguments.models]
     target, board = machine(arguments.target)
     options = Options(
         arguments.optimize,
@@ -61,13 +66,32 @@ def run(arguments: argparse.Namespace) -> int:
         arguments.guard,
         **memory_of(arguments),
     )
-    plan = make_plan(source.graph, target, options)
-    name = arguments.name or identifier(source.name)
-    project = write_project(plan, name, arguments.output, sha256=source.sha256, card=board)
-    for line in unused_storage(plan):
-        note(line)
-    say(f"{arguments.output}: {_sizes(project, plan.lower_bound_bytes)}; try: make -C {arguments.output} test")
+    plans = [make_plan(source.graph, target, options) for source in sources]
+    projects = _written(arguments, sources, plans, board)
+    for plan, project in zip(plans, projects, strict=True):
+        for line in unused_storage(plan):
+            note(line)
+        named = "" if len(plans) == 1 else f"/{project.name}"
+        shown = _sizes(project, plan.lower_bound_bytes)
+        say(f"{arguments.output}{named}: {shown}; try: make -C {arguments.output} test")
     return 0
+
+
+def _written(
+    arguments: argparse.Namespace, sources: Sequence[Source], plans: Sequence[Plan], board: Card | None
+) -> Sequence[Project]:
+    """Write the folder: of one model, or of several with what they share."""
+    from twinfer.aot.build.project import write_project
+    from twinfer.aot.build.several import write_all
+    from twinfer.aot.print.literals import identifier
+
+    names = [identifier(source.name) for source in sources]
+    if len(plans) == 1:
+        name = arguments.name or names[0]
+        return [write_project(plans[0], name, arguments.output, sha256=sources[0].sha256, card=board)]
+    group = arguments.name or identifier(Path(arguments.output).absolute().name)
+    hashes = [source.sha256 for source in sources]
+    return write_all(list(zip(names, plans, hashes, strict=True)), group, arguments.output, card=board)
 
 
 def _sizes(project: Project, lower_bound_bytes: int) -> str:

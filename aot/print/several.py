@@ -1,0 +1,73 @@
+"""Several plans -> C that shares what it can: one instance of a kernel that two models call, one arena for all."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+from itertools import combinations
+
+from twinfer.aot.print.banner import banner_of
+from twinfer.aot.print.emit import Project, emit
+from twinfer.aot.print.group import Group
+from twinfer.aot.print.literals import check_name
+from twinfer.runtime.errors import InvalidArgumentError
+from twinfer.runtime.plan.plan import Plan
+
+
+def emit_all(
+    plans: Mapping[str, Plan],
+    group: str,
+    *,
+    sha256: Mapping[str, str] | None = None,
+    stack_bytes: Mapping[str, int | None] | None = None,
+) -> tuple[Project, ...]:
+    """The C sources of several plans, by name; what they share is in ``common`` of each, and begins with ``group``.
+
+    ``sha256`` and ``stack_bytes`` are as for ``emit``, by name. Raises InvalidArgumentError if a name is no C
+    identifier, if two models would define the same name, if they are planned for different targets or options, or if
+    the target has several memories.
+    """
+    check_name(group)
+    first = next(iter(plans.values()))
+    for name, plan in plans.items():
+        if (plan.target, plan.options) != (first.target, first.options):
+            raise InvalidArgumentError(f"{name}: all models of {group} need the same target and the same options")
+    if first.target.banks:
+        raise InvalidArgumentError(f"{group}: {first.target.name} has several memories: compile its models one by one")
+    alone = [emit(plan, name) for name, plan in plans.items()]
+    users = Counter(kernel for project in alone for kernel in project.instances)
+    shared = Group(
+        group,
+        tuple(plans),
+        sorted(kernel for kernel, count in users.items() if count > 1),
+        max(project.plan.arena_bytes for project in alone),
+        first.target.alignment,
+        banner_of(first, group),
+    )
+    hashes, stacks = sha256 or {}, stack_bytes or {}
+    projects = tuple(
+        emit(plan, name, sha256=hashes.get(name, ""), stack_bytes=stacks.get(name), group=shared)
+        for name, plan in plans.items()
+    )
+    _check_apart(projects, shared)
+    return projects
+
+
+def _check_apart(projects: tuple[Project, ...], group: Group) -> None:
+    """InvalidArgumentError if two models, or a model and the group, have a file, symbol or macro of one name."""
+    names = {project.name: _names(project.name, project.code) for project in projects}
+    everyone = [*names.items(), (group.name, _names(group.name, group.files))]
+    for (one, its), (other, others) in combinations(everyone, 2):
+        if clash := sorted(its & others):
+            raise InvalidArgumentError(
+                f"models {one!r} and {other!r} would both define {clash[0]!r}: rename a file, or choose another --name"
+            )
+
+
+def _names(name: str, code: Mapping[str, str]) -> set[str]:
+    """The files, symbols and macros of a model, in lower case, as some file systems compare them."""
+    own = {path: text for path, text in code.items() if not path.startswith("kernels/")}
+    symbols = re.compile(rf"\b{re.escape(name)}_\w+", re.IGNORECASE)
+    found = {symbol.lower() for text in own.values() for symbol in symbols.findall(text)}
+    return found | {path.lower() for path in own}

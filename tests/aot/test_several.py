@@ -1,0 +1,155 @@
+"""Several models in one folder: kernels shared, one arena for all, the bits of each; clashing names are refused."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tiny
+from cases import interpreted
+from needs import ROOT
+from test_project import make
+
+from twinfer.aot.build.firmware import build
+from twinfer.aot.build.runner import Job, run_jobs
+from twinfer.aot.build.several import write_all
+from twinfer.aot.build.targets import find
+from twinfer.aot.print.emit import emit
+from twinfer.aot.print.several import emit_all
+from twinfer.command_line.main import main
+from twinfer.runtime.errors import InvalidArgumentError
+from twinfer.runtime.options import Mode, Options
+from twinfer.runtime.plan.make import make_plan
+from twinfer.runtime.plan.plan import Plan
+from twinfer.runtime.run import isa
+from twinfer.runtime.run.inputs import random_inputs
+from twinfer.runtime.target import GENERIC, HOST
+
+MODES = pytest.mark.parametrize("mode", ["compiled", "interpreted"])
+
+
+def plans(mode: Mode) -> dict[str, Plan]:
+    names = ("dense", "conv", "state")
+    return {name: make_plan(tiny.MODELS[name]().graph, GENERIC, Options(mode=mode)) for name in names}
+
+
+def models(mode: Mode) -> list[tuple[str, Plan, str]]:
+    return [(name, plan, "") for name, plan in plans(mode).items()]
+
+
+@MODES
+def test_builds_and_passes(mode: Mode, tmp_path: Path) -> None:
+    """Self-tests of all models pass over the one static arena, in a library of all."""
+    write_all(models(mode), "all_of_them", tmp_path / "c")
+    done = make(tmp_path / "c", "all", "test")
+    assert done.returncode == 0, done.stdout + done.stderr
+    for name in plans(mode):
+        assert f"{name}: ok" in done.stdout
+
+
+@MODES
+def test_same_files_each_time(mode: Mode, tmp_path: Path) -> None:
+    texts = [dict(p.files) for p in emit_all(plans(mode), "g")]
+    assert texts == [dict(p.files) for p in emit_all(plans(mode), "g")]
+
+
+def test_one_arena_and_states_apart() -> None:
+    projects = emit_all(plans("interpreted"), "g")
+    largest = max(project.plan.arena_bytes for project in projects)
+    assert f"#define G_ARENA_BYTES {largest}\n" in projects[0].common["g.h"]
+    assert "static_arena" not in "".join(p.code[f"{p.name}_static.c"] for p in projects)
+    assert "state_static_state[STATE_STATE_BYTES]" in projects[2].code["state_static.c"]
+
+
+def test_kernels_of_two_models_are_compiled_once() -> None:
+    """Two models of one structure have every instance in common, and define none."""
+    twins = {"one": tiny.dense().printed(mode="interpreted"), "two": tiny.dense().printed(mode="interpreted")}
+    projects = emit_all(twins, "g")
+    assert projects[0].instances
+    for kernel in projects[0].instances:
+        assert projects[0].common["g_kernels.c"].count(f"TW_SHARED({kernel}, g_{kernel})") == 1
+    assert all("TW_SHARED(" not in project.code[f"{project.name}.c"] for project in projects)
+
+
+def test_what_is_not_shared_is_as_alone() -> None:
+    """A model that shares no kernel has the C that it has alone, except for its static arena."""
+    both = {name: make_plan(tiny.MODELS[name]().graph, GENERIC) for name in ("dense", "passing")}
+    for project in emit_all(both, "g"):
+        alone = emit(both[project.name], project.name).code
+        assert {path for path, text in alone.items() if project.code[path] != text} == {f"{project.name}_static.c"}
+
+
+@MODES
+def test_firmware(mode: Mode, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One program under QEMU runs the models in turn, over one arena, with the bits of the interpreter."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(ROOT / "build" / "cache"))
+    card = find("cortex-m4")
+    graphs = {name: tiny.MODELS[name]().graph for name in ("dense", "conv")}
+    own = {name: make_plan(graph, card.target, Options(mode=mode)) for name, graph in graphs.items()}
+    firmware = build(emit_all(own, "g"), card)
+    inputs = [random_inputs(graph) for graph in graphs.values()]
+    order = [0, 1, 0, 1]
+    results = run_jobs(firmware, [Job(inputs[i], i) for i in order], count=False)
+    for i, result in zip(order, results, strict=True):
+        want = interpreted(list(graphs.values())[i], inputs[i], HOST, isa.level())
+        assert all(np.array_equal(g, w) for g, w in zip(result.outputs, want, strict=True))
+
+
+def test_clashing_names(tmp_path: Path) -> None:
+    with pytest.raises(InvalidArgumentError, match="two models are called 'm'"):
+        write_all([("m", tiny.dense(), ""), ("m", tiny.conv(), "")], "g", tmp_path / "c")
+    with pytest.raises(InvalidArgumentError, match=r"'m' and 'm_data' would both define"):
+        write_all([("m", tiny.dense(), ""), ("m_data", tiny.dense(), "")], "g", tmp_path / "c")
+    with pytest.raises(InvalidArgumentError, match="'m' and 'M' would both define"):
+        write_all([("m", tiny.dense(), ""), ("n", tiny.dense(), "")], "M", tmp_path / "c")
+    assert not (tmp_path / "c").exists()
+
+
+def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "both"
+    assert main(["compile", "digits_int8", "kws_int8", "--mode", "interpreted", "-o", str(folder)]) == 0
+    assert {"both.h", "both_kernels.c", "digits_int8.h", "kws_int8.h"} <= {path.name for path in folder.iterdir()}
+    before = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+    assert main(["compile", "digits_int8", "absent.tflite", "-o", str(folder)]) == 2
+    assert main(["compile", "digits_int8", "digits_int8", "-o", str(folder)]) == 2
+    assert {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()} == before
+    assert "two models are called 'digits_int8'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("compiler", ["gcc", "clang"])
+def test_in_turn_in_one_arena(compiler: str, tmp_path: Path) -> None:
+    """A program of a user's runs both models in turn in the arena of the group; each gives its own bits every time."""
+    if not shutil.which(compiler) and not os.environ.get("CI"):
+        pytest.skip(f"{compiler} is needed")
+    own = [(name, plan, "") for name, plan in plans("interpreted").items() if name != "state"]
+    write_all(own, "g", tmp_path)
+    done = make(tmp_path, f"CC={compiler}", "all")
+    assert done.returncode == 0, done.stdout + done.stderr
+    inputs = {name: random_inputs(plan.graph) for name, plan, _ in own}
+    runs = "".join(_run(name, b"".join(value.tobytes() for value in inputs[name])) for name, _, _ in own)
+    (tmp_path / "main.c").write_text(
+        f'#include "g.h"\n#include <stdio.h>\nint main(void) {{\n{runs * 2}return 0;\n}}\n'
+    )
+    command = [compiler, "main.c", "build/libg.a", "-lm", "-o", "main"]
+    subprocess.run(command, cwd=tmp_path, check=True, timeout=100)
+    got = subprocess.run([tmp_path / "main"], capture_output=True, check=True, timeout=100).stdout
+    want = [interpreted(plan.graph, inputs[name], HOST, isa.level()) for name, plan, _ in own]
+    assert got == b"".join(value.tobytes() for values in want for value in values) * 2
+
+
+def _run(name: str, content: bytes) -> str:
+    """The C that runs a model of one input and one output, and writes the output."""
+    up, values = name.upper(), ", ".join(map(str, content))
+    return f"""{{
+    _Alignas(16) static const unsigned char in[] = {{{values}}};
+    _Alignas(16) static unsigned char out[{up}_OUTPUT_0_BYTES];
+    const void *const inputs[] = {{in}};
+    void *const outputs[] = {{out}};
+    if ({name}_run(g_arena(), inputs, outputs) != 0) return 1;
+    if (fwrite(out, 1, sizeof out, stdout) != sizeof out) return 1;
+}}
+"""
