@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from twinfer.runtime.plan.row_params import PADDING, SEEN, Member, members_of
+from twinfer.runtime.plan.by_rows.row_params import PADDING, SEEN, Member, members_of
 from twinfer.runtime.program import Layer
 
 

@@ -14,10 +14,10 @@ from twinfer.aot.print.initialiser import initialised, initialiser
 from twinfer.aot.print.literals import block_comment, comment, identifier
 from twinfer.aot.print.memory import Memory
 from twinfer.aot.print.part import in_part
-from twinfer.runtime.plan.chain_table import layer_values
+from twinfer.runtime.plan.by_rows.chain_table import layer_values
+from twinfer.runtime.plan.by_rows.row_params import PADDING, SEEN, Member, members_of
+from twinfer.runtime.plan.by_rows.rows import goals
 from twinfer.runtime.plan.plan import Plan
-from twinfer.runtime.plan.row_params import PADDING, SEEN, Member, members_of
-from twinfer.runtime.plan.rows import goals
 from twinfer.runtime.program import Call, Chain, Layer, Step
 
 #: The function that calls kernels for rows of layers that are constants, and nothing else through a pointer.

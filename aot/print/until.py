@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from twinfer.runtime.plan.rows import goals
+from twinfer.runtime.plan.by_rows.rows import goals
 from twinfer.runtime.program import Chain
 
 

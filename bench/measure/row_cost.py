@@ -29,9 +29,9 @@ from twinfer.bench.models.source import load
 from twinfer.runtime.constant import Constant, Role
 from twinfer.runtime.graph import Array, Graph
 from twinfer.runtime.options import Memory, Options
+from twinfer.runtime.plan.by_rows.rows import ChainRun
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.plan.plan import Plan
-from twinfer.runtime.plan.rows import ChainRun
 from twinfer.runtime.program import Layer, Step
 from twinfer.runtime.read.files import write_text
 from twinfer.runtime.run.inputs import random_inputs

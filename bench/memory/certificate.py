@@ -12,9 +12,9 @@ from twinfer.runtime.errors import InvalidArgumentError, TwinferError
 from twinfer.runtime.graph import Graph, Tensor
 from twinfer.runtime.options import Options
 from twinfer.runtime.passes.ends import INTEGERS, with_io
+from twinfer.runtime.plan.by_rows.price import rows_share
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.plan.plan import Plan, Region
-from twinfer.runtime.plan.price import rows_share
 from twinfer.runtime.plan.regions.traffic import costs
 from twinfer.runtime.program import Chain
 from twinfer.runtime.target import Target

@@ -15,8 +15,8 @@ from typing import Any, Literal
 
 from twinfer.runtime.errors import InvalidArgumentError, ToolError
 from twinfer.runtime.graph import Tensor
+from twinfer.runtime.plan.by_rows.rows import ChainRun, RowPart
 from twinfer.runtime.plan.plan import Plan, Region
-from twinfer.runtime.plan.rows import ChainRun, RowPart
 from twinfer.runtime.program import Chain
 from twinfer.runtime.read.files import write_whole
 

@@ -10,15 +10,15 @@ from functools import cached_property
 from twinfer.runtime.errors import UnsupportedOperatorError
 from twinfer.runtime.graph import Graph
 from twinfer.runtime.options import Options
-from twinfer.runtime.plan.chains import Partitions, progress_of
+from twinfer.runtime.plan.by_rows.chains import Partitions, progress_of
+from twinfer.runtime.plan.by_rows.price import instructions
+from twinfer.runtime.plan.by_rows.rows import Over, feed_of
 from twinfer.runtime.plan.coding import Stored
 from twinfer.runtime.plan.lifetimes import Lifetimes, lifetimes
 from twinfer.runtime.plan.order import reordered
 from twinfer.runtime.plan.placement import Problem, Solution, problem, solved
 from twinfer.runtime.plan.plan import Region
-from twinfer.runtime.plan.price import instructions
 from twinfer.runtime.plan.regions import banks
-from twinfer.runtime.plan.rows import Over, feed_of
 from twinfer.runtime.program import Chain, Part, Step
 from twinfer.runtime.target import Target
 

@@ -11,9 +11,9 @@ from twinfer.runtime.errors import UnsupportedOperatorError
 from twinfer.runtime.graph import Tensor
 from twinfer.runtime.plan import arena
 from twinfer.runtime.plan.arena import Block, Overlap
+from twinfer.runtime.plan.by_rows.rows import Over
 from twinfer.runtime.plan.lifetimes import Lifetimes
 from twinfer.runtime.plan.plan import Extent, Place, Region
-from twinfer.runtime.plan.rows import Over
 from twinfer.runtime.plan.sharing import Life
 from twinfer.runtime.plan.solve.puzzle import aligned
 from twinfer.runtime.target import Target

@@ -11,9 +11,9 @@ from collections.abc import Collection, Iterable, Iterator
 from itertools import chain
 
 from twinfer.runtime.graph import Tensor
+from twinfer.runtime.plan.by_rows.replay_rows import RowReplay, Span
 from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.plan.regions import proof
-from twinfer.runtime.plan.replay_rows import RowReplay, Span
 from twinfer.runtime.program import COPY, Chain, If, Layer, Program, Same, Step, While
 
 

@@ -7,10 +7,10 @@ from typing import Any
 
 from twinfer import kernels_c
 from twinfer.kernels_c import ffi, lib
-from twinfer.runtime.plan.chain_table import layer_values
+from twinfer.runtime.plan.by_rows.chain_table import layer_values
+from twinfer.runtime.plan.by_rows.row_params import members_of
+from twinfer.runtime.plan.by_rows.rows import Link, goals
 from twinfer.runtime.plan.plan import Plan
-from twinfer.runtime.plan.row_params import members_of
-from twinfer.runtime.plan.rows import Link, goals
 from twinfer.runtime.program import Argument, Chain, Layer
 
 

@@ -19,9 +19,9 @@ from twinfer.runtime.errors import InvalidArgumentError, UnsupportedOperatorErro
 from twinfer.runtime.graph import Graph
 from twinfer.runtime.options import Options
 from twinfer.runtime.plan import memory
+from twinfer.runtime.plan.by_rows.price import instructions, rows_share
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.plan.plan import Plan
-from twinfer.runtime.plan.price import instructions, rows_share
 from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.target import GENERIC, HOST
 

@@ -23,9 +23,9 @@ from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Array, Graph, Tensor
 from twinfer.runtime.options import Mode, Options
 from twinfer.runtime.plan import replay
+from twinfer.runtime.plan.by_rows.rows import ChainRun, goals
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.plan.plan import Place, Plan
-from twinfer.runtime.plan.rows import ChainRun, goals
 from twinfer.runtime.program import Chain, Ring
 from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.run.interpreter import Interpreter

@@ -9,8 +9,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from twinfer.runtime.graph import Tensor
+from twinfer.runtime.plan.by_rows.rows import ChainRun, Link
 from twinfer.runtime.plan.plan import Plan
-from twinfer.runtime.plan.rows import ChainRun, Link
 from twinfer.runtime.program import Chain, Layer, Step
 from twinfer.runtime.target import Target
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from twinfer.runtime.graph import Tensor
+from twinfer.runtime.plan.by_rows.rows import Link
 from twinfer.runtime.plan.plan import Plan
-from twinfer.runtime.plan.rows import Link
 from twinfer.runtime.program import Chain
 
 

@@ -14,7 +14,7 @@ from twinfer import kernels_c
 from twinfer.kernels_c import lib
 from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Graph, Tensor
-from twinfer.runtime.plan.row_params import value_at
+from twinfer.runtime.plan.by_rows.row_params import value_at
 from twinfer.runtime.program import Call, Chain, Layer, Step
 from twinfer.runtime.rows import Feed, Rows, row_axis
 

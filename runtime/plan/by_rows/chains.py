@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from math import inf
 
 from twinfer.runtime.graph import Tensor
-from twinfer.runtime.plan.candidates import PROGRESS_BYTES, Candidate, Candidates, height_of, scratch_of
+from twinfer.runtime.plan.by_rows.candidates import PROGRESS_BYTES, Candidate, Candidates, height_of, scratch_of
+from twinfer.runtime.plan.by_rows.rows import Over
 from twinfer.runtime.plan.lifetimes import Lifetimes
-from twinfer.runtime.plan.rows import Over
 from twinfer.runtime.program import Chain, Layer, Program, Ring, Step
 from twinfer.runtime.rows import Feed
 from twinfer.runtime.target import Target

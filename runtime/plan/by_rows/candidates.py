@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from twinfer.runtime.graph import Tensor
+from twinfer.runtime.plan.by_rows.price import more
+from twinfer.runtime.plan.by_rows.rows import Kept, Link, Over, kept, layer_of
 from twinfer.runtime.plan.lifetimes import Lifetimes
-from twinfer.runtime.plan.price import more
-from twinfer.runtime.plan.rows import Kept, Link, Over, kept, layer_of
 from twinfer.runtime.program import Chain, Layer, Program, Step
 from twinfer.runtime.rows import Feed
 from twinfer.runtime.target import Target
