@@ -31,7 +31,7 @@ KEPT := bench/data/figures
 REPEATABLE := OPENBLAS_NUM_THREADS=1 OPENBLAS_CORETYPE=Haswell
 
 .PHONY: help demo prices setup build test test-all mutants lint format bench clean
-.PHONY: bench-host bench-embedded bench-coded bench-streams real-data accuracy compression search networks figures operators
+.PHONY: bench-host bench-embedded bench-coded bench-streams bench-rows real-data accuracy compression search networks figures operators
 .DELETE_ON_ERROR:
 
 help:  ## this list
@@ -89,6 +89,10 @@ bench-streams: setup  ## models over windows beside what twinfer stream makes of
 	@mkdir -p $(FIGURES)
 	$(BIN)/python -m twinfer.bench.measure.streams tcn_int8 kws_int8 $(wildcard $(STREAMED)) --json $(FIGURES)/streams.json
 
+bench-rows: setup  ## RAM by rows beside RAM by layers, and what it costs
+	@mkdir -p $(FIGURES)
+	$(BIN)/python -m twinfer.bench.measure.row_cost $(BUILTIN) --json $(FIGURES)/rows.json
+
 search: setup  ## the cheapest quantisation of the digits that loses half a point
 	@mkdir -p build $(FIGURES)
 	$(BIN)/python -m twinfer.bench.lab.train_digits --data build
@@ -117,7 +121,7 @@ operators: build  ## docs/operators.md anew, from what the operators' cases pass
 
 figures: setup  ## all figures of README.md and docs/ anew, and what they are made of (takes an hour; on a quiet machine)
 	-$(MAKE) accuracy FIGURES=$(KEPT)  # a limit that is missed stops nothing
-	$(MAKE) bench-host bench-embedded bench-coded bench-streams search compression FIGURES=$(KEPT)
+	$(MAKE) bench-host bench-embedded bench-coded bench-streams bench-rows search compression FIGURES=$(KEPT)
 	$(BIN)/python -m twinfer.bench.measure.figures
 
 clean:  ## removes everything that was made

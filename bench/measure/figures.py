@@ -121,6 +121,24 @@ def streaming(document: Any) -> str:
     return _markdown(lines)
 
 
+def rows(document: Any) -> str:
+    """One line per model and core: RAM by layers, by rows and with the input by rows, and what rows cost."""
+    costs = ("instructions", "flash_bytes", "weights_read")
+    heads = ["RAM on Cortex-M", "core", "by layers", "by rows", "", "input by rows", "", "instructions", "flash"]
+    lines = [[*heads, "weights read"]]
+    for row in document["rows"]:
+        whole, ram = row["layers"], row["layers"]["ram_bytes"]
+        bytes_of = [text for size in (row["rows"]["ram_bytes"], row["input_rows_bytes"]) for text in _beside(size, ram)]
+        ratios = [f"× {row['rows'][cost] / whole[cost]:.2f}" for cost in costs]
+        lines.append([row["model"], f"M{row['board'].removeprefix('cortex-m')}", f"{ram:,}", *bytes_of, *ratios])
+    return _markdown(lines)
+
+
+def _beside(size: int | None, whole: int) -> tuple[str, str]:
+    """A number of bytes, and its ratio to a whole."""
+    return ("-", "") if size is None else (f"{size:,}", f"× {size / whole:.2f}")
+
+
 def search(document: Any) -> str:
     """The result of the search, and the number of its trials."""
     trials = document["trials"]
@@ -144,6 +162,7 @@ FIGURES: Mapping[str, tuple[str, Callable[[Any], str]]] = {
     "| bytes |": ("compression", compression),
     "| Cortex-M4 |": ("coded", coding),
     "| Streaming on Cortex-M4 |": ("streams", streaming),
+    "| RAM on Cortex-M |": ("rows", rows),
     "`make search`: ": ("search", search),
     "Beside TFLM on cortex-m4\n": ("embedded", beside("cortex-m4")),
     "Beside TFLM on cortex-m55": ("embedded", beside("cortex-m55")),

@@ -27,6 +27,7 @@ from twinfer.bench.measure.compare import same_bits
 from twinfer.bench.measure.report import document, table
 from twinfer.bench.models.source import load
 from twinfer.runtime.constant import Constant, Role
+from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Array, Graph
 from twinfer.runtime.options import Memory, Options
 from twinfer.runtime.plan.by_rows.rows import ChainRun
@@ -41,6 +42,9 @@ BOARDS = ("cortex-m4", "cortex-m55")
 
 #: What is compared: a field of ``Cost`` and how the table calls it.
 COMPARED = {"ram_bytes": "RAM", "instructions": "instructions", "flash_bytes": "flash", "weights_read": "weights read"}
+
+#: Those of which the table shows more than the ratio.
+NUMBERS = ("ram_bytes", "instructions")
 
 
 @dataclass(frozen=True)
@@ -60,13 +64,17 @@ class Cost:
 
 @dataclass(frozen=True)
 class Pair:
-    """A model on a core, layer by layer and by rows, and whether both gave the same bits."""
+    """A model on a core, layer by layer and by rows, and whether both gave the same bits.
+
+    ``input_rows_bytes`` is the arena of a plan that takes its input row by row, None if there can be none.
+    """
 
     model: str
     board: str
     layers: Cost
     rows: Cost
     same_bits: bool
+    input_rows_bytes: int | None
 
     def ratio(self, field: str) -> float:
         """A field by rows, divided by the same layer by layer; 1 where both are 0."""
@@ -79,7 +87,11 @@ def measured(model: str, board: str) -> Pair:
     card, source = find(board), load(model)
     inputs = random_inputs(source.graph, 0)
     (layers, want), (rows, outputs) = (_run(source.graph, memory, card, inputs) for memory in ("layers", "rows"))
-    return Pair(source.name, board, layers, rows, same_bits(outputs, want))
+    try:
+        fed = make_plan(source.graph, card.target, Options(memory="rows", input_rows=True)).arena_bytes
+    except InvalidArgumentError:
+        fed = None
+    return Pair(source.name, board, layers, rows, same_bits(outputs, want), fed)
 
 
 def _run(graph: Graph, memory: Memory, card: Card, inputs: Sequence[Array]) -> tuple[Cost, list[Array]]:
@@ -110,22 +122,27 @@ def _weight_bytes(step: Step) -> int:
 
 def shown(pairs: Sequence[Pair]) -> Table:
     """The table of one core: every model, then geometric means and the greatest ratios."""
-    grid = table(
-        f"By rows on {pairs[0].board}, and its ratio to layer by layer", "<", "parts", *_columns(), "<bits", gap=1
-    )
+    grid = table(f"By rows on {pairs[0].board}, and ratios to layers", "<", "parts", *_columns(), "<bits", gap=1)
     grid.columns[0].no_wrap = True
     for pair in pairs:
-        cells = [cell for field in COMPARED for cell in (f"{getattr(pair.rows, field):,}", _ratio(pair.ratio(field)))]
+        cells = [cell for field in COMPARED for cell in (*_number(pair, field), _ratio(pair.ratio(field)))]
         grid.add_row(pair.model, f"{pair.rows.parts:,}", *cells, "same" if pair.same_bits else "DIFFER")
     ratios = {field: [pair.ratio(field) for pair in pairs] for field in COMPARED}
     for name, summary in (("geometric mean", geometric_mean), ("greatest", max)):
-        grid.add_row(name, "", *(cell for field in COMPARED for cell in ("", _ratio(summary(ratios[field])))), "")
+        cells = [cell for field in COMPARED for cell in (*[""] * (field in NUMBERS), _ratio(summary(ratios[field])))]
+        grid.add_row(name, "", *cells, "")
     return grid
 
 
 def _columns() -> Iterator[str]:
-    for name in COMPARED.values():
-        yield from (name.replace(" ", "\n"), "")
+    for field, name in COMPARED.items():
+        yield from (name, "") if field in NUMBERS else (name.replace(" ", "\n"),)
+
+
+def _number(pair: Pair, field: str) -> Iterator[str]:
+    """What the plan by rows takes, where there is a column for it."""
+    if field in NUMBERS:
+        yield f"{getattr(pair.rows, field):,}"
 
 
 def _ratio(value: float) -> str:
