@@ -21,7 +21,8 @@ def check_fits(project: Project, card: Card) -> None:
     if in_ram(plan) + card.stack_bytes > card.ram_bytes:
         raise ToolError(
             f"{name} needs {in_ram(plan):,} B of {what}, {card.name} has {card.ram_bytes:,} B of RAM, "
-            f"of them {card.stack_bytes:,} B for the stack; {largest_step(plan)}"
+            f"of them {card.stack_bytes:,} B for the stack; {largest_step(plan)}; "
+            "twinfer inspect --memory says what would need less"
         )
     room = {each.region: each.bank.nbytes for each in card.banks}
     for region in plan.arenas if plan.target.banks else ():

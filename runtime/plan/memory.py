@@ -25,16 +25,23 @@ from twinfer.runtime.target import Target
 #: The most that rows may cost by themselves, as a share of the instructions of a plan layer by layer.
 SHARE = 0.05
 
+#: How many times as large as a placed plan its peak may be: the most that is tried.
+MARGIN = 2
+
 
 @dataclass(frozen=True)
 class Memory:
-    """A program, when its tensors live, and where they lie. ``over`` says which rows may lie over others."""
+    """A program, when its tensors live, and where they lie.
+
+    ``over`` says which rows may lie over others, ``extra`` about how many more instructions rows take than layers.
+    """
 
     stored: Stored
     lives: Lifetimes
     task: Problem
     solution: Solution
     over: Sequence[Over] = ()
+    extra: float = 0.0
 
     @property
     def arena_bytes(self) -> int:
@@ -134,7 +141,8 @@ class _Planner:
         """By rows as far as the peak asks for it, if the arena gets smaller."""
         rows = self._partitions.within(peak, wide=wide)
         stored = replace(self._stored, program=rows.program)
-        memory = self._solved(stored, lifetimes(self._graph, stored, keep=False), rows.over)
+        lives = lifetimes(self._graph, stored, keep=False)
+        memory = replace(self._solved(stored, lives, rows.over), extra=rows.extra)
         return self._whole if self._whole.arena_bytes <= memory.arena_bytes else memory
 
     def _cheap(self) -> int:
@@ -145,14 +153,16 @@ class _Planner:
         return peaks[min(enough, len(peaks) - 1)]
 
     def _fitting(self, ram: int) -> Memory:
-        """The cheapest plan that fits; the smallest if none does."""
-        memory, peaks = self._whole, self._partitions.peaks
-        peak = ram - (memory.nbytes - memory.arena_bytes)
-        while memory.nbytes > ram and peak >= peaks[0]:
-            peak = peaks[bisect_right(peaks, peak) - 1]
-            memory = self._by_rows(peak)
-            peak -= max(1, memory.nbytes - ram)
-        return memory if memory.nbytes <= ram else self._least()
+        """The cheapest plan that fits; the smallest if none does.
+
+        A placed plan may be larger than its peak, or smaller, and a greater peak may cost more than a smaller one.
+        """
+        if self._whole.nbytes <= ram:
+            return self._whole
+        peaks = self._partitions.peaks
+        plans = map(self._by_rows, peaks[: bisect_right(peaks, MARGIN * ram)])
+        fit = [memory for memory in plans if memory.nbytes <= ram]
+        return min(fit, key=lambda memory: memory.extra) if fit else self._least()
 
     def _solved(self, stored: Stored, lives: Lifetimes, over: Sequence[Over] = ()) -> Memory:
         task = problem(lives, self._target, over)

@@ -19,11 +19,13 @@ from twinfer.runtime.errors import InvalidArgumentError, UnsupportedOperatorErro
 from twinfer.runtime.graph import Graph
 from twinfer.runtime.options import Options
 from twinfer.runtime.plan import memory
+from twinfer.runtime.plan.by_rows import price
 from twinfer.runtime.plan.by_rows.price import instructions, rows_share
+from twinfer.runtime.plan.by_rows.rows import layer_of
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.run.inputs import random_inputs
-from twinfer.runtime.target import GENERIC, HOST
+from twinfer.runtime.target import GENERIC, HOST, Target
 
 MODELS = ("kws_int8", "vww_int8", "ic_int8", "ad01_int8")
 
@@ -130,12 +132,35 @@ def test_narrow_chains_are_tried_too() -> None:
     assert narrower
 
 
-def _planner(graph: Graph) -> memory._Planner:
+@pytest.mark.parametrize("model", ["kws_int8", "vww_int8", "ic_int8"])
+def test_the_cheapest_that_fits_is_taken(model: str) -> None:
+    """For the bytes of every plan that there is: none of those that fit costs less than the one that is taken."""
+    planner = _planner(load(model).graph, find("cortex-m4").target)
+    every = [planner._by_rows(peak) for peak in planner._partitions.peaks]
+    for wanted in every[::4]:
+        fit = [each.extra for each in every if each.nbytes <= wanted.nbytes]
+        taken = planner._fitting(wanted.nbytes)
+        assert taken.nbytes <= wanted.nbytes
+        assert taken.extra <= min(fit)
+
+
+def test_a_call_costs_its_set_up() -> None:
+    """SMLAD's depthwise convolution prepares every channel in every call."""
+    plan = planned("kws_int8", "cortex-m4", memory="layers")
+    layer = layer_of(plan.steps[1])
+    assert layer is not None
+    assert layer.rows.setup > 1000
+    assert price.more([layer], [4], {}, plan.target) == 3 * (price.CALL + layer.rows.setup)
+    moved = price.more([layer], [4], {layer.out: 3}, plan.target) - price.more([layer], [4], {}, plan.target)
+    assert moved == pytest.approx(price.MOVED * 4 * 2 * layer.out.nbytes / layer.height)
+
+
+def _planner(graph: Graph, target: Target = GENERIC) -> memory._Planner:
     from twinfer.runtime.constant import Pool
     from twinfer.runtime.plan import coding
     from twinfer.runtime.plan.inline import inlined
     from twinfer.runtime.plan.lower import lower
 
     pool, options = Pool(graph), Options(memory="rows")
-    stored = coding.store(lower(inlined(graph), GENERIC, pool), GENERIC, options, pool)
-    return memory._Planner(graph, stored, GENERIC, options)
+    stored = coding.store(lower(inlined(graph), target, pool), target, options, pool)
+    return memory._Planner(graph, stored, target, options)
