@@ -16,6 +16,9 @@ from twinfer.runtime.plan.coding import Stored
 from twinfer.runtime.plan.lifetimes import Lifetimes
 from twinfer.runtime.program import COPY, Step
 
+#: The most steps of a program whose order is looked at.
+MOST_STEPS = 400
+
 #: The most steps that a search tries, over all sets of steps that it looks at: half a second.
 MOST_TRIED = 25_000
 
@@ -31,10 +34,10 @@ class Order:
 def reordered(stored: Stored, lifetimes: Lifetimes, outputs: Collection[Tensor]) -> Stored | None:
     """The same steps in the order with the lowest peak; None if that is no lower than in the file's order.
 
-    Programs that branch or loop keep their order.
+    Programs that branch or loop keep their order, and so do those of more than ``MOST_STEPS`` steps.
     """
     steps = [part for part in stored.program if isinstance(part, Step)]
-    if len(steps) != len(stored.program):
+    if len(steps) != len(stored.program) or len(steps) > MOST_STEPS:
         return None
     best = lowest(Steps(steps, lifetimes, outputs))
     if best is None:

@@ -354,8 +354,10 @@ MATRIX: dict[str, tuple[Facts, dict[str, Facts]]] = {
 
 #: Options whose effect is not a call; they have tests of their own.
 ELSEWHERE = {
-    "run": {"--input", "--output", "--seed"},
-    "inspect": {"--json", "--target", "--memory", "--input-rows", "--picture"},
+    "compile": {"--io"},
+    "run": {"--input", "--output", "--seed", "--io"},
+    "verify": {"--io"},
+    "inspect": {"--json", "--target", "--memory", "--input-rows", "--picture", "--io"},
     "ops": {"--json", "--markdown", "--target"},
     "stream": {"--output"},
 }
