@@ -201,11 +201,12 @@ class Layer:
 class Ring:
     """Where a tensor of a chain keeps the rows that are still needed: ``capacity`` of them, one after another.
 
-    When there is no room for more, the rows still needed move to the start of ``memory``.
+    When there is no room for more, the last ``kept`` rows move to the start of ``memory``.
     """
 
     memory: Tensor
     capacity: int
+    kept: int
 
 
 @dataclass(frozen=True, eq=False)

@@ -35,9 +35,12 @@ class Rows:
     planes: int = 0
 
     def needed(self, first: int, end: int, height: int) -> tuple[int, int]:
-        """First and end of the rows, of ``height``, that the output's rows from ``first`` to before ``end`` need."""
+        """First and end of the rows, of ``height``, that the output's rows from ``first`` to before ``end`` need.
+
+        Each needs at least one of them.
+        """
         low, last = first * self.stride - self.pad, (end - 1) * self.stride - self.pad + self.reach
-        return max(0, min(low, height - 1)), max(0, min(last, height - 1)) + 1
+        return max(0, low), min(last + 1, height)
 
 
 #: Of a call whose param ``size`` counts the elements, which are computed one by one.

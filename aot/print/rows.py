@@ -14,9 +14,8 @@ from twinfer.aot.print.initialiser import initialised, initialiser
 from twinfer.aot.print.literals import block_comment, comment, identifier
 from twinfer.aot.print.memory import Memory
 from twinfer.aot.print.part import in_part
-from twinfer.runtime.plan.by_rows.chain_table import layer_values
+from twinfer.runtime.plan.by_rows.chain_table import ChainTable
 from twinfer.runtime.plan.by_rows.row_params import PADDING, SEEN, Member, members_of
-from twinfer.runtime.plan.by_rows.rows import goals
 from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.program import Call, Chain, Layer, Step
 
@@ -67,14 +66,9 @@ class Chains:
         tables = self._tables(chain, lambda layer: f"{self.function(layer.step)}, NULL")
         if not until.straight(chain):
             return "\n".join([tables, *self._by_tables(chain)])
-        symbol = self._symbol(chain)
-        return "\n".join(
-            [
-                tables,
-                *until.functions(chain, symbol),
-                self._run(chain, until.run(chain, symbol, Memory(self.plan).rows(chain))),
-            ]
-        )
+        symbol, table = self._symbol(chain), ChainTable(self.plan, chain)
+        run = until.run(table, symbol, Memory(self.plan).rows(chain))
+        return "\n".join([tables, *until.functions(table, symbol), self._run(chain, run)])
 
     def by_table(self, chain: Chain) -> str:
         """The same of calls that are constants, for ``run/rows.h``."""
@@ -85,7 +79,8 @@ class Chains:
     def _by_tables(self, chain: Chain) -> Iterator[str]:
         """The function that runs a chain by its tables; none for one that waits for the rows of the input."""
         if not chain.feed:
-            yield self._run(chain, [f"tw_chain_run(&{self._symbol(chain)}, at, {Memory(self.plan).rows(chain)});"])
+            run = "tw_chain_back" if chain.backwards else "tw_chain_run"
+            yield self._run(chain, [f"{run}(&{self._symbol(chain)}, at, {Memory(self.plan).rows(chain)});"])
 
     def _call(self, layer: Layer) -> str:
         """The definition of the tw_rows_call of a layer, with its params, members and inputs."""
@@ -145,29 +140,21 @@ static const tw_rows_call {symbol} = {{
 
     def _tables(self, chain: Chain, runs: Callable[[Layer], str]) -> str:
         """The tables of a chain; ``runs`` gives a layer's function and context."""
-        symbol, whole = self._symbol(chain), goals(chain)
-        links, sources = list[str](), list[str]()
-        for link in chain.links:
-            values = layer_values(self.plan, chain, link)
-            own = [f"    {_braces(source)}" for source in values["source"]]
-            values["source"] = f"{symbol}_sources + {len(sources)}" if own else "NULL"
-            function = runs(link) if isinstance(link, Layer) else "NULL, NULL"
-            links.append(f"    {{{function}, {', '.join(map(_braces, values.values()))}}}")
-            sources += own
-        read = f"static const tw_rows_source {symbol}_sources[] = {{\n{_LINES.join(sources)},\n}};\n" if sources else ""
-        wanted = chain.feed.wanted if chain.feed else 0
-        counts = f"{len(links)}, {len(whole)}, {int(chain.backwards)}, {wanted}"
+        symbol, table = self._symbol(chain), ChainTable(self.plan, chain)
+        layers = [
+            f"    {{{runs(entry.link) if isinstance(entry.link, Layer) else 'NULL, NULL'}, {_members(entry.values)}}}"
+            for entry in table.entries
+        ]
         return f"""{block_comment([self._about(chain), *self._kept(chain)])}
-{read}static const tw_rows_layer {symbol}_layers[] = {{
-{_LINES.join(links)},
+static const tw_rows_layer {symbol}_layers[] = {{
+{_LINES.join(layers)},
 }};
-static const int32_t {symbol}_goals[] = {{{", ".join(map(str, whole))}}};
-static const tw_chain {symbol} = {{{symbol}_layers, {symbol}_goals, {counts}}};"""
+static const tw_chain {symbol} = {{{symbol}_layers, {_members(table.counts)}}};"""
 
     def _run(self, chain: Chain, statements: Sequence[str]) -> str:
         """The function that runs a chain by ``statements``."""
-        memory = Memory(self.plan)
-        lines = [*memory.unused([f"{memory.rows(chain)} +"]), f"tw_rows_progress at[{len(chain.links)}];", *statements]
+        memory, count = Memory(self.plan), len(ChainTable(self.plan, chain).number)
+        lines = [*memory.unused([f"{memory.rows(chain)} +"]), f"tw_rows_progress at[{count}];", *statements]
         return _c_function(f"static TW_NOINLINE void {self._symbol(chain)}_run({memory.parameters})", lines)
 
     def _about(self, chain: Chain) -> str:
@@ -187,11 +174,9 @@ static const tw_chain {symbol} = {{{symbol}_layers, {symbol}_goals, {counts}}};"
                 yield f"  {rows}: {Memory(self.plan).span(ring.memory)}"
 
 
-def _braces(value: Any) -> str:
-    """A value as an initialiser: members and elements in braces, in their order."""
-    if isinstance(value, int | str):
-        return str(value)
-    return f"{{{', '.join(map(_braces, value.values() if isinstance(value, dict) else value))}}}"
+def _members(values: Mapping[str, Any]) -> str:
+    """Members of a struct as initialisers, in their order."""
+    return ", ".join(f"{{{', '.join(map(str, v or [0]))}}}" if isinstance(v, list) else str(v) for v in values.values())
 
 
 def _key(layer: Layer) -> tuple[str, str]:

@@ -12,8 +12,8 @@ TW_INLINE int tw_feed_waits(const tw_chain *s, const tw_rows_progress *at) { ret
  * is not read. */
 static TW_NOINLINE int32_t tw_feed_row(const tw_chain *s, tw_rows_progress *at, unsigned char *arena, const void *row) {
     if (!tw_feed_waits(s, at)) return 0;
-    tw_chain_room(s, at, 0, at->done + 1, arena);
-    memcpy(tw_chain_row(arena, &s->layers->image, at->done, at->base), row, (size_t)s->layers->image.row);
+    tw_chain_room(s->layers, at, at->done + 1, arena);
+    memcpy(tw_chain_row(arena, s->layers, at->done, at->base), row, (size_t)s->layers->row);
     ++at->done;
     tw_chain_go_on(s, at, arena);
     return s->wanted - at->done;
@@ -23,7 +23,7 @@ static TW_NOINLINE int32_t tw_feed_row(const tw_chain *s, tw_rows_progress *at, 
 static TW_NOINLINE void tw_feed_all(const tw_chain *s, tw_rows_progress *at, unsigned char *arena, const void *input) {
     const unsigned char *row = (const unsigned char *)input;
     tw_chain_begin(s, at);
-    while (tw_feed_row(s, at, arena, row)) row += s->layers->image.row;
+    while (tw_feed_row(s, at, arena, row)) row += s->layers->row;
 }
 
 #endif

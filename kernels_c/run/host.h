@@ -74,6 +74,12 @@ static void tw_run_chain(const void *params, const void *const *in, void *const 
     tw_chain_run((const tw_chain *)params, (tw_rows_progress *)out[0], (unsigned char *)scratch);
 }
 
+/* The same of a layer that goes from its last row to the first. */
+static void tw_run_chain_back(const void *params, const void *const *in, void *const *out, void *scratch) {
+    (void)in;
+    tw_chain_back((const tw_chain *)params, (tw_rows_progress *)out[0], (unsigned char *)scratch);
+}
+
 /* The same of a chain that waits for rows of the input, in[0], which is whole here. */
 static void tw_run_feed(const void *params, const void *const *in, void *const *out, void *scratch) {
     tw_feed_all((const tw_chain *)params, (tw_rows_progress *)out[0], (unsigned char *)scratch, in[0]);

@@ -11,8 +11,9 @@ from twinfer.runtime.errors import UnsupportedOperatorError
 from twinfer.runtime.graph import Graph
 from twinfer.runtime.options import Options
 from twinfer.runtime.plan.by_rows.chains import Partitions, progress_of
+from twinfer.runtime.plan.by_rows.kept import Over
 from twinfer.runtime.plan.by_rows.price import instructions
-from twinfer.runtime.plan.by_rows.rows import Over, feed_of
+from twinfer.runtime.plan.by_rows.rows import feed_of
 from twinfer.runtime.plan.coding import Stored
 from twinfer.runtime.plan.lifetimes import Lifetimes, lifetimes
 from twinfer.runtime.plan.order import reordered

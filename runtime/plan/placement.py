@@ -11,7 +11,7 @@ from twinfer.runtime.errors import UnsupportedOperatorError
 from twinfer.runtime.graph import Tensor
 from twinfer.runtime.plan import arena
 from twinfer.runtime.plan.arena import Block, Overlap
-from twinfer.runtime.plan.by_rows.rows import Over
+from twinfer.runtime.plan.by_rows.kept import Over
 from twinfer.runtime.plan.lifetimes import Lifetimes
 from twinfer.runtime.plan.plan import Extent, Place, Region
 from twinfer.runtime.plan.sharing import Life

@@ -7,9 +7,8 @@ from typing import Any
 
 from twinfer import kernels_c
 from twinfer.kernels_c import ffi, lib
-from twinfer.runtime.plan.by_rows.chain_table import layer_values
+from twinfer.runtime.plan.by_rows.chain_table import ChainTable, Entry
 from twinfer.runtime.plan.by_rows.row_params import members_of
-from twinfer.runtime.plan.by_rows.rows import Link, goals
 from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.program import Argument, Chain, Layer
 
@@ -23,17 +22,14 @@ class ChainCall:
     def __init__(self, plan: Plan, chain: Chain, address: Callable[[Argument], Any], level: int) -> None:
         self._plan, self._chain, self._address, self._level = plan, chain, address, level
         self._keep: list[Any] = []
-        layers, whole = [self._link(link) for link in chain.links], goals(chain)
-        self.fn = ffi.addressof(lib, "tw_run_feed" if chain.feed else "tw_run_chain")
+        table = ChainTable(plan, chain)
+        layers = [self._layer(entry) for entry in table.entries]
+        self.fn = ffi.addressof(lib, _runs(chain))
         self.params = self._new(
             "tw_chain *",
             {
                 "layers": self._new("tw_rows_layer[]", layers),
-                "goals": self._new("int32_t[]", whole),
-                "count": len(layers),
-                "goal_count": len(whole),
-                "backwards": int(chain.backwards),
-                "wanted": chain.feed.wanted if chain.feed else 0,
+                **table.counts,
             },
         )
         own = address(chain.progress) if chain.progress else self._new("tw_rows_progress[]", len(layers))
@@ -43,12 +39,11 @@ class ChainCall:
         self._keep.append(ffi.new(type, value))
         return self._keep[-1]
 
-    def _link(self, link: Link) -> dict[str, Any]:
+    def _layer(self, entry: Entry) -> dict[str, Any]:
         run = {"run": ffi.NULL, "context": ffi.NULL}
-        if isinstance(link, Layer):
-            run = {"run": ffi.addressof(lib, "tw_run_rows"), "context": self._call(link)}
-        values = layer_values(self._plan, self._chain, link)
-        return run | values | {"source": self._new("tw_rows_source[]", values["source"])}
+        if isinstance(entry.link, Layer):
+            run = {"run": ffi.addressof(lib, "tw_run_rows"), "context": self._call(entry.link)}
+        return run | dict(entry.values)
 
     def _call(self, layer: Layer) -> Any:
         """The layer's tw_rows_call."""
@@ -77,3 +72,10 @@ class ChainCall:
                 "places": moving,
             },
         )
+
+
+def _runs(chain: Chain) -> str:
+    """The function of ``run/host.h`` that runs a chain."""
+    if chain.feed:
+        return "tw_run_feed"
+    return "tw_run_chain_back" if chain.backwards else "tw_run_chain"

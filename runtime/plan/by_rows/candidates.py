@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from twinfer.runtime.graph import Tensor
+from twinfer.runtime.plan.by_rows.kept import Kept, Over, kept
 from twinfer.runtime.plan.by_rows.price import more
-from twinfer.runtime.plan.by_rows.rows import Kept, Link, Over, kept, layer_of
+from twinfer.runtime.plan.by_rows.rows import MOST_ROWS, Link, layer_of
 from twinfer.runtime.plan.lifetimes import Lifetimes
 from twinfer.runtime.program import Chain, Layer, Program, Step
 from twinfer.runtime.rows import Feed
@@ -102,10 +103,12 @@ class Candidates:
         sources = {tensor for link in links for _, tensor, _ in link.sources} - set(outs)
         dying = [tensor for tensor in sources if self._lives[tensor][1] <= high]
         keeps = kept(links, used, dying)
-        rings = sum(rows * (t.nbytes // height_of(links, t)) for t, rows in keeps.capacity.items())
+        if any(room.capacity > MOST_ROWS for room in keeps.rooms.values()):
+            return None
+        rings = sum(room.capacity * (t.nbytes // height_of(links, t)) for t, room in keeps.rooms.items())
         scratch = [tensor for tensor in map(scratch_of, links) if tensor is not None]
-        plain = self._live(i, j, {*keeps.capacity, *scratch}) + rings + max((t.nbytes for t in scratch), default=0)
-        extra = 0.0 if planes else more(links, keeps.calls, keeps.capacity, self._target)
+        plain = self._live(i, j, {*keeps.rooms, *scratch}) + rings + max((t.nbytes for t in scratch), default=0)
+        extra = 0.0 if planes else more(links, keeps, self._target)
         if planes:
             keeps = replace(keeps, over=tuple(over for over in keeps.over if not over.backwards))
         best = max(keeps.over, key=lambda over: over.saved, default=None)

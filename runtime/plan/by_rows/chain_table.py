@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from twinfer.runtime.graph import Tensor
@@ -9,36 +12,64 @@ from twinfer.runtime.plan.by_rows.rows import Link
 from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.program import Chain
 
-
-def _read(link: Link) -> list[Tensor]:
-    """What a link reads by rows."""
-    return [tensor for _, tensor, _ in link.sources]
+#: What a whole value has in place of a layer's rows at once and of what they need.
+ALL = {"band": 0, "stride": 0, "pad": 0, "reach": 0}
 
 
-def layer_values(plan: Plan, chain: Chain, layer: Link) -> dict[str, Any]:
-    """The members of a tw_rows_layer, in their order, but for the first two: its function and the context.
+@dataclass(frozen=True)
+class Entry:
+    """A tw_rows_layer but for its function and context: ``link`` has them, or it is a whole value and needs none."""
 
-    The last one, the pointer to the sources, is a list of their values. Offsets count from the chain's arena on.
+    link: Link | None
+    values: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class ChainTable:
+    """The table of one chain: ``given`` are the whole values that it reads by rows. Offsets count
+    from the chain's arena on.
     """
-    ring, by = chain.rings.get(layer.out), layer.rows
-    number = {each.out: i for i, each in enumerate(chain.links)}
 
-    def image(tensor: Tensor, height: int) -> dict[str, int]:
-        ring = chain.rings.get(tensor)
-        return {"offset": plan.places[ring.memory if ring else tensor].offset, "row": tensor.nbytes // height}
+    plan: Plan
+    chain: Chain
 
-    return {
-        "height": layer.height,
-        "band": layer.band,
-        "stride": by.stride,
-        "pad": by.pad,
-        "reach": by.reach,
-        "capacity": ring.capacity if ring else layer.height,
-        "readers": 1 + max(i for i, each in enumerate(chain.links) if each is layer or layer.out in _read(each)),
-        "sources": len(layer.sources),
-        "image": image(layer.out, layer.height),
-        "source": [
-            {"layer": number.get(tensor, -1), "height": height, "image": image(tensor, height)}
-            for _, tensor, height in layer.sources
-        ],
-    }
+    @cached_property
+    def given(self) -> Mapping[Tensor, int]:
+        """Each with its number of rows."""
+        own = {link.out for link in self.chain.links}
+        every = (source for link in self.chain.links for source in link.sources)
+        return {tensor: height for _, tensor, height in every if tensor not in own}
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """The members of a tw_chain behind its pointer, in their order."""
+        wanted = self.chain.feed.wanted if self.chain.feed else 0
+        return {"count": len(self.number), "given": len(self.given), "wanted": wanted}
+
+    @property
+    def entries(self) -> Iterator[Entry]:
+        """What gives rows, by number."""
+        yield from (Entry(None, self._values(tensor, height)) for tensor, height in self.given.items())
+        for link in self.chain.links:
+            by, read = link.rows, [self.number[tensor] for _, tensor, _ in link.sources]
+            rows = {"band": link.band, "stride": by.stride, "pad": by.pad, "reach": by.reach}
+            yield Entry(link, self._values(link.out, link.height, rows, read))
+
+    @cached_property
+    def number(self) -> Mapping[Tensor, int]:
+        """The number of everything that gives rows."""
+        return {tensor: i for i, tensor in enumerate([*self.given, *(link.out for link in self.chain.links)])}
+
+    def _values(self, tensor: Tensor, height: int, rows: Mapping[str, int] = ALL, read: Sequence[int] = ()) -> Any:
+        ring = self.chain.rings.get(tensor)
+        place = self.plan.places[ring.memory if ring else tensor]
+        return {
+            "offset": place.offset,
+            "row": tensor.nbytes // height,
+            "height": height,
+            **rows,
+            "capacity": ring.capacity if ring else 0,
+            "kept": ring.kept if ring else 0,
+            "sources": len(read),
+            "source": list(read),
+        }

@@ -13,7 +13,7 @@ from math import inf
 
 from twinfer.runtime.graph import Tensor
 from twinfer.runtime.plan.by_rows.candidates import PROGRESS_BYTES, Candidate, Candidates, height_of, scratch_of
-from twinfer.runtime.plan.by_rows.rows import Over
+from twinfer.runtime.plan.by_rows.kept import Over
 from twinfer.runtime.plan.lifetimes import Lifetimes
 from twinfer.runtime.program import Chain, Layer, Program, Ring, Step
 from twinfer.runtime.rows import Feed
@@ -90,10 +90,13 @@ class Partitions:
 
 def chain_of(candidate: Candidate) -> Chain:
     """A candidate as a chain."""
-    links, capacity = candidate.links, candidate.kept.capacity if candidate.kept else {}
+    links, rooms = candidate.links, candidate.kept.rooms if candidate.kept else {}
     scratches = [tensor for tensor in map(scratch_of, links) if tensor is not None]
     most = max(scratches, key=lambda tensor: tensor.nbytes, default=None)
-    rings = {tensor: Ring(_ring(tensor, rows, height_of(links, tensor)), rows) for tensor, rows in capacity.items()}
+    rings = {
+        tensor: Ring(_ring(tensor, room.capacity, height_of(links, tensor)), room.capacity, room.kept)
+        for tensor, room in rooms.items()
+    }
     layers = tuple(_sharing(link, most) for link in links if isinstance(link, Layer))
     feed = next((link for link in links if isinstance(link, Feed)), None)
     if feed and candidate.kept:

@@ -5,11 +5,10 @@ The figures are rounded counts under QEMU of kernels on Cortex-M0, M4 and M55, o
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
-from twinfer.runtime.graph import Tensor
-from twinfer.runtime.plan.by_rows.rows import ChainRun, Link
+from twinfer.runtime.plan.by_rows.kept import Kept, kept
+from twinfer.runtime.plan.by_rows.rows import Link
 from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.program import Chain, Layer, Step
 from twinfer.runtime.target import Target
@@ -17,8 +16,8 @@ from twinfer.runtime.target import Target
 #: What one more call of a kernel costs in a chain beside its set-up: who is next, where its rows lie, its params.
 CALL = 150
 
-#: What it costs to move a byte of a ring, so that there is room behind the rows that are still needed.
-MOVED = 0.42
+#: What it costs to move the rows of a ring that stay to its start, and each byte of them.
+MOVE, MOVED = 30, 0.42
 
 #: Feature -> instructions for a multiply-accumulate of integers, and for an element of an output. A target has the
 #: figures of its first feature here, else those of plain C.
@@ -46,32 +45,19 @@ def _of_step(step: Step, target: Target) -> float:
 def rows_share(plan: Plan) -> float:
     """About how many more instructions the chains of a plan take than their layers one by one, as a share of all."""
     chains = [part for part in plan.program if isinstance(part, Chain)]
-    extra = sum(more(chain.links, _calls(chain), _capacity(chain), plan.target) for chain in chains)
+    extra = sum(more(chain.links, _kept(chain), plan.target) for chain in chains)
     return extra / max(instructions(plan.steps, plan.target), 1)
 
 
-def _calls(chain: Chain) -> list[int]:
-    """Of every link, how many parts are computed."""
-    whole = [link.out for link in chain.links if link.out not in chain.rings]
-    calls = Counter(part.link for part in ChainRun(chain.links, whole).parts())
-    return [calls[i] for i in range(len(chain.links))]
+def _kept(chain: Chain) -> Kept:
+    return kept(chain.links, [link.out for link in chain.links if link.out not in chain.rings], ())
 
 
-def _capacity(chain: Chain) -> dict[Tensor, int]:
-    return {tensor: ring.capacity for tensor, ring in chain.rings.items()}
-
-
-def more(links: Sequence[Link], calls: Sequence[int], capacity: Mapping[Tensor, int], target: Target) -> float:
-    """About how many more instructions links take in so many calls of their kernels than each in one call.
-
-    ``capacity`` are the rows for which rings have room.
-    """
-    moved = sum(
-        MOVED * times * max(0, capacity[link.out] - link.band) * (link.out.nbytes // link.height)
-        for link, times in zip(links, calls, strict=True)
-        if link.out in capacity
-    )
-    return moved + sum(_more(link, times, target) for link, times in zip(links, calls, strict=True))
+def more(links: Sequence[Link], keeps: Kept, target: Target) -> float:
+    """About how many more instructions links take in all calls of their kernels than each in one call."""
+    rooms = ((keeps.rooms[link.out], link.out.nbytes // link.height) for link in links if link.out in keeps.rooms)
+    moved = sum(room.moves * (MOVE + MOVED * room.kept * nbytes) for room, nbytes in rooms)
+    return moved + sum(_more(link, times, target) for link, times in zip(links, keeps.calls, strict=True))
 
 
 def _more(link: Link, calls: int, target: Target) -> float:

@@ -68,6 +68,8 @@ class RowReplay:
         return self.memory[at : at + size]
 
     def _has(self, tensor: Tensor, row: int) -> bool:
+        if row < self.base.get(tensor, 0):
+            return False
         there = self._bytes(tensor, row)
         if tensor in self.done or tensor not in self.held:
             return bool((there == self._number(tensor, row)).all())
@@ -80,7 +82,7 @@ class RowReplay:
 
     def _run(self) -> None:
         links = self.chain.links
-        for goal in [links[-1], *(link for link in links if link.out not in self.chain.rings)]:
+        for goal in [link for link in reversed(links) if link.out not in self.chain.rings]:
             while self.done[goal.out] < goal.height and not self.faults:
                 self._compute(self._ready(goal))
 
@@ -123,16 +125,15 @@ class RowReplay:
         self.done[out] += len(rows)
 
     def _make_room(self, layer: Link, end: int) -> None:
-        """Rows that are still needed move to the start of a full ring."""
+        """The last rows of a full ring move to its start."""
         out, ring = layer.out, self.chain.rings.get(layer.out)
         if ring is None or end - self.base[out] <= ring.capacity:
             return
-        readers = [each for each in self.chain.layers if self.done[each.out] < each.height]
-        lows = [rows.start for each in readers for tensor, rows in self._reads(each) if tensor is out]
-        low = min([self.done[out], *lows])
+        low = self.done[out] - ring.kept
+        if low < self.base[out] or end - low > ring.capacity:
+            self.faults.append(f"{self.who}: {ring.memory} has no room for row {end - 1} of {out}")
+            return
         kept = [self._bytes(out, row).copy() for row in range(low, self.done[out])]
         self.base[out] = low
         for row, content in zip(range(low, self.done[out]), kept, strict=True):
             self._bytes(out, row)[:] = content
-        if end - low > ring.capacity:
-            self.faults.append(f"{self.who}: {ring.memory} has no room for row {end - 1} of {out}")

@@ -21,6 +21,9 @@ from twinfer.runtime.rows import Feed, Rows, row_axis
 #: What gives rows in a chain.
 Link = Feed | Layer
 
+#: The most that a chain's tables have room for, of rows and what leads to them (kernels_c/run/chain.h).
+MOST_ROWS = (1 << 16) - 1
+
 #: How many more pixels than there are a kernel may compute.
 LOST = 1.16
 
@@ -40,8 +43,7 @@ def goals(chain: Chain) -> list[int]:
 
 
 def _goals(links: Sequence[Link], ends: Collection[Tensor]) -> list[int]:
-    last = len(links) - 1
-    return [last, *(i for i in range(last) if links[i].out in ends)]
+    return [i for i in reversed(range(len(links))) if links[i].out in ends]
 
 
 def feed_of(graph: Graph) -> Feed:
@@ -75,14 +77,22 @@ def layer_of(step: Step) -> Layer | None:
     moving = [t for t in call.inputs if isinstance(t, Tensor)]
     if height < 2 or not sources or len(sources) != len(moving) or not _fits(call, sources):
         return None
+    if not all(_meets(rows, height, rows_there) for _, _, rows_there in sources):
+        return None
     return Layer(step, rows, height, _band(rows, height, outputs[0].shape[2]), sources)
+
+
+def _meets(rows: Rows, height: int, there: int) -> bool:
+    """Whether every row of an output needs a row of its source that there is, and not padding alone."""
+    return rows.reach >= rows.pad and (height - 1) * rows.stride - rows.pad < there
 
 
 def _fits(call: Call, sources: Sequence[Any]) -> bool:
     """Whether ``run/rows.h`` has room for the call."""
     sizes = kernels_c.params_bytes(call.kernel), len(call.inputs), len(sources)
     most = lib.TW_MAX_PARAMS, lib.TW_MAX_INPUTS, lib.TW_MAX_SOURCES
-    return all(size <= limit for size, limit in zip(sizes, most, strict=True))
+    rows = (call.rows.stride, call.rows.pad, call.rows.reach) if call.rows else ()
+    return all(size <= limit for size, limit in zip(sizes, most, strict=True)) and max(rows, default=0) <= MOST_ROWS
 
 
 def _band(rows: Rows, height: int, width: int) -> int:
@@ -159,72 +169,3 @@ class ChainRun:
             if self.done[i] < self.layers[i].height
         ]
         return min(lows, default=1 << 30)
-
-
-@dataclass(frozen=True)
-class Over:
-    """Tensor ``over`` is computed row by row from ``under``, which dies: it may lie over it.
-
-    It must begin at least ``distance`` bytes below or, if computed ``backwards``, end so far above.
-    """
-
-    over: Tensor
-    under: Tensor
-    distance: int
-    backwards: bool = False
-
-    @property
-    def saved(self) -> int:
-        """Bytes that both need less than side by side."""
-        return self.over.nbytes + self.under.nbytes - max(self.under.nbytes + self.distance, self.over.nbytes)
-
-
-@dataclass(frozen=True)
-class Kept:
-    """What a chain must keep.
-
-    ``capacity``: for every tensor between its layers the most rows at a time. ``over``: every pair of an output and an
-    input that dies. Of every link, ``calls`` says how many parts are computed, ``computed`` how many rows.
-    """
-
-    capacity: dict[Tensor, int]
-    over: tuple[Over, ...]
-    calls: tuple[int, ...]
-    computed: tuple[int, ...]
-
-
-def kept(layers: Sequence[Link], ends: Collection[Tensor], dying: Collection[Tensor]) -> Kept:
-    """What a chain of these layers keeps; ``ends`` are used outside, ``dying`` are inputs that nobody needs later."""
-    run = ChainRun(layers, ends)
-    capacity = {layer.out: 0 for layer in layers if layer.out not in ends}
-    whole = [layer.out for layer in layers if layer.out in ends]
-    distance = {(under, over): 0 for under in dying for over in whole}
-    height = {tensor: height for layer in layers for _, tensor, height in layer.sources}
-    calls = [0] * len(layers)
-    for part in run.parts():
-        calls[part.link] += 1
-        layer = layers[part.link]
-        out = layer.out
-        if out in capacity:
-            capacity[out] = max(capacity[out], part.end - min(run.low(out), part.first))
-        for under in dying:
-            if (under, out) in distance:
-                written = part.end * (out.nbytes // layer.height)
-                read = min(run.low(under), height[under]) * (under.nbytes // height[under])
-                distance[under, out] = max(distance[under, out], written - read)
-    over = [Over(over, under, apart) for (under, over), apart in distance.items()]
-    if len(layers) == 1:
-        over += [_backwards(layers[0], under) for under in dying]
-    return Kept(capacity, tuple(over), tuple(calls), tuple(run.done))
-
-
-def _backwards(layer: Link, under: Tensor) -> Over:
-    """How far a layer's output must end above an input, if it is computed from the last row to the first."""
-    out, distance = layer.out, 0
-    height = next(height for _, tensor, height in layer.sources if tensor is under)
-    for end in range(layer.height, 0, -layer.band):
-        first = max(0, end - layer.band)
-        written = (layer.height - first) * (out.nbytes // layer.height)
-        read = (height - layer.rows.needed(first, end, height)[1]) * (under.nbytes // height)
-        distance = max(distance, written - read)
-    return Over(out, under, distance, backwards=True)

@@ -24,7 +24,7 @@ from twinfer.runtime.options import Memory, Mode, Options
 from twinfer.runtime.plan import replay
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.plan.plan import Place, Plan
-from twinfer.runtime.program import Chain, Ring
+from twinfer.runtime.program import Chain
 from twinfer.runtime.rows import Feed
 from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.run.interpreter import Interpreter
@@ -136,7 +136,7 @@ def test_the_proof_notices_rings_that_are_too_small() -> None:
         source = feed_of(plan).out
         ring = chain.rings[source]
         if ring.capacity > 1:
-            rings = {**chain.rings, source: Ring(ring.memory, ring.capacity - 1)}
+            rings = {**chain.rings, source: replace(ring, capacity=ring.capacity - 1)}
             assert replay.fault(changed(plan, rings=rings)) is not None
             tried += 1
     assert tried > 5

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -20,6 +21,7 @@ from twinfer.runtime.graph import Graph
 from twinfer.runtime.options import Options
 from twinfer.runtime.plan import memory
 from twinfer.runtime.plan.by_rows import price
+from twinfer.runtime.plan.by_rows.kept import Kept, Room
 from twinfer.runtime.plan.by_rows.price import instructions, rows_share
 from twinfer.runtime.plan.by_rows.rows import layer_of
 from twinfer.runtime.plan.make import make_plan
@@ -150,9 +152,11 @@ def test_a_call_costs_its_set_up() -> None:
     layer = layer_of(plan.steps[1])
     assert layer is not None
     assert layer.rows.setup > 1000
-    assert price.more([layer], [4], {}, plan.target) == 3 * (price.CALL + layer.rows.setup)
-    moved = price.more([layer], [4], {layer.out: 3}, plan.target) - price.more([layer], [4], {}, plan.target)
-    assert moved == pytest.approx(price.MOVED * 4 * 2 * layer.out.nbytes / layer.height)
+    calls = Kept({}, (), (4,), (layer.height,))
+    assert price.more([layer], calls, plan.target) == 3 * (price.CALL + layer.rows.setup)
+    rooms = {layer.out: Room(capacity=4, kept=2, moves=3)}
+    moved = price.more([layer], replace(calls, rooms=rooms), plan.target) - price.more([layer], calls, plan.target)
+    assert moved == pytest.approx(3 * (price.MOVE + price.MOVED * 2 * layer.out.nbytes / layer.height))
 
 
 def _planner(graph: Graph, target: Target = GENERIC) -> memory._Planner:

@@ -23,6 +23,7 @@ from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Array, Graph, Tensor
 from twinfer.runtime.options import Mode, Options
 from twinfer.runtime.plan import replay
+from twinfer.runtime.plan.by_rows.kept import _room
 from twinfer.runtime.plan.by_rows.rows import ChainRun, goals
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.plan.plan import Place, Plan
@@ -107,10 +108,51 @@ def test_the_proof_notices_a_ring_that_is_too_small() -> None:
             for tensor, ring in chain.rings.items():
                 if ring.capacity == 1:
                     continue
-                small = replace_ring(plan, chain, tensor, Ring(ring.memory, ring.capacity - 1))
+                small = replace_ring(plan, chain, tensor, replace(ring, capacity=ring.capacity - 1))
                 assert replay.fault(small) is not None
                 tried += 1
     assert tried > 20
+
+
+def test_the_proof_notices_a_ring_that_keeps_too_little() -> None:
+    """One row less than the most that are needed when it is full; and one more, where there is no room for that."""
+    tried = 0
+    for plan in networks():
+        for chain in chains(plan):
+            for tensor, ring in chain.rings.items():
+                if ring.kept == 0:
+                    continue
+                less = replace_ring(plan, chain, tensor, replace(ring, kept=ring.kept - 1))
+                full = replace_ring(plan, chain, tensor, replace(ring, kept=ring.capacity))
+                assert replay.fault(less) is not None
+                assert replay.fault(full) is not None
+                tried += 1
+    assert tried > 20
+
+
+@given(st.lists(st.tuples(st.integers(1, 3), st.integers(0, 4)), min_size=1, max_size=12))
+def test_a_ring_has_the_least_room(parts: list[tuple[int, int]]) -> None:
+    """Parts of so many rows, before each of which so many rows are still needed; all ways to keep rows are tried."""
+    spans, first, low = list[tuple[int, int, int]](), 0, 0
+    for rows, needed in parts:
+        low = max(low, first - needed)
+        spans.append((low, first, first + rows))
+        first += rows
+    room = _room(spans)
+    fits = [(c, k) for c in range(1, first + 1) for k in range(c) if _follow(spans, c, k)]
+    assert (room.capacity, room.kept) == min(fits)
+
+
+def _follow(spans: list[tuple[int, int, int]], capacity: int, kept: int) -> bool:
+    """Whether every row is there when it is needed, followed row by row."""
+    there: list[int] = []
+    for low, first, end in spans:
+        if len(there) + end - first > capacity:
+            there = there[-kept:] if kept else []
+        there += range(first, end)
+        if len(there) > capacity or not set(range(low, end)) <= set(there):
+            return False
+    return True
 
 
 def replace_ring(plan: Plan, chain: Chain, tensor: Tensor, ring: Ring) -> Plan:

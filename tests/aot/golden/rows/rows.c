@@ -32,23 +32,20 @@ TW_INLINE void rows_0_conv_2d(const void *context, const tw_rows_part *part) {
 }
 
 /* Layer 0, row by row, from the last to the first */
-static const tw_rows_source rows_0_chain_sources[] = {
-    {-1, 6, {0, 40}},
-};
 static const tw_rows_layer rows_0_chain_layers[] = {
-    {rows_0_conv_2d, NULL, 6, 1, 1, 1, 2, 6, 1, 1, {80, 80}, rows_0_chain_sources + 0},
+    {NULL, NULL, 0, 40, 6, 0, 0, 0, 0, 0, 0, 0, {0}},
+    {rows_0_conv_2d, NULL, 80, 80, 6, 1, 1, 1, 2, 0, 0, 1, {0}},
 };
-static const int32_t rows_0_chain_goals[] = {0};
-static const tw_chain rows_0_chain = {rows_0_chain_layers, rows_0_chain_goals, 1, 1, 1, 0};
-TW_INLINE void rows_0_chain_0(tw_rows_progress *at, unsigned char *arena, int32_t wanted) {
-    while (at[0].done < wanted) {
-        tw_chain_part(&rows_0_chain, at, 0, arena);
+static const tw_chain rows_0_chain = {rows_0_chain_layers, 2, 1, 0};
+TW_INLINE void rows_0_chain_1(tw_rows_progress *at, unsigned char *arena, int32_t wanted) {
+    while (at[1].done < wanted) {
+        tw_chain_part(&rows_0_chain, at, 1, arena, 1);
     }
 }
 static TW_NOINLINE void rows_0_chain_run(unsigned char *arena) {
-    tw_rows_progress at[1];
+    tw_rows_progress at[2];
     tw_chain_begin(&rows_0_chain, at);
-    rows_0_chain_0(at, arena, 6);
+    rows_0_chain_1(at, arena, 6);
 }
 
 /* Layer 1: CONV_2D, operator 1 of the model; tw_conv2d_f32, 1,440 MACs
@@ -91,32 +88,27 @@ TW_INLINE void rows_2_add(const void *context, const tw_rows_part *part) {
 
 /* Layers 1 to 2, row by row
  *   1 of 6 rows of "conv_2d_6": arena [560, 640) */
-static const tw_rows_source rows_2_chain_sources[] = {
-    {-1, 6, {80, 80}},
-    {-1, 6, {80, 80}},
-    {0, 6, {560, 80}},
-};
 static const tw_rows_layer rows_2_chain_layers[] = {
-    {rows_1_conv_2d, NULL, 6, 1, 1, 1, 2, 1, 2, 1, {560, 80}, rows_2_chain_sources + 0},
-    {rows_2_add, NULL, 6, 1, 1, 0, 0, 6, 2, 2, {0, 80}, rows_2_chain_sources + 1},
+    {NULL, NULL, 80, 80, 6, 0, 0, 0, 0, 0, 0, 0, {0}},
+    {rows_1_conv_2d, NULL, 560, 80, 6, 1, 1, 1, 2, 1, 0, 1, {0}},
+    {rows_2_add, NULL, 0, 80, 6, 1, 1, 0, 0, 0, 0, 2, {0, 1}},
 };
-static const int32_t rows_2_chain_goals[] = {1};
-static const tw_chain rows_2_chain = {rows_2_chain_layers, rows_2_chain_goals, 2, 1, 0, 0};
-TW_INLINE void rows_2_chain_0(tw_rows_progress *at, unsigned char *arena, int32_t wanted) {
-    while (at[0].done < wanted) {
-        tw_chain_part(&rows_2_chain, at, 0, arena);
-    }
-}
+static const tw_chain rows_2_chain = {rows_2_chain_layers, 3, 1, 0};
 TW_INLINE void rows_2_chain_1(tw_rows_progress *at, unsigned char *arena, int32_t wanted) {
     while (at[1].done < wanted) {
-        rows_2_chain_0(at, arena, tw_chain_wanted(&rows_2_chain, at, 1, 1));
-        tw_chain_part(&rows_2_chain, at, 1, arena);
+        tw_chain_part(&rows_2_chain, at, 1, arena, 0);
+    }
+}
+TW_INLINE void rows_2_chain_2(tw_rows_progress *at, unsigned char *arena, int32_t wanted) {
+    while (at[2].done < wanted) {
+        rows_2_chain_1(at, arena, tw_chain_wanted(&rows_2_chain, at, 2));
+        tw_chain_part(&rows_2_chain, at, 2, arena, 0);
     }
 }
 static TW_NOINLINE void rows_2_chain_run(unsigned char *arena) {
-    tw_rows_progress at[2];
+    tw_rows_progress at[3];
     tw_chain_begin(&rows_2_chain, at);
-    rows_2_chain_1(at, arena, 6);
+    rows_2_chain_2(at, arena, 6);
 }
 
 /* Layer 3: MAX_POOL_2D, operator 3 of the model; tw_max_pool_2d_f32
@@ -137,23 +129,20 @@ TW_INLINE void rows_3_max_pool_2d(const void *context, const tw_rows_part *part)
 }
 
 /* Layer 3, row by row, from the last to the first */
-static const tw_rows_source rows_3_chain_sources[] = {
-    {-1, 6, {0, 80}},
-};
 static const tw_rows_layer rows_3_chain_layers[] = {
-    {rows_3_max_pool_2d, NULL, 5, 1, 1, 0, 1, 5, 1, 1, {320, 64}, rows_3_chain_sources + 0},
+    {NULL, NULL, 0, 80, 6, 0, 0, 0, 0, 0, 0, 0, {0}},
+    {rows_3_max_pool_2d, NULL, 320, 64, 5, 1, 1, 0, 1, 0, 0, 1, {0}},
 };
-static const int32_t rows_3_chain_goals[] = {0};
-static const tw_chain rows_3_chain = {rows_3_chain_layers, rows_3_chain_goals, 1, 1, 1, 0};
-TW_INLINE void rows_3_chain_0(tw_rows_progress *at, unsigned char *arena, int32_t wanted) {
-    while (at[0].done < wanted) {
-        tw_chain_part(&rows_3_chain, at, 0, arena);
+static const tw_chain rows_3_chain = {rows_3_chain_layers, 2, 1, 0};
+TW_INLINE void rows_3_chain_1(tw_rows_progress *at, unsigned char *arena, int32_t wanted) {
+    while (at[1].done < wanted) {
+        tw_chain_part(&rows_3_chain, at, 1, arena, 1);
     }
 }
 static TW_NOINLINE void rows_3_chain_run(unsigned char *arena) {
-    tw_rows_progress at[1];
+    tw_rows_progress at[2];
     tw_chain_begin(&rows_3_chain, at);
-    rows_3_chain_0(at, arena, 5);
+    rows_3_chain_1(at, arena, 5);
 }
 
 /* Layer 4: AVERAGE_POOL_2D, operator 4 of the model; tw_average_pool_2d_f32

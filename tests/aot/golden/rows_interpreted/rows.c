@@ -45,17 +45,14 @@ static const tw_rows_call rows_0_conv_2d = {
     rows_tw_conv2d_f32, &rows_0_conv_2d_params, rows_0_conv_2d_in, rows_0_conv_2d_members,
     sizeof rows_0_conv_2d_params, 3, 3, 0, 1, {0}};
 /* Layer 0, row by row, from the last to the first */
-static const tw_rows_source rows_0_chain_sources[] = {
-    {-1, 6, {0, 40}},
-};
 static const tw_rows_layer rows_0_chain_layers[] = {
-    {tw_run_rows, &rows_0_conv_2d, 6, 1, 1, 1, 2, 6, 1, 1, {80, 80}, rows_0_chain_sources + 0},
+    {NULL, NULL, 0, 40, 6, 0, 0, 0, 0, 0, 0, 0, {0}},
+    {tw_run_rows, &rows_0_conv_2d, 80, 80, 6, 1, 1, 1, 2, 0, 0, 1, {0}},
 };
-static const int32_t rows_0_chain_goals[] = {0};
-static const tw_chain rows_0_chain = {rows_0_chain_layers, rows_0_chain_goals, 1, 1, 1, 0};
+static const tw_chain rows_0_chain = {rows_0_chain_layers, 2, 1, 0};
 static TW_NOINLINE void rows_0_chain_run(unsigned char *arena) {
-    tw_rows_progress at[1];
-    tw_chain_run(&rows_0_chain, at, arena);
+    tw_rows_progress at[2];
+    tw_chain_back(&rows_0_chain, at, arena);
 }
 
 static const tw_conv2d_f32_params rows_1_conv_2d_params = {
@@ -90,19 +87,14 @@ static const tw_rows_call rows_2_add = {
     sizeof rows_2_add_params, 2, 1, 0, 2, {0, 1}};
 /* Layers 1 to 2, row by row
  *   1 of 6 rows of "conv_2d_6": arena [560, 640) */
-static const tw_rows_source rows_2_chain_sources[] = {
-    {-1, 6, {80, 80}},
-    {-1, 6, {80, 80}},
-    {0, 6, {560, 80}},
-};
 static const tw_rows_layer rows_2_chain_layers[] = {
-    {tw_run_rows, &rows_1_conv_2d, 6, 1, 1, 1, 2, 1, 2, 1, {560, 80}, rows_2_chain_sources + 0},
-    {tw_run_rows, &rows_2_add, 6, 1, 1, 0, 0, 6, 2, 2, {0, 80}, rows_2_chain_sources + 1},
+    {NULL, NULL, 80, 80, 6, 0, 0, 0, 0, 0, 0, 0, {0}},
+    {tw_run_rows, &rows_1_conv_2d, 560, 80, 6, 1, 1, 1, 2, 1, 0, 1, {0}},
+    {tw_run_rows, &rows_2_add, 0, 80, 6, 1, 1, 0, 0, 0, 0, 2, {0, 1}},
 };
-static const int32_t rows_2_chain_goals[] = {1};
-static const tw_chain rows_2_chain = {rows_2_chain_layers, rows_2_chain_goals, 2, 1, 0, 0};
+static const tw_chain rows_2_chain = {rows_2_chain_layers, 3, 1, 0};
 static TW_NOINLINE void rows_2_chain_run(unsigned char *arena) {
-    tw_rows_progress at[2];
+    tw_rows_progress at[3];
     tw_chain_run(&rows_2_chain, at, arena);
 }
 
@@ -123,17 +115,14 @@ static const tw_rows_call rows_3_max_pool_2d = {
     rows_tw_max_pool_2d_f32, &rows_3_max_pool_2d_params, rows_3_max_pool_2d_in, rows_3_max_pool_2d_members,
     sizeof rows_3_max_pool_2d_params, 1, 3, 0, 1, {0}};
 /* Layer 3, row by row, from the last to the first */
-static const tw_rows_source rows_3_chain_sources[] = {
-    {-1, 6, {0, 80}},
-};
 static const tw_rows_layer rows_3_chain_layers[] = {
-    {tw_run_rows, &rows_3_max_pool_2d, 5, 1, 1, 0, 1, 5, 1, 1, {320, 64}, rows_3_chain_sources + 0},
+    {NULL, NULL, 0, 80, 6, 0, 0, 0, 0, 0, 0, 0, {0}},
+    {tw_run_rows, &rows_3_max_pool_2d, 320, 64, 5, 1, 1, 0, 1, 0, 0, 1, {0}},
 };
-static const int32_t rows_3_chain_goals[] = {0};
-static const tw_chain rows_3_chain = {rows_3_chain_layers, rows_3_chain_goals, 1, 1, 1, 0};
+static const tw_chain rows_3_chain = {rows_3_chain_layers, 2, 1, 0};
 static TW_NOINLINE void rows_3_chain_run(unsigned char *arena) {
-    tw_rows_progress at[1];
-    tw_chain_run(&rows_3_chain, at, arena);
+    tw_rows_progress at[2];
+    tw_chain_back(&rows_3_chain, at, arena);
 }
 
 static const void *const rows_constants[] = {
