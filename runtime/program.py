@@ -196,6 +196,11 @@ class Layer:
         """The tensor that it computes."""
         return next(self.step.call.written)
 
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of a row of its output; 0 if that has none and is written with the last row."""
+        return 0 if self.rows.sums else self.out.nbytes // self.height
+
 
 @dataclass(frozen=True)
 class Ring:
@@ -216,6 +221,7 @@ class Chain:
     A layer computes its next rows when a later one asks for them (``plan/by_rows/rows.py`` has the order). Tensors
     between them are ``rings``; the others are whole. ``backwards``: a lone layer goes from its last row to the first.
     With a ``feed`` the chain waits for rows of the graph's input, and keeps in ``progress`` how far its links are.
+    ``views`` are copies between the layers that are not made: who reads one reads what it would copy.
     """
 
     layers: tuple[Layer, ...]
@@ -223,6 +229,7 @@ class Chain:
     backwards: bool = False
     feed: Feed | None = None
     progress: Tensor | None = None
+    views: tuple[Step, ...] = ()
 
     @property
     def links(self) -> tuple[Feed | Layer, ...]:

@@ -19,6 +19,11 @@ class Rows:
     inside, and end beyond it. A dot leads into a nested struct. The kernel takes ``pixels`` of the output at once, and
     every call takes ``setup`` instructions, rounded, before its first one.
 
+    With ``sums`` the output has no rows: the call adds up its input, whose rows are ``units`` of so many elements, in
+    scratch memory that lasts from part to part, and writes the output with the last one. ``sums`` is the param that
+    says which elements a part sees (first, count). With ``flat`` the output's bytes are those of the input, whatever
+    shapes they have: a row of it is as long as one of the input.
+
     With ``planes``, input 0 and the output have pixels of so many bytes, and the kernel computes one channel after the
     other, each row by row: where the output begins a multiple of ``planes`` bytes below input 0, one call for all rows
     touches what it reads only as calls for one row after the other do.
@@ -30,6 +35,9 @@ class Rows:
     counts: tuple[str, ...] = ()
     window: bool = False
     lines: str = ""
+    sums: str = ""
+    units: int = 1
+    flat: bool = False
     pixels: int = 1
     setup: int = 0
     planes: int = 0
@@ -60,6 +68,11 @@ class Feed:
     band: ClassVar[int] = 1
     rows: ClassVar[Rows] = Rows()
     sources: ClassVar[tuple[tuple[int, Tensor, int], ...]] = ()
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of a row."""
+        return self.out.nbytes // self.height
 
 
 def row_axis(tensor: Tensor) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from twinfer.runtime.plan.by_rows.row_params import PADDING, SEEN, Member, members_of
+from twinfer.runtime.plan.by_rows.row_params import FIRST, PADDING, SEEN, Member, members_of
 from twinfer.runtime.program import Layer
 
 
@@ -39,6 +39,8 @@ def _expression(member: Member, layer: Layer) -> str:
     if member.each == PADDING:
         first = f"part->first * {member.high}" if member.high > 1 else "part->first"
         return f"tw_max(0, {member.low} - {first})" if member.low else "0"
+    if member.each == FIRST:
+        return f"part->first * {member.high}"
     if (member.low, member.high) != (0, layer.height):
         return f"{member.each} * tw_chain_among(part, {member.low}, {member.high})"
     return str(member.each * layer.band) if alike else _times(member.each)

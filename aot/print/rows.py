@@ -15,7 +15,7 @@ from twinfer.aot.print.literals import block_comment, comment, identifier
 from twinfer.aot.print.memory import Memory
 from twinfer.aot.print.part import in_part
 from twinfer.runtime.plan.by_rows.chain_table import ChainTable
-from twinfer.runtime.plan.by_rows.row_params import PADDING, SEEN, Member, members_of
+from twinfer.runtime.plan.by_rows.row_params import FIRST, PADDING, SEEN, Member, members_of
 from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.program import Call, Chain, Layer, Step
 
@@ -213,7 +213,7 @@ def called_by_chains(plan: Plan, name: str) -> set[str]:
 
 
 #: How the special values of ``Member.each`` are called in C.
-_EACH = {SEEN: "TW_ROWS_IN", PADDING: "TW_ROWS_PAD"}
+_EACH = {SEEN: "TW_ROWS_IN", PADDING: "TW_ROWS_PAD", FIRST: "TW_ROWS_FIRST"}
 
 
 def _member(kernel: str, member: Member) -> str:

@@ -22,6 +22,22 @@ TW_INLINE tw_dsp_channel tw_fully_connected_dsp_end(const void *const *in, int32
     return channel;
 }
 
+/* twice[4] += the doubled sums of four channels over so many words of a pair. Returns where the weights end. */
+TW_INLINE const uint32_t *tw_fully_connected_dsp_sums(const int8_t *x, const uint32_t *w, int32_t *twice, int32_t words,
+                                                      int32_t chunk) {
+    for (int32_t left = words; left > 0; left -= chunk) {
+        int32_t both[2], first[2];
+        const int32_t now = tw_min(left, chunk);
+        w = tw_dsp_sums1(x, w, now, both, first);
+        for (int j = 0; j < 2; ++j) {
+            twice[2 * j] = tw_add(twice[2 * j], tw_shift_left(first[j], 1));
+            twice[2 * j + 1] = tw_add(twice[2 * j + 1], tw_dsp_second(both[j], first[j]));
+        }
+        x += 2 * now;
+    }
+    return w;
+}
+
 /* Channels c..c + 3 of one output. Channels beyond the last are written to the first one's place and overwritten there.
  * all: the scale, if there is only one. */
 TW_INLINE const uint32_t *tw_fully_connected_dsp_four(const int8_t *x, const uint32_t *w, const void *const *in,
@@ -30,16 +46,7 @@ TW_INLINE const uint32_t *tw_fully_connected_dsp_four(const int8_t *x, const uin
     const int32_t *bias = (const int32_t *)in[2] + c;
     const int32_t count = p->out % 4 == 0 ? 4 : p->out - c;
     int32_t twice[4] = {0, 0, 0, 0};
-    for (int32_t left = p->k4 / 2; left > 0; left -= p->chunk) {
-        int32_t both[2], first[2];
-        const int32_t words = tw_min(left, p->chunk);
-        w = tw_dsp_sums1(x, w, words, both, first);
-        for (int j = 0; j < 2; ++j) {
-            twice[2 * j] = tw_add(twice[2 * j], tw_shift_left(first[j], 1));
-            twice[2 * j + 1] = tw_add(twice[2 * j + 1], tw_dsp_second(both[j], first[j]));
-        }
-        x += 2 * words;
-    }
+    w = tw_fully_connected_dsp_sums(x, w, twice, p->k4 / 2, p->chunk);
     for (int j = 3; j >= 0; --j) {
         const tw_dsp_channel end = p->mults > 1 ? tw_fully_connected_dsp_end(in, c + j, p) : *all;
         y[c + (j < count ? j : 0)] = tw_dsp_output(tw_add(bias[j], twice[j]), &end);

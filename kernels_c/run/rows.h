@@ -10,12 +10,12 @@
 
 /* A member of the params, at a byte of them: each times the rows of the part that lie in low..high - 1; with each
  * TW_ROWS_IN the rows that the part sees of the first source, with TW_ROWS_PAD the padding before them, low being the
- * padding before the first row and high the stride. */
+ * padding before the first row and high the stride; with TW_ROWS_FIRST high times the part's first row. */
 typedef struct {
     int32_t at, low, high, each;
 } tw_rows_member;
 
-enum { TW_ROWS_IN = 0, TW_ROWS_PAD = -1 };
+enum { TW_ROWS_IN = 0, TW_ROWS_PAD = -1, TW_ROWS_FIRST = -2 };
 
 /* A kernel's call for all rows. in: its inputs; those that are read by rows, places of them, are not used. */
 typedef struct {
@@ -30,6 +30,7 @@ typedef struct {
 TW_INLINE int32_t tw_patched(const tw_rows_member *member, const tw_rows_part *part) {
     if (member->each == TW_ROWS_IN) return part->high - part->low;
     if (member->each == TW_ROWS_PAD) return tw_max(0, member->low - part->first * member->high);
+    if (member->each == TW_ROWS_FIRST) return part->first * member->high;
     return member->each * tw_chain_among(part, member->low, member->high);
 }
 

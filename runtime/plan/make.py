@@ -17,7 +17,7 @@ from twinfer.runtime.plan.inline import inlined
 from twinfer.runtime.plan.lower import lower
 from twinfer.runtime.plan.memory import placed
 from twinfer.runtime.plan.plan import Place, Plan
-from twinfer.runtime.program import COPY, Same, Step
+from twinfer.runtime.program import COPY, Chain, Program, Same, Step
 from twinfer.runtime.shapes import infer_shapes
 from twinfer.runtime.target import HOST, Target
 from twinfer.runtime.unsigned import signed
@@ -55,11 +55,17 @@ def make_plan(graph: Graph, target: Target = HOST, options: Options = USUAL) -> 
         forced_at=memory.task.forced_at,
         proven=solution.proven,
         first_values=first,
-        nodes=tuple(step.node for step in stored.steps),
+        nodes=tuple(step.node for step in _planned(stored.program)),
         resources={key: each for key, each in flow.resources.items() if each.tensor in solution.places},
     )
     _prove(plan)
     return plan
+
+
+def _planned(program: Program) -> list[Step]:
+    """The steps of a program by position, with the copies that its chains save."""
+    views = (step for part in program if isinstance(part, Chain) for step in part.views)
+    return sorted([*steps_of(program), *views], key=lambda step: step.position)
 
 
 def _prove(plan: Plan) -> None:

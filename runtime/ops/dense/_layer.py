@@ -8,10 +8,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from twinfer.runtime.graph import Array, Node
+from twinfer.runtime.ops.core.by_sums import with_sums
 from twinfer.runtime.ops.core.channels import constant_bias
 from twinfer.runtime.ops.core.hybrid import is_hybrid
 from twinfer.runtime.ops.core.unsigned import is_unsigned
 from twinfer.runtime.ops.core.weights import unpacked
+from twinfer.runtime.program import Call
 from twinfer.runtime.variant import accept, present
 
 #: The option of hybrid operators that says how rows are quantised at run time.
@@ -38,6 +40,17 @@ class Dense:
     def macs(self) -> int:
         """Multiply-accumulates."""
         return macs_of(self.node)
+
+
+def dense_by_sums(layer: Dense, call: Call, kernel: str, units: int = 1) -> Call:
+    """The call of a layer and, if it has one batch, ``kernel`` for layers by rows.
+
+    Its params are ``all`` of the call's and the part that it sees; rows must be multiples of ``units`` elements.
+    """
+    (out, depth) = layer.weights.shape
+    if layer.shape["batches"] != 1 or depth % units:
+        return call
+    return with_sums(call, kernel, {"all": call.params}, depth, -(-out // 4) * 4, units)
 
 
 def shape_of(node: Node) -> dict[str, int]:

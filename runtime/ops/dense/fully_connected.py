@@ -30,7 +30,7 @@ from twinfer.runtime.ops.core.layer_cases import IN_FLOAT64, LOWEST, X_SCALE, La
 from twinfer.runtime.ops.core.packing import LANES, LANES_S8, pack_s8
 from twinfer.runtime.ops.core.unsigned import is_unsigned, weight_zero
 from twinfer.runtime.ops.core.weights import check_types, unpacked
-from twinfer.runtime.ops.dense._layer import Dense, dense_of, macs_of, shape_of
+from twinfer.runtime.ops.dense._layer import Dense, dense_by_sums, dense_of, macs_of, shape_of
 from twinfer.runtime.params import Param
 from twinfer.runtime.program import Call, Weights
 from twinfer.runtime.target import Target
@@ -160,7 +160,8 @@ def _lower_s8(layer: Dense) -> Call:
     mults = mults_of(c.mult, c.shift)
     inputs = (node.input(0), weights(c.weights), *channel_constants(c, mults))
     params: dict[str, Param] = {**layer.shape, "end": epilogue(node), "mults": mults, "fast": int(fast)}
-    return Call("tw_fully_connected_s8", params, inputs, (node.output,), macs=layer.macs, weights=Weights(unit=1))
+    call = Call("tw_fully_connected_s8", params, inputs, (node.output,), macs=layer.macs, weights=Weights(unit=1))
+    return dense_by_sums(layer, call, "tw_fully_connected_sums_s8")
 
 
 def _lower_runtime(node: Node) -> Call:

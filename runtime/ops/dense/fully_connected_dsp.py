@@ -8,12 +8,15 @@ from twinfer.runtime.constant import bias, requantize, weights
 from twinfer.runtime.graph import Node
 from twinfer.runtime.ops.core.channels import mults_of
 from twinfer.runtime.ops.core.packing import FOURS, padded
-from twinfer.runtime.ops.dense._layer import dense_of
+from twinfer.runtime.ops.dense._layer import dense_by_sums, dense_of
 from twinfer.runtime.ops.isa.dsp import pairs
 from twinfer.runtime.ops.isa.short import channels_s8
 from twinfer.runtime.program import Call, Weights
 from twinfer.runtime.target import Target
 from twinfer.runtime.variant import Variant, accept
+
+#: Values of x in a word.
+WORD = 4
 
 
 def lower(node: Node, target: Target) -> Call:
@@ -33,7 +36,8 @@ def lower(node: Node, target: Target) -> Call:
     inputs, scratch = (node.input(0), weights(fours, FOURS), *ends), k4 if k4 != depth else 0
     params = {**layer.shape, "k4": k4, "chunk": chunk, "mults": mult.size, "end": channels.end}
     stored = Weights(halves=True, unit=4)
-    return Call("tw_fully_connected_dsp_s8", params, inputs, (node.output,), scratch, macs=layer.macs, weights=stored)
+    call = Call("tw_fully_connected_dsp_s8", params, inputs, (node.output,), scratch, macs=layer.macs, weights=stored)
+    return dense_by_sums(layer, call, "tw_fully_connected_sums_dsp_s8", WORD)
 
 
 VARIANT = Variant("dsp", ("FULLY_CONNECTED",), frozenset({"dsp"}), lower, ("INT8",), also=("BATCH_MATMUL",))

@@ -7,7 +7,7 @@ import numpy as np
 from twinfer.runtime.constant import bias, weights
 from twinfer.runtime.graph import Node
 from twinfer.runtime.ops.core.packing import ENDS
-from twinfer.runtime.ops.dense._layer import dense_of
+from twinfer.runtime.ops.dense._layer import dense_by_sums, dense_of
 from twinfer.runtime.ops.isa.mve import FOUR
 from twinfer.runtime.ops.isa.short import channels_s8
 from twinfer.runtime.params import Param
@@ -27,7 +27,8 @@ def lower(node: Node, target: Target) -> Call:
     inputs = (node.input(0), weights(channels.weights), bias(ends, ENDS))
     params: dict[str, Param] = {**layer.shape, "end": channels.end}
     stored = Weights(unit=FOUR, overlap=True)
-    return Call("tw_fully_connected_mve_s8", params, inputs, (node.output,), macs=layer.macs, weights=stored)
+    call = Call("tw_fully_connected_mve_s8", params, inputs, (node.output,), macs=layer.macs, weights=stored)
+    return dense_by_sums(layer, call, "tw_fully_connected_sums_mve_s8") if out >= FOUR else call
 
 
 VARIANT = Variant("mve", ("FULLY_CONNECTED",), frozenset({"mve"}), lower, ("INT8",), also=("BATCH_MATMUL",))

@@ -14,6 +14,7 @@ from twinfer.runtime.op import Case, Shape, need, need_type, tensor, unsupported
 from twinfer.runtime.ops.core.loops import LOOPS, filled
 from twinfer.runtime.params import Param
 from twinfer.runtime.program import Call
+from twinfer.runtime.rows import Rows
 
 #: Extent, and bytes between neighbours.
 Axis = tuple[int, int]
@@ -87,7 +88,8 @@ def collapse(axes: Sequence[Axis], size: int) -> tuple[list[Axis], int]:
 
 def copy_call(node: Node) -> Call:
     """The call that copies input 0 to output 0; it does nothing if planned in place."""
-    return Call("tw_copy", {"size": node.output.nbytes}, (node.input(0),), (node.output,), inplace=(0,))
+    size, by_rows = node.output.nbytes, Rows(counts=("size",), flat=True)
+    return Call("tw_copy", {"size": size}, (node.input(0),), (node.output,), inplace=(0,), rows=by_rows)
 
 
 def slice_call(node: Node, start: int, axes: Sequence[Axis]) -> Call:

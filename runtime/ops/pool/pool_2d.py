@@ -11,9 +11,11 @@ import numpy as np
 from twinfer.runtime.graph import Array, Node
 from twinfer.runtime.op import Case, Op, Shape, need, need_type, tensor, unsupported
 from twinfer.runtime.ops.core.activation import FLOAT_MAX, float_range, output_range, quantized_range
+from twinfer.runtime.ops.core.by_sums import with_sums
 from twinfer.runtime.ops.core.quantized import need_quant
 from twinfer.runtime.ops.core.unsigned import is_unsigned
 from twinfer.runtime.ops.core.window import Window, window_of
+from twinfer.runtime.params import Param
 from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target
 
@@ -118,7 +120,18 @@ def pool_call(kernel: str, node: Node) -> Call:
     """The call of a pooling kernel; all have the same params."""
     g = geometry(node)
     params = {"window": g.params, "limits": output_range(node)}
-    return Call(kernel, params, (node.input(0),), (node.output,), rows=g.by_rows())
+    call = Call(kernel, params, (node.input(0),), (node.output,), rows=g.by_rows())
+    return _by_sums(node, call, g) if node.op == "AVERAGE_POOL_2D" and node.input(0).type == "INT8" else call
+
+
+def _by_sums(node: Node, call: Call, g: Window) -> Call:
+    """The call of an average and, if it is one of all pixels, rounded half away from zero, one that adds up rows."""
+    whole = (g.out_h, g.out_w) == (1, 1) and g.k_h >= g.in_h + g.pad_h and g.k_w >= g.in_w + g.pad_w
+    if is_unsigned(node) or not whole or node.input(0).shape[0] != 1:
+        return call
+    size = node.input(0).size
+    params: dict[str, Param] = {"limits": output_range(node), "size": size, "channels": g.in_c}
+    return with_sums(call, "tw_average_pool_2d_sums_s8", params, size, g.in_c, g.in_c)
 
 
 def _case(

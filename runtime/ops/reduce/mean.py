@@ -11,6 +11,7 @@ import numpy as np
 from twinfer.runtime.fixed_point import quantize_multiplier, requantize, wrap32
 from twinfer.runtime.graph import Array, Node, Tensor
 from twinfer.runtime.op import Case, Op, Shape, need, need_type, tensor, unsupported
+from twinfer.runtime.ops.core.by_sums import with_sums
 from twinfer.runtime.ops.core.quantized import need_symmetric
 from twinfer.runtime.ops.reduce._reduce import axes_of, count_of, reduced_axes, reduced_shape, reduction
 from twinfer.runtime.params import Param
@@ -57,6 +58,14 @@ def reference(node: Node, inputs: list[Any]) -> list[Array]:
     return [np.asarray(mean).reshape(node.output.shape).astype(x.dtype)]
 
 
+def integer_params(node: Node) -> dict[str, Param]:
+    """The params of tw_mean_s8 and tw_mean_s16."""
+    mult, shift = multiplier(node)
+    zero = node.input(0).zero * count_of(node)
+    axes: dict[str, Param] = {"axes": asdict(reduced_axes(node))}
+    return axes | {"zero": zero, "mult": mult, "shift": shift, "out_zero": node.output.zero}
+
+
 def lower(node: Node, target: Target) -> Call:
     x, y, count = node.input(0), node.output, count_of(node)
     params: dict[str, Param] = {"axes": asdict(reduced_axes(node))}
@@ -65,9 +74,19 @@ def lower(node: Node, target: Target) -> Call:
     if x.type in ("INT32", "INT64"):
         kernel = "tw_mean_s32" if x.type == "INT32" else "tw_mean_s64"
         return Call(kernel, params | {"divisor": count}, (x,), (y,))
-    mult, shift = multiplier(node)
-    params |= {"zero": x.zero * count, "mult": mult, "shift": shift, "out_zero": y.zero}
-    return Call("tw_mean_s8" if x.type == "INT8" else "tw_mean_s16", params, (x,), (y,))
+    params = integer_params(node)
+    if x.type == "INT16":
+        return Call("tw_mean_s16", params, (x,), (y,))
+    return by_sums(node, Call("tw_mean_s8", params, (x,), (y,)))
+
+
+def by_sums(node: Node, call: Call) -> Call:
+    """The call of a mean of int8 and, if that is over height and width of an image, one that adds up rows."""
+    x = node.input(0)
+    if len(x.shape) != 4 or x.shape[0] != 1 or axes_of(node) != (1, 2):
+        return call
+    params: dict[str, Param] = {"all": integer_params(node), "size": x.size, "channels": x.shape[3]}
+    return with_sums(call, "tw_mean_sums_s8", params, x.size, x.shape[3], x.shape[3])
 
 
 def _case(x: Tensor, axes: Sequence[int], keep: bool, quant: tuple[float, int] | None = None) -> Case:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from twinfer.runtime.graph import Node
 from twinfer.runtime.ops.reduce._reduce import reduced_axes
-from twinfer.runtime.ops.reduce.mean import multiplier
+from twinfer.runtime.ops.reduce.mean import by_sums, multiplier
 from twinfer.runtime.params import Param
 from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target
@@ -17,7 +17,7 @@ def lower(node: Node, target: Target) -> Call:
     mult, shift = multiplier(node)
     params: dict[str, Param] = {"axis": axis, "mult": mult, "shift": shift}
     params |= {"zero": x.zero * axis["count"], "out_zero": y.zero}
-    return Call("tw_mean_mve_s8", params, (x,), (y,))
+    return by_sums(node, Call("tw_mean_mve_s8", params, (x,), (y,)))
 
 
 VARIANT = Variant("mve", ("MEAN",), frozenset({"mve"}), lower, ("INT8",))

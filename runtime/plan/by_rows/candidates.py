@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
 from twinfer.runtime.graph import Tensor
 from twinfer.runtime.plan.by_rows.kept import Kept, Over, kept
+from twinfer.runtime.plan.by_rows.layers import MOST_ROWS, layer_of
 from twinfer.runtime.plan.by_rows.price import more
-from twinfer.runtime.plan.by_rows.rows import MOST_ROWS, Link, layer_of
+from twinfer.runtime.plan.by_rows.rows import Link
 from twinfer.runtime.plan.lifetimes import Lifetimes
 from twinfer.runtime.program import Chain, Layer, Program, Step
 from twinfer.runtime.rows import Feed
@@ -30,7 +31,7 @@ class Candidate:
     """Consecutive places of a program as a chain (``links`` and what they keep), or one step by itself.
 
     ``cost`` is its peak in bytes, ``extra`` about how many more instructions it takes than steps by themselves.
-    ``over`` are an output and the input that it may lie over, once for each direction.
+    ``over`` are an output and the input that it may lie over, once for each direction; ``views`` copies that it saves.
     """
 
     first: int
@@ -40,6 +41,7 @@ class Candidate:
     links: tuple[Link, ...] = ()
     kept: Kept | None = None
     over: tuple[Over, ...] = ()
+    views: tuple[Step, ...] = ()
 
 
 class Candidates:
@@ -50,6 +52,7 @@ class Candidates:
         self._lives = {t: life for t, life in lifetimes.lives.items() if t not in lifetimes.state}
         self.parts = list(_parts(program))
         self._at = [part.position if isinstance(part, Step) else -1 for part in self.parts]
+        self._heights: dict[Tensor, int] = {}
         self._links = [self._link(part) for part in self.parts]
         self.chain = cache(self._chain)
 
@@ -60,7 +63,10 @@ class Candidates:
         """A place of the program as a link of a chain, if it does not work on the state."""
         if isinstance(part, Feed):
             return part
-        return layer_of(part) if all(tensor in self._lives for tensor in part.touched) else None
+        link = layer_of(part, self._heights) if all(tensor in self._lives for tensor in part.touched) else None
+        if link and link.rows.flat:
+            self._heights[link.out] = link.height
+        return link
 
     def of(self, i: int) -> Iterator[Candidate]:
         """All that begin at place ``i``, the shortest first."""
@@ -68,10 +74,11 @@ class Candidates:
         if isinstance(part, Step):
             yield self.whole(i, part)
         for j in range(i, min(i + LONGEST, len(self))):
-            candidate = self.chain(i, j)
-            if candidate is None:
+            if self._links[j] is None:
                 return
-            yield candidate
+            candidate = self.chain(i, j)
+            if candidate:
+                yield candidate
 
     def whole(self, i: int, step: Step) -> Candidate:
         """The step of place ``i`` as it is."""
@@ -93,29 +100,33 @@ class Candidates:
     def _chain(self, i: int, j: int, band: int = 1) -> Candidate | None:
         """Places ``i`` to ``j`` as a chain, about ``band`` rows at once; None if they cannot run so."""
         every = [link for link in self._links[i : j + 1] if link is not None]
-        if len(every) != j + 1 - i or not _agree(every):
+        links, views = _without_views(every)
+        if len(every) != j + 1 - i or not _agree(links) or all(link.rows.sums for link in links):
             return None
-        planes = len(every) == 1 and every[0].rows.planes > 0
-        links = tuple(every) if planes else tuple(_widened(link, band) for link in every)
+        planes = len(links) == 1 and links[0].rows.planes > 0
+        links = links if planes else tuple(_widened(link, band) for link in links)
         high = self._at[j]
-        outs = [link.out for link in links]
+        outs = [link.out for link in every]
         used = [tensor for tensor in outs if self._lives[tensor][1] > high or tensor in self._ends]
+        if any(out in used for view in views for out in view.call.written):
+            return None
         sources = {tensor for link in links for _, tensor, _ in link.sources} - set(outs)
         dying = [tensor for tensor in sources if self._lives[tensor][1] <= high]
         keeps = kept(links, used, dying)
         if any(room.capacity > MOST_ROWS for room in keeps.rooms.values()):
             return None
-        rings = sum(room.capacity * (t.nbytes // height_of(links, t)) for t, room in keeps.rooms.items())
-        scratch = [tensor for tensor in map(scratch_of, links) if tensor is not None]
-        plain = self._live(i, j, {*keeps.rooms, *scratch}) + rings + max((t.nbytes for t in scratch), default=0)
+        rings = sum(keeps.rooms[link.out].capacity * link.row_bytes for link in links if link.out in keeps.rooms)
+        scratch = Scratch(links)
+        absent = {*keeps.rooms, *scratch.every, *(out for view in views for out in view.call.written)}
+        plain = self._live(i, j, absent) + rings + scratch.nbytes
         extra = 0.0 if planes else more(links, keeps, self._target)
         if planes:
             keeps = replace(keeps, over=tuple(over for over in keeps.over if not over.backwards))
         best = max(keeps.over, key=lambda over: over.saved, default=None)
         if best is None or best.saved <= 0:
-            return Candidate(i, j + 1, plain, extra, links, keeps)
+            return Candidate(i, j + 1, plain, extra, links, keeps, (), views)
         over = tuple(each for each in keeps.over if (each.over, each.under) == (best.over, best.under))
-        return Candidate(i, j + 1, plain - best.saved, extra, links, keeps, over)
+        return Candidate(i, j + 1, plain - best.saved, extra, links, keeps, over, views)
 
     def widest(self, chain: Candidate, peak: int) -> Candidate:
         """A chain with as many rows at once as the peak allows: that makes fewer calls."""
@@ -155,6 +166,52 @@ def height_of(links: Sequence[Link], tensor: Tensor) -> int:
     return next(link.height for link in links if link.out is tensor)
 
 
-def scratch_of(link: Link) -> Tensor | None:
-    """The memory that a link uses while it computes."""
-    return link.step.scratch if isinstance(link, Layer) else None
+def _without_views(links: Iterable[Link]) -> tuple[tuple[Link, ...], tuple[Step, ...]]:
+    """The links without copies, in whose place they read what is copied; and the copies."""
+    source: dict[Tensor, Tensor] = {}
+    others, views = list[Link](), list[Step]()
+    for link in links:
+        if isinstance(link, Layer):
+            link = _over(link, source)
+        if isinstance(link, Layer) and link.rows.flat:
+            source[link.out] = link.sources[0][1]
+            views.append(link.step)
+        else:
+            others.append(link)
+    return tuple(others), tuple(views)
+
+
+def _over(layer: Layer, source: Mapping[Tensor, Tensor]) -> Layer:
+    """The layer that reads other tensors with the same bytes."""
+    if not any(tensor in source for _, tensor, _ in layer.sources):
+        return layer
+    call = layer.step.call
+    inputs = tuple(source.get(each, each) if isinstance(each, Tensor) else each for each in call.inputs)
+    call = replace(call, inputs=inputs)
+    sources = tuple((place, source.get(tensor, tensor), height) for place, tensor, height in layer.sources)
+    return replace(layer, step=replace(layer.step, call=call, body=(call,)), sources=sources)
+
+
+class Scratch:
+    """The scratch memory of a chain: ``shared`` is the largest that serves one layer after the other.
+
+    ``own`` are those that keep sums from part to part.
+    """
+
+    def __init__(self, links: Iterable[Link]) -> None:
+        layers = [link for link in links if isinstance(link, Layer) and link.step.scratch is not None]
+        self.own = [layer.step.scratch for layer in layers if layer.rows.sums and layer.step.scratch]
+        self.every = [layer.step.scratch for layer in layers if layer.step.scratch]
+        brief = [tensor for tensor in self.every if tensor not in self.own]
+        self.shared = max(brief, key=lambda tensor: tensor.nbytes, default=None)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all that a chain has."""
+        return sum(tensor.nbytes for tensor in self.own) + (self.shared.nbytes if self.shared else 0)
+
+    def of(self, layer: Layer) -> Layer:
+        """The layer with the scratch memory that it has in the chain."""
+        if layer.step.scratch is None or layer.rows.sums:
+            return layer
+        return replace(layer, step=replace(layer.step, scratch=self.shared))

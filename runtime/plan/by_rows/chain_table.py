@@ -49,23 +49,27 @@ class ChainTable:
     @property
     def entries(self) -> Iterator[Entry]:
         """What gives rows, by number."""
-        yield from (Entry(None, self._values(tensor, height)) for tensor, height in self.given.items())
+        yield from (
+            Entry(None, self._values(tensor, height, tensor.nbytes // height)) for tensor, height in self.given.items()
+        )
         for link in self.chain.links:
             by, read = link.rows, [self.number[tensor] for _, tensor, _ in link.sources]
             rows = {"band": link.band, "stride": by.stride, "pad": by.pad, "reach": by.reach}
-            yield Entry(link, self._values(link.out, link.height, rows, read))
+            yield Entry(link, self._values(link.out, link.height, link.row_bytes, rows, read))
 
     @cached_property
     def number(self) -> Mapping[Tensor, int]:
         """The number of everything that gives rows."""
         return {tensor: i for i, tensor in enumerate([*self.given, *(link.out for link in self.chain.links)])}
 
-    def _values(self, tensor: Tensor, height: int, rows: Mapping[str, int] = ALL, read: Sequence[int] = ()) -> Any:
+    def _values(
+        self, tensor: Tensor, height: int, row: int, rows: Mapping[str, int] = ALL, read: Sequence[int] = ()
+    ) -> dict[str, Any]:
         ring = self.chain.rings.get(tensor)
         place = self.plan.places[ring.memory if ring else tensor]
         return {
             "offset": place.offset,
-            "row": tensor.nbytes // height,
+            "row": row,
             "height": height,
             **rows,
             "capacity": ring.capacity if ring else 0,

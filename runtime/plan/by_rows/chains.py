@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from math import inf
 
 from twinfer.runtime.graph import Tensor
-from twinfer.runtime.plan.by_rows.candidates import PROGRESS_BYTES, Candidate, Candidates, height_of, scratch_of
+from twinfer.runtime.plan.by_rows.candidates import PROGRESS_BYTES, Candidate, Candidates, Scratch, height_of
 from twinfer.runtime.plan.by_rows.kept import Over
 from twinfer.runtime.plan.lifetimes import Lifetimes
 from twinfer.runtime.program import Chain, Layer, Program, Ring, Step
@@ -91,17 +91,16 @@ class Partitions:
 def chain_of(candidate: Candidate) -> Chain:
     """A candidate as a chain."""
     links, rooms = candidate.links, candidate.kept.rooms if candidate.kept else {}
-    scratches = [tensor for tensor in map(scratch_of, links) if tensor is not None]
-    most = max(scratches, key=lambda tensor: tensor.nbytes, default=None)
+    scratch = Scratch(links)
     rings = {
         tensor: Ring(_ring(tensor, room.capacity, height_of(links, tensor)), room.capacity, room.kept)
         for tensor, room in rooms.items()
     }
-    layers = tuple(_sharing(link, most) for link in links if isinstance(link, Layer))
+    layers = tuple(scratch.of(link) for link in links if isinstance(link, Layer))
     feed = next((link for link in links if isinstance(link, Feed)), None)
     if feed and candidate.kept:
         feed = replace(feed, wanted=candidate.kept.computed[0])
-    return Chain(layers, rings, feed=feed, progress=progress_of(len(links)) if feed else None)
+    return Chain(layers, rings, feed=feed, progress=progress_of(len(links)) if feed else None, views=candidate.views)
 
 
 def progress_of(links: int) -> Tensor:
@@ -111,7 +110,3 @@ def progress_of(links: int) -> Tensor:
 
 def _ring(tensor: Tensor, rows: int, height: int) -> Tensor:
     return Tensor(f"rows of {tensor.name}", tensor.type, (rows, tensor.size // height))
-
-
-def _sharing(layer: Layer, scratch: Tensor | None) -> Layer:
-    return layer if layer.step.scratch is None else replace(layer, step=replace(layer.step, scratch=scratch))

@@ -66,7 +66,7 @@ def kept(layers: Sequence[Link], ends: Collection[Tensor], dying: Collection[Ten
             spans[out].append((min(run.low(out), part.first), part.first, part.end))
         for under in dying:
             if (under, out) in distance:
-                written = part.end * (out.nbytes // layer.height)
+                written = out.nbytes if part.end == layer.height else part.end * layer.row_bytes
                 read = min(run.low(under), height[under]) * (under.nbytes // height[under])
                 distance[under, out] = max(distance[under, out], written - read)
     over = [Over(over, under, apart) for (under, over), apart in distance.items()]
@@ -107,7 +107,7 @@ def _backwards(layer: Link, under: Tensor) -> Over:
     height = next(height for _, tensor, height in layer.sources if tensor is under)
     for end in range(layer.height, 0, -layer.band):
         first = max(0, end - layer.band)
-        written = (layer.height - first) * (out.nbytes // layer.height)
+        written = (layer.height - first) * layer.row_bytes
         read = (height - layer.rows.needed(first, end, height)[1]) * (under.nbytes // height)
         distance = max(distance, written - read)
     return Over(out, under, distance, backwards=True)

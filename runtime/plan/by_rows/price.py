@@ -55,7 +55,7 @@ def _kept(chain: Chain) -> Kept:
 
 def more(links: Sequence[Link], keeps: Kept, target: Target) -> float:
     """About how many more instructions links take in all calls of their kernels than each in one call."""
-    rooms = ((keeps.rooms[link.out], link.out.nbytes // link.height) for link in links if link.out in keeps.rooms)
+    rooms = ((keeps.rooms[link.out], link.row_bytes) for link in links if link.out in keeps.rooms)
     moved = sum(room.moves * (MOVE + MOVED * room.kept * nbytes) for room, nbytes in rooms)
     return moved + sum(_more(link, times, target) for link, times in zip(links, keeps.calls, strict=True))
 

@@ -39,6 +39,7 @@ class RowReplay:
         self.base = dict(self.done)
         self.height = {t: height for layer in chain.layers for _, t, height in layer.sources}
         self.height |= {link.out: link.height for link in chain.links}
+        self.sums = {link.out for link in chain.links if link.rows.sums}
         self.faults: list[str] = []
         progress = [] if chain.progress is None else [chain.progress]
         for begin, end in held.values():
@@ -57,8 +58,8 @@ class RowReplay:
         return self.numbers.setdefault((tensor, row), len(self.numbers) + 1)
 
     def _rows(self, tensor: Tensor) -> int:
-        """The rows of a tensor; one that the chain does not know is a single row."""
-        return self.height.get(tensor, 1)
+        """The rows of a tensor; one that the chain does not know, or that comes from sums, is a single row."""
+        return 1 if tensor in self.sums else self.height.get(tensor, 1)
 
     def _bytes(self, tensor: Tensor, row: int) -> Array:
         """The bytes where a row lies, or will lie."""
@@ -77,7 +78,7 @@ class RowReplay:
         return bool((there == _SCRATCH - 1 - np.arange(begin, begin + len(there))).all())
 
     def _whole(self, tensor: Tensor) -> bool:
-        complete = self.done.get(tensor, self._rows(tensor)) == self._rows(tensor)
+        complete = tensor not in self.done or self.done[tensor] == self.height[tensor]
         return complete and all(self._has(tensor, row) for row in range(self._rows(tensor)))
 
     def _run(self) -> None:
@@ -113,16 +114,22 @@ class RowReplay:
         self._make_room(layer, rows.stop)
         scratch = layer.step.scratch if isinstance(layer, Layer) else None
         begin, end = self.spans[scratch] if scratch is not None else (0, 0)
-        self.memory[begin:end] = _SCRATCH
-        for row in rows:
+        used = self._number(scratch, 0) if scratch is not None and layer.rows.sums else _SCRATCH
+        if used == _SCRATCH or rows.start == 0:
+            self.memory[begin:end] = used
+        for row in self._written(layer, rows):
             self._bytes(out, row)[:] = self._number(out, row)
         who = f"{self.who}, {out}, row {rows.start}"
         for tensor, needed in self._reads(layer):
             lacking = [row for row in needed if not self._has(tensor, row)]
             self.faults += [f"{who} reads row {row} of {tensor}, which is not there" for row in lacking[:1]]
-        if (self.memory[begin:end] != _SCRATCH).any():
-            self.faults.append(f"{who} writes over its scratch memory")
+        if (self.memory[begin:end] != used).any():
+            self.faults.append(f"{who} finds something else in its scratch memory")
         self.done[out] += len(rows)
+
+    def _written(self, layer: Link, rows: range) -> range:
+        """The rows of the output that a part writes: sums are written as one, with the last row that they see."""
+        return range(rows.stop == layer.height) if layer.rows.sums else rows
 
     def _make_room(self, layer: Link, end: int) -> None:
         """The last rows of a full ring move to its start."""

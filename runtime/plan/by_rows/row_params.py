@@ -9,7 +9,7 @@ from typing import Any, cast
 from twinfer.runtime.program import Layer
 
 #: Values of ``Member.each`` that say what else is counted (kernels_c/run/rows.h).
-SEEN, PADDING = 0, -1
+SEEN, PADDING, FIRST = 0, -1, -2
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,7 @@ class Member:
 
     It is ``each`` times the rows of the part that are among those from ``low`` to before ``high``. With SEEN it counts
     the rows that the part sees of the first source; with PADDING the rows of padding before these, where ``low`` are
-    before row 0 and ``high`` is the stride.
+    before row 0 and ``high`` is the stride; with FIRST it is ``high`` times the part's first row.
     """
 
     path: tuple[str | int, ...]
@@ -37,6 +37,10 @@ def members_of(layer: Layer) -> Iterator[Member]:
     for name in rows.counts:
         path = tuple(name.split("."))
         yield Member(path, 0, height, value_at(params, path) // height)
+    if rows.sums:
+        each = value_at(params, (rows.sums, "count")) // height
+        yield Member((rows.sums, "first"), 0, each, FIRST)
+        yield Member((rows.sums, "count"), 0, height, each)
     if rows.lines:
         low, lines = 0, cast(Sequence[int], params[rows.lines])
         for i, count in enumerate(lines):

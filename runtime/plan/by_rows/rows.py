@@ -1,4 +1,4 @@
-"""Layers by rows: which steps can run so, in which order the layers of a chain compute rows, and what they keep.
+"""Layers by rows: in which order the layers of a chain compute rows.
 
 A layer computes its next rows when one behind it needs them: nothing is computed in advance, so that every tensor holds
 as few rows as its readers allow.
@@ -7,25 +7,15 @@ as few rows as its readers allow.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
 
-from twinfer import kernels_c
-from twinfer.kernels_c import lib
 from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Graph, Tensor
-from twinfer.runtime.plan.by_rows.row_params import value_at
-from twinfer.runtime.program import Call, Chain, Layer, Step
-from twinfer.runtime.rows import Feed, Rows, row_axis
+from twinfer.runtime.program import Chain, Layer
+from twinfer.runtime.rows import Feed, row_axis
 
 #: What gives rows in a chain.
 Link = Feed | Layer
-
-#: The most that a chain's tables have room for, of rows and what leads to them (kernels_c/run/chain.h).
-MOST_ROWS = (1 << 16) - 1
-
-#: How many more pixels than there are a kernel may compute.
-LOST = 1.16
 
 
 @dataclass(frozen=True)
@@ -59,65 +49,6 @@ def feed_of(graph: Graph) -> Feed:
         raise InvalidArgumentError(f"{source} has no rows: give it as a whole, without input_rows")
     height = source.shape[row_axis(source)]
     return Feed(source, height, height)
-
-
-def layer_of(step: Step) -> Layer | None:
-    """The step as a layer of a chain; None if it cannot run by rows."""
-    other = step.call.rows_call
-    if other is not None and step.body == (step.call,):
-        return layer_of(replace(step, call=other, body=(other,)))
-    call, rows = step.call, step.call.rows
-    outputs = [tensor for tensor in call.outputs if isinstance(tensor, Tensor)]
-    if rows is None or step.body != (call,) or len(outputs) != 1 or len(call.outputs) != 1:
-        return None
-    height = _height(outputs[0])
-    if any(value_at(call.params, name.split(".")) % max(height, 1) for name in rows.counts):
-        return None
-    sources = tuple(_sources(call, outputs[0]))
-    moving = [t for t in call.inputs if isinstance(t, Tensor)]
-    if height < 2 or not sources or len(sources) != len(moving) or not _fits(call, sources):
-        return None
-    if not all(_meets(rows, height, rows_there) for _, _, rows_there in sources):
-        return None
-    return Layer(step, rows, height, _band(rows, height, outputs[0].shape[2]), sources)
-
-
-def _meets(rows: Rows, height: int, there: int) -> bool:
-    """Whether every row of an output needs a row of its source that there is, and not padding alone."""
-    return rows.reach >= rows.pad and (height - 1) * rows.stride - rows.pad < there
-
-
-def _fits(call: Call, sources: Sequence[Any]) -> bool:
-    """Whether ``run/rows.h`` has room for the call."""
-    sizes = kernels_c.params_bytes(call.kernel), len(call.inputs), len(sources)
-    most = lib.TW_MAX_PARAMS, lib.TW_MAX_INPUTS, lib.TW_MAX_SOURCES
-    rows = (call.rows.stride, call.rows.pad, call.rows.reach) if call.rows else ()
-    return all(size <= limit for size, limit in zip(sizes, most, strict=True)) and max(rows, default=0) <= MOST_ROWS
-
-
-def _band(rows: Rows, height: int, width: int) -> int:
-    """How many rows to compute at once: the fewest with which hardly any of the pixels that a kernel takes are lost."""
-    for band in range(1, rows.pixels):
-        taken = -(-band * width // rows.pixels) * rows.pixels
-        if taken <= LOST * band * width:
-            return min(band, height)
-    return min(rows.pixels, height)
-
-
-def _height(tensor: Tensor) -> int:
-    """The rows of an image [1, height, ...] of one batch; 0 if it is none."""
-    return tensor.shape[1] if len(tensor.shape) == 4 and tensor.shape[0] == 1 and tensor.nbytes else 0
-
-
-def _sources(call: Call, out: Tensor) -> Iterator[tuple[int, Tensor, int]]:
-    """The inputs that are read by rows: all of an element-wise operator, the first under windows."""
-    slides = call.rows is not None and (call.rows.window or bool(call.rows.lines))
-    for place, argument in enumerate(call.inputs):
-        if not isinstance(argument, Tensor):
-            continue
-        height = _height(argument)
-        if (height and slides and place == 0) or (not slides and height == _height(out)):
-            yield place, argument, height
 
 
 class ChainRun:
