@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from math import exp, log
 from pathlib import Path
@@ -99,7 +99,7 @@ def _run(graph: Graph, memory: Memory, card: Card, inputs: Sequence[Array]) -> t
     project = emit(make_plan(graph, card.target, Options(memory=memory)), "model")
     plan, (result,) = project.plan, run_jobs(build(project, card), [Job(inputs)])
     calls = calls_by_rows(plan)
-    read = sum(calls.get(step, 1) * _weight_bytes(step) for step in plan.steps)
+    read = sum(_times_read(step, calls) * _weight_bytes(step) for step in plan.steps)
     flash = sizes(project, card).flash_bytes
     return Cost(plan.arena_bytes, result.counts[0], flash, read, sum(calls.values())), list(result.outputs)
 
@@ -112,6 +112,11 @@ def calls_by_rows(plan: Plan) -> dict[Step, int]:
         computed = (chain.links[part.link] for part in ChainRun(chain.links, ends).parts())
         calls.update(link.step for link in computed if isinstance(link, Layer))
     return dict(calls)
+
+
+def _times_read(step: Step, calls: Mapping[Step, int]) -> int:
+    """How often a step reads its weights: once if every call reads those of its own part."""
+    return 1 if step.call.rows and step.call.rows.sums else calls.get(step, 1)
 
 
 def _weight_bytes(step: Step) -> int:

@@ -92,7 +92,7 @@ def _in_banks(ways: Iterable[Memory], graph: Graph, target: Target) -> Memory:
 
 def _fed(graph: Graph, stored: Stored) -> Stored:
     """The same program behind rows of the input, which the caller gives."""
-    whole = Chain((), {}, feed=feed_of(graph), progress=progress_of(1))
+    whole = Chain((), {}, feed=feed_of(graph, stored.program), progress=progress_of(1))
     return replace(stored, program=(whole, *stored.program))
 
 

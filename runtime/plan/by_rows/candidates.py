@@ -62,6 +62,7 @@ class Candidates:
     def _link(self, part: Step | Feed) -> Link | None:
         """A place of the program as a link of a chain, if it does not work on the state."""
         if isinstance(part, Feed):
+            self._heights[part.out] = part.height
             return part
         link = layer_of(part, self._heights) if all(tensor in self._lives for tensor in part.touched) else None
         if link and link.rows.flat:

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 
 from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Graph, Tensor
-from twinfer.runtime.program import Chain, Layer
+from twinfer.runtime.program import Chain, Layer, Program
 from twinfer.runtime.rows import Feed, row_axis
+from twinfer.runtime.walks import steps_of
 
 #: What gives rows in a chain.
 Link = Feed | Layer
@@ -36,10 +37,11 @@ def _goals(links: Sequence[Link], ends: Collection[Tensor]) -> list[int]:
     return [i for i in reversed(range(len(links))) if links[i].out in ends]
 
 
-def feed_of(graph: Graph) -> Feed:
-    """The input of a graph as rows that the caller gives, along its first axis with more than one element.
+def feed_of(graph: Graph, program: Program) -> Feed:
+    """The input of a graph as rows that the caller gives: along its first axis with more than one element.
 
-    InvalidArgumentError for a graph with other than one input, or whose input has no rows.
+    If it is no image, but a copy of it is, rows are those of the image. InvalidArgumentError for a graph with other
+    than one input, or whose input has no rows.
     """
     inputs = [tensor for tensor in graph.inputs if tensor.data is None]
     if len(inputs) != 1:
@@ -47,8 +49,16 @@ def feed_of(graph: Graph) -> Feed:
     (source,) = inputs
     if not source.nbytes or not source.shape:
         raise InvalidArgumentError(f"{source} has no rows: give it as a whole, without input_rows")
-    height = source.shape[row_axis(source)]
+    height = next(_heights(source, program), source.shape[row_axis(source)])
     return Feed(source, height, height)
+
+
+def _heights(source: Tensor, program: Program) -> Iterator[int]:
+    """The rows of the images into which a value is copied, if it is none itself."""
+    for step in steps_of(program) if len(source.shape) < 4 else ():
+        flat = step.call.rows is not None and step.call.rows.flat
+        shapes = [out.shape for out in step.call.written] if flat and source in step.call.inputs else []
+        yield from (shape[1] for shape in shapes if len(shape) == 4 and shape[0] == 1 < shape[1])
 
 
 class ChainRun:
