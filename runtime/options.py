@@ -43,6 +43,7 @@ class Options:
     ``preserve_all`` gives every tensor memory of its own, so that all can be read after a run. ``memory`` says whether
     layers may run row by row; not with ``preserve_all`` and ``guard``, which look at whole layers. ``ram`` is how many
     bytes arena and state may take, 0 for any number. ``input_rows`` has the caller give the input row by row.
+    ``input_in_place`` has it read where the caller keeps it, so that it takes no memory of the arena.
     For emitted C: ``optimize`` says what to spend flash on, ``mode`` which form it has.
     For both: ``guard`` spreads the arena out and watches every step. No option changes a result.
     """
@@ -56,6 +57,7 @@ class Options:
     memory: Memory = "auto"
     ram: int = 0
     input_rows: bool = False
+    input_in_place: bool = False
 
     def __post_init__(self) -> None:
         for field, (values, message) in _CHOICES.items():
@@ -64,6 +66,8 @@ class Options:
                 raise InvalidArgumentError(message.format(value, ", ".join(values)))
         if not isinstance(self.ram, int) or self.ram < 0:
             raise InvalidArgumentError(f"ram must be a number of bytes, 0 for any, not {self.ram!r}")
+        if self.input_rows and self.input_in_place:
+            raise InvalidArgumentError("an input by rows is nowhere in place: take one of the two options")
 
 
 class Printing(TypedDict, total=False):

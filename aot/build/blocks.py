@@ -15,7 +15,8 @@ from twinfer.runtime.run.poison import Span
 def arenas_of(projects: Sequence[Project]) -> dict[str, int]:
     """The bytes of every array that holds memory of the models, which take turns in them, by the name of the arena.
 
-    The first lies in RAM and also holds states and inputs that come row by row, the others in the card's banks.
+    The first lies in RAM and also holds states and inputs that come row by row or stay in place, the others in the
+    card's banks.
     """
     arenas = {Region.ARENA.value: max((input_at(p.plan) + _staged_bytes(p.plan) for p in projects), default=0)}
     for plan in (project.plan for project in projects):
@@ -26,6 +27,8 @@ def arenas_of(projects: Sequence[Project]) -> dict[str, int]:
 
 def block(plan: Plan, region: Region, base: str = "tw_arena") -> str:
     """Where a block begins; ``base`` is the buffer that holds what lies in no bank."""
+    if region == Region.INPUT:
+        return f"{base} + {input_at(plan)}"
     if region.bank:
         return f"tw_{region.value}"
     at = 0 if plan.target.banks else plan.regions[region].offset
@@ -57,10 +60,12 @@ def _address(plan: Plan, tensor: Tensor) -> str:
 
 
 def input_at(plan: Plan) -> int:
-    """Where the harness keeps an input that the model takes row by row: behind what the model has in RAM."""
+    """Where the harness keeps an input that the model takes row by row or in place: behind what it has in RAM."""
     return aligned(in_ram(plan), plan.target.alignment)
 
 
 def _staged_bytes(plan: Plan) -> int:
     """How many bytes it has there."""
+    if plan.borrowed:
+        return plan.borrowed.nbytes
     return plan.fed.feed.out.nbytes if plan.fed and plan.fed.feed else 0

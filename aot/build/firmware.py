@@ -128,17 +128,19 @@ class _Functions:
 def _functions(project: Project) -> _Functions:
     """Those of a model with one block of memory, whose input lies there, are its own."""
     name, plan, memory = project.name, project.plan, Memory(project.plan)
-    if not plan.state_bytes and not plan.fed and not plan.target.banks:
+    apart = plan.fed is not None or plan.borrowed is not None
+    if not plan.state_bytes and not apart and not plan.target.banks:
         return _Functions(f"{name}_run", "NULL", project.layers)
     blocks = ", ".join(block(plan, region, "base") for region in memory.regions)
     layers = tuple(f"{name}_{i}_at" for i in range(len(project.layers)))
-    inputs = _staged(plan) if plan.fed else "inputs"
+    given = ", ".join(block(plan, region, "base") for region in memory.blocks)
+    inputs = _staged(plan) if apart else "inputs"
     lines = [
         f"static int {name}_run_at(void *arena, const void *const *inputs, void *const *outputs) {{",
         "    unsigned char *const base = (unsigned char *)arena;",
         "    (void)base;",
-        *([f"    const void *const staged[] = {{{inputs}}};", "    (void)inputs;"] if plan.fed else []),
-        f"    return {name}_run({blocks}, {'staged' if plan.fed else 'inputs'}, outputs);",
+        *([f"    const void *const staged[] = {{{inputs}}};", "    (void)inputs;"] if apart else []),
+        f"    return {name}_run({given}, {'staged' if apart else 'inputs'}, outputs);",
         "}",
         *(_reset_at(name, memory) if plan.state_bytes else []),
         *(
@@ -161,7 +163,7 @@ def _reset_at(name: str, memory: Memory) -> list[str]:
 
 
 def _staged(plan: Plan) -> str:
-    """The inputs of a model that takes one row by row, in C."""
+    """The inputs of a model that takes one row by row, or in place, in C."""
     values = ("NULL" if tensor.data is not None else f"base + {input_at(plan)}" for tensor in plan.graph.inputs)
     return ", ".join(values)
 

@@ -46,7 +46,7 @@ class CompiledSession(Session):
 
     def _fill_feed(self, slot: Any, chain: Chain) -> None:
         self._enter(slot, f"{self._name}_load", ffi.NULL)
-        base, regions = int(ffi.cast("uintptr_t", self._base)), Memory(self.plan).regions
+        base, regions = int(ffi.cast("uintptr_t", self._base)), Memory(self.plan).blocks
         blocks = {region: ctypes.c_void_p(base + self.plan.regions[region].offset) for region in regions}
         rows = blocks[self.plan.region_of(chain)]
         begin, push, finish = (
@@ -111,7 +111,7 @@ void {name}_whole{signature};
 void {name}_whole{signature} {{
     unsigned char *const base = (unsigned char *)scratch;
     (void)params;
-    (void){name}_run({memory.side_by_side("base")}, in, out);
+    (void){name}_run({memory.side_by_side("base", memory.blocks)}, in, out);
 }}
 
 void {name}_step{signature};

@@ -201,7 +201,7 @@ def _memory(plan: Plan) -> str:
 def _calling(project: Project) -> Mapping[str, str]:
     """What the section on calls says of memory."""
     name, memory = project.name, Memory(project.plan)
-    blocks = [region.value for region in memory.regions]
+    blocks = [region.value for region in memory.blocks]
     defined = [
         f"    _Alignas({name.upper()}_ARENA_ALIGN) static unsigned char {block}[{name.upper()}_{block.upper()}_BYTES];"
         for block in blocks

@@ -28,4 +28,5 @@ def _wanted(plan: Plan) -> str:
     words += [] if options.memory == "auto" else [f"memory by {options.memory}"]
     words += [f"at most {options.ram} bytes of RAM"] if options.ram else []
     words += ["input by rows"] if options.input_rows else []
+    words += ["input in place"] if options.input_in_place else []
     return ", ".join(words if options.optimize == "balanced" else [*words, f"for {options.optimize}"])

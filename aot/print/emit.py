@@ -82,12 +82,13 @@ def emit(
     ``sha256`` is the model file's; ``policy`` says which layers of compiled code share kernels (None: the usual one);
     ``stack_bytes`` is for the header, where it was measured. With ``guard`` the plan is spread out and every layer
     watched. ``group`` is what models share (None: it stands alone). In interpreted mode a plan with several arenas has
-    functions that call the shared kernels, and no table, as that has bytes of one arena. Raises InvalidArgumentError if
+    functions that call the shared kernels, and no table, as that has bytes of one arena; so has one that reads its
+    input in place. Raises InvalidArgumentError if
     ``name`` is no C identifier.
     """
     check_name(name)
     compiled, guard = plan.options.mode == "compiled", plan.options.guard
-    by_table = not compiled and len(plan.arenas) == 1
+    by_table = not compiled and len(plan.arenas) == 1 and not plan.borrowed
     plan = spread(plan) if guard else plan
     constants = Constants(plan, name)
     shared = ((policy or default_policy) if compiled else share_all)(plan) | with_rest(plan)

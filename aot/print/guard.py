@@ -27,7 +27,7 @@ MACRO = ("GUARD_STATUS", f"{STATUS} /* and above: layer status - {STATUS} wrote 
 
 def tables(plan: Plan, name: str) -> str:
     """The ranges of every step in every block of memory as C tables; ``plan`` has been spread."""
-    return "\n".join(_table(plan, name, region) for region in Memory(plan).regions if plan.steps)
+    return "\n".join(_table(plan, name, region) for region in Memory(plan).blocks if plan.steps)
 
 
 def _table(plan: Plan, name: str, region: Region) -> str:
@@ -57,7 +57,7 @@ def _within(plan: Plan, region: Region, spans: Iterable[Span]) -> list[Span]:
 
 def watched(plan: Plan, name: str, call: str, i: str) -> list[str]:
     """The lines that make a layer's call under guard; ``i`` is its number in C."""
-    up, regions = name.upper(), Memory(plan).regions
+    up, regions = name.upper(), Memory(plan).blocks
     watch = {r: f"(&{name}_{r.value}_guards[{i}], {in_run(r)}, {up}_{r.name}_BYTES)" for r in regions}
     changed = " || ".join(f"tw_guard_hash{watch[r]} != {r.value}_before" for r in regions)
     lines = [f"const uint32_t {r.value}_before = tw_guard_enter{watch[r]};" for r in regions]

@@ -50,7 +50,10 @@ def sizes(plan: Plan, constants: Constants, version: str, stack_bytes: int | Non
 
 
 def _tensor(plan: Plan, tensor: Tensor) -> Iterator[tuple[str, object]]:
-    if tensor in plan.places:
+    if tensor is plan.borrowed:
+        yield "IN_PLACE", "1 /* it is read where it is, and never written */"
+        yield "ALIGN", max(plan.target.block_alignment, tensor.dtype.itemsize)
+    elif tensor in plan.places:
         yield "OFFSET", plan.places[tensor].offset
     yield "BYTES", tensor.nbytes
     yield "TYPE", c_type(tensor.dtype)
@@ -68,12 +71,13 @@ def _tensor(plan: Plan, tensor: Tensor) -> Iterator[tuple[str, object]]:
 
 def _functions(plan: Plan, name: str) -> Iterator[str]:
     up = name.upper()
-    regions = Memory(plan).regions
+    regions = Memory(plan).blocks
     blocks = "".join(f"void *{r.value}, " for r in regions)
     refused = "one of the blocks" if plan.target.banks else " or ".join(r.value for r in regions)
     yield f"""/* One inference. Returns 0; 1 if {refused} is NULL, 2 if it is misaligned{_of_missing(plan)}.
 {_of_arenas(plan, up)}\
 {_of_state(plan, up)}\
+{_of_borrowed(plan, up)}\
  * inputs, outputs: pointers to {up}_INPUT_COUNT and {up}_OUTPUT_COUNT values, of any alignment. A value that is
  * NULL, or that is {_home(plan)} plus its _OFFSET, is in place: {_of_places(plan)}. */
 int {name}_run({blocks}const void *const *inputs, void *const *outputs);
@@ -96,14 +100,24 @@ extern const char {name}_model_sha256[65];
 """
 
 
+def _of_borrowed(plan: Plan, up: str) -> str:
+    """Lines of the comment on an input that is read in place; "" if there is none."""
+    if plan.borrowed is None:
+        return ""
+    i = plan.graph.inputs.index(plan.borrowed)
+    return f" * Input {i} is read where it is, at a multiple of {up}_INPUT_{i}_ALIGN, and never written.\n"
+
+
 def _of_missing(plan: Plan) -> str:
     """What else a run may return."""
+    if plan.borrowed:
+        return f", 3 without input {plan.graph.inputs.index(plan.borrowed)}"
     return f", 3 without input {Feeding(plan, '').place}" if plan.fed else ""
 
 
 def _of_places(plan: Plan) -> str:
     """What is in place, and when."""
-    if plan.fed:
+    if plan.fed or plan.borrowed:
         return "an output stays there until the\n * next run. outputs as a whole may be NULL: all in place"
     return """an input was written there before the
  * run, an output stays there until the next. inputs or outputs as a whole may be NULL: all in place"""
@@ -125,7 +139,7 @@ int {name}_finish({blocks}void *const *outputs);
 
 def _home(plan: Plan) -> str:
     """The block of the inputs and outputs: an input that the model writes, or keeps, is in the state."""
-    ends = [t for t in (*plan.graph.inputs, *plan.graph.outputs) if t in plan.places]
+    ends = [t for t in (*plan.graph.inputs, *plan.graph.outputs) if t in plan.places and t is not plan.borrowed]
     if plan.target.banks:
         return "its block (above)"
     in_state = any(plan.places[t].region == Region.STATE for t in ends)
@@ -176,7 +190,7 @@ def _of_push(plan: Plan, name: str) -> str:
     steps = f"#define {name.upper()}_STREAM_STEPS {first}\n" if first > 1 else ""
     text = ["One step of a stream: rows are the next of input 0, out gets output 0. Returns what the run does."]
     text += ["No window is full before the _STREAM_STEPS-th step: ignore out until then."] if first > 1 else []
-    blocks = [region.value for region in Memory(plan).regions]
+    blocks = [region.value for region in Memory(plan).blocks]
     return f"""{steps}{block_comment(text)}
 static inline int {name}_push({", ".join(f"void *{block}" for block in blocks)}, const void *rows, void *out) {{
     const void *const inputs[] = {{rows}};
@@ -188,7 +202,7 @@ static inline int {name}_push({", ".join(f"void *{block}" for block in blocks)},
 
 def static_source(plan: Plan, name: str, banner: str, group: str | None = None) -> str:
     """``<name>_static.c``: static memory and the functions over it; the arena is that of the group, if there is one."""
-    up, regions = name.upper(), Memory(plan).regions
+    up, regions = name.upper(), Memory(plan).blocks
     places = {r: f"{group}_arena()" if group and r == Region.ARENA else f"{name}_static_{r.value}" for r in regions}
     own = f"alignas({up}_ARENA_ALIGN) static unsigned char"
     blocks = "\n".join(

@@ -12,7 +12,14 @@ from twinfer.runtime.program import Chain
 
 def in_run(region: Region) -> str:
     """What a block is called as bytes in the functions that callers see; in a layer it has its own name."""
+    if region == Region.INPUT:
+        return region.value
     return "kept" if region == Region.STATE else region.value.replace("arena", "base", 1)
+
+
+def _parameter(region: Region) -> str:
+    """A block as a parameter of a layer; nothing writes an input."""
+    return f"{'const ' * (region == Region.INPUT)}unsigned char *{region.value}"
 
 
 @dataclass(frozen=True)
@@ -22,9 +29,14 @@ class Memory:
     plan: Plan
 
     @property
-    def regions(self) -> tuple[Region, ...]:
-        """The blocks that functions get: always an arena, and the state if there is any."""
+    def blocks(self) -> tuple[Region, ...]:
+        """The blocks that callers give: always an arena, and the state if there is any."""
         return (*self.plan.arenas, Region.STATE) if self.plan.state_bytes else self.plan.arenas
+
+    @property
+    def regions(self) -> tuple[Region, ...]:
+        """The blocks that layers get: those, and an input in place."""
+        return (*self.blocks, Region.INPUT) if self.plan.borrowed else self.blocks
 
     @property
     def start_regions(self) -> tuple[Region, ...]:
@@ -35,7 +47,7 @@ class Memory:
     @property
     def parameters(self) -> str:
         """Of a layer."""
-        return ", ".join(f"unsigned char *{region.value}" for region in self.regions)
+        return ", ".join(_parameter(region) for region in self.regions)
 
     @property
     def start_parameters(self) -> str:
@@ -46,6 +58,11 @@ class Memory:
     def arguments(self) -> str:
         """Of a layer, in the function that callers see."""
         return ", ".join(map(in_run, self.regions))
+
+    @property
+    def given(self) -> str:
+        """Of the function that callers see, in one like it."""
+        return ", ".join(map(in_run, self.blocks))
 
     @property
     def first(self) -> str:
@@ -75,8 +92,9 @@ class Memory:
         return in_run(self._region(tensor))
 
     def rows(self, chain: Chain) -> str:
-        """The block that a chain works in, in a layer."""
-        return self.plan.region_of(chain).value
+        """The block that a chain works in, in a layer, and the input in place that it reads, or NULL."""
+        reads = any(tensor is self.plan.borrowed for layer in chain.layers for _, tensor, _ in layer.sources)
+        return f"{self.plan.region_of(chain).value}, {Region.INPUT.value if reads else 'NULL'}"
 
     def _region(self, tensor: Tensor) -> Region:
         """The tensor's region; a variable without bytes may lie anywhere."""
@@ -88,4 +106,6 @@ class Memory:
         place = self.plan.places.get(tensor)
         if place is None:
             return "row by row"
+        if place.region == Region.INPUT:
+            return "where the caller has it"
         return f"{place.region.value} [{place.offset}, {place.offset + tensor.nbytes})"

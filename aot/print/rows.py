@@ -154,7 +154,8 @@ static const tw_chain {symbol} = {{{symbol}_layers, {_members(table.counts)}}};"
     def _run(self, chain: Chain, statements: Sequence[str]) -> str:
         """The function that runs a chain by ``statements``."""
         memory, count = Memory(self.plan), len(ChainTable(self.plan, chain).number)
-        lines = [*memory.unused([f"{memory.rows(chain)} +"]), f"tw_rows_progress at[{count}];", *statements]
+        used = [f"{block} +" for block in memory.rows(chain).split(", ")]
+        lines = [*memory.unused(used), f"tw_rows_progress at[{count}];", *statements]
         return _c_function(f"static TW_NOINLINE void {self._symbol(chain)}_run({memory.parameters})", lines)
 
     def _about(self, chain: Chain) -> str:

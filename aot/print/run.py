@@ -22,7 +22,8 @@ class RunFunctions:
     calls: Iterable[str]
 
     def __iter__(self) -> Iterator[str]:
-        if self.plan.graph.outputs or any(t.data is None for t in self.plan.graph.inputs):
+        copied = any(t.data is None and t is not self.plan.borrowed for t in self.plan.graph.inputs)
+        if self.plan.graph.outputs or copied:
             yield _copy(self._name)
         if self.plan.fed is None:
             yield self._run()
@@ -51,11 +52,11 @@ class RunFunctions:
     def _run(self) -> str:
         lines = [*self._copies_in(), *self.calls, *self._copies_out(), "return 0;"]
         parameters = ", const void *const *inputs, void *const *outputs"
-        return self._function("run", parameters, lines, Memory(self.plan).regions)
+        return self._function("run", parameters, lines, Memory(self.plan).blocks)
 
     def _by_rows(self, feeding: Feeding) -> Iterator[str]:
         """The functions of a model whose input comes row by row, and one that takes it as a whole."""
-        regions, arena = Memory(self.plan).regions, (feeding.region,)
+        regions, arena = Memory(self.plan).blocks, (feeding.region,)
         yield self._function("begin", "", [f"{feeding.begin};", "return 0;"], arena)
         yield f"""int32_t {self._name}_push_row(void *{feeding.region.value}, const void *row) {{
     unsigned char *const {feeding.base} = (unsigned char *){feeding.region.value};
@@ -75,6 +76,8 @@ class RunFunctions:
         yield self._function("run", ", const void *const *inputs, void *const *outputs", lines, regions)
 
     def _copies_in(self) -> list[str]:
+        if self.plan.borrowed:
+            return self._borrowed(self.plan.graph.inputs.index(self.plan.borrowed))
         memory = Memory(self.plan)
         copies = [
             f"    {self._name}_copy({memory.block(tensor)} + {self._up}_INPUT_{i}_OFFSET, inputs[{i}], "
@@ -83,6 +86,15 @@ class RunFunctions:
             if tensor.data is None
         ]
         return ["if (inputs != NULL) {", *copies, "}"] if copies else ["(void)inputs;"]
+
+    def _borrowed(self, i: int) -> list[str]:
+        """The statements about input ``i``, which is read in place."""
+        local = in_run(Region.INPUT)
+        return [
+            f"const unsigned char *const {local} = inputs == NULL ? NULL : (const unsigned char *)inputs[{i}];",
+            f"if ({local} == NULL) return 3;",
+            f"if ((uintptr_t){local} % {self._up}_INPUT_{i}_ALIGN != 0) return 2;",
+        ]
 
     def _copies_out(self) -> list[str]:
         copies = [

@@ -100,6 +100,7 @@ def test_source(project: Project, vectors: Sequence[Vector]) -> str:
         *(_array(f"{name}_test_input_{i}", graph.inputs[i], [v.inputs[i] for v in vectors]) for i in fed),
         *(_array(f"{name}_test_want_{i}", t, [v.outputs[i] for v in vectors]) for i, t in enumerate(graph.outputs)),
         *(_buffer(f"{name}_test_got_{i}", t) for i, t in enumerate(graph.outputs)),
+        *_borrowed(project),
         *_comparisons(graph.outputs, name),
         *_function(project, "buffers", POISONS[0], _over_buffers(project, fed), len(vectors)),
         *_function(project, second, POISONS[1], _second(project, fed), len(vectors)),
@@ -120,6 +121,29 @@ def _array(symbol: str, tensor: Tensor, values: Sequence[Array]) -> str:
 
 def _buffer(symbol: str, tensor: Tensor) -> str:
     return f"static {c_type(tensor.dtype)} {symbol}[{tensor.size or 1}];"
+
+
+def _borrowed(project: Project) -> Iterator[str]:
+    """Memory for an input that is read in place."""
+    if project.plan.borrowed:
+        up, i = project.name.upper(), project.plan.graph.inputs.index(project.plan.borrowed)
+        yield (
+            f"static _Alignas({up}_INPUT_{i}_ALIGN) unsigned char {project.name}_test_kept[{up}_INPUT_{i}_BYTES + 1];"
+        )
+
+
+def _lent(project: Project) -> Iterator[str]:
+    """The statements that fill it for a run."""
+    if project.plan.borrowed:
+        name, i = project.name, project.plan.graph.inputs.index(project.plan.borrowed)
+        yield f"memcpy({name}_test_kept, {name}_test_input_{i}[run], {name.upper()}_INPUT_{i}_BYTES);"
+
+
+def _unchanged(project: Project) -> Iterator[str]:
+    """The check that nothing has written there."""
+    if project.plan.borrowed:
+        name, i = project.name, project.plan.graph.inputs.index(project.plan.borrowed)
+        yield f"bad |= memcmp({name}_test_kept, {name}_test_input_{i}[run], {name.upper()}_INPUT_{i}_BYTES) != 0;"
 
 
 def _comparisons(outputs: Sequence[Tensor], name: str) -> Iterator[str]:
@@ -147,7 +171,7 @@ def _function(project: Project, what: str, rubbish: int, run: Iterable[str], run
         yield f"    (void){in_run(plan.arenas[0])}; /* the arena holds nothing */"
     if plan.state_bytes:
         yield from _blocks(name, (Region.STATE,))
-        yield from (f"    memset({in_run(r)}, {rubbish:#x}, {name.upper()}_{r.name}_BYTES);" for r in memory.regions)
+        yield from (f"    memset({in_run(r)}, {rubbish:#x}, {name.upper()}_{r.name}_BYTES);" for r in memory.blocks)
         yield f"    {name}_reset({', '.join(map(in_run, memory.start_regions))});"
     yield f"    for (int run = 0; run < {runs}; ++run) {{"
     for region in arenas:
@@ -165,22 +189,37 @@ def _blocks(name: str, regions: Iterable[Region]) -> Iterator[str]:
 
 def _over_buffers(project: Project, fed: Sequence[int]) -> Iterator[str]:
     name, graph = project.name, project.plan.graph
-    inputs = [f"{name}_test_input_{i}[run]" if i in fed else "NULL" for i in range(len(graph.inputs))]
+    inputs = _inputs(project, fed)
+    yield from _lent(project)
     outputs = [f"{name}_test_got_{i}" for i in range(len(graph.outputs))]
     yield f"const void *const inputs[] = {{{', '.join(inputs or ['NULL'])}}};"
     yield f"void *const outputs[] = {{{', '.join(outputs or ['NULL'])}}};"
     yield from (f"memset({got}, {POISONS[0]:#x}, sizeof {got});" for got in outputs)
-    yield f"bad |= {name}_run({Memory(project.plan).arguments}, inputs, outputs) != 0;"
+    yield f"bad |= {name}_run({Memory(project.plan).given}, inputs, outputs) != 0;"
+    yield from _unchanged(project)
     for i in range(len(graph.outputs)):
         yield _compare(project, i, f"{name}_test_got_{i}", "")
 
 
+def _inputs(project: Project, fed: Sequence[int]) -> list[str]:
+    """What a run gets as inputs."""
+    name, plan = project.name, project.plan
+    at = {
+        i: f"{name}_test_kept" if plan.graph.inputs[i] is plan.borrowed else f"{name}_test_input_{i}[run]" for i in fed
+    }
+    return [at.get(i, "NULL") for i in range(len(plan.graph.inputs))]
+
+
 def _in_place(project: Project, fed: Sequence[int]) -> Iterator[str]:
     name, up = project.name, project.name.upper()
-    for i in fed:
+    yield from _lent(project)
+    for i in fed if project.plan.borrowed is None else ():
         at = Memory(project.plan).block(project.plan.graph.inputs[i])
         yield f"memcpy({at} + {up}_INPUT_{i}_OFFSET, {name}_test_input_{i}[run], {up}_INPUT_{i}_BYTES);"
-    yield f"bad |= {name}_run_static(NULL, NULL) != 0;"
+    if project.plan.borrowed:
+        yield f"const void *const inputs[] = {{{', '.join(_inputs(project, fed))}}};"
+    yield f"bad |= {name}_run_static({'inputs' if project.plan.borrowed else 'NULL'}, NULL) != 0;"
+    yield from _unchanged(project)
     for i, tensor in enumerate(project.plan.graph.outputs):
         if tensor.data is None:
             at = Memory(project.plan).block(tensor)
@@ -199,11 +238,11 @@ def _by_rows(project: Project, source: int) -> Iterator[str]:
     yield f"void *const outputs[] = {{{outputs or 'NULL'}}};"
     base = Feeding(project.plan, name).base
     yield f"bad |= {name}_begin({base}) != 0;"
-    yield f"bad |= {name}_finish({memory.arguments}, outputs) != 3;"
+    yield f"bad |= {name}_finish({memory.given}, outputs) != 3;"
     yield f"for (int row = 1; row <= {up}_INPUT_{source}_ROWS; ++row, rows += {up}_INPUT_{source}_ROW_BYTES)"
     yield f"    bad |= {name}_push_row({base}, rows) != {up}_INPUT_{source}_ROWS - row;"
     yield f"bad |= {name}_push_row({base}, {base}) != 0;"
-    yield f"bad |= {name}_finish({memory.arguments}, outputs) != 0;"
+    yield f"bad |= {name}_finish({memory.given}, outputs) != 0;"
     for i in range(len(project.plan.graph.outputs)):
         yield _compare(project, i, f"{name}_test_got_{i}", " by rows")
 
@@ -217,13 +256,26 @@ def _compare(project: Project, i: int, got: str, where: str) -> str:
     return f'bad |= {check}("output {i}{where}", run, {got}, {want}[run],\n                {sizes});'
 
 
+def _refused(project: Project, blocks: str) -> Iterator[str]:
+    """Inputs in place that a run must refuse: none, and one that is misaligned."""
+    name, plan = project.name, project.plan
+    i = plan.graph.inputs.index(plan.borrowed) if plan.borrowed else 0
+    inputs = ["NULL"] * len(plan.graph.inputs)
+    inputs[i] = f"{name}_test_kept + 1"
+    yield f"    const void *const inputs[] = {{{', '.join(inputs)}}};"
+    yield f"    bad |= {name}_run({blocks}, NULL, NULL) != 3;"
+    yield f"    if ({name.upper()}_INPUT_{i}_ALIGN > 1) bad |= {name}_run({blocks}, inputs, NULL) != 2;"
+
+
 def _main(project: Project) -> Iterator[str]:
     name = project.name
-    first, *others = Memory(project.plan).regions
+    first, *others = Memory(project.plan).blocks
     yield from _blocks(name, [first])
     rest = "".join(f", {name}_{region.value}()" for region in others)
     yield f"    int bad = {name}_run(NULL{rest}, NULL, NULL) != 1;"
     yield f"    bad |= {name}_run({in_run(first)} + 1{rest}, NULL, NULL) != 2;"
+    if project.plan.borrowed:
+        yield from _refused(project, f"{in_run(first)}{rest}")
     yield f"    bad |= {name}_test_buffers();"
     yield f"    bad |= {name}_test_{_SECOND[project.plan.fed is not None]}();"
     yield f'    printf("{name}: %s\\n", bad ? "FAILED" : "ok");'

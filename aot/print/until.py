@@ -23,22 +23,23 @@ def straight(chain: Chain) -> bool:
 
 def functions(table: ChainTable, symbol: str) -> Iterator[str]:
     """The functions of the layers of a straight chain, whose tw_chain is ``symbol``."""
+    blocks = "unsigned char *arena, const unsigned char *input"
     for i, entry in enumerate(table.entries):
         if entry.link is None:
             continue
         asked = [j for j in entry.values["source"] if j >= len(table.given)]
         lines = [
-            f"TW_INLINE void {symbol}_{i}(tw_rows_progress *at, unsigned char *arena, int32_t wanted) {{",
+            f"TW_INLINE void {symbol}_{i}(tw_rows_progress *at, {blocks}, int32_t wanted) {{",
             f"    while (at[{i}].done < wanted) {{",
-            *(f"        {symbol}_{j}(at, arena, tw_chain_wanted(&{symbol}, at, {i}));" for j in asked),
-            f"        tw_chain_part(&{symbol}, at, {i}, arena, {int(table.chain.backwards)});",
+            *(f"        {symbol}_{j}(at, arena, input, tw_chain_wanted(&{symbol}, at, {i}));" for j in asked),
+            f"        tw_chain_part(&{symbol}, at, {i}, arena, input, {int(table.chain.backwards)});",
             "    }",
             "}",
         ]
         yield "\n".join(lines)
 
 
-def run(table: ChainTable, symbol: str, arena: str) -> list[str]:
-    """The statements that run a straight chain, whose rows lie in ``arena``."""
+def run(table: ChainTable, symbol: str, blocks: str) -> list[str]:
+    """The statements that run a straight chain, whose rows lie in ``blocks``."""
     goal = max(table.number.values())
-    return [f"tw_chain_begin(&{symbol}, at);", f"{symbol}_{goal}(at, {arena}, {table.chain.links[-1].height});"]
+    return [f"tw_chain_begin(&{symbol}, at);", f"{symbol}_{goal}(at, {blocks}, {table.chain.links[-1].height});"]

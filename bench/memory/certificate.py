@@ -14,7 +14,7 @@ from twinfer.runtime.options import Options
 from twinfer.runtime.passes.ends import INTEGERS, with_io
 from twinfer.runtime.plan.by_rows.price import rows_share
 from twinfer.runtime.plan.make import make_plan
-from twinfer.runtime.plan.plan import Plan, Region
+from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.plan.regions.traffic import costs
 from twinfer.runtime.program import Chain
 from twinfer.runtime.target import Target
@@ -35,7 +35,7 @@ class Hint:
     """A change that was planned: RAM in bytes, its change as a share, and that of instructions (estimated; None: no
     estimate).
 
-    ``kind`` is rows, layers, input_rows, int8_input, int16_input or channels; ``text`` says it in words.
+    ``kind`` is rows, layers, input_rows, input_in_place, int8_input, int16_input or channels; ``text`` says it in words.
     """
 
     kind: str
@@ -75,7 +75,7 @@ def certificate(graph: Graph, target: Target, options: Options) -> Certificate:
 def _live(plan: Plan, tensor: Tensor, position: int) -> bool:
     """Whether a tensor lies in the arena and holds a value at a position."""
     first, last = plan.lives.get(tensor, (0, -1))
-    return plan.places[tensor].region != Region.STATE and first <= position <= last
+    return plan.places[tensor].region.kind == "arena" and first <= position <= last
 
 
 def _layer(plan: Plan, position: int) -> str:
@@ -115,8 +115,9 @@ def _hints(certificate: Certificate) -> Iterator[Hint]:
     options = replace(plan.options, ram=0)
     by_rows = replace(options, memory="rows")
     yield from _hint(certificate, "rows", graph, by_rows)
-    if not options.input_rows:
+    if not (options.input_rows or options.input_in_place):
         yield from _hint(certificate, "input_rows", graph, replace(by_rows, input_rows=True))
+        yield from _hint(certificate, "input_in_place", graph, replace(options, input_in_place=True))
     for io in INTEGERS:
         with suppress(InvalidArgumentError):
             if (changed := with_io(graph, io)) is not graph:
@@ -151,6 +152,7 @@ def _hint(certificate: Certificate, kind: str, graph: Graph, options: Options) -
     what = {
         "rows": f"operators {', '.join(map(_numbers, chains))} by rows",
         "input_rows": "input by rows",
+        "input_in_place": "input in place (--input-in-place)",
         "int8_input": "int8 input and output (--io int8)",
         "int16_input": "int16 input and output (--io int16)",
         "channels": f"half the channels of {_writer(certificate.graph, _largest(certificate))}",

@@ -91,8 +91,10 @@ TW_INLINE void tw_chain_room(const tw_rows_layer *layer, tw_rows_progress *own, 
     own->base = low;
 }
 
-/* Computes the next rows of layer i, for which all is there; backwards: those before the rows that it has. */
-TW_INLINE void tw_chain_part(const tw_chain *s, tw_rows_progress *at, int32_t i, unsigned char *arena, int backwards) {
+/* Computes the next rows of layer i, for which all is there; backwards: those before the rows that it has. input: where
+ * the given value lies that is not in the arena, or NULL. */
+TW_INLINE void tw_chain_part(const tw_chain *s, tw_rows_progress *at, int32_t i, unsigned char *arena,
+                             const unsigned char *input, int backwards) {
     const tw_rows_layer *layer = s->layers + i;
     const int32_t done = at[i].done, next = tw_chain_end(layer, at + i);
     tw_rows_part part; /* not initialised: that would be a call of memset */
@@ -103,15 +105,19 @@ TW_INLINE void tw_chain_part(const tw_chain *s, tw_rows_progress *at, int32_t i,
     part.y = tw_chain_row(arena, layer, part.first, at[i].base);
     part.low = tw_chain_low(layer, part.first);
     part.high = tw_chain_high(s, layer, part.end);
-    for (int32_t k = 0; k < layer->sources; ++k)
-        part.x[k] = tw_chain_row(arena, s->layers + layer->source[k], part.low, at[layer->source[k]].base);
+    for (int32_t k = 0; k < layer->sources; ++k) {
+        const int32_t j = layer->source[k];
+        const unsigned char *from = input != NULL && j < s->given ? input : arena;
+        part.x[k] = from + s->layers[j].offset + (part.low - at[j].base) * s->layers[j].row;
+    }
     layer->run(layer->context, &part);
     at[i].done = next;
 }
 
 /* Goes on until all is computed or a row of the input is missing; at: the progress of every layer. What must become whole
  * asks for its rows, the last such layer first. Who lacks rows is asked again as soon as some are there. */
-TW_INLINE void tw_chain_go_on(const tw_chain *s, tw_rows_progress *at, unsigned char *arena) {
+TW_INLINE void tw_chain_go_on(const tw_chain *s, tw_rows_progress *at, unsigned char *arena,
+                              const unsigned char *input) {
     for (int32_t goal = s->count - 1; goal >= s->given; --goal) {
         if (s->layers[goal].capacity != 0) continue;
         for (int32_t i = goal; at[goal].done < s->layers[goal].height;) {
@@ -122,7 +128,7 @@ TW_INLINE void tw_chain_go_on(const tw_chain *s, tw_rows_progress *at, unsigned 
                 i = lacking;
                 continue;
             }
-            tw_chain_part(s, at, i, arena, 0);
+            tw_chain_part(s, at, i, arena, input, 0);
             if (i != goal) i = at[i].reader;
         }
     }
@@ -131,15 +137,17 @@ TW_INLINE void tw_chain_go_on(const tw_chain *s, tw_rows_progress *at, unsigned 
 TW_INLINE void tw_chain_begin(const tw_chain *s, tw_rows_progress *at) { memset(at, 0, (size_t)s->count * sizeof *at); }
 
 /* Runs all of a chain that waits for nothing. */
-static TW_NOINLINE TW_COLD void tw_chain_run(const tw_chain *s, tw_rows_progress *at, unsigned char *arena) {
+static TW_NOINLINE TW_COLD void tw_chain_run(const tw_chain *s, tw_rows_progress *at, unsigned char *arena,
+                                             const unsigned char *input) {
     tw_chain_begin(s, at);
-    tw_chain_go_on(s, at, arena);
+    tw_chain_go_on(s, at, arena, input);
 }
 
 /* Runs a chain of one layer, from its last row to the first. */
-static TW_NOINLINE TW_COLD void tw_chain_back(const tw_chain *s, tw_rows_progress *at, unsigned char *arena) {
+static TW_NOINLINE TW_COLD void tw_chain_back(const tw_chain *s, tw_rows_progress *at, unsigned char *arena,
+                                              const unsigned char *input) {
     tw_chain_begin(s, at);
-    while (at[s->given].done < s->layers[s->given].height) tw_chain_part(s, at, s->given, arena, 1);
+    while (at[s->given].done < s->layers[s->given].height) tw_chain_part(s, at, s->given, arena, input, 1);
 }
 
 #endif

@@ -15,7 +15,7 @@ static TW_NOINLINE int32_t tw_feed_row(const tw_chain *s, tw_rows_progress *at, 
     tw_chain_room(s->layers, at, at->done + 1, arena);
     memcpy(tw_chain_row(arena, s->layers, at->done, at->base), row, (size_t)s->layers->row);
     ++at->done;
-    tw_chain_go_on(s, at, arena);
+    tw_chain_go_on(s, at, arena, NULL);
     return s->wanted - at->done;
 }
 

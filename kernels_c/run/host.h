@@ -68,16 +68,17 @@ static void tw_run(const tw_call *calls, int count) {
     for (int i = 0; i < count; ++i) calls[i].fn(calls[i].params, calls[i].in, calls[i].out, calls[i].scratch);
 }
 
-/* A chain as a call: params is a tw_chain, out[0] the progress of its layers, scratch the arena. */
+/* A chain as a call: params is a tw_chain, in[0] an input that is not in the arena or NULL, out[0] the progress of its
+ * layers, scratch the arena. */
 static void tw_run_chain(const void *params, const void *const *in, void *const *out, void *scratch) {
-    (void)in;
-    tw_chain_run((const tw_chain *)params, (tw_rows_progress *)out[0], (unsigned char *)scratch);
+    tw_chain_run((const tw_chain *)params, (tw_rows_progress *)out[0], (unsigned char *)scratch,
+                 (const unsigned char *)in[0]);
 }
 
 /* The same of a layer that goes from its last row to the first. */
 static void tw_run_chain_back(const void *params, const void *const *in, void *const *out, void *scratch) {
-    (void)in;
-    tw_chain_back((const tw_chain *)params, (tw_rows_progress *)out[0], (unsigned char *)scratch);
+    tw_chain_back((const tw_chain *)params, (tw_rows_progress *)out[0], (unsigned char *)scratch,
+                  (const unsigned char *)in[0]);
 }
 
 /* The same of a chain that waits for rows of the input, in[0], which is whole here. */

@@ -13,6 +13,7 @@ from functools import cached_property
 from itertools import combinations
 
 from twinfer.runtime.constant import Constant, Pool
+from twinfer.runtime.graph import Tensor
 from twinfer.runtime.options import Options
 from twinfer.runtime.plan.codes import CODINGS, for_helium
 from twinfer.runtime.plan.decoding import decoded_at_start, decoded_before, reading
@@ -38,10 +39,14 @@ SLOWER: Mapping[str, float] = {"tw_decode_huffman": 0.05, "tw_decode_bitmap": 0.
 
 @dataclass(frozen=True)
 class Stored:
-    """What every run does, and the steps before the first one: variables get values, weights are decoded."""
+    """What every run does, and the steps before the first one: variables get values, weights are decoded.
+
+    ``borrowed`` is the input that stays where the caller has it, if there is one.
+    """
 
     program: Program
     start: tuple[Step, ...] = ()
+    borrowed: Tensor | None = None
 
     @cached_property
     def steps(self) -> tuple[Step, ...]:

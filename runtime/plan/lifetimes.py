@@ -18,12 +18,13 @@ class Lifetimes:
     """When tensors live, and whose memory they use.
 
     ``lives`` has all tensors that need memory. ``state`` are those that keep their value from run to run. ``owners``
-    gives the tensor whose memory each uses: itself or another one.
+    gives the tensor whose memory each uses: itself or another one. ``borrowed`` is the input that lies with the caller.
     """
 
     lives: Mapping[Tensor, Life]
     state: tuple[Tensor, ...]
     owners: Mapping[Tensor, Tensor]
+    borrowed: Tensor | None = None
 
 
 def lifetimes(graph: Graph, stored: Stored, *, keep: bool) -> Lifetimes:
@@ -40,8 +41,9 @@ def lifetimes(graph: Graph, stored: Stored, *, keep: bool) -> Lifetimes:
         scratch = {step.scratch for step in stored.steps}
         end = _end(stored)
         lives = {tensor: life if tensor in scratch else (-1, end) for tensor, life in lives.items()}
-        return Lifetimes(lives, state, {t: t for t in lives})
-    return Lifetimes(lives, state, owners(stored.program, lives, state, {*graph.inputs, *graph.outputs}))
+        return Lifetimes(lives, state, {t: t for t in lives}, stored.borrowed)
+    ends = {*graph.inputs, *graph.outputs}
+    return Lifetimes(lives, state, owners(stored.program, lives, state, ends), stored.borrowed)
 
 
 def _end(stored: Stored) -> int:
@@ -63,7 +65,7 @@ def _lives(graph: Graph, state: tuple[Tensor, ...], stored: Stored) -> dict[Tens
     for tensor in graph.outputs:
         if tensor.data is None:
             lives[tensor] = (lives.get(tensor, (end, end))[0], end)
-    lives.update((tensor, (-1, end)) for tensor in state)
+    lives.update((tensor, (-1, end)) for tensor in (*state, *([stored.borrowed] if stored.borrowed else [])))
     return lives
 
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from twinfer.runtime.errors import UnsupportedOperatorError
-from twinfer.runtime.graph import Graph
+from twinfer.runtime.errors import InvalidArgumentError, UnsupportedOperatorError
+from twinfer.runtime.graph import Graph, Tensor
 from twinfer.runtime.options import Options
 from twinfer.runtime.plan.by_rows.chains import Partitions, progress_of
 from twinfer.runtime.plan.by_rows.kept import Over
@@ -46,26 +46,41 @@ class Memory:
 
     @property
     def arena_bytes(self) -> int:
-        return sum(extent.nbytes for region, extent in self.solution.regions.items() if region != Region.STATE)
+        return sum(extent.nbytes for region, extent in self.solution.regions.items() if region.kind == "arena")
 
     @property
     def nbytes(self) -> int:
         """Bytes of arena and state."""
-        return max(extent.end for extent in self.solution.regions.values())
+        return max(extent.end for region, extent in self.solution.regions.items() if region != Region.INPUT)
 
 
 def placed(graph: Graph, stored: Stored, target: Target, options: Options) -> Memory:
     """The memory of a program, by layers or by rows.
 
     UnsupportedOperatorError if nothing fits into ``options.ram`` or the target's banks, InvalidArgumentError if the
-    options want the input by rows and it has none.
+    options want the input by rows and it has none, or in place and it cannot be.
     """
+    if options.input_in_place:
+        stored = replace(stored, borrowed=_borrowed(graph, stored))
     orders = [_Planner(graph, each, target, options) for each in _orders(graph, stored, options)]
     planner = min(orders, key=lambda order: max(order.memory.nbytes, options.ram))
     memory = _turned(_in_banks(planner.ways(), graph, target) if target.banks else planner.memory)
     if options.ram and memory.nbytes > options.ram:
         raise UnsupportedOperatorError(_too_large(graph, memory, options))
     return memory
+
+
+def _borrowed(graph: Graph, stored: Stored) -> Tensor:
+    """The input that is read where the caller has it. InvalidArgumentError says why there is none."""
+    inputs = [tensor for tensor in graph.inputs if tensor.data is None]
+    if len(inputs) != 1:
+        raise InvalidArgumentError(f"{graph.name!r} has {len(inputs)} inputs: one alone can be read in place")
+    (source,) = inputs
+    changed = source.variable or any(source in step.written for step in stored.steps)
+    why = {"it has no bytes": not source.nbytes, "it is an output, too": source in graph.outputs}
+    for reason in (reason for reason, true in {**why, "the model writes it": changed}.items() if true):
+        raise InvalidArgumentError(f"{source} cannot be read in place: {reason}")
+    return source
 
 
 def _orders(graph: Graph, stored: Stored, options: Options) -> Iterator[Stored]:

@@ -27,7 +27,7 @@ class Problem:
     """What is to be placed: the blocks of the arena, the tensors in each (``members``), and the state.
 
     ``alignment`` is that of both regions and of every tensor of the state. ``within`` are tensors that use the memory
-    of one of the state.
+    of one of the state. ``borrowed`` is an input that needs none.
     """
 
     blocks: Sequence[Block]
@@ -36,6 +36,7 @@ class Problem:
     alignment: int
     within: Mapping[Tensor, Tensor] = field(default_factory=dict)
     overlaps: Sequence[Overlap] = ()
+    borrowed: Tensor | None = None
 
     @property
     def lower_bound(self) -> int:
@@ -78,12 +79,15 @@ def problem(lifetimes: Lifetimes, target: Target, over: Sequence[Over] = ()) -> 
     for tensor, owner in lifetimes.owners.items():
         groups.setdefault(owner, []).append(tensor)
     within = {tensor: owner for owner in lifetimes.state for tensor in groups.pop(owner)}
+    groups = {owner: group for owner, group in groups.items() if owner is not lifetimes.borrowed}
     lives = lifetimes.lives
     blocks = [_block(group, [lives[tensor] for tensor in group], target.block_alignment) for group in groups.values()]
     number = {tensor: i for i, tensor in enumerate(groups)}
     block = {tensor: number[owner] for tensor, owner in lifetimes.owners.items() if owner in number}
     overlaps = [Overlap(block[each.over], block[each.under], each.distance, each.backwards) for each in over]
-    return Problem(blocks, list(groups.values()), lifetimes.state, target.alignment, within, overlaps)
+    return Problem(
+        blocks, list(groups.values()), lifetimes.state, target.alignment, within, overlaps, lifetimes.borrowed
+    )
 
 
 def _block(group: Sequence[Tensor], lives: Sequence[Life], alignment: int) -> Block:
@@ -113,6 +117,10 @@ def solved(problem: Problem, name: str, homes: Mapping[Region, Sequence[int]] | 
     places |= {tensor: Place(Region.STATE, at) for tensor, at in state.items()}
     places |= {tensor: places[owner] for tensor, owner in problem.within.items()}
     regions[Region.STATE] = Extent(begin if state_bytes else 0, state_bytes)
+    if problem.borrowed:
+        places[problem.borrowed] = Place(Region.INPUT, 0)
+        end = aligned(max(extent.end for extent in regions.values()), problem.alignment)
+        regions[Region.INPUT] = Extent(end, problem.borrowed.nbytes)
     return Solution(places, regions, proven)
 
 

@@ -20,20 +20,22 @@ from twinfer.runtime.walks import steps_of
 
 @dataclass(frozen=True)
 class Region:
-    """A block of memory that the caller gives: what dies with the run, and what keeps its value from run to run.
+    """A block of memory that the caller gives: what dies with the run, what keeps its value from run to run, and an
+    input that is read in place.
 
     Where the target has several memories there is an arena in each that is used, which is called after its ``bank``.
     """
 
-    kind: Literal["arena", "state"]
+    kind: Literal["arena", "state", "input"]
     bank: str = ""
 
     ARENA: ClassVar[Region]
     STATE: ClassVar[Region]
+    INPUT: ClassVar[Region]
 
     @property
     def value(self) -> str:
-        """The name in C and for readers: arena, arena_BANK or state."""
+        """The name in C and for readers: arena, arena_BANK, state or input."""
         return f"{self.kind}_{self.bank}" if self.bank else self.kind
 
     @property
@@ -44,6 +46,7 @@ class Region:
 
 Region.ARENA = Region("arena")
 Region.STATE = Region("state")
+Region.INPUT = Region("input")
 
 
 @dataclass(frozen=True)
@@ -74,7 +77,8 @@ class Plan:
     decoded. ``steps`` are the program's, also those that only some runs reach, or reach often. ``outputs`` are the
     graph's: a tensor or a constant. ``places`` says where every tensor lies that is no constant. ``regions`` are the
     arena, which other models may use between two runs, and the state, which they may not; the caller must provide both,
-    aligned to ``target.alignment``, apart or in one buffer. A target with several memories has an arena in each that is
+    aligned to ``target.alignment``, apart or in one buffer. An input in place is a region of its own, which nothing
+    writes. A target with several memories has an arena in each that is
     used. ``lower_bound_bytes`` is the least that any placement in one arena could need, ``forced_at`` the position
     whose live tensors force it; ``proven`` says that none of its aligned blocks needs less than ``arena_bytes``; with
     several memories, that no split of the blocks over them costs less (``plan/regions/banks.py``). Sizes depend on
@@ -142,7 +146,7 @@ class Plan:
     @property
     def arenas(self) -> tuple[Region, ...]:
         """The arena; of a target with several memories one for each that is used, in the target's order."""
-        return tuple(region for region in self.regions if region != Region.STATE)
+        return tuple(region for region in self.regions if region.kind == "arena")
 
     def region_of(self, chain: Chain) -> Region:
         """The arena that all rows and scratch memory of a chain lie in."""
@@ -161,8 +165,19 @@ class Plan:
 
     @property
     def memory_bytes(self) -> int:
-        """Bytes of one buffer that holds all regions."""
+        """Bytes of one buffer that holds arenas and state."""
+        return max(extent.end for region, extent in self.regions.items() if region != Region.INPUT)
+
+    @property
+    def buffer_bytes(self) -> int:
+        """Bytes of one buffer that holds all regions, an input in place among them, behind the others."""
         return max(extent.end for extent in self.regions.values())
+
+    @property
+    def borrowed(self) -> Tensor | None:
+        """The input that is read where the caller has it."""
+        places = ((tensor, self.places.get(tensor)) for tensor in self.graph.inputs)
+        return next((tensor for tensor, place in places if place and place.region == Region.INPUT), None)
 
     @property
     def variables(self) -> tuple[Tensor, ...]:

@@ -51,14 +51,16 @@ def spread(plan: Plan) -> Plan:
     """
     if fault := replay.fault(plan):
         raise GuardError(fault)
-    starts = {region: _starts(plan, region) for region in plan.regions}
+    starts = {region: _starts(plan, region) for region in plan.regions if region != Region.INPUT}
     places = {
         tensor: replace(place, offset=place.offset + GAP * (1 + starts[place.region].index(place.offset)))
+        if place.region in starts
+        else place
         for tensor, place in plan.places.items()
     }
     regions, begin = dict[Region, Extent](), 0
     for region, extent in plan.regions.items():
-        gaps = GAP * (1 + len(starts[region])) if starts[region] else 0
+        gaps = GAP * (1 + len(starts[region])) if starts.get(region) else 0
         regions[region] = Extent(begin, extent.nbytes + gaps)
         begin = -(-regions[region].end // GAP) * GAP
     return replace(plan, places=places, regions=regions, proven=False)

@@ -14,7 +14,7 @@ from twinfer.runtime.program import Argument, Chain, Layer
 
 
 class ChainCall:
-    """The structs of one chain: ``fn``, ``params`` and ``out`` of a tw_call whose scratch is the chain's arena.
+    """The structs of one chain: ``fn``, ``params``, ``inputs`` and ``out`` of a tw_call whose scratch is its arena.
 
     ``address`` gives the pointer of a constant or tensor, ``level`` chooses the instruction-set level of the kernels.
     """
@@ -34,6 +34,8 @@ class ChainCall:
         )
         own = address(chain.progress) if chain.progress else self._new("tw_rows_progress[]", len(layers))
         self.out = self._new("void *[]", [own])
+        borrowed = plan.borrowed
+        self.inputs = self._new("void *[]", [address(borrowed) if borrowed in table.given else ffi.NULL])
 
     def _new(self, type: str, value: Any) -> Any:
         self._keep.append(ffi.new(type, value))

@@ -46,7 +46,7 @@ class Session:
         self.feed_rows: RowFeed | None = None
         self._keep: list[Any] = []
         self._level = isa.level() if level is None else level
-        self.memory = aligned_bytes(plan.memory_bytes)
+        self.memory = aligned_bytes(plan.buffer_bytes)
         self._base = ffi.cast("char *", ffi.from_buffer(self.memory.data))
         self._constants = {constant: self._memory(constant.array) for constant in plan.constants}
         self._inputs = {t: aligned_bytes(t.nbytes) for t in plan.arena_inputs}
@@ -108,6 +108,7 @@ class Session:
         call = ChainCall(self.plan, chain, lambda argument: self._address(argument, 0), self._level)
         self._keep.append(call)
         slot.fn, slot.params, slot.out = call.fn, call.params, call.out
+        setattr(slot, "in", ffi.cast("const void *const *", call.inputs))
         slot.scratch = self._base + self.plan.regions[self.plan.region_of(chain)].offset
 
     def _fill(self, slot: Any, step: Step, call: Call, iteration: int) -> None:

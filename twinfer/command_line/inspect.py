@@ -24,6 +24,8 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--memory", choices=["auto", "layers", "rows"], nargs="?", const="auto", help=about)
     about = "with --memory: for an input that is given row by row"
     command.add_argument("--input-rows", action="store_true", help=about)
+    about = "with --memory: for an input that is read where the caller has it"
+    command.add_argument("--input-in-place", action="store_true", help=about)
     about = "draw which bytes hold what, over time, to a .svg, .png or .pdf file"
     command.add_argument("--picture", metavar="FILE", help=about)
     add_io(command)
@@ -45,8 +47,9 @@ def run(arguments: argparse.Namespace) -> int:
     source = load_with(arguments.model, arguments.io)
     plan, reason = planned(source, target)
     certified = None
-    if arguments.memory or arguments.input_rows or arguments.picture:
-        options = Options(memory=arguments.memory or "auto", input_rows=arguments.input_rows)
+    if arguments.memory or arguments.input_rows or arguments.input_in_place or arguments.picture:
+        inputs = {"input_rows": arguments.input_rows, "input_in_place": arguments.input_in_place}
+        options = Options(memory=arguments.memory or "auto", **inputs)
         certified = certificate(source.graph, target, options)
         plan = certified.plan
         if arguments.picture:

@@ -48,11 +48,16 @@ def add_memory(command: argparse.ArgumentParser) -> None:
     command.add_argument("--ram", type=natural, default=0, metavar="BYTES", help=about)
     about = "the input is given row by row (NAME_begin, NAME_push_row, NAME_finish) and need not be in RAM as a whole"
     command.add_argument("--input-rows", action="store_true", help=about)
+    about = (
+        "the input is read where the caller has it, in flash or a buffer of a camera, and takes no memory of the arena"
+    )
+    command.add_argument("--input-in-place", action="store_true", help=about)
 
 
 def memory_of(arguments: argparse.Namespace) -> dict[str, Any]:
     """The options that ``add_memory`` took, by the names that ``Options`` has for them."""
-    return {"memory": arguments.memory, "ram": arguments.ram, "input_rows": arguments.input_rows}
+    names = ("memory", "ram", "input_rows", "input_in_place")
+    return {name: getattr(arguments, name) for name in names}
 
 
 def add_io(command: argparse.ArgumentParser) -> None:

@@ -49,7 +49,8 @@ class Candidates:
 
     def __init__(self, program: Program, lifetimes: Lifetimes, ends: Collection[Tensor], target: Target) -> None:
         self._ends, self._target = ends, target
-        self._lives = {t: life for t, life in lifetimes.lives.items() if t not in lifetimes.state}
+        self._borrowed, apart = lifetimes.borrowed, {*lifetimes.state, lifetimes.borrowed}
+        self._lives = {t: life for t, life in lifetimes.lives.items() if t not in apart}
         self.parts = list(_parts(program))
         self._at = [part.position if isinstance(part, Step) else -1 for part in self.parts]
         self._heights: dict[Tensor, int] = {}
@@ -64,7 +65,8 @@ class Candidates:
         if isinstance(part, Feed):
             self._heights[part.out] = part.height
             return part
-        link = layer_of(part, self._heights) if all(tensor in self._lives for tensor in part.touched) else None
+        known = all(tensor in self._lives or tensor is self._borrowed for tensor in part.touched)
+        link = layer_of(part, self._heights) if known else None
         if link and link.rows.flat:
             self._heights[link.out] = link.height
         return link
@@ -112,7 +114,9 @@ class Candidates:
         if any(out in used for view in views for out in view.call.written):
             return None
         sources = {tensor for link in links for _, tensor, _ in link.sources} - set(outs)
-        dying = [tensor for tensor in sources if self._lives[tensor][1] <= high]
+        if self._borrowed in sources and len(sources) > 1:
+            return None
+        dying = [tensor for tensor in sources if tensor in self._lives and self._lives[tensor][1] <= high]
         keeps = kept(links, used, dying)
         if any(room.capacity > MOST_ROWS for room in keeps.rooms.values()):
             return None

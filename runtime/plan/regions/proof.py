@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from twinfer.runtime.graph import Tensor
-from twinfer.runtime.plan.plan import Plan
+from twinfer.runtime.plan.plan import Plan, Region
 from twinfer.runtime.program import Chain
 
 
@@ -26,6 +26,10 @@ def faults(plan: Plan) -> Iterator[str]:
     for tensor, place in plan.places.items():
         if tensor.nbytes and not 0 <= place.offset <= plan.regions[place.region].nbytes - tensor.nbytes:
             yield f"{tensor} at {place.offset} ends outside of {place.region.value}"
+    borrowed = plan.borrowed
+    for tensor, place in plan.places.items():
+        if place.region == Region.INPUT and tensor is not borrowed:
+            yield f"{tensor} lies in the caller's input"
     for part in plan.program:
         if isinstance(part, Chain):
             yield from _torn(plan, part)
@@ -38,7 +42,7 @@ def _torn(plan: Plan, chain: Chain) -> Iterator[str]:
     used = [chain.rings[tensor].memory if tensor in chain.rings else tensor for tensor in rows]
     used += [tensor for tensor in _others(chain) if tensor is not None]
     for tensor in dict.fromkeys(used):
-        if plan.places[tensor].region != home:
+        if plan.places[tensor].region != home and tensor is not plan.borrowed:
             yield f"{tensor} lies in {plan.places[tensor].region.value}, the rest of its chain in {home.value}"
 
 

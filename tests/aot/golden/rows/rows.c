@@ -37,15 +37,15 @@ static const tw_rows_layer rows_0_chain_layers[] = {
     {rows_0_conv_2d, NULL, 80, 80, 6, 1, 1, 1, 2, 0, 0, 1, {0}},
 };
 static const tw_chain rows_0_chain = {rows_0_chain_layers, 2, 1, 0};
-TW_INLINE void rows_0_chain_1(tw_rows_progress *at, unsigned char *arena, int32_t wanted) {
+TW_INLINE void rows_0_chain_1(tw_rows_progress *at, unsigned char *arena, const unsigned char *input, int32_t wanted) {
     while (at[1].done < wanted) {
-        tw_chain_part(&rows_0_chain, at, 1, arena, 1);
+        tw_chain_part(&rows_0_chain, at, 1, arena, input, 1);
     }
 }
 static TW_NOINLINE void rows_0_chain_run(unsigned char *arena) {
     tw_rows_progress at[2];
     tw_chain_begin(&rows_0_chain, at);
-    rows_0_chain_1(at, arena, 6);
+    rows_0_chain_1(at, arena, NULL, 6);
 }
 
 /* Layer 1: CONV_2D, operator 1 of the model; tw_conv2d_f32, 1,440 MACs
@@ -94,21 +94,21 @@ static const tw_rows_layer rows_2_chain_layers[] = {
     {rows_2_add, NULL, 0, 80, 6, 1, 1, 0, 0, 0, 0, 2, {0, 1}},
 };
 static const tw_chain rows_2_chain = {rows_2_chain_layers, 3, 1, 0};
-TW_INLINE void rows_2_chain_1(tw_rows_progress *at, unsigned char *arena, int32_t wanted) {
+TW_INLINE void rows_2_chain_1(tw_rows_progress *at, unsigned char *arena, const unsigned char *input, int32_t wanted) {
     while (at[1].done < wanted) {
-        tw_chain_part(&rows_2_chain, at, 1, arena, 0);
+        tw_chain_part(&rows_2_chain, at, 1, arena, input, 0);
     }
 }
-TW_INLINE void rows_2_chain_2(tw_rows_progress *at, unsigned char *arena, int32_t wanted) {
+TW_INLINE void rows_2_chain_2(tw_rows_progress *at, unsigned char *arena, const unsigned char *input, int32_t wanted) {
     while (at[2].done < wanted) {
-        rows_2_chain_1(at, arena, tw_chain_wanted(&rows_2_chain, at, 2));
-        tw_chain_part(&rows_2_chain, at, 2, arena, 0);
+        rows_2_chain_1(at, arena, input, tw_chain_wanted(&rows_2_chain, at, 2));
+        tw_chain_part(&rows_2_chain, at, 2, arena, input, 0);
     }
 }
 static TW_NOINLINE void rows_2_chain_run(unsigned char *arena) {
     tw_rows_progress at[3];
     tw_chain_begin(&rows_2_chain, at);
-    rows_2_chain_2(at, arena, 6);
+    rows_2_chain_2(at, arena, NULL, 6);
 }
 
 /* Layer 3: MAX_POOL_2D, operator 3 of the model; tw_max_pool_2d_f32
@@ -134,15 +134,15 @@ static const tw_rows_layer rows_3_chain_layers[] = {
     {rows_3_max_pool_2d, NULL, 320, 64, 5, 1, 1, 0, 1, 0, 0, 1, {0}},
 };
 static const tw_chain rows_3_chain = {rows_3_chain_layers, 2, 1, 0};
-TW_INLINE void rows_3_chain_1(tw_rows_progress *at, unsigned char *arena, int32_t wanted) {
+TW_INLINE void rows_3_chain_1(tw_rows_progress *at, unsigned char *arena, const unsigned char *input, int32_t wanted) {
     while (at[1].done < wanted) {
-        tw_chain_part(&rows_3_chain, at, 1, arena, 1);
+        tw_chain_part(&rows_3_chain, at, 1, arena, input, 1);
     }
 }
 static TW_NOINLINE void rows_3_chain_run(unsigned char *arena) {
     tw_rows_progress at[2];
     tw_chain_begin(&rows_3_chain, at);
-    rows_3_chain_1(at, arena, 5);
+    rows_3_chain_1(at, arena, NULL, 5);
 }
 
 /* Layer 4: AVERAGE_POOL_2D, operator 4 of the model; tw_average_pool_2d_f32

@@ -52,7 +52,7 @@ static const tw_rows_layer rows_0_chain_layers[] = {
 static const tw_chain rows_0_chain = {rows_0_chain_layers, 2, 1, 0};
 static TW_NOINLINE void rows_0_chain_run(unsigned char *arena) {
     tw_rows_progress at[2];
-    tw_chain_back(&rows_0_chain, at, arena);
+    tw_chain_back(&rows_0_chain, at, arena, NULL);
 }
 
 static const tw_conv2d_f32_params rows_1_conv_2d_params = {
@@ -95,7 +95,7 @@ static const tw_rows_layer rows_2_chain_layers[] = {
 static const tw_chain rows_2_chain = {rows_2_chain_layers, 3, 1, 0};
 static TW_NOINLINE void rows_2_chain_run(unsigned char *arena) {
     tw_rows_progress at[3];
-    tw_chain_run(&rows_2_chain, at, arena);
+    tw_chain_run(&rows_2_chain, at, arena, NULL);
 }
 
 static const tw_max_pool_2d_f32_params rows_3_max_pool_2d_params = {
@@ -122,7 +122,7 @@ static const tw_rows_layer rows_3_chain_layers[] = {
 static const tw_chain rows_3_chain = {rows_3_chain_layers, 2, 1, 0};
 static TW_NOINLINE void rows_3_chain_run(unsigned char *arena) {
     tw_rows_progress at[2];
-    tw_chain_back(&rows_3_chain, at, arena);
+    tw_chain_back(&rows_3_chain, at, arena, NULL);
 }
 
 static const void *const rows_constants[] = {
