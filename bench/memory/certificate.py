@@ -35,7 +35,7 @@ class Hint:
     """A change that was planned: RAM in bytes, its change as a share, and that of instructions (estimated; None: no
     estimate).
 
-    ``kind`` is rows, layers, input_rows, input_in_place, int8_input, int16_input or channels; ``text`` says it in words.
+    ``kind`` is rows, layers, input_rows, input_in_place, int8_input, int16_input or channels; ``text`` says it.
     """
 
     kind: str

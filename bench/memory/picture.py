@@ -58,7 +58,8 @@ def bands(plan: Plan) -> list[Band]:
     """What lies where and when in arena and state, in the order in which it begins to live."""
     chains = [_Rows(plan, part) for part in plan.program if isinstance(part, Chain) and part.layers]
     rings = {ring.memory for chain in plan.chains.values() for ring in chain.rings.values()}
-    whole = [_life(plan, tensor, chains) for tensor in plan.places if tensor.nbytes and tensor not in rings]
+    here = [tensor for tensor in plan.places if tensor.nbytes and tensor not in rings and tensor is not plan.borrowed]
+    whole = [_life(plan, tensor, chains) for tensor in here]
     every = (*whole, *(band for chain in chains for band in chain.in_rings()))
     return sorted(every, key=lambda band: (band.times[0], band.lows[0]))
 

@@ -50,9 +50,14 @@ def test_every_hint_is_a_plan(model: str) -> None:
     told = certificate(graph, M4, Options(memory="layers"))
     hints = {hint.kind: hint for hint in told.hints}
     assert "rows" in hints
-    for kind, input_rows in (("rows", False), ("input_rows", True)):
-        plan = make_plan(graph, M4, Options(memory="rows", input_rows=input_rows))
-        assert hints[kind].ram_bytes == plan.memory_bytes if kind in hints else kind == "input_rows"
+    options = {
+        "rows": Options(memory="rows"),
+        "input_rows": Options(memory="rows", input_rows=True),
+        "input_in_place": Options(memory="layers", input_in_place=True),
+    }
+    for kind, asked in options.items():
+        plan = make_plan(graph, M4, asked)
+        assert hints[kind].ram_bytes == plan.memory_bytes if kind in hints else kind != "rows"
     for hint in told.hints:
         assert hint.ram_bytes < told.plan.memory_bytes
         assert hint.ram_change == pytest.approx(hint.ram_bytes / told.plan.memory_bytes - 1)

@@ -50,7 +50,8 @@ def planned(plan: Plan) -> Facts:
     how, usual = plan.options, make_plan(load("digits_int8").graph, plan.target, Options(memory="layers"))
     about = {"target": plan.target.name, "optimize": how.optimize, "weights": how.weights, "decode": how.decode}
     about |= {"guard": plan.arena_bytes > usual.arena_bytes, "memory": how.memory}
-    return {**about, "ram": how.ram, "input_rows": how.input_rows}
+    names = ("ram", "input_rows", "input_in_place")
+    return {**about, **{name: getattr(how, name) for name in names}}
 
 
 def converted(source: Any, output: Any, **how: Any) -> Facts:
@@ -167,7 +168,7 @@ SEARCH |= {"equalize": False, "trials": 64, "seed": 0, "jobs": None, "dask": Non
 SEARCH |= {"channels_last": False}
 
 FILE: Facts = {"optimize": "balanced", "weights": "file", "decode": "layer", "guard": False}
-FILE |= {"memory": "auto", "ram": 0, "input_rows": False}
+FILE |= {"memory": "auto", "ram": 0, "input_rows": False, "input_in_place": False}
 
 COMPILE: Facts = {"target": "host", **FILE, "name": "digits_int8", "folder": "out", "mode": "compiled", "card": None}
 COMPILE |= {"sha256": load("digits_int8").sha256}
@@ -265,6 +266,7 @@ MATRIX: dict[str, tuple[Facts, dict[str, Facts]]] = {
             "--memory rows": {"memory": "rows"},
             "--ram 90000": {"ram": 90_000},
             "--input-rows": {"input_rows": True},
+            "--input-in-place": {"input_in_place": True},
         },
     ),
     "stream tcn_int8 -o out.tflite": (
@@ -283,6 +285,7 @@ MATRIX: dict[str, tuple[Facts, dict[str, Facts]]] = {
             "--memory rows": {"memory": "rows"},
             "--ram 90000": {"ram": 90_000},
             "--input-rows": {"input_rows": True},
+            "--input-in-place": {"input_in_place": True},
             "--engine compiled --guard": {"engine": "compiled", "guard": True},
             "--target cortex-m0": {"on": "cortex-m0", "target": "cortex-m0"},
         },
@@ -357,7 +360,7 @@ ELSEWHERE = {
     "compile": {"--io"},
     "run": {"--input", "--output", "--seed", "--io"},
     "verify": {"--io"},
-    "inspect": {"--json", "--target", "--memory", "--input-rows", "--picture", "--io"},
+    "inspect": {"--json", "--target", "--memory", "--input-rows", "--input-in-place", "--picture", "--io"},
     "ops": {"--json", "--markdown", "--target"},
     "stream": {"--output"},
 }

@@ -10,7 +10,7 @@ from rich.text import Text
 from twinfer.bench.measure.grid import Grid
 from twinfer.command_line.show.naming import number, title
 from twinfer.runtime.graph import Tensor
-from twinfer.runtime.plan.plan import Plan, Region
+from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.plan.regions.traffic import costs
 
 #: What a piece of the arena is to an operator, the most important first.
@@ -29,7 +29,7 @@ class ArenaMap:
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
-        self.offsets = {t: plan.offsets[t] for t, place in plan.places.items() if place.region != Region.STATE}
+        self.offsets = {t: plan.offsets[t] for t, place in plan.places.items() if place.region.kind == "arena"}
         self.width = max(plan.regions[region].end for region in plan.arenas)
         self.steps = {step.position: step for step in plan.steps}
         self.touched = [self._touched(i) for i in range(len(plan.nodes))]
