@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from twinfer.aot.print.emit import Project
 from twinfer.aot.print.feed import Feeding
+from twinfer.aot.print.lending import Lending
 from twinfer.aot.print.literals import c_type, elements, wrapped
 from twinfer.aot.print.memory import Memory, in_run
 from twinfer.runtime.graph import Array, Tensor
@@ -100,7 +101,7 @@ def test_source(project: Project, vectors: Sequence[Vector]) -> str:
         *(_array(f"{name}_test_input_{i}", graph.inputs[i], [v.inputs[i] for v in vectors]) for i in fed),
         *(_array(f"{name}_test_want_{i}", t, [v.outputs[i] for v in vectors]) for i, t in enumerate(graph.outputs)),
         *(_buffer(f"{name}_test_got_{i}", t) for i, t in enumerate(graph.outputs)),
-        *_borrowed(project),
+        *Lending(project.plan, name).memory(),
         *_comparisons(graph.outputs, name),
         *_function(project, "buffers", POISONS[0], _over_buffers(project, fed), len(vectors)),
         *_function(project, second, POISONS[1], _second(project, fed), len(vectors)),
@@ -121,29 +122,6 @@ def _array(symbol: str, tensor: Tensor, values: Sequence[Array]) -> str:
 
 def _buffer(symbol: str, tensor: Tensor) -> str:
     return f"static {c_type(tensor.dtype)} {symbol}[{tensor.size or 1}];"
-
-
-def _borrowed(project: Project) -> Iterator[str]:
-    """Memory for an input that is read in place."""
-    if project.plan.borrowed:
-        up, i = project.name.upper(), project.plan.graph.inputs.index(project.plan.borrowed)
-        yield (
-            f"static _Alignas({up}_INPUT_{i}_ALIGN) unsigned char {project.name}_test_kept[{up}_INPUT_{i}_BYTES + 1];"
-        )
-
-
-def _lent(project: Project) -> Iterator[str]:
-    """The statements that fill it for a run."""
-    if project.plan.borrowed:
-        name, i = project.name, project.plan.graph.inputs.index(project.plan.borrowed)
-        yield f"memcpy({name}_test_kept, {name}_test_input_{i}[run], {name.upper()}_INPUT_{i}_BYTES);"
-
-
-def _unchanged(project: Project) -> Iterator[str]:
-    """The check that nothing has written there."""
-    if project.plan.borrowed:
-        name, i = project.name, project.plan.graph.inputs.index(project.plan.borrowed)
-        yield f"bad |= memcmp({name}_test_kept, {name}_test_input_{i}[run], {name.upper()}_INPUT_{i}_BYTES) != 0;"
 
 
 def _comparisons(outputs: Sequence[Tensor], name: str) -> Iterator[str]:
@@ -188,38 +166,28 @@ def _blocks(name: str, regions: Iterable[Region]) -> Iterator[str]:
 
 
 def _over_buffers(project: Project, fed: Sequence[int]) -> Iterator[str]:
-    name, graph = project.name, project.plan.graph
-    inputs = _inputs(project, fed)
-    yield from _lent(project)
+    name, graph, lending = project.name, project.plan.graph, Lending(project.plan, project.name)
+    yield from lending.filled()
     outputs = [f"{name}_test_got_{i}" for i in range(len(graph.outputs))]
-    yield f"const void *const inputs[] = {{{', '.join(inputs or ['NULL'])}}};"
+    yield f"const void *const inputs[] = {{{lending.inputs(fed)}}};"
     yield f"void *const outputs[] = {{{', '.join(outputs or ['NULL'])}}};"
     yield from (f"memset({got}, {POISONS[0]:#x}, sizeof {got});" for got in outputs)
     yield f"bad |= {name}_run({Memory(project.plan).given}, inputs, outputs) != 0;"
-    yield from _unchanged(project)
+    yield from lending.unchanged()
     for i in range(len(graph.outputs)):
         yield _compare(project, i, f"{name}_test_got_{i}", "")
 
 
-def _inputs(project: Project, fed: Sequence[int]) -> list[str]:
-    """What a run gets as inputs."""
-    name, plan = project.name, project.plan
-    at = {
-        i: f"{name}_test_kept" if plan.graph.inputs[i] is plan.borrowed else f"{name}_test_input_{i}[run]" for i in fed
-    }
-    return [at.get(i, "NULL") for i in range(len(plan.graph.inputs))]
-
-
 def _in_place(project: Project, fed: Sequence[int]) -> Iterator[str]:
-    name, up = project.name, project.name.upper()
-    yield from _lent(project)
+    name, up, lending = project.name, project.name.upper(), Lending(project.plan, project.name)
+    yield from lending.filled()
     for i in fed if project.plan.borrowed is None else ():
         at = Memory(project.plan).block(project.plan.graph.inputs[i])
         yield f"memcpy({at} + {up}_INPUT_{i}_OFFSET, {name}_test_input_{i}[run], {up}_INPUT_{i}_BYTES);"
     if project.plan.borrowed:
-        yield f"const void *const inputs[] = {{{', '.join(_inputs(project, fed))}}};"
+        yield f"const void *const inputs[] = {{{lending.inputs(fed)}}};"
     yield f"bad |= {name}_run_static({'inputs' if project.plan.borrowed else 'NULL'}, NULL) != 0;"
-    yield from _unchanged(project)
+    yield from lending.unchanged()
     for i, tensor in enumerate(project.plan.graph.outputs):
         if tensor.data is None:
             at = Memory(project.plan).block(tensor)
@@ -256,17 +224,6 @@ def _compare(project: Project, i: int, got: str, where: str) -> str:
     return f'bad |= {check}("output {i}{where}", run, {got}, {want}[run],\n                {sizes});'
 
 
-def _refused(project: Project, blocks: str) -> Iterator[str]:
-    """Inputs in place that a run must refuse: none, and one that is misaligned."""
-    name, plan = project.name, project.plan
-    i = plan.graph.inputs.index(plan.borrowed) if plan.borrowed else 0
-    inputs = ["NULL"] * len(plan.graph.inputs)
-    inputs[i] = f"{name}_test_kept + 1"
-    yield f"    const void *const inputs[] = {{{', '.join(inputs)}}};"
-    yield f"    bad |= {name}_run({blocks}, NULL, NULL) != 3;"
-    yield f"    if ({name.upper()}_INPUT_{i}_ALIGN > 1) bad |= {name}_run({blocks}, inputs, NULL) != 2;"
-
-
 def _main(project: Project) -> Iterator[str]:
     name = project.name
     first, *others = Memory(project.plan).blocks
@@ -274,8 +231,7 @@ def _main(project: Project) -> Iterator[str]:
     rest = "".join(f", {name}_{region.value}()" for region in others)
     yield f"    int bad = {name}_run(NULL{rest}, NULL, NULL) != 1;"
     yield f"    bad |= {name}_run({in_run(first)} + 1{rest}, NULL, NULL) != 2;"
-    if project.plan.borrowed:
-        yield from _refused(project, f"{in_run(first)}{rest}")
+    yield from Lending(project.plan, name).refused(f"{in_run(first)}{rest}")
     yield f"    bad |= {name}_test_buffers();"
     yield f"    bad |= {name}_test_{_SECOND[project.plan.fed is not None]}();"
     yield f'    printf("{name}: %s\\n", bad ? "FAILED" : "ok");'

@@ -20,6 +20,7 @@ from twinfer.converter.build import Builder
 from twinfer.runtime.control import CONTROL
 from twinfer.runtime.graph import Graph, Node
 from twinfer.runtime.op import tensor
+from twinfer.runtime.options import Options
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.registry import operators, variants
 from twinfer.runtime.support import PLAIN, Form, audit, forms, types_of
@@ -189,14 +190,14 @@ def test_usage(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.corpus("app", sample=6)
 def test_it_agrees_with_planning(corpus_model: Any) -> None:
-    """What it says of a real model is what the plan has."""
+    """What it says of a real model is what the plan layer by layer has."""
     from twinfer.runtime.errors import TwinferError
     from twinfer.runtime.read.tflite import read_file
 
     graph = read_file(corpus_model.path)
     result = audit(graph, DSP)
     try:
-        plan = make_plan(graph, DSP)
+        plan = make_plan(graph, DSP, Options(memory="layers"))
     except TwinferError:
         assert result.missing
         return

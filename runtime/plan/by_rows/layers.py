@@ -37,7 +37,7 @@ def layer_of(step: Step, heights: Heights = NONE) -> Layer | None:
     moving = [argument for argument in call.inputs if isinstance(argument, Tensor)]
     if height < 2 or not sources or len(sources) != len(moving) or not _fits(call, sources):
         return None
-    if not _divides(call, rows, height) or not all(_meets(rows, height, there) for _, _, there in sources):
+    if not _divides(call, rows, height):
         return None
     own = replace(step, call=call, body=(call,), scratch=_scratch(step, call))
     return Layer(own, rows, height, _band(rows, height, out), sources)
@@ -55,11 +55,6 @@ def _divides(call: Call, rows: Rows, height: int) -> bool:
     names = [*rows.counts, *([f"{rows.sums}.count"] if rows.sums else [])]
     counts = [value_at(call.params, name.split(".")) for name in names]
     return not any(count % height or count // height % rows.units for count in counts)
-
-
-def _meets(rows: Rows, height: int, there: int) -> bool:
-    """Whether every row of an output needs a row of its source that there is, and not padding alone."""
-    return rows.reach >= rows.pad and (height - 1) * rows.stride - rows.pad < there
 
 
 def _fits(call: Call, sources: Sequence[Any]) -> bool:
