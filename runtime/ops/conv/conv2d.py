@@ -35,6 +35,9 @@ from twinfer.runtime.params import Param
 from twinfer.runtime.program import Call, Weights
 from twinfer.runtime.target import Target
 
+#: Pixels of a tile of tw_conv2d_s8 (core/sums.h) but on cores with eight low registers, where it is one.
+TILE_PIXELS = 2
+
 
 def infer(node: Node) -> list[Shape]:
     node = unpacked(node)
@@ -85,7 +88,8 @@ def lower(node: Node, target: Target) -> Call:
         floats: dict[str, Param] = {"window": g.params, "limits": output_range(node), "depth": w.shape[3]}
         inputs = (node.input(0), w, bias_of(node, g.out_c))
         return Call("tw_conv2d_f32", floats, inputs, (node.output,), macs=macs, rows=g.by_rows())
-    return lower_s8(node, g, node.constant(1).reshape(g.out_c, -1), macs)
+    pixels = 1 if target.has("armv6-m") else TILE_PIXELS
+    return lower_s8(node, g, node.constant(1).reshape(g.out_c, -1), macs, pixels)
 
 
 def _lower_zero(node: Node, g: Window, w: Array, macs: int) -> Call:
@@ -110,8 +114,11 @@ def lower_s16(node: Node, g: Window, w: Array, macs: int) -> Call:
     return replace(call, rows=g.by_rows())
 
 
-def lower_s8(node: Node, g: Window, w: Array, macs: int) -> Call:
-    """The call with weights int8 [out_c, k_h * k_w * in_c / groups]; also for DEPTHWISE_CONV_2D of one channel."""
+def lower_s8(node: Node, g: Window, w: Array, macs: int, pixels: int = TILE_PIXELS) -> Call:
+    """The call with weights int8 [out_c, k_h * k_w * in_c / groups]; also for DEPTHWISE_CONV_2D of one channel.
+
+    The kernel takes ``pixels`` at once.
+    """
     if weight_zero(node.input(1)):
         return _lower_zero(node, g, w, macs)
     bias = constant_bias(node, g.out_c)
@@ -120,8 +127,8 @@ def lower_s8(node: Node, g: Window, w: Array, macs: int) -> Call:
     ends = {"end": epilogue(node), "in_zero": node.input(0).zero, "fast": int(fast)}
     params = {"window": g.params, "depth": depth, **ends}
     scratch = 2 * w.shape[1] if g.k_h * g.k_w > 1 else 0
-    inputs = (node.input(0), weights(np.ascontiguousarray(c.weights)), *channel_constants(c))
-    return Call("tw_conv2d_s8", params, inputs, (node.output,), scratch, macs=macs, weights=Weights(), rows=g.by_rows())
+    inputs, rows = (node.input(0), weights(np.ascontiguousarray(c.weights)), *channel_constants(c)), g.by_rows(pixels)
+    return Call("tw_conv2d_s8", params, inputs, (node.output,), scratch, macs=macs, weights=Weights(), rows=rows)
 
 
 def _lower_hybrid(node: Node, g: Window, macs: int) -> Call:
