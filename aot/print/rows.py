@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -68,7 +69,7 @@ class Chains:
             return "\n".join([tables, *self._by_tables(chain)])
         symbol, table = self._symbol(chain), ChainTable(self.plan, chain)
         run = until.run(table, symbol, Memory(self.plan).rows(chain))
-        return "\n".join([tables, *until.functions(table, symbol), self._run(chain, run)])
+        return "\n".join([tables, *until.functions(table, symbol), self._run(chain, " = {{0}}", run)])
 
     def by_table(self, chain: Chain) -> str:
         """The same of calls that are constants, for ``run/rows.h``."""
@@ -80,7 +81,7 @@ class Chains:
         """The function that runs a chain by its tables; none for one that waits for the rows of the input."""
         if not chain.feed:
             run = "tw_chain_back" if chain.backwards else "tw_chain_run"
-            yield self._run(chain, [f"{run}(&{self._symbol(chain)}, at, {Memory(self.plan).rows(chain)});"])
+            yield self._run(chain, "", f"{run}(&{self._symbol(chain)}, at, {Memory(self.plan).rows(chain)});")
 
     def _call(self, layer: Layer) -> str:
         """The definition of the tw_rows_call of a layer, with its params, members and inputs."""
@@ -151,11 +152,11 @@ static const tw_rows_layer {symbol}_layers[] = {{
 }};
 static const tw_chain {symbol} = {{{symbol}_layers, {_members(table.counts)}}};"""
 
-    def _run(self, chain: Chain, statements: Sequence[str]) -> str:
-        """The function that runs a chain by ``statements``."""
+    def _run(self, chain: Chain, start: str, statement: str) -> str:
+        """The function that runs a chain by ``statement``, from a progress that starts at ``start``."""
         memory, count = Memory(self.plan), len(ChainTable(self.plan, chain).number)
         used = [f"{block} +" for block in memory.rows(chain).split(", ")]
-        lines = [*memory.unused(used), f"tw_rows_progress at[{count}];", *statements]
+        lines = [*memory.unused(used), f"tw_rows_progress at[{count}]{start};", statement]
         return _c_function(f"static TW_NOINLINE void {self._symbol(chain)}_run({memory.parameters})", lines)
 
     def _about(self, chain: Chain) -> str:
@@ -189,7 +190,8 @@ def _key(layer: Layer) -> tuple[str, str]:
 def _with_params(layer: Layer, invoke: str) -> list[str]:
     """A call with a layer's params in a part, up to its scratch memory."""
     kernel, fields = _key(layer)
-    return [f"const {kernel}_params params = {{", *fields.split("\n"), "};", f"{invoke}(&params, in, out, "]
+    storage = "const" if re.search(r"\bpart(->|,)", fields) else "static const"
+    return [f"{storage} {kernel}_params params = {{", *fields.split("\n"), "};", f"{invoke}(&params, in, out, "]
 
 
 def _c_function(head: str, lines: Iterable[str]) -> str:

@@ -39,7 +39,7 @@ def functions(table: ChainTable, symbol: str) -> Iterator[str]:
         yield "\n".join(lines)
 
 
-def run(table: ChainTable, symbol: str, blocks: str) -> list[str]:
-    """The statements that run a straight chain, whose rows lie in ``blocks``."""
+def run(table: ChainTable, symbol: str, blocks: str) -> str:
+    """The statement that runs a straight chain from a progress of zeros; its rows lie in ``blocks``."""
     goal = max(table.number.values())
-    return [f"tw_chain_begin(&{symbol}, at);", f"{symbol}_{goal}(at, {blocks}, {table.chain.links[-1].height});"]
+    return f"{symbol}_{goal}(at, {blocks}, {table.chain.links[-1].height});"

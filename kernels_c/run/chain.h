@@ -134,7 +134,9 @@ TW_INLINE void tw_chain_go_on(const tw_chain *s, tw_rows_progress *at, unsigned 
     }
 }
 
-TW_INLINE void tw_chain_begin(const tw_chain *s, tw_rows_progress *at) { memset(at, 0, (size_t)s->count * sizeof *at); }
+TW_INLINE void tw_chain_begin(const tw_chain *s, tw_rows_progress *at) {
+    for (int32_t i = 0; i < s->count; ++i) at[i].done = at[i].base = 0;
+}
 
 /* Runs all of a chain that waits for nothing. */
 static TW_NOINLINE TW_COLD void tw_chain_run(const tw_chain *s, tw_rows_progress *at, unsigned char *arena,

@@ -43,8 +43,7 @@ TW_INLINE void rows_0_chain_1(tw_rows_progress *at, unsigned char *arena, const 
     }
 }
 static TW_NOINLINE void rows_0_chain_run(unsigned char *arena) {
-    tw_rows_progress at[2];
-    tw_chain_begin(&rows_0_chain, at);
+    tw_rows_progress at[2] = {{0}};
     rows_0_chain_1(at, arena, NULL, 6);
 }
 
@@ -74,7 +73,7 @@ TW_INLINE void rows_1_conv_2d(const void *context, const tw_rows_part *part) {
  *   out "add_7" FLOAT32[1, 6, 5, 4]: arena [0, 480) */
 TW_INLINE void rows_2_add(const void *context, const tw_rows_part *part) {
     (void)context;
-    const tw_add_f32_params params = {
+    static const tw_add_f32_params params = {
         .walk = {
             .size = 20, .tile = 1, .a_step = 1, .b_step = 1,
             .outer = {.rows = 1, .shape = {0, 0, 0, 0, 0}, .a_jump = {0, 0, 0, 0, 0}, .b_jump = {0, 0, 0, 0, 0}},
@@ -106,8 +105,7 @@ TW_INLINE void rows_2_chain_2(tw_rows_progress *at, unsigned char *arena, const 
     }
 }
 static TW_NOINLINE void rows_2_chain_run(unsigned char *arena) {
-    tw_rows_progress at[3];
-    tw_chain_begin(&rows_2_chain, at);
+    tw_rows_progress at[3] = {{0}};
     rows_2_chain_2(at, arena, NULL, 6);
 }
 
@@ -116,7 +114,7 @@ static TW_NOINLINE void rows_2_chain_run(unsigned char *arena) {
  *   out "max_pool_2d_8" FLOAT32[1, 5, 4, 4]: arena [320, 640) */
 TW_INLINE void rows_3_max_pool_2d(const void *context, const tw_rows_part *part) {
     (void)context;
-    const tw_max_pool_2d_f32_params params = {
+    static const tw_max_pool_2d_f32_params params = {
         .window = {
             .batches = 1, .in_h = 2, .in_w = 5, .in_c = 4, .out_h = 1, .out_w = 4, .out_c = 4, .k_h = 2, .k_w = 2,
             .stride_h = 1, .stride_w = 1, .dilation_h = 1, .dilation_w = 1, .pad_h = 0, .pad_w = 0,
@@ -140,8 +138,7 @@ TW_INLINE void rows_3_chain_1(tw_rows_progress *at, unsigned char *arena, const 
     }
 }
 static TW_NOINLINE void rows_3_chain_run(unsigned char *arena) {
-    tw_rows_progress at[2];
-    tw_chain_begin(&rows_3_chain, at);
+    tw_rows_progress at[2] = {{0}};
     rows_3_chain_1(at, arena, NULL, 5);
 }
 
