@@ -69,7 +69,7 @@ class Chains:
             return "\n".join([tables, *self._by_tables(chain)])
         symbol, table = self._symbol(chain), ChainTable(self.plan, chain)
         run = until.run(table, symbol, Memory(self.plan).rows(chain))
-        return "\n".join([tables, *until.functions(table, symbol), self._run(chain, " = {{0}}", run)])
+        return "\n".join([tables, *until.functions(table, symbol), self._run(chain, " = {{0, 0, 0}}", run)])
 
     def by_table(self, chain: Chain) -> str:
         """The same of calls that are constants, for ``run/rows.h``."""

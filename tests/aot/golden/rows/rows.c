@@ -43,7 +43,7 @@ TW_INLINE void rows_0_chain_1(tw_rows_progress *at, unsigned char *arena, const 
     }
 }
 static TW_NOINLINE void rows_0_chain_run(unsigned char *arena) {
-    tw_rows_progress at[2] = {{0}};
+    tw_rows_progress at[2] = {{0, 0, 0}};
     rows_0_chain_1(at, arena, NULL, 6);
 }
 
@@ -105,7 +105,7 @@ TW_INLINE void rows_2_chain_2(tw_rows_progress *at, unsigned char *arena, const 
     }
 }
 static TW_NOINLINE void rows_2_chain_run(unsigned char *arena) {
-    tw_rows_progress at[3] = {{0}};
+    tw_rows_progress at[3] = {{0, 0, 0}};
     rows_2_chain_2(at, arena, NULL, 6);
 }
 
@@ -138,7 +138,7 @@ TW_INLINE void rows_3_chain_1(tw_rows_progress *at, unsigned char *arena, const 
     }
 }
 static TW_NOINLINE void rows_3_chain_run(unsigned char *arena) {
-    tw_rows_progress at[2] = {{0}};
+    tw_rows_progress at[2] = {{0, 0, 0}};
     rows_3_chain_1(at, arena, NULL, 5);
 }
 
