@@ -19,17 +19,18 @@ TW_KERNEL(tw_fully_connected_sums_mve_s8) {
     const int8_t *x = (const int8_t *)in[0], *w = (const int8_t *)in[1] + part.first;
     const int32_t rows[] = {p.depth, 2 * p.depth, 3 * p.depth, part.count};
     const int32_t whole = part.first + part.count == p.depth;
-    const int32_t *ends = (const int32_t *)in[2];
+    const int32_t *ends = (const int32_t *)in[2], step = part.first == 0 ? 9 : 4;
     int32_t *sums = (int32_t *)scratch;
+    const int32_t *begin = part.first == 0 ? ends : sums;
 #pragma GCC unroll 1
-    for (int32_t c = 0; c < p.out; c += 4, ends += 9) {
+    for (int32_t c = 0; c < p.out; c += 4, ends += 9, begin += step, sums += 4) {
         const int32_t at = tw_min(c, p.out - 4);
-        const tw_v4 four = tw_mve_tile1(x, w + at * p.depth, rows, part.first == 0 ? ends : sums + c);
+        const tw_v4 four = tw_mve_tile1(x, w + at * p.depth, rows, begin);
         if (whole) {
             const tw_v4 mult = tw_v4_load(ends + 4, 4), shift = tw_v4_load_s8((const int8_t *)(ends + 8), 4);
             tw_v4_store_s8((int8_t *)out[0] + at, tw_v4_scaled(four, mult, shift), p.end.zero, p.end.low, p.end.high, 4);
         } else {
-            tw_v4_store(sums + c, four);
+            tw_v4_store(sums, four);
         }
     }
 }
