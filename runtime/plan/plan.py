@@ -114,7 +114,7 @@ class Plan:
     def steps(self) -> tuple[Step, ...]:
         return tuple(steps_of(self.program))
 
-    @property
+    @cached_property
     def straight(self) -> bool:
         """Whether every run does every step once."""
         return all(isinstance(part, Step | Same | Chain) for part in self.program)
