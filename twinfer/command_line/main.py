@@ -12,14 +12,16 @@ import warnings
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from twinfer.command_line import bench, compile, convert, inspect, ops, run, search, stream, verify
+from twinfer.command_line import bench, compile, convert, explain, inspect, ops, run, search, stream, verify
 from twinfer.command_line.command import EXIT_INTERRUPT, EXIT_PIPE, complain
 from twinfer.command_line.options import register_operators
 from twinfer.runtime.errors import TwinferError
 from twinfer.runtime.printable import printable
 
 #: The subcommands, in the order that ``--help`` shows.
-COMMANDS = tuple(module.COMMAND for module in (bench, inspect, ops, run, verify, compile, convert, stream, search))
+COMMANDS = tuple(
+    module.COMMAND for module in (bench, explain, inspect, ops, run, verify, compile, convert, stream, search)
+)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

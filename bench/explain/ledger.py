@@ -1,0 +1,186 @@
+"""What compiling is worth on one model and target, layer by layer and cause by cause: figures that sum.
+
+A ledger compares a row of programs. The first is the interpreter, the last what ``twinfer compile`` writes, and each
+differs from the one before in one cause alone. So the causes of every line sum to what lies between the two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import Any
+
+from twinfer.runtime.plan.plan import Plan
+from twinfer.runtime.program import Chain, Step
+
+#: Rises when a key of the JSON goes or changes its meaning. New keys do not count.
+SCHEMA = 1
+
+#: What a line is called that is no layer: the copies of inputs and outputs, checks, and the loop over the layers.
+AROUND = "RUN"
+
+#: The operator of a line that stands for layers which run by rows, and so not one after the other.
+BY_ROWS = "CHAIN"
+
+
+@dataclass(frozen=True)
+class Line:
+    """A layer, or several, or all: what it takes in both programs, and for every cause what compiling saves.
+
+    ``steps`` are the numbers of its layers in the plan, ``position`` the first of them, None for what is no layer.
+    Causes may be below 0.
+    """
+
+    position: int | None
+    op: str
+    name: str
+    interpreted: float
+    compiled: float
+    causes: Mapping[str, float]
+    steps: tuple[int, ...] = ()
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The line in the JSON."""
+        return {
+            "position": self.position,
+            "op": self.op,
+            "name": self.name,
+            "interpreted": self.interpreted,
+            "compiled": self.compiled,
+            "causes": dict(self.causes),
+        }
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where the figures of a line come from: the numbers of its layers in the plan, none for what is around them."""
+
+    steps: tuple[int, ...]
+    op: str
+    name: str
+
+    def line(self, values: Sequence[float], causes: Sequence[str]) -> Line:
+        """The line of these ``values``, one per program; ``causes`` stand between them."""
+        saved = dict(zip(causes, (before - after for before, after in pairwise(values)), strict=True))
+        return Line(min(self.steps, default=None), self.op, self.name, values[0], values[-1], saved, self.steps)
+
+
+def places(plan: Plan) -> list[Place]:
+    """The lines of a plan in the order of its program; none if it branches or loops, as layers then run at will."""
+    number = {step: i for i, step in enumerate(plan.steps)}
+    lines = []
+    for part in plan.program if plan.straight else ():
+        if isinstance(part, Step):
+            lines.append(Place((number[part],), part.node.op, part.node.output.name))
+        elif isinstance(part, Chain):
+            steps = tuple(number[layer.step] for layer in part.layers)
+            lines.append(Place(steps, *_named(part, steps)))
+    return lines
+
+
+def _named(chain: Chain, steps: Sequence[int]) -> tuple[str, str]:
+    """The operator and the name in the line of a chain."""
+    if len(steps) == 1:
+        (layer,) = chain.layers
+        return layer.step.node.op, f"{layer.step.node.output.name}, row by row"
+    return BY_ROWS, f"layers {min(steps)} to {max(steps)}, row by row" if steps else "the rows of the input"
+
+
+def lines_of(
+    plan: Plan, causes: Sequence[str], layers: Sequence[Sequence[float]], whole: Sequence[float]
+) -> list[Line]:
+    """The lines of a plan, and one for what is around its layers.
+
+    ``layers`` has per program what each step takes, ``whole`` what all of it does; the last line is the rest.
+    """
+    values = [[sum(program[i] for i in place.steps) for program in layers] for place in places(plan)]
+    around = [taken - sum(line[k] for line in values) for k, taken in enumerate(whole)]
+    every = zip([*places(plan), Place((), AROUND, "around the layers")], [*values, around], strict=True)
+    return [place.line(taken, causes) for place, taken in every]
+
+
+def total(lines: Iterable[Line]) -> Line:
+    """The sum of all lines."""
+    lines = list(lines)
+    causes: dict[str, float] = dict.fromkeys((cause for line in lines for cause in line.causes), 0)
+    for line in lines:
+        for cause, saved in line.causes.items():
+            causes[cause] += saved
+    return Line(None, "", "total", sum(x.interpreted for x in lines), sum(x.compiled for x in lines), causes)
+
+
+@dataclass(frozen=True)
+class Start:
+    """From a model to its first inference.
+
+    ``interpreted`` and ``compiled`` give what happens in the order in which it does, in ``unit``; nothing if it is
+    linked and runs. ``interpreter_bytes`` are those of code and tables that only the interpreter needs, beside kernels.
+    """
+
+    unit: str
+    interpreted: Mapping[str, float]
+    compiled: Mapping[str, float]
+    interpreter_bytes: int
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The same in the JSON."""
+        return {
+            "unit": self.unit,
+            "interpreted": dict(self.interpreted),
+            "compiled": dict(self.compiled),
+            "interpreter_bytes": self.interpreter_bytes,
+        }
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """The lines of a model on a target, in ``unit``: instructions, which are exact, or µs.
+
+    ``bytes`` are lines for flash and RAM where those are known; ``intervals`` give for each cause of the total the 95 %
+    interval in which it lies, where it was timed. ``same_bits``: all programs gave the same outputs.
+    """
+
+    model: str
+    target: str
+    unit: str
+    lines: tuple[Line, ...]
+    start: Start
+    same_bits: bool
+    bytes: Mapping[str, Line] = field(default_factory=dict)
+    intervals: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+
+    @property
+    def total(self) -> Line:
+        return total(self.lines)
+
+    @property
+    def causes(self) -> tuple[str, ...]:
+        """All causes, in the order of the programs."""
+        return tuple(self.total.causes)
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The ledger in the JSON."""
+        return {
+            "schema": SCHEMA,
+            "model": self.model,
+            "target": self.target,
+            "unit": self.unit,
+            "same_bits": self.same_bits,
+            "layers": [line.document for line in self.lines],
+            "total": self.total.document,
+            "bytes": {kind: line.document for kind, line in self.bytes.items()},
+            "intervals": {cause: list(ends) for cause, ends in self.intervals.items()},
+            "start": self.start.document,
+        }
+
+
+def split(line: Line, cause: str, part: str, saved: float) -> Line:
+    """The same line, of whose ``cause`` the amount ``saved`` has a cause of its own, ``part``, right behind it."""
+    causes = dict[str, float]()
+    for name, value in line.causes.items():
+        causes |= {cause: value - saved, part: saved} if name == cause else {name: value}
+    return replace(line, causes=causes)

@@ -1,0 +1,209 @@
+"""The ledger of a model on this computer: µs, with the interval in which each cause lies.
+
+Every program is timed as a whole and layer by layer, in rounds in which all of them take turns. A figure is the median
+of its rounds. Intervals are found by the bootstrap (Efron 1979): rounds are drawn anew, with replacement.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sysconfig
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twinfer import kernels_c
+from twinfer.aot.build.host import FLAGS, compile_plans
+from twinfer.aot.print.choice import default_policy, share_all
+from twinfer.bench.explain.ledger import Ledger, Line, lines_of, split
+from twinfer.bench.explain.start import start_on_host
+from twinfer.bench.measure.compare import same_bits
+from twinfer.bench.measure.turns import interleaved
+from twinfer.bench.models.source import Source
+from twinfer.runtime.graph import Array
+from twinfer.runtime.options import USUAL, Options
+from twinfer.runtime.plan.make import make_plan
+from twinfer.runtime.plan.plan import Plan
+from twinfer.runtime.run import isa
+from twinfer.runtime.run.inputs import random_inputs
+from twinfer.runtime.run.poison import poison
+from twinfer.runtime.run.session import Session
+
+#: Times in µs: [rounds] of whole runs, [rounds, steps] of layers.
+Times = NDArray[np.float64]
+
+#: The compiler's flags with which the extension has the kernels of each level, beside those that all have.
+LEVELS: Mapping[str, tuple[str, ...]] = {
+    "base": (),
+    "v3": ("-march=x86-64-v3",),
+    "v4": ("-march=x86-64-v4", "-mavx512vnni"),
+}
+
+#: In what each program differs from the one before; the first is the interpreter's loop in Python.
+CAUSES = ("dispatch_python", "not_explained", "compiler_options", "dispatch_c", "parameters")
+
+#: What layers gain from values that the one before has left in a cache; a part of ``parameters`` when timed in order.
+CACHE = "cache"
+
+#: How often all programs are opened anew, each time deeper in the stack. Stores to the stack hold up loads from
+#: constants that lie at a distance of whole 4 KiB from them: that can double the time of a layer in one process.
+OPENINGS = 5
+
+#: The least number of rounds of an opening, and how often rounds are drawn anew.
+MIN_ROUNDS, DRAWS = 8, 400
+
+
+@dataclass(frozen=True)
+class Timed:
+    """Times of the programs in µs: of whole runs [programs, rounds], and of steps in the order of a run.
+
+    ``layers`` are [programs, rounds, steps]. ``alone`` are those of the last two programs, each step run twice in a row
+    and timed then.
+    """
+
+    whole: Times
+    layers: Times
+    alone: Times
+
+
+def ledger_on_host(
+    source: Source,
+    options: Options = USUAL,
+    seed: int = 0,
+    seconds: float = 5.0,
+    progress: Callable[[float], None] = lambda share: None,
+) -> Ledger:
+    """The ledger of a model on this computer; ``seconds`` is about how long is timed. ToolError without a compiler."""
+    plan = make_plan(source.graph, isa.this_computer(), options)
+    inputs = random_inputs(plan.graph, seed)
+    parts, outputs = list[Timed](), list[list[Array]]()
+
+    def measure(i: int) -> None:
+        sessions = _sessions(plan)
+        outputs.extend(_outputs(session, inputs) for session in sessions)
+        parts.append(_timed(sessions, seconds / OPENINGS, lambda share: progress((i + share) / OPENINGS)))
+
+    for i in range(OPENINGS):
+        _deeper(i, lambda i=i: measure(i))  # type: ignore[misc]
+    timed = Timed(*(np.concatenate(arrays, axis=1) for arrays in zip(*map(_arrays, parts), strict=True)))
+    return Ledger(
+        source.name,
+        "host",
+        "µs",
+        tuple(_lines(plan, timed)),
+        start_on_host(source, options, inputs),
+        all(same_bits(each, outputs[0]) for each in outputs),
+        intervals=_intervals(timed),
+    )
+
+
+def _deeper(levels: int, work: Callable[[], None]) -> None:
+    """Do the work so many calls from C deeper in the stack."""
+    raised: list[BaseException] = []
+
+    def inner() -> None:
+        try:
+            _deeper(levels - 1, work)
+        except BaseException as error:
+            raised.append(error)  # C cannot pass it on
+
+    if levels == 0:
+        work()
+        return
+    ctypes.PYFUNCTYPE(None)(inner)()
+    for error in raised:
+        raise error
+
+
+def _arrays(timed: Timed) -> tuple[Times, Times, Times]:
+    rounds = min(timed.layers.shape[1], timed.whole.shape[1])  # so that every opening counts as much
+    return timed.whole[:, :rounds], timed.layers[:, :rounds], timed.alone[:, :rounds]
+
+
+def _sessions(plan: Plan) -> list[Session]:
+    """The engines of the programs, without the loop in Python, which is the first one's."""
+    level = kernels_c.LEVELS[isa.level()]
+    alike = (*(flag for flag in FLAGS if flag != "-march=native"), *LEVELS[level], *_python_flags())
+    table, name = plan.printed(mode="interpreted"), "model"
+    return [
+        Session(plan),
+        compile_plans({name: table}, flags=alike)[name],
+        compile_plans({name: table})[name],
+        compile_plans({name: plan}, policy=share_all)[name],
+        compile_plans({name: plan}, policy=default_policy)[name],
+    ]
+
+
+def _python_flags() -> list[str]:
+    """The flags about code among those that Python has extensions compiled with."""
+    given = str(sysconfig.get_config_var("CFLAGS") or "").split()
+    return [flag for flag in dict.fromkeys(given) if flag.startswith("-f")]
+
+
+def _outputs(session: Session, inputs: Sequence[Array]) -> list[Array]:
+    session.reset_variables()
+    poison(session)
+    session.feed(inputs)
+    session.run()
+    return session.outputs()
+
+
+def _timed(sessions: Sequence[Session], seconds: float, progress: Callable[[float], None]) -> Timed:
+    python = sessions[0]
+    runs = {"python": lambda: python.run_observed(None), **{str(i): each.run for i, each in enumerate(sessions)}}
+    whole = interleaved(runs, seconds=seconds / 2, progress=lambda share: progress(share / 2))
+    layers, alone = _layers(sessions, seconds / 2, lambda share: progress(0.5 + share / 2))
+    taken = np.array([timing.ns for timing in whole.values()]) / 1e3
+    each = (np.median(taken[0]) - np.median(taken[1])) / max(1, layers.shape[2])  # the loop does the same for all
+    return Timed(taken, np.concatenate([layers[:1] + each, layers]), alone)
+
+
+def _layers(sessions: Sequence[Session], seconds: float, progress: Callable[[float], None]) -> tuple[Times, Times]:
+    """``layers`` and ``alone`` of ``Timed``, but for the loop in Python."""
+    if not sessions[0].plan.straight:
+        return np.zeros((len(sessions), 1, 0)), np.zeros((2, 1, 0))
+    rounds: list[list[list[int]]] = []
+    begin = time.perf_counter()
+    while len(rounds) < MIN_ROUNDS or time.perf_counter() < begin + seconds:
+        taken = [session.profile(1) for session in sessions]
+        rounds.append([*taken, *(session.profile_alone() for session in sessions[-2:])])
+        progress(min(1.0, (time.perf_counter() - begin) / seconds))
+    times = np.array(rounds, np.float64).transpose(1, 0, 2) / 1e3
+    return times[: len(sessions)], times[len(sessions) :]
+
+
+def _lines(plan: Plan, timed: Timed) -> list[Line]:
+    layers = [[float(ns) for ns in np.median(program, axis=0)] for program in timed.layers]
+    lines = lines_of(plan, CAUSES, layers, [float(us) for us in np.median(timed.whole, axis=1)])
+    saved = _cache(timed)
+    return [split(line, "parameters", CACHE, sum((saved[i] for i in line.steps), 0.0)) for line in lines]
+
+
+def _cache(timed: Timed, rounds: Any = slice(None)) -> list[float]:
+    """How much less the last program's steps take than those of the one before because of what is in the caches."""
+    ordered = np.median(timed.layers[-2:, rounds], axis=1)
+    alone = np.median(timed.alone[:, rounds], axis=1)
+    shared, own = ordered - alone
+    return [float(us) for us in shared - own]
+
+
+def _intervals(timed: Timed) -> dict[str, tuple[float, float]]:
+    """Cause -> where 95 % of the bootstrap's values lie, of the total."""
+    rng = np.random.default_rng(0)
+    count, drawn = timed.whole.shape[1], []
+    for _ in range(DRAWS):
+        whole = np.median(timed.whole[:, rng.integers(count, size=count)], axis=1)
+        saved = {cause: before - after for cause, (before, after) in zip(CAUSES, pairwise(whole), strict=True)}
+        rounds = timed.alone.shape[1]
+        cache = sum(_cache(timed, rng.integers(rounds, size=rounds)), 0.0)
+        drawn.append({**saved, "parameters": saved["parameters"] - cache, CACHE: cache})
+    return {
+        cause: (float(low), float(high))
+        for cause in drawn[0]
+        for low, high in [np.percentile([each[cause] for each in drawn], (2.5, 97.5))]
+    }

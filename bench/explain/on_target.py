@@ -1,0 +1,111 @@
+"""The ledger of a model on a microcontroller: instructions under QEMU, and bytes; exact, the same every time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from twinfer.aot.build.firmware import build
+from twinfer.aot.build.runner import Job, run_jobs
+from twinfer.aot.build.sizes import Sizes, sizes
+from twinfer.aot.build.targets import Card
+from twinfer.aot.print.choice import Policy, default_policy, share_all, specialise
+from twinfer.aot.print.emit import Project, emit
+from twinfer.aot.print.layers import kernel_counts
+from twinfer.aot.print.literals import identifier
+from twinfer.bench.explain.ledger import Ledger, Line, Place, Start, lines_of
+from twinfer.bench.measure.compare import same_bits
+from twinfer.bench.measure.embedded import host_outputs
+from twinfer.bench.models.source import Source
+from twinfer.runtime.graph import Array
+from twinfer.runtime.options import USUAL, Mode, Options
+from twinfer.runtime.plan.make import make_plan
+from twinfer.runtime.plan.plan import Plan
+from twinfer.runtime.run.inputs import random_inputs
+
+
+@dataclass(frozen=True)
+class Program:
+    """A form of the emitted C: a table that a loop runs, or functions; ``policy`` says which of them share kernels.
+
+    ``cause`` is in what it differs from the one before, none for the first.
+    """
+
+    cause: str
+    mode: Mode
+    policy: Policy
+
+
+#: The programs of the ledger, each one step on the way from the interpreter to compiled code.
+PROGRAMS = (
+    Program("", "interpreted", share_all),
+    Program("dispatch_c", "compiled", share_all),
+    Program("parameters", "compiled", specialise),
+    Program("sharing", "compiled", default_policy),
+)
+
+CAUSES = tuple(program.cause for program in PROGRAMS[1:])
+
+
+@dataclass(frozen=True)
+class Taken:
+    """What a program takes: instructions of one inference and of every step, and its bytes."""
+
+    instructions: int
+    steps: tuple[int, ...]
+    sizes: Sizes
+    outputs: tuple[Array, ...]
+
+
+def ledger_on(
+    source: Source,
+    card: Card,
+    options: Options = USUAL,
+    seed: int = 0,
+    progress: Callable[[float], None] = lambda _: None,
+) -> Ledger:
+    """The ledger of a model on a card's core, compiled as ``options`` say.
+
+    ToolError if it cannot be built or run there; UnsupportedOperatorError if a table cannot hold it.
+    """
+    plan = make_plan(source.graph, card.target, options)
+    inputs = random_inputs(plan.graph, seed)
+    projects = [_project(plan, source, program) for program in PROGRAMS]
+    taken = []
+    for i, project in enumerate(projects):
+        progress(i / len(projects))
+        taken.append(_taken(project, card, inputs))
+    want = host_outputs(plan.graph, inputs)
+    return Ledger(
+        source.name,
+        card.name,
+        "instructions",
+        tuple(lines_of(plan, CAUSES, [each.steps for each in taken], [each.instructions for each in taken])),
+        Start("instructions", {}, {}, _interpreter_bytes(projects[0], taken[0].sizes)),
+        all(same_bits(each.outputs, want) for each in taken),
+        _bytes([each.sizes for each in taken]),
+    )
+
+
+def _project(plan: Plan, source: Source, program: Program) -> Project:
+    plan = replace(plan, options=replace(plan.options, mode=program.mode))
+    return emit(plan, identifier(source.name), policy=program.policy)
+
+
+def _taken(project: Project, card: Card, inputs: Sequence[Array]) -> Taken:
+    whole, steps = run_jobs(build(project, card), [Job(inputs), Job(inputs, by_step=True)])
+    return Taken(whole.counts[0], steps.counts, sizes(project, card), whole.outputs)
+
+
+def _bytes(taken: Sequence[Sizes]) -> dict[str, Line]:
+    """The lines of flash and RAM of these programs."""
+    values = {"flash": [each.flash_bytes for each in taken], "RAM": [each.ram_bytes for each in taken]}
+    return {kind: Place((), "", kind).line(of, CAUSES) for kind, of in values.items()}
+
+
+def _interpreter_bytes(project: Project, taken: Sizes) -> int:
+    """The bytes of the loop and its tables: what is no kernel, no layer's and no weight of the interpreted program."""
+    kernels = {f"{project.name}_{kernel}" for kernel in kernel_counts(project.plan)}
+    own = [s for s in taken.symbols if s.name.startswith(f"{project.name}_") and s.layer is None]
+    of_loop = [s for s in own if s.name not in kernels and s.group in ("code", "params")]
+    return sum(s.size + s.padding for s in of_loop if s.name != f"{project.name}_run")
