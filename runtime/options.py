@@ -25,6 +25,11 @@ Mode = Literal["compiled", "interpreted"]
 #: a microcontroller by rows as far as that is estimated to cost at most 5 % of the instructions, or as ``ram`` asks.
 Memory = Literal["auto", "layers", "rows"]
 
+#: What a plan can do without, to show what it is worth. fusion: borders folded into the windows behind them. in_place:
+#: outputs in the memory of an input, which includes copies that cost nothing. placement: memory that several tensors
+#: use one after the other.
+Technique = Literal["fusion", "in_place", "placement"]
+
 #: Field -> the values that it may have, and the message about any other.
 _CHOICES = {
     "optimize": (get_args(Optimize), "cannot optimize for {!r}, only for {}"),
@@ -44,6 +49,7 @@ class Options:
     layers may run row by row; not with ``preserve_all`` and ``guard``, which look at whole layers. ``ram`` is how many
     bytes arena and state may take, 0 for any number. ``input_rows`` has the caller give the input row by row.
     ``input_in_place`` has it read where the caller keeps it, so that it takes no memory of the arena.
+    ``without`` leaves techniques out; without placement, and without memory in place, layers do not run row by row.
     For emitted C: ``optimize`` says what to spend flash on, ``mode`` which form it has.
     For both: ``guard`` spreads the arena out and watches every step. No option changes a result.
     """
@@ -58,6 +64,7 @@ class Options:
     ram: int = 0
     input_rows: bool = False
     input_in_place: bool = False
+    without: frozenset[Technique] = frozenset()
 
     def __post_init__(self) -> None:
         for field, (values, message) in _CHOICES.items():
@@ -66,6 +73,9 @@ class Options:
                 raise InvalidArgumentError(message.format(value, ", ".join(values)))
         if not isinstance(self.ram, int) or self.ram < 0:
             raise InvalidArgumentError(f"ram must be a number of bytes, 0 for any, not {self.ram!r}")
+        if unknown := sorted(set(self.without) - {*get_args(Technique)}):
+            known = ", ".join(get_args(Technique))
+            raise InvalidArgumentError(f"a plan cannot do without {unknown[0]!r}, only without {known}")
         if self.input_rows and self.input_in_place:
             raise InvalidArgumentError("an input by rows is nowhere in place: take one of the two options")
 

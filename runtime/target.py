@@ -9,8 +9,9 @@ from twinfer.runtime.errors import InvalidArgumentError
 
 #: What a machine may offer to kernels, best first: a variant that needs an earlier one is tried before the others.
 #: "simd": vectors of any width, which compilers fill by themselves; "mve": Helium; "dsp": SMLAD and related
-#: instructions; "words": integer work in 32-bit words pays, such as four int8 in one word.
-FEATURES = ("avx512_vnni", "avx_vnni", "simd", "mve", "dsp", "words")
+#: instructions; "words": integer work in 32-bit words pays, such as four int8 in one word. "reference" is no feature of
+#: a machine: kernels as TFLM's reference has them, which the others are measured against.
+FEATURES = ("reference", "avx512_vnni", "avx_vnni", "simd", "mve", "dsp", "words")
 
 
 #: What a memory may be called: its name becomes a part of names in C.
@@ -90,8 +91,10 @@ GENERIC = microcontroller("generic")
 DSP = microcontroller("dsp", "dsp")
 MVE = microcontroller("mve", "dsp", "mve")
 
+REFERENCE = Target("reference", frozenset({"reference"}), block_alignment=4)
+
 #: Together these targets use every kernel; all of them run on the host.
-TARGETS = (HOST, AVX_VNNI, GENERIC, DSP, MVE)
+TARGETS = (HOST, AVX_VNNI, GENERIC, DSP, MVE, REFERENCE)
 
 
 @dataclass(frozen=True)

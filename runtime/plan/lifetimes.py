@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from twinfer.runtime.errors import UnsupportedOperatorError
 from twinfer.runtime.graph import Graph, Tensor
+from twinfer.runtime.options import Options
 from twinfer.runtime.plan.coding import Stored
 from twinfer.runtime.plan.sharing import Life, loops_of, owners
 from twinfer.runtime.program import Chain
@@ -27,9 +28,10 @@ class Lifetimes:
     borrowed: Tensor | None = None
 
 
-def lifetimes(graph: Graph, stored: Stored, *, keep: bool) -> Lifetimes:
-    """Lives of everything that the steps read and write; with ``keep`` every tensor has memory of its own for ever.
+def lifetimes(graph: Graph, stored: Stored, options: Options) -> Lifetimes:
+    """Lives of everything that the steps read and write; if all are preserved each has memory of its own for ever.
 
+    Without placement tensors live for ever, too, but for scratch memory; without memory in place each has its own.
     An output of the graph that nothing writes is in the arena, too. UnsupportedOperatorError for a tensor of 2 GiB.
     """
     state = tuple(dict.fromkeys([*_variables(graph, stored), *_decoded(stored)]))
@@ -37,13 +39,14 @@ def lifetimes(graph: Graph, stored: Stored, *, keep: bool) -> Lifetimes:
     for tensor in lives:
         if tensor.too_large:
             raise UnsupportedOperatorError(f"graph {graph.name!r}: {tensor} takes 2 GiB or more; split it")
-    if keep:
-        scratch = {step.scratch for step in stored.steps}
-        end = _end(stored)
-        lives = {tensor: life if tensor in scratch else (-1, end) for tensor, life in lives.items()}
-        return Lifetimes(lives, state, {t: t for t in lives}, stored.borrowed)
+    alone = options.preserve_all or "in_place" in options.without
     ends = {*graph.inputs, *graph.outputs}
-    return Lifetimes(lives, state, owners(stored.program, lives, state, ends), stored.borrowed)
+    shared = {t: t for t in lives} if alone else owners(stored.program, lives, state, ends)
+    if options.preserve_all or "placement" in options.without:
+        scratch = {step.scratch for step in stored.steps}
+        always = (-1, _end(stored))
+        lives = {tensor: life if tensor in scratch else always for tensor, life in lives.items()}
+    return Lifetimes(lives, state, shared, stored.borrowed)
 
 
 def _end(stored: Stored) -> int:

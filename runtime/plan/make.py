@@ -92,7 +92,8 @@ def _prepared(graph: Graph, options: Options) -> Graph:
 
 def _signed(graph: Graph, options: Options) -> Graph:
     check(graph, inputs_written=True)
-    return signed(graph if options.preserve_all else folded(graph), keep=options.preserve_all)
+    as_it_is = options.preserve_all or "fusion" in options.without
+    return signed(graph if as_it_is else folded(graph), keep=options.preserve_all)
 
 
 def _needed(step: Step, places: Mapping[Tensor, Place]) -> Step | Same | None:

@@ -86,8 +86,8 @@ def _borrowed(graph: Graph, stored: Stored) -> Tensor:
 def _orders(graph: Graph, stored: Stored, options: Options) -> Iterator[Stored]:
     """The program in the file's order and, if that has a lower peak, in another one."""
     every = [stored]
-    if not (options.preserve_all or options.guard):
-        again = reordered(stored, lifetimes(graph, stored, keep=False), graph.outputs)
+    if not (options.preserve_all or options.guard or "placement" in options.without):
+        again = reordered(stored, lifetimes(graph, stored, options), graph.outputs)
         every += [again] if again else []
     return (_fed(graph, each) if options.input_rows else each for each in every)
 
@@ -116,7 +116,7 @@ class _Planner:
 
     def __init__(self, graph: Graph, stored: Stored, target: Target, options: Options) -> None:
         self._graph, self._stored, self._target, self._options = graph, stored, target, options
-        self._lives = lifetimes(graph, stored, keep=options.preserve_all)
+        self._lives = lifetimes(graph, stored, options)
         self._whole = self._solved(stored, self._lives)
 
     @cached_property
@@ -142,6 +142,7 @@ class _Planner:
     def _may_stream(self) -> bool:
         options = self._options
         by_layers = options.memory == "layers" or options.preserve_all or options.guard
+        by_layers = by_layers or not options.without.isdisjoint(("in_place", "placement"))
         return not by_layers and all(isinstance(part, Step | Chain) for part in self._stored.program)
 
     @cached_property
@@ -157,7 +158,7 @@ class _Planner:
         """By rows as far as the peak asks for it, if the arena gets smaller."""
         rows = self._partitions.within(peak, wide=wide)
         stored = replace(self._stored, program=rows.program)
-        lives = lifetimes(self._graph, stored, keep=False)
+        lives = lifetimes(self._graph, stored, self._options)
         memory = replace(self._solved(stored, lives, rows.over), extra=rows.extra)
         return self._whole if self._whole.arena_bytes <= memory.arena_bytes else memory
 

@@ -23,7 +23,19 @@ from twinfer.runtime.plan.lower import lower_node
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.registry import operators, variants
 from twinfer.runtime.run.session import Session
-from twinfer.runtime.target import AVX_VNNI, DSP, FEATURES, GENERIC, HOST, MVE, TARGETS, Choice, Target, computer
+from twinfer.runtime.target import (
+    AVX_VNNI,
+    DSP,
+    FEATURES,
+    GENERIC,
+    HOST,
+    MVE,
+    REFERENCE,
+    TARGETS,
+    Choice,
+    Target,
+    computer,
+)
 from twinfer.runtime.unsigned import signed_node
 from twinfer.runtime.variant import Variant
 
@@ -54,7 +66,7 @@ def test_the_best_that_the_target_has() -> None:
     kernels = {target.name: kernel(conv_node(), target) for target in TARGETS}
     assert kernels == {
         HOST.name: "tw_conv2d_wide_s8", AVX_VNNI.name: "tw_conv2d_avx_vnni_s8", GENERIC.name: "tw_conv2d_s8",
-        DSP.name: "tw_conv2d_dsp_s8", MVE.name: "tw_conv2d_mve_s8",
+        DSP.name: "tw_conv2d_dsp_s8", MVE.name: "tw_conv2d_mve_s8", REFERENCE.name: "tw_conv2d_reference_s8",
     }  # fmt: skip
     both = computer("both", "avx_vnni", "avx512_vnni")
     assert kernel(conv_node(), both) == "tw_conv2d_wide_s8", "512 bits are better than 256"
@@ -90,7 +102,7 @@ def test_types_are_not_asked_in_vain() -> None:
 
 def test_needs_are_known() -> None:
     for needs in ({"sse9"}, set()):
-        with pytest.raises(RuntimeError, match="the variant x must need some of avx512_vnni"):
+        with pytest.raises(RuntimeError, match="the variant x must need some of reference, avx512_vnni"):
             Variant("x", ("CONV_2D",), frozenset(needs), conv2d.lower)
     assert len(set(FEATURES)) == len(FEATURES)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -25,16 +26,40 @@ from twinfer.command_line.targets import cards
 from twinfer.runtime.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
+    from twinfer.aot.build.targets import Card
+    from twinfer.bench.explain.ladder import Ladder
     from twinfer.bench.explain.ledger import Ledger
     from twinfer.bench.models.source import Source
     from twinfer.runtime.options import Options
 
 ABOUT = "say what compiling is worth on a model, layer by layer and cause by cause, in figures that sum"
-EXAMPLES = ("kws_int8", "kws_int8 --target cortex-m4,cortex-m55", "model.tflite --target cortex-m4 --json -")
+EXAMPLES = (
+    "kws_int8",
+    "kws_int8 --target cortex-m4,cortex-m55 --ladder",
+    "model.tflite --target cortex-m4 --ladder --techniques folding,packing,instructions",
+    "model.tflite --target cortex-m4 --json -",
+)
 STATUS = "\n\nexit status: 0 good, 1 the programs differ in a result, 2 a model cannot be run"
 
-#: Measures one model on one target: (source, told) -> ledger; it calls ``told`` with the share that is done.
-Measure = Callable[[Any, Callable[[float], None]], Any]
+#: Takes the share that is done.
+Told = Callable[[float], None]
+
+
+@dataclass(frozen=True)
+class Explained:
+    """A model on one target; the ladder only if it was asked for."""
+
+    ledger: Ledger
+    ladder: Ladder | None
+
+    @property
+    def same_bits(self) -> bool:
+        return self.ledger.same_bits and (self.ladder is None or self.ladder.same_bits)
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The JSON document."""
+        return self.ledger.document | ({} if self.ladder is None else {"ladder": self.ladder.document})
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
@@ -46,46 +71,93 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     add_io(command)
     about = "time to measure on this computer (default: 5)"
     command.add_argument("--seconds", type=positive(float), default=5.0, help=about)
+    about = "build the model with techniques added one after the other, and with each left out, too"
+    command.add_argument("--ladder", action="store_true", help=about)
+    about = "of the ladder, in this order, with commas (default: all that change something there)"
+    command.add_argument("--techniques", metavar="LIST", help=about)
     command.add_argument("--seed", type=natural, default=0, help="seed of the inputs (default: 0)")
     command.add_argument("--json", metavar="FILE", help="write the figures to FILE, too; - for standard output alone")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from twinfer.bench.explain.ledger_report import ledger_tables
-    from twinfer.bench.models.source import file_of, load_with
-    from twinfer.command_line.terminal import progress, show
-    from twinfer.runtime.read.files import check_places
-
-    measures = _measures(arguments)
-    check_places((arguments.json,), inputs=(file_of(arguments.model), *arguments.target.split(",")))
-    source = load_with(arguments.model, arguments.io)
-    with progress(len(measures)) as told:
-        ledgers = [measure(source, partial(told, i, arguments.model)) for i, measure in enumerate(measures)]
-    if arguments.json:
-        write_json(arguments.json, document(ledgers))
-    for ledger in ledgers if arguments.json != "-" else ():
-        show(ledger_tables(ledger))
-    return 0 if all(ledger.same_bits for ledger in ledgers) else EXIT_DIFFERS
-
-
-def document(ledgers: Sequence[Ledger]) -> dict[str, Any]:
-    """The JSON document: a ledger; of several targets their list, as ``ledgers``."""
-    from twinfer.bench.explain.ledger import SCHEMA
-
-    if len(ledgers) == 1:
-        return ledgers[0].document
-    return {"schema": SCHEMA, "ledgers": [ledger.document for ledger in ledgers]}
-
-
-def _measures(arguments: argparse.Namespace) -> list[Measure]:
-    """For every target a function that measures a model."""
     from twinfer.bench.measure.embedded import need_tools
+    from twinfer.bench.models.source import file_of, load_with
+    from twinfer.command_line.terminal import progress
+    from twinfer.runtime.read.files import check_places
 
     chosen, options = cards(arguments.target), _options(arguments)
     for card in chosen:
         if card is not None:
             need_tools(card)
-    return [_on_host(arguments, options) if card is None else _on_board(card, arguments, options) for card in chosen]
+    techniques = [_techniques(arguments, card) for card in chosen]
+    check_places((arguments.json,), inputs=(file_of(arguments.model), *arguments.target.split(",")))
+    source = load_with(arguments.model, arguments.io)
+    with progress(len(chosen)) as told:
+        every = [
+            _explained(source, card, options, arguments, names, partial(told, i, arguments.model))
+            for i, (card, names) in enumerate(zip(chosen, techniques, strict=True))
+        ]
+    _write(arguments, every)
+    return 0 if all(each.same_bits for each in every) else EXIT_DIFFERS
+
+
+def _techniques(arguments: argparse.Namespace, card: Card | None) -> Sequence[str]:
+    """The techniques of the ladder; none if it was not asked for."""
+    from twinfer.bench.explain.techniques import chosen
+    from twinfer.runtime.run import isa
+
+    if not arguments.ladder:
+        if arguments.techniques is not None:
+            raise InvalidArgumentError("--techniques says what the ladder has: give --ladder, too")
+        return ()
+    return chosen(arguments.techniques, isa.this_computer() if card is None else card.target)
+
+
+def _explained(
+    source: Source,
+    card: Card | None,
+    options: Options,
+    arguments: argparse.Namespace,
+    techniques: Sequence[str],
+    told: Told,
+) -> Explained:
+    from twinfer.bench.explain.ladder import ladder_on, ladder_on_host
+    from twinfer.bench.explain.on_host import ledger_on_host
+    from twinfer.bench.explain.on_target import ledger_on
+
+    def first(share: float) -> None:
+        told(share / 2 if techniques else share)
+
+    def second(share: float) -> None:
+        told((1 + share) / 2)
+
+    seed, seconds = arguments.seed, arguments.seconds
+    if card is None:
+        ledger = ledger_on_host(source, options, seed, seconds, first)
+        ladder = ladder_on_host(source, techniques, options, seed, seconds, second) if techniques else None
+        return Explained(ledger, ladder)
+    note_unused_storage(source, [card.target], [options])
+    ledger = ledger_on(source, card, options, seed, first)
+    return Explained(ledger, ladder_on(source, card, techniques, options, seed, second) if techniques else None)
+
+
+def _write(arguments: argparse.Namespace, every: Sequence[Explained]) -> None:
+    from twinfer.bench.explain.ladder_report import ladder_tables
+    from twinfer.bench.explain.ledger_report import ledger_tables
+    from twinfer.command_line.terminal import show
+
+    if arguments.json:
+        write_json(arguments.json, document(every))
+    for each in every if arguments.json != "-" else ():
+        show(ledger_tables(each.ledger))
+        show(ladder_tables(each.ladder) if each.ladder else ())
+
+
+def document(every: Sequence[Explained]) -> dict[str, Any]:
+    """The JSON document: that of the target; of several targets their list, as ``ledgers``."""
+    from twinfer.bench.explain.ledger import SCHEMA
+
+    return every[0].document if len(every) == 1 else {"schema": SCHEMA, "ledgers": [each.document for each in every]}
 
 
 def _options(arguments: argparse.Namespace) -> Options:
@@ -94,22 +166,6 @@ def _options(arguments: argparse.Namespace) -> Options:
     if arguments.input_rows or arguments.input_in_place:
         raise InvalidArgumentError("the programs that explain compares take a whole input: leave out the option")
     return Options(arguments.optimize, arguments.weights, arguments.decode, **memory_of(arguments))
-
-
-def _on_host(arguments: argparse.Namespace, options: Options) -> Measure:
-    from twinfer.bench.explain.on_host import ledger_on_host
-
-    return lambda source, told: ledger_on_host(source, options, arguments.seed, arguments.seconds, told)
-
-
-def _on_board(card: Any, arguments: argparse.Namespace, options: Options) -> Measure:
-    from twinfer.bench.explain.on_target import ledger_on
-
-    def measure(source: Source, told: Callable[[float], None]) -> Ledger:
-        note_unused_storage(source, [card.target], [options])
-        return ledger_on(source, card, options, arguments.seed, told)
-
-    return measure
 
 
 COMMAND = Command("explain", ABOUT, EXAMPLES, add_arguments, run, more=STATUS)

@@ -83,10 +83,10 @@ def lower(node: Node, target: Target) -> Call:
         )
     if g.in_c == 1 and w.data is not None and constant_bias(node, g.out_c) is not None:
         return conv2d.lower_s8(node, g, w.data.reshape(-1, g.out_c).T, macs)
-    return _lower_zero(node, g, macs) if weight_zero(w) else _lower_s8(node, g, macs)
+    return lower_zero(node, g, macs) if weight_zero(w) else _lower_s8(node, g, macs)
 
 
-def _lower_zero(node: Node, g: Window, macs: int) -> Call:
+def lower_zero(node: Node, g: Window, macs: int) -> Call:
     """The call with weights that have a zero point."""
     x, w = node.input(0), node.input(1)
     numbers = {"multiplier": g.out_c // g.in_c, "in_zero": x.zero, "w_zero": weight_zero(w)}

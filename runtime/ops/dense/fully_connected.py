@@ -123,7 +123,7 @@ def lower(node: Node, target: Target) -> Call:
     try:
         return _lower_s8(dense_of(node))
     except Declined:
-        return _lower_runtime(node)
+        return lower_runtime(node)
 
 
 def _lower_hybrid(node: Node) -> Call:
@@ -164,7 +164,7 @@ def _lower_s8(layer: Dense) -> Call:
     return dense_by_sums(layer, call, "tw_fully_connected_sums_s8")
 
 
-def _lower_runtime(node: Node) -> Call:
+def lower_runtime(node: Node) -> Call:
     """The call with weights or a bias computed at run time, or weights with a zero point."""
     x, w = node.input(0), node.input(1)
     zeros = np.zeros(1) if w.quant is None else w.quant.zero_point

@@ -13,7 +13,7 @@ from twinfer.aot.build.host import compile_plans
 from twinfer.converter.build import Builder
 from twinfer.runtime.constant import Pool
 from twinfer.runtime.graph import Graph, Tensor
-from twinfer.runtime.options import Memory, Options
+from twinfer.runtime.options import USUAL, Memory, Options
 from twinfer.runtime.plan import coding, order
 from twinfer.runtime.plan.inline import inlined
 from twinfer.runtime.plan.lifetimes import lifetimes
@@ -72,7 +72,7 @@ def stored_of(graph: Graph) -> coding.Stored:
 def steps_of(graph: Graph) -> Steps:
     stored = stored_of(graph)
     parts = [part for part in stored.program if isinstance(part, Step)]
-    return Steps(parts, lifetimes(graph, stored, keep=False), graph.outputs)
+    return Steps(parts, lifetimes(graph, stored, USUAL), graph.outputs)
 
 
 def peak(steps: Steps, numbers: tuple[int, ...]) -> int:
@@ -181,4 +181,4 @@ def test_branching_programs_keep_their_order() -> None:
     assert flows
     for graph in flows:
         stored = stored_of(graph)
-        assert reordered(stored, lifetimes(graph, stored, keep=False), graph.outputs) is None
+        assert reordered(stored, lifetimes(graph, stored, USUAL), graph.outputs) is None

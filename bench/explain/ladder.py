@@ -1,0 +1,160 @@
+"""The ladder: one model built with techniques added one after the other, and with each removed from all.
+
+Every rung is a program that is built, run, and compared with the interpreter on this computer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from twinfer.aot.build.firmware import build
+from twinfer.aot.build.host import FLAGS, compile_plans
+from twinfer.aot.build.runner import Job, run_jobs
+from twinfer.aot.build.sizes import sizes
+from twinfer.aot.build.targets import Card
+from twinfer.aot.print.emit import emit
+from twinfer.aot.print.literals import identifier
+from twinfer.bench.explain.techniques import Build, added, removed, simd
+from twinfer.bench.measure.compare import Row, same_bits
+from twinfer.bench.measure.embedded import agree, host_outputs
+from twinfer.bench.measure.recorded import recorded
+from twinfer.bench.measure.turns import interleaved
+from twinfer.bench.models.source import Source
+from twinfer.runtime.graph import Array
+from twinfer.runtime.options import USUAL, Options
+from twinfer.runtime.plan.make import make_plan
+from twinfer.runtime.run import isa
+from twinfer.runtime.run.inputs import random_inputs
+from twinfer.runtime.run.poison import poison
+
+Progress = Callable[[float], None]
+
+#: What the compiler must not know of each feature so that C stands in for its instructions.
+UNDEFINED = {"dsp": ("-U__ARM_FEATURE_DSP", "-DTW_NO_ASM"), "mve": ("-U__ARM_FEATURE_MVE",)}
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What a program takes: ``taken`` in instructions or µs, bytes of flash (None on a computer) and RAM."""
+
+    taken: float
+    flash_bytes: int | None
+    ram_bytes: int
+    same_bits: bool
+
+    @property
+    def document(self) -> dict[str, Any]:
+        return {
+            "taken": self.taken,
+            "flash_bytes": self.flash_bytes,
+            "ram_bytes": self.ram_bytes,
+            "same_bits": self.same_bits,
+        }
+
+
+@dataclass(frozen=True)
+class Ladder:
+    """``ups`` are the programs with none, one, two, … of the ``techniques``, ``downs`` those with all but each.
+
+    ``peers`` are recorded figures of others, if there are any.
+    """
+
+    model: str
+    target: str
+    unit: str
+    techniques: tuple[str, ...]
+    ups: tuple[Figures, ...]
+    downs: tuple[Figures, ...]
+    peers: tuple[Row, ...] = ()
+
+    @property
+    def whole(self) -> Figures:
+        """The program with all of them."""
+        return self.ups[-1]
+
+    @property
+    def same_bits(self) -> bool:
+        return all(each.same_bits for each in (*self.ups, *self.downs))
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The ladder in the JSON."""
+        rungs = zip(self.techniques, self.ups[1:], self.downs, strict=True)
+        return {
+            "unit": self.unit,
+            "none": self.ups[0].document,
+            "rungs": [{"technique": key, "added": up.document, "removed": down.document} for key, up, down in rungs],
+            "peers": list(self.peers),
+        }
+
+
+def ladder_on(
+    source: Source,
+    card: Card,
+    techniques: Sequence[str],
+    options: Options = USUAL,
+    seed: int = 0,
+    progress: Progress = lambda share: None,
+) -> Ladder:
+    """The ladder on a microcontroller: instructions and bytes. ToolError if a program cannot be built or run."""
+    inputs = random_inputs(make_plan(source.graph, card.target, options).graph, seed)
+    want = host_outputs(source.graph, inputs)
+    builds = [*added(techniques), *removed(techniques)]
+    figures = []
+    for i, each in enumerate(builds):
+        progress(i / len(builds))
+        figures.append(_on_card(source, card, each, options, inputs, want))
+    count = len(techniques) + 1
+    peers = tuple(recorded(source, card.name))
+    return Ladder(
+        source.name, card.name, "instructions", tuple(techniques), tuple(figures[:count]), tuple(figures[count:]), peers
+    )
+
+
+def _on_card(
+    source: Source, card: Card, each: Build, options: Options, inputs: Sequence[Array], want: Sequence[Array]
+) -> Figures:
+    if "packing" in each.techniques and "instructions" not in each.techniques:
+        flags = [flag for feature in sorted(simd(card.target)) for flag in UNDEFINED.get(feature, ())]
+        card = replace(card, flags=(*card.flags, *flags))
+    plan = make_plan(source.graph, each.target(card.target), each.options(options))
+    project = emit(plan, identifier(source.name), policy=each.policy)
+    (result,) = run_jobs(build(project, card), [Job(inputs)])
+    taken = sizes(project, card)
+    alike = all(agree(*pair) for pair in zip(result.outputs, want, strict=True))
+    return Figures(result.counts[0], taken.flash_bytes, taken.ram_bytes, alike)
+
+
+def ladder_on_host(
+    source: Source,
+    techniques: Sequence[str],
+    options: Options = USUAL,
+    seed: int = 0,
+    seconds: float = 5.0,
+    progress: Progress = lambda share: None,
+) -> Ladder:
+    """The ladder on this computer: µs, all programs in turn. ToolError without a compiler."""
+    builds = [*added(techniques), *removed(techniques)]
+    inputs = random_inputs(make_plan(source.graph).graph, seed)
+    want = host_outputs(source.graph, inputs)
+    engines, alike = {}, []
+    for i, each in enumerate(builds):
+        progress(i / len(builds) / 2)
+        plan = make_plan(source.graph, each.target(isa.this_computer()), each.options(options))
+        flags = [flag for flag in FLAGS if flag != "-march=native" or "instructions" in each.techniques]
+        engine = compile_plans({"model": plan}, policy=each.policy, flags=flags)["model"]
+        poison(engine)
+        engine.feed(inputs)
+        engine.run()
+        alike.append(same_bits(engine.outputs(), want))
+        engines[str(i)] = engine
+    runs = {key: engine.run for key, engine in engines.items()}
+    times = interleaved(runs, seconds=seconds, progress=lambda share: progress(0.5 + share / 2))
+    figures = [
+        Figures(times[key].median / 1e3, None, engine.plan.memory_bytes, same)
+        for (key, engine), same in zip(engines.items(), alike, strict=True)
+    ]
+    count = len(techniques) + 1
+    return Ladder(source.name, "host", "µs", tuple(techniques), tuple(figures[:count]), tuple(figures[count:]))
