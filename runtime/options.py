@@ -73,9 +73,10 @@ class Options:
                 raise InvalidArgumentError(message.format(value, ", ".join(values)))
         if not isinstance(self.ram, int) or self.ram < 0:
             raise InvalidArgumentError(f"ram must be a number of bytes, 0 for any, not {self.ram!r}")
-        if unknown := sorted(set(self.without) - {*get_args(Technique)}):
+        if not isinstance(self.without, frozenset) or not self.without.issubset(get_args(Technique)):
             known = ", ".join(get_args(Technique))
-            raise InvalidArgumentError(f"a plan cannot do without {unknown[0]!r}, only without {known}")
+            message = f"a plan cannot do without {self.without!r}, only without a frozenset of {known}"
+            raise InvalidArgumentError(message)
         if self.input_rows and self.input_in_place:
             raise InvalidArgumentError("an input by rows is nowhere in place: take one of the two options")
 

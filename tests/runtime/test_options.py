@@ -40,6 +40,12 @@ def test_what_is_no_word(field: str, value: Any) -> None:
         Options(**{field: value})
 
 
+@pytest.mark.parametrize("value", [None, 1, "fusion", ["fusion"], frozenset({"speed"}), frozenset({1})])
+def test_what_no_plan_can_do_without(value: Any) -> None:
+    with pytest.raises(InvalidArgumentError, match="only without a frozenset of fusion, in_place, placement"):
+        Options(without=value)
+
+
 def test_a_plan_keeps_its_options() -> None:
     options = Options("size", "lut", "start", "interpreted", guard=True, preserve_all=True)
     plan = make_plan(tiny.dense().graph, GENERIC, options)

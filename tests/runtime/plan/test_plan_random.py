@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 from hypothesis import given, settings
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from twinfer.runtime.check import check
 from twinfer.runtime.graph import Graph, Node, Tensor
 from twinfer.runtime.op import tensor
-from twinfer.runtime.options import Options
+from twinfer.runtime.options import Options, Technique
 from twinfer.runtime.plan import arena
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.plan.plan import Plan
@@ -159,3 +159,20 @@ def test_shared_memory_gives_the_values_of_separate_memory(graph: Graph, target:
     assert_sound(plan)
     assert plan.lower_bound_bytes <= plan.arena_bytes <= separate.arena_bytes
     assert twice(Session(plan), plan) == twice(Session(separate), separate)
+
+
+@settings(max_examples=150, deadline=None)
+@given(graphs(), st.sampled_from(TARGETS), st.frozensets(st.sampled_from(get_args(Technique)), min_size=1))
+def test_a_plan_without_a_technique_gives_the_same_values(graph: Graph, target: Any, without: Any) -> None:
+    check(graph)
+    plan, less = make_plan(graph, target), make_plan(graph, target, Options(without=without))
+    if "placement" not in without:  # or all live for ever
+        assert_sound(less)
+    assert twice(Session(less), less) == twice(Session(plan), plan)
+    blocks = [less.offsets[tensor] for tensor in less.offsets if tensor.nbytes and tensor not in scratch_of(less)]
+    if "placement" in without and "in_place" in without:
+        assert len(set(blocks)) == len(blocks), "every tensor lies apart"
+
+
+def scratch_of(plan: Plan) -> set[Tensor]:
+    return {step.scratch for step in plan.steps if step.scratch is not None}

@@ -1,0 +1,213 @@
+"""What compiling is worth: ledgers sum, to the instruction."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+import tiny
+from flows import Sub
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+from twinfer.aot.build.targets import find
+from twinfer.bench.explain import on_host
+from twinfer.bench.explain.causes import CAUSES
+from twinfer.bench.explain.ledger import AROUND, BY_ROWS, Ledger, Line, lines_of, places, split, total
+from twinfer.bench.explain.ledger_report import ledger_tables, words
+from twinfer.bench.explain.on_host import CACHE, Timed, ledger_on_host
+from twinfer.bench.explain.on_target import ledger_on
+from twinfer.bench.measure.embedded import Measurement, every, measure_on
+from twinfer.bench.models.source import Source, load
+from twinfer.runtime.graph import Graph
+from twinfer.runtime.options import Options
+from twinfer.runtime.plan.make import make_plan
+
+pytestmark = pytest.mark.usefixtures("board_tools")
+
+M4 = find("cortex-m4")
+
+
+@cache
+def kws_on(core: str) -> Ledger:
+    return ledger_on(load("kws_int8"), find(core))
+
+
+@pytest.fixture(params=["cortex-m0", "cortex-m4", "cortex-m55"])
+def ledger(request: pytest.FixtureRequest) -> Ledger:
+    return kws_on(request.param)
+
+
+@pytest.fixture(scope="module")
+def timed() -> Ledger:
+    return ledger_on_host(Source("tiny", tiny.classifier()), seconds=0.2)
+
+
+def branches() -> Graph:
+    """y = x + 1 if x < 2, else x * x."""
+    main, then, other = Sub("main"), Sub("then"), Sub("else")
+    x, a, b = main.input(), then.input(), other.input()
+    (y,) = main.branch(main.less(x, np.float32([2])), 1, 2, [x], [x])
+    one = np.float32([1])
+    return main.graph([y], then.graph([then.add(a, one)]), other.graph([other.mul(b, b)]))
+
+
+def saved(line: Line) -> float:
+    return line.interpreted - line.compiled
+
+
+def text(parts: Any) -> str:
+    console = Console(file=io.StringIO(), width=150)
+    for part in parts:
+        console.print(part)
+    return console.file.getvalue()  # type: ignore[attr-defined,no-any-return]
+
+
+def test_instructions_sum_with_nothing_left(ledger: Ledger) -> None:
+    for line in (*ledger.lines, ledger.total, *ledger.bytes.values()):
+        assert sum(line.causes.values()) == saved(line)
+        assert all(type(value) is int for value in (line.interpreted, line.compiled, *line.causes.values()))
+    assert ledger.total.interpreted == sum(line.interpreted for line in ledger.lines)
+    assert ledger.same_bits
+
+
+def test_both_ends_are_what_the_bench_counts(ledger: Ledger) -> None:
+    """The ledger explains the two programs that ``twinfer bench`` measures, byte for byte."""
+    both = measure_on(load("kws_int8"), find(ledger.target), Measurement(every()))
+    interpreted, compiled = (next(row for row in both if row["engine"] == e) for e in ("interpreted", "compiled"))
+    assert (ledger.total.interpreted, ledger.total.compiled) == (interpreted["instructions"], compiled["instructions"])
+    flash = [row["code_bytes"] + row["weight_bytes"] for row in (interpreted, compiled)]
+    assert [ledger.bytes["flash"].interpreted, ledger.bytes["flash"].compiled] == flash
+    ram = [row["ram_bytes"] for row in (interpreted, compiled)]
+    assert [ledger.bytes["RAM"].interpreted, ledger.bytes["RAM"].compiled] == ram
+
+
+def test_every_layer_has_a_line(ledger: Ledger) -> None:
+    plan = make_plan(load("kws_int8").graph, find(ledger.target).target)
+    *layers, around = ledger.lines
+    assert [i for line in layers for i in line.steps] == list(range(len(plan.steps)))
+    assert (around.op, around.position, around.steps) == (AROUND, None, ())
+    for line in layers:
+        assert line.position == line.steps[0]
+        assert line.op == (plan.steps[line.steps[0]].node.op if len(line.steps) == 1 else BY_ROWS)
+
+
+def test_constants_and_dispatch_are_worth_something_everywhere(ledger: Ledger) -> None:
+    *layers, _ = ledger.lines
+    assert all(line.causes["dispatch_c"] > 0 for line in layers)
+    assert ledger.total.causes["parameters"] > 0 < ledger.start.interpreter_bytes
+
+
+def test_a_ledger_reads_well(ledger: Ledger) -> None:
+    said = text(ledger_tables(ledger))
+    assert f"kws_int8 on {ledger.target}: instructions of one inference" in said
+    assert f"{ledger.total.interpreted:,}" in said
+    assert f"{ledger.total.compiled:,}" in said
+    assert "with the same bits." in said
+    assert "Start on" in said
+    first, *sentences = words(ledger)
+    assert f"saves {saved(ledger.total):,.0f} of" in first
+    assert any("Params read: +" in each for each in sentences)
+    other = next(words(replace(ledger, same_bits=False)))
+    assert "OTHER BITS" in other
+
+
+def test_a_program_that_branches_is_one_line() -> None:
+    source = Source("branches", branches())
+    ledger = ledger_on(source, M4)
+    (line,) = ledger.lines
+    assert line.op == AROUND
+    assert saved(line) == sum(line.causes.values())
+    assert ledger.same_bits
+    assert ledger_on_host(source, seconds=0.05).same_bits
+
+
+counts = st.integers(0, 1 << 40)
+
+
+@given(st.data(), st.integers(2, 5))
+def test_lines_sum_to_the_whole(data: Any, programs: int) -> None:
+    plan = make_plan(load("digits_int8").graph)
+    causes = [f"cause {i}" for i in range(programs - 1)]
+    each = st.lists(counts, min_size=len(plan.steps), max_size=len(plan.steps))
+    layers = data.draw(st.lists(each, min_size=programs, max_size=programs))
+    whole = data.draw(st.lists(counts, min_size=programs, max_size=programs))
+    lines = lines_of(plan, causes, layers, whole)
+    every = total(lines)
+    assert (every.interpreted, every.compiled) == (whole[0], whole[-1])
+    assert list(every.causes.values()) == [before - after for before, after in pairwise(whole)]
+    assert all(sum(line.causes.values()) == saved(line) for line in lines)
+
+
+def test_rows_are_one_line_by_name() -> None:
+    plan = make_plan(load("vww_int8").graph, M4.target, Options(memory="rows"))
+    kinds = {place.op for place in places(plan)}
+    assert BY_ROWS in kinds
+    assert len(places(plan)) < len(plan.steps)
+    lone = [place for place in places(plan) if place.name.endswith(", row by row") and len(place.steps) == 1]
+    assert all(place.op == plan.steps[place.steps[0]].node.op for place in lone)
+
+
+def test_a_part_of_a_cause_keeps_the_sum() -> None:
+    line = split(Line(0, "ADD", "y", 10, 4, {"a": 5, "b": 1}), "a", "c", 2)
+    assert line.causes == {"a": 3, "c": 2, "b": 1}
+
+
+def shaped(whole: Sequence[float], layers: Sequence[float], alone: Sequence[float]) -> Timed:
+    """Times that are the same in every one of 9 rounds, of a model with one step."""
+    rounds = np.ones(9)
+    return Timed(
+        np.outer(whole, rounds),
+        np.outer(layers, rounds)[:, :, None],
+        np.outer(alone, rounds)[:, :, None],
+    )
+
+
+def test_times_become_causes() -> None:
+    """The loop in Python 20, in C 16, in a library 15, for this processor 13, without a table 12, compiled 7 µs."""
+    timed = shaped([20, 16, 15, 13, 12, 7], [18, 14, 14, 12, 11, 6], [10, 5.5])
+    assert sum(on_host._cache(timed)) == 0.5  # the layers before cost the shared body 1 µs, the own one half
+    intervals = on_host._intervals(timed)
+    assert {cause: low for cause, (low, high) in intervals.items() if low == high} == {
+        "dispatch_python": 4, "not_explained": 1, "compiler_options": 2, "dispatch_c": 1, "parameters": 4.5, CACHE: 0.5,
+    }  # fmt: skip
+
+
+def test_noise_widens_an_interval_around_the_cause() -> None:
+    timed = shaped([20, 16, 15, 13, 12, 7], [18, 14, 14, 12, 11, 6], [10, 5.5])
+    noise = np.random.default_rng(1).normal(0, 0.5, timed.whole.shape)
+    low, high = on_host._intervals(replace(timed, whole=timed.whole + noise))["dispatch_python"]
+    assert low < 4 < high
+    assert 0.1 < high - low < 2
+
+
+def test_a_fault_deep_in_the_stack_is_raised() -> None:
+    def fail() -> None:
+        raise KeyError("deep")
+
+    with pytest.raises(KeyError, match="deep"):
+        on_host._deeper(3, fail)
+    done = []
+    on_host._deeper(3, lambda: done.append(1))
+    assert done == [1]
+
+
+def test_times_sum_and_lie_in_their_intervals(timed: Ledger) -> None:
+    for line in (*timed.lines, timed.total):
+        assert sum(line.causes.values()) == pytest.approx(saved(line), abs=1e-6)
+    assert timed.same_bits
+    assert set(timed.intervals) == set(timed.causes) <= set(CAUSES)
+    assert all(low <= high for low, high in timed.intervals.values())
+    assert timed.total.causes["dispatch_python"] > 0
+    assert list(timed.start.interpreted) == ["read", "plan", "bind", "first run"]
+    said = text(ledger_tables(timed))
+    assert "95 % from" in said
+    assert "not ex-" in said
+    assert "From the file to the first inference" in said

@@ -1,0 +1,142 @@
+"""What techniques are worth: the programs of a ladder give the same bits, and differ in what they should."""
+
+from __future__ import annotations
+
+import io
+from functools import cache
+from typing import Any
+
+import pytest
+import tiny
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+from twinfer.aot.build.targets import find
+from twinfer.bench.explain import ladder as ladders
+from twinfer.bench.explain.ladder import Figures, Ladder, ladder_on, ladder_on_host
+from twinfer.bench.explain.ladder_report import ladder_tables, ladder_words
+from twinfer.bench.explain.techniques import SMALL_ALONE, TECHNIQUES, Build, added, applies, chosen, removed
+from twinfer.bench.measure.embedded import Measurement, every, measure_on
+from twinfer.bench.models.source import Source, load
+from twinfer.runtime.errors import InvalidArgumentError
+from twinfer.runtime.options import Options
+from twinfer.runtime.plan.make import make_plan
+from twinfer.runtime.run import isa
+from twinfer.runtime.target import GENERIC, HOST
+
+pytestmark = pytest.mark.usefixtures("board_tools")
+
+M4 = find("cortex-m4")
+
+
+def text(parts: Any) -> str:
+    console = Console(file=io.StringIO(), width=150)
+    for part in parts:
+        console.print(part)
+    return console.file.getvalue()  # type: ignore[attr-defined,no-any-return]
+
+
+@pytest.fixture
+def ladder() -> Ladder:
+    return _ladder()
+
+
+@cache
+def _ladder() -> Ladder:
+    return ladder_on(load("digits_int8"), M4, chosen(None, M4.target))
+
+
+def test_every_rung_gives_the_same_bits(ladder: Ladder) -> None:
+    assert ladder.same_bits
+    assert len(ladder.ups) == len(ladder.techniques) + 1 == len(ladder.downs) + 1
+
+
+def test_the_ladder_ends_at_the_compiled_program(ladder: Ladder) -> None:
+    (row,) = measure_on(load("digits_int8"), M4, Measurement(every(storages=[("auto", "layer")], modes=["compiled"])))
+    assert ladder.whole.taken == row["instructions"]
+    assert ladder.whole.flash_bytes == row["code_bytes"] + row["weight_bytes"]
+
+
+def test_techniques_do_what_they_are_for(ladder: Ladder) -> None:
+    by = dict(zip(ladder.techniques, zip(ladder.ups, ladder.ups[1:], ladder.downs, strict=False), strict=True))
+    for key in ("folding", "instructions", "constants"):
+        before, after, without = by[key]
+        assert before.taken > after.taken
+        assert without.taken > ladder.whole.taken
+    for key in ("placement", "rows"):
+        before, after, without = by[key]
+        assert before.ram_bytes >= after.ram_bytes
+        assert without.ram_bytes >= ladder.whole.ram_bytes
+    assert by["placement"][0].ram_bytes > by["placement"][1].ram_bytes
+
+
+def test_the_first_rung_runs_the_reference_kernels() -> None:
+    graph, (first, second, *_) = load("kws_int8").graph, added(chosen(None, M4.target))
+    kernels = [
+        {step.call.kernel for step in make_plan(graph, each.target(M4.target), each.options(Options())).steps}
+        for each in (first, second)
+    ]
+    assert {"tw_conv2d_reference_s8", "tw_depthwise_conv2d_zero_s8", "tw_fully_connected_runtime_s8"} <= kernels[0]
+    assert {"tw_conv2d_s8", "tw_depthwise_conv2d_s8", "tw_fully_connected_s8"} <= kernels[1]
+
+
+def test_a_ladder_on_this_computer() -> None:
+    techniques = chosen("folding,packing,instructions,calls", isa.this_computer())
+    ladder = ladder_on_host(Source("tiny", tiny.classifier()), techniques, seconds=0.1)
+    assert ladder.same_bits
+    assert ladder.unit == "µs"
+    assert ladder.whole.flash_bytes is None
+    assert "flash" not in text([next(ladder_tables(ladder))])
+
+
+def test_other_bits_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ladders, "agree", lambda value, want: False)
+    ladder = ladder_on(load("digits_int8"), M4, ["folding"])
+    assert not ladder.same_bits
+    assert "OTHER BITS" in text(ladder_tables(ladder))
+
+
+def test_a_ladder_in_words() -> None:
+    ups = (Figures(100, 50, 80, True), Figures(50, 60, 80, True), Figures(50, 60, 20, True), Figures(50, 60, 20, True))
+    downs = (Figures(75, 40, 20, True), Figures(50, 60, 80, True), Figures(50, 60, 20, True))
+    ladder = Ladder("m", "cortex-m4", "instructions", ("folding", "placement", "fusion"), ups, downs)
+    assert list(ladder_words(ladder)) == [
+        "Zero points folded: 2.00 × when added, 1.50 × when all else is there; costs 10 B of flash.",
+        "Placement: 1.00 × when added, 1.00 × when all else is there; saves 60 B of RAM.",
+        "Fusion: nothing here.",
+        "All together: 2.0 ×, RAM 0.25 ×.",
+    ]
+
+
+def test_techniques_of_a_list() -> None:
+    assert chosen(None, M4.target) == tuple(TECHNIQUES)
+    assert "instructions" not in chosen(None, GENERIC)
+    assert not set(SMALL_ALONE) & set(chosen(None, HOST))
+    assert applies("instructions", HOST)
+    assert chosen("folding, in-place,folding", M4.target) == ("folding", "in_place")
+    for wrong, message in {
+        "foldin": "there is no technique 'foldin', only folding, .* Do you mean folding?",
+        "packing,folding": "packing needs folding, which must stand before it",
+        "rows": "rows needs in_place",
+    }.items():
+        with pytest.raises(InvalidArgumentError, match=message):
+            chosen(wrong, M4.target)
+
+
+def test_without_a_technique_there_are_none_that_need_it() -> None:
+    names = tuple(TECHNIQUES)
+    for name, build in zip(names, removed(names), strict=True):
+        gone = set(names) - build.techniques
+        assert name in gone
+        assert all(set(TECHNIQUES[key].needs) <= build.techniques for key in build.techniques)
+        assert all(key == name or gone & set(TECHNIQUES[key].needs) for key in gone), "no more than must go"
+
+
+@given(st.sets(st.sampled_from(sorted(TECHNIQUES))))
+def test_a_build_asks_for_what_it_has(techniques: set[str]) -> None:
+    build = Build(frozenset(techniques))
+    options, target = build.options(Options()), build.target(M4.target)
+    assert options.without == {"fusion", "in_place", "placement"} - techniques
+    assert (options.mode == "compiled") == ("calls" in techniques)
+    assert (target == M4.target) == ("packing" in techniques)
