@@ -40,13 +40,16 @@ TECHNIQUES: Mapping[str, Technique] = {
 #: Those that change nothing on a computer, where neither RAM nor flash is short.
 SMALL_ALONE = ("rows", "price", "coding")
 
+#: Those that the ladder has only if they are named: ``twinfer compile`` does not do them by itself, and they cost time.
+NAMED_ALONE = ("coding",)
+
 
 def chosen(given: str | None, target: Target) -> tuple[str, ...]:
-    """The techniques of a list with commas, in its order; None: all that change something on a target.
+    """The techniques of a list with commas, in its order; None: all that a compiled program for a target has.
 
     InvalidArgumentError for one that does not exist, or that stands before one that it needs.
     """
-    usual = [key for key in TECHNIQUES if applies(key, target)]
+    usual = [key for key in TECHNIQUES if applies(key, target) and key not in NAMED_ALONE]
     names = usual if given is None else [name.strip().replace("-", "_") for name in given.split(",") if name.strip()]
     for i, name in enumerate(names):
         if name not in TECHNIQUES:
@@ -90,7 +93,7 @@ class Build:
             options,
             mode="compiled" if "calls" in self.techniques else "interpreted",
             memory=options.memory if "rows" in self.techniques else "layers",
-            weights="auto" if "coding" in self.techniques else "plain",
+            weights="auto" if "coding" in self.techniques else options.weights,
             without=frozenset(without),
         )
 

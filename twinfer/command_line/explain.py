@@ -73,7 +73,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--seconds", type=positive(float), default=5.0, help=about)
     about = "build the model with techniques added one after the other, and with each left out, too"
     command.add_argument("--ladder", action="store_true", help=about)
-    about = "of the ladder, in this order, with commas (default: all that change something there)"
+    about = "of the ladder, in this order, with commas (default: all that a compiled program there has)"
     command.add_argument("--techniques", metavar="LIST", help=about)
     command.add_argument("--seed", type=natural, default=0, help="seed of the inputs (default: 0)")
     command.add_argument("--json", metavar="FILE", help="write the figures to FILE, too; - for standard output alone")
