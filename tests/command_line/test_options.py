@@ -17,6 +17,7 @@ from twinfer.aot.build import compiled, firmware, project, targets
 from twinfer.aot.build.sizes import Sizes, Symbol
 from twinfer.aot.print.emit import emit
 from twinfer.aot.print.layers import kernel_counts
+from twinfer.bench.explain import on_host, on_target
 from twinfer.bench.measure import compare, embedded
 from twinfer.bench.measure.embedded import MODES, every
 from twinfer.bench.measure.price import Build, instances
@@ -75,6 +76,14 @@ def streamed(graph: Any, *, axis: Any, hop: Any) -> Facts:
     return {"inputs": len(graph.inputs), "axis": axis, "hop": hop}
 
 
+def explained(source: Any, options: Options, seed: int, seconds: float, told: Any) -> Facts:
+    return {"model": source.name, "on": "host", **vars(options), "seed": seed, "seconds": seconds}
+
+
+def explained_on(source: Any, card: Any, options: Options, seed: int, told: Any) -> Facts:
+    return {"model": source.name, "on": card.name, **vars(options), "seed": seed, "seconds": 5.0}
+
+
 def compared(source: Any, comparison: Any, told: Any) -> Facts:
     return {"model": source.name, "on": "host", **vars(comparison)}
 
@@ -111,6 +120,8 @@ DOORS: list[tuple[Any, str, Callable[..., Facts]]] = [
     (project, "write_project", written),
     (compare, "compare", compared),
     (embedded, "measure_on", measured),
+    (on_host, "ledger_on_host", explained),
+    (on_target, "ledger_on", explained_on),
     (verify, "verify", proven),
     (embedded, "verify_on", proven_on),
     (compiled, "compile_plans", compiled_plans),
@@ -175,6 +186,8 @@ COMPILE |= {"sha256": load("digits_int8").sha256}
 
 RUN: Facts = {"engine": "interpreted", "on": "host", "target": "native", **FILE}
 RUN_THERE: Facts = {**RUN, "on": "cortex-m4", "target": "cortex-m4"}
+
+EXPLAIN: Facts = {"model": "digits_int8", "on": "host", **vars(Options()), "seed": 0, "seconds": 5.0}
 
 BENCH: Facts = {"model": "digits_int8", "on": "host", "against": ["tflm"], "layers": False, "seconds": 1.0}
 BENCH |= {"rounds": None, "seed": 0}
@@ -328,6 +341,19 @@ MATRIX: dict[str, tuple[Facts, dict[str, Facts]]] = {
             },
         },
     ),
+    "explain digits_int8": (
+        EXPLAIN,
+        {
+            "--target cortex-m4": {"on": "cortex-m4"},
+            "--optimize size": {"optimize": "size"},
+            "--weights lut": {"weights": "lut"},
+            "--weights lut --decode start": {"weights": "lut", "decode": "start"},
+            "--memory rows": {"memory": "rows"},
+            "--ram 90000": {"ram": 90_000},
+            "--seed 5": {"seed": 5},
+            "--seconds 2.5": {"seconds": 2.5},
+        },
+    ),
     "verify digits_int8": (
         VERIFY,
         {
@@ -360,6 +386,7 @@ ELSEWHERE = {
     "compile": {"--io"},
     "run": {"--input", "--output", "--seed", "--io"},
     "verify": {"--io"},
+    "explain": {"--ladder", "--techniques", "--input-rows", "--input-in-place", "--io", "--json"},
     "inspect": {"--json", "--target", "--memory", "--input-rows", "--input-in-place", "--picture", "--io"},
     "ops": {"--json", "--markdown", "--target"},
     "stream": {"--output"},

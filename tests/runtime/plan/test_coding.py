@@ -83,7 +83,8 @@ def plans(rng: np.random.Generator, count: int, *targets: Target) -> Iterator[tu
     """Name, plan, input and output of ``count`` random layers, each stored in another way."""
     for i in range(count):
         node, value = layer_of(rng, list(OPERATORS)[i % len(OPERATORS)])
-        target, storage = targets[i % len(targets)], STORAGES[int(rng.integers(len(STORAGES)))]
+        target = targets[i // len(OPERATORS) % len(targets)]
+        storage = STORAGES[int(rng.integers(len(STORAGES)))]
         graph = graph_of(node)
         (want,) = numpy_outputs(Case(node), graph, [value])
         yield f"n{i}", make_plan(graph, target, storage), value, want
@@ -122,7 +123,7 @@ def loops(step: Step) -> list[Loop]:
 def test_every_decoder_is_tried() -> None:
     """The random layers reach all decoders, before layers and at the start, and slices of every kernel."""
     before, start, cut, rest = Counter[str](), Counter[str](), Counter[str](), Counter[str]()
-    for _, plan, _, _ in plans(np.random.default_rng(1), 1000, *TARGETS):
+    for _, plan, _, _ in plans(np.random.default_rng(1), 1500, *TARGETS):
         (step,) = plan.steps
         start.update(call.kernel for decoding in plan.start for call in decoding.calls)
         before.update(call.kernel for call in step.calls if call.kernel != step.call.kernel)

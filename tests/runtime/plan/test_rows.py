@@ -94,7 +94,7 @@ def test_sanitized(mode: Mode, tmp_path: Path) -> None:
 
 def networks() -> Iterator[Plan]:
     """Plans with chains of several layers."""
-    for seed in range(120):
+    for seed in range(150):
         plan = make_plan(network(seed, layers=10), TARGETS[seed % len(TARGETS)], ROWS)
         if any(len(chain.layers) > 1 for chain in chains(plan)):
             yield plan
