@@ -19,6 +19,7 @@ MEASURED := $(addprefix mlp_,kws_int8 vww_int8 ic_int8 ad01_int8)
 MEASURED += $(addprefix tflm_,hello_world_int8 person_detect micro_speech_quantized)
 PRICED ?= $(or $(wildcard $(MEASURED:%=$(CORPUS)/%.tflite)),$(BUILTIN))
 STREAMED := $(addprefix $(CORPUS)/,mlp_sww_int8.tflite tflm_micro_speech_quantized.tflite)
+SPEECH := $(CORPUS)/tflm_micro_speech_quantized.tflite
 CORES ?= cortex-m4,cortex-m55,cortex-m0,cortex-m3,cortex-m7,cortex-m33
 OPTIMIZE ?= speed,balanced,size
 REPORT ?= build/bench-embedded
@@ -31,7 +32,7 @@ KEPT := bench/data/figures
 REPEATABLE := OPENBLAS_NUM_THREADS=1 OPENBLAS_CORETYPE=Haswell
 
 .PHONY: help demo prices setup build test test-all mutants lint format bench clean
-.PHONY: bench-host bench-embedded bench-coded bench-streams bench-rows real-data accuracy compression search networks figures operators
+.PHONY: bench-host bench-embedded bench-coded bench-streams bench-rows bench-explain real-data accuracy compression search networks figures operators
 .DELETE_ON_ERROR:
 
 help:  ## this list
@@ -93,6 +94,10 @@ bench-rows: setup  ## RAM by rows beside RAM by layers, and what it costs
 	@mkdir -p $(FIGURES)
 	$(BIN)/python -m twinfer.bench.measure.row_cost $(BUILTIN) --json $(FIGURES)/rows.json
 
+bench-explain: setup  ## what compiling and each technique are worth (takes a quarter of an hour; on a quiet machine)
+	@mkdir -p $(FIGURES)
+	$(BIN)/python -m twinfer.bench.explain $(BUILTIN) $(wildcard $(SPEECH)) --json $(FIGURES)/explain.json
+
 search: setup  ## the cheapest quantisation of the digits that loses half a point
 	@mkdir -p build $(FIGURES)
 	$(BIN)/python -m twinfer.bench.lab.train_digits --data build
@@ -121,7 +126,7 @@ operators: build  ## docs/operators.md anew, from what the operators' cases pass
 
 figures: setup  ## all figures of README.md and docs/ anew, and what they are made of (takes an hour; on a quiet machine)
 	-$(MAKE) accuracy FIGURES=$(KEPT)  # a limit that is missed stops nothing
-	$(MAKE) bench-host bench-embedded bench-coded bench-streams bench-rows search compression FIGURES=$(KEPT)
+	$(MAKE) bench-host bench-embedded bench-coded bench-streams bench-rows bench-explain search compression FIGURES=$(KEPT)
 	$(BIN)/python -m twinfer.bench.measure.figures
 
 clean:  ## removes everything that was made

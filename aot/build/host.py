@@ -36,7 +36,7 @@ class CompiledSession(Session):
     """The compiled engine: a model's own functions in a library from ``build``."""
 
     def __init__(self, plan: Plan, name: str, library: ctypes.CDLL) -> None:
-        self._library, self._name = library, name
+        self.library, self._name = library, name
         self._indices = ffi.new("int32_t[]", list(range(len(plan.steps))))
         super().__init__(plan)
         self._given = ffi.new("void *[]", [self._input(tensor) for tensor in plan.graph.inputs])
@@ -50,7 +50,7 @@ class CompiledSession(Session):
         blocks = {region: ctypes.c_void_p(base + self.plan.regions[region].offset) for region in regions}
         rows = blocks[self.plan.region_of(chain)]
         begin, push, finish = (
-            getattr(self._library, f"{self._name}_{what}") for what in ("begin", "push_row", "finish")
+            getattr(self.library, f"{self._name}_{what}") for what in ("begin", "push_row", "finish")
         )
         self.feed_rows = RowFeed(
             self.plan,
@@ -66,7 +66,7 @@ class CompiledSession(Session):
         self._enter(slots[0], f"{self._name}_step", ffi.addressof(self._indices, i))
 
     def _enter(self, slot: Any, symbol: str, params: Any) -> None:
-        address = ctypes.cast(getattr(self._library, symbol), ctypes.c_void_p).value or 0
+        address = ctypes.cast(getattr(self.library, symbol), ctypes.c_void_p).value or 0
         slot.fn, slot.params, slot.scratch = ffi.cast("tw_fn *", address), params, self._base
 
     def _input(self, tensor: Tensor) -> Any:
@@ -83,21 +83,27 @@ def compile_plans(
     compiler: str | None = None,
     flags: Iterable[str] = FLAGS,
     policy: Policy | None = None,
+    exported: bool = False,
 ) -> dict[str, CompiledSession]:
     """Emit the plans and build them into one library with one run of the compiler; returns an engine per plan, by name.
 
-    ``compiler`` is a command; None takes the environment's CC, else the first of gcc, clang and cc. ToolError if none
-    is installed or it fails.
+    With ``exported`` an engine's ``library`` says where its shared kernels are. ``compiler`` is a command; None takes
+    the environment's CC, else the first of gcc, clang and cc. ToolError if none is installed or it fails.
     """
     projects = [emit(plan, name, policy=policy) for name, plan in plans.items()]
-    library = ctypes.CDLL(str(build(projects, find_compiler(compiler), tuple(flags))))
+    library = ctypes.CDLL(str(build(projects, find_compiler(compiler), tuple(flags), exported)))
     return {name: CompiledSession(plan, name, library) for name, plan in plans.items()}
 
 
-def build(projects: Iterable[Project], compiler: tuple[str, ...], flags: tuple[str, ...]) -> Path:
+def build(
+    projects: Iterable[Project],
+    compiler: tuple[str, ...],
+    flags: tuple[str, ...],
+    exported: bool = False,
+) -> Path:
     """The shared library of the projects, from the cache if there; ToolError with the compiler's message."""
     command = (*compiler, *flags, "library.c", "library_data.c", "-o", "library.so", "-lm")
-    sources = library_sources(tuple(projects), entries, ABI_ALIGNMENT)
+    sources = library_sources(tuple(projects), exported_kernels if exported else entries, ABI_ALIGNMENT)
     return built(sources, command, "library.so", compiler_version(compiler) + _cpu())
 
 
@@ -123,6 +129,14 @@ void {name}_step{signature} {{
     layers[*(const int32_t *)params]({memory.side_by_side("base")});
 }}
 """
+
+
+def exported_kernels(project: Project) -> str:
+    """``entries``, and for each kernel that layers share a pointer to its code: ``<name>_at_<kernel>``."""
+    name = project.name
+    symbols = [(f"{name}_at_{kernel}", f"{name}_{kernel}") for kernel in project.instances]
+    pointers = [f"extern tw_fn *const {at};\ntw_fn *const {at} = {kernel};" for at, kernel in symbols]
+    return "\n".join([entries(project), *pointers, ""])
 
 
 def _load(feeding: Feeding, signature: str) -> str:

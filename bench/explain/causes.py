@@ -8,23 +8,46 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Cause:
-    """``label`` heads a column, in lines of a few characters; ``about`` says what is counted, in a sentence."""
+    """``label`` heads a column, in lines of a few characters; ``about`` says what is counted, in a sentence.
+
+    ``word`` stands in a sentence.
+    """
 
     label: str
     about: str
+    word: str
 
 
 #: Key in the JSON -> cause, in the order in which tables show them.
 CAUSES: Mapping[str, Cause] = {
-    "dispatch_python": Cause("dispatch\nPython", "one call per operator from a loop in Python instead of one in C"),
-    "dispatch_c": Cause("dispatch\nC", "a loop in C over a table of calls instead of one call after the other"),
-    "parameters": Cause(
-        "params\nread", "shapes and parameters read at run time: addresses, bounds of loops, branches that remain"
+    "dispatch_python": Cause(
+        "dispatch\nPython", "one call per operator from a loop in Python instead of one in C", "dispatch from Python"
     ),
-    "cache": Cause("order,\ncache", "what constants gain beyond that because of what the layers before left in caches"),
-    "sharing": Cause("shared\nbodies", "layers that share a kernel, which takes instructions and saves flash"),
-    "compiler_options": Cause("compiler\noptions", "code for this very processor instead of for its level"),
-    "not_explained": Cause("not ex-\nplained", "the same kernels, loop and options in another library"),
+    "dispatch_c": Cause(
+        "dispatch\nC", "a loop in C over a table of calls instead of one call after the other", "dispatch in C"
+    ),
+    "parameters": Cause(
+        "params\nread",
+        "shapes and parameters read at run time: addresses, bounds of loops, branches that remain",
+        "constant parameters",
+    ),
+    "cache": Cause(
+        "order,\ncache",
+        "what constants gain beyond that because of what the layers before left in caches",
+        "order and cache",
+    ),
+    "sharing": Cause(
+        "shared\nbodies", "layers that share a kernel, which takes instructions and saves flash", "shared bodies"
+    ),
+    "unit": Cause(
+        "own\nunit",
+        "kernels compiled with this model's alone, not with all: what the compiler inlines, where code lies",
+        "kernels compiled alone",
+    ),
+    "compiler_options": Cause(
+        "compiler\noptions", "code for this very processor instead of for its level", "the compiler's options"
+    ),
+    "not_explained": Cause("not ex-\nplained", "the same kernels from a loop in another library", "not explained"),
 }
 
 

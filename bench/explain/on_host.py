@@ -7,9 +7,10 @@ of its rounds. Intervals are found by the bootstrap (Efron 1979): rounds are dra
 from __future__ import annotations
 
 import ctypes
+import re
 import sysconfig
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -37,15 +38,8 @@ from twinfer.runtime.run.session import Session
 #: Times in µs: [rounds] of whole runs, [rounds, steps] of layers.
 Times = NDArray[np.float64]
 
-#: The compiler's flags with which the extension has the kernels of each level, beside those that all have.
-LEVELS: Mapping[str, tuple[str, ...]] = {
-    "base": (),
-    "v3": ("-march=x86-64-v3",),
-    "v4": ("-march=x86-64-v4", "-mavx512vnni"),
-}
-
 #: In what each program differs from the one before; the first is the interpreter's loop in Python.
-CAUSES = ("dispatch_python", "not_explained", "compiler_options", "dispatch_c", "parameters")
+CAUSES = ("dispatch_python", "unit", "not_explained", "compiler_options", "dispatch_c", "parameters")
 
 #: What layers gain from values that the one before has left in a cache; a part of ``parameters`` when timed in order.
 CACHE = "cache"
@@ -127,16 +121,39 @@ def _arrays(timed: Timed) -> tuple[Times, Times, Times]:
 
 def _sessions(plan: Plan) -> list[Session]:
     """The engines of the programs, without the loop in Python, which is the first one's."""
-    level = kernels_c.LEVELS[isa.level()]
-    alike = (*(flag for flag in FLAGS if flag != "-march=native"), *LEVELS[level], *_python_flags())
+    alike = (*(flag for flag in FLAGS if flag != "-march=native"), *_level_flags(), *_python_flags())
     table, name = plan.printed(mode="interpreted"), "model"
+    alone = compile_plans({name: table}, flags=alike, exported=True)[name]
     return [
         Session(plan),
-        compile_plans({name: table}, flags=alike)[name],
+        Borrowing(plan, alone.library, name),
+        alone,
         compile_plans({name: table})[name],
         compile_plans({name: plan}, policy=share_all)[name],
         compile_plans({name: plan}, policy=default_policy)[name],
     ]
+
+
+class Borrowing(Session):
+    """The interpreter with the shared kernels of a library from ``compile_plans``; others are the extension's."""
+
+    def __init__(self, plan: Plan, library: ctypes.CDLL, name: str) -> None:
+        self._library, self._name = library, name
+        super().__init__(plan)
+
+    def _function(self, kernel: str) -> Any:
+        try:
+            address = ctypes.c_void_p.in_dll(self._library, f"{self._name}_at_{kernel}").value
+        except ValueError:
+            return super()._function(kernel)
+        return kernels_c.ffi.cast("tw_fn *", address)
+
+
+def _level_flags() -> list[str]:
+    """The flags for what the extension's kernels of this computer's level may use: as their C file says it."""
+    source = (kernels_c.FOLDER / "run" / f"level_{kernels_c.LEVELS[isa.level()]}.c").read_text(encoding="utf-8")
+    names = re.findall(r'^#pragma GCC target\("(.*)"\)$', source, re.MULTILINE)
+    return [f"-m{name}" for name in ",".join(names).split(",") if name]
 
 
 def _python_flags() -> list[str]:

@@ -17,6 +17,7 @@ from typing import Any
 
 from rich.console import Console, RenderableType
 
+from twinfer.bench.explain import figures as explained
 from twinfer.bench.lab.quantisers import BASELINE, OURS, PEERS
 from twinfer.bench.measure import compression_report, report
 from twinfer.bench.measure.coding_report import coded_figures
@@ -154,6 +155,16 @@ def _plainness(trial: Any) -> int:
     return len(json.dumps(trial["setting"]))
 
 
+def _markdown(lines: Sequence[Sequence[str]]) -> str:
+    rule = "|---" * len(lines[0]) + "|"
+    head, *rest = ["| " + " | ".join(line) + " |" for line in lines]
+    return "\n".join([head.replace("|  |", "| |"), rule, *rest])
+
+
+def _ladder(core: str) -> Callable[[Any], str]:
+    return lambda told: _markdown(explained.ladder(core)(told))
+
+
 #: The beginning of a figure's block in a page -> its JSON file, and the function that writes the block.
 FIGURES: Mapping[str, tuple[str, Callable[[Any], str]]] = {
     "Time of one inference": ("host", host),
@@ -164,6 +175,10 @@ FIGURES: Mapping[str, tuple[str, Callable[[Any], str]]] = {
     "| Streaming on Cortex-M4 |": ("streams", streaming),
     "| RAM on Cortex-M |": ("rows", rows),
     "`make search`: ": ("search", search),
+    "What compiling is worth, ": ("explain", explained.headline),
+    "| Interpreted and compiled |": ("explain", lambda told: _markdown(explained.ledgers(told))),
+    "| First inference, ms |": ("explain", lambda told: _markdown(explained.starts(told))),
+    **{f"| Techniques on {core} |": ("explain", _ladder(core)) for core in ("host", "cortex-m4", "cortex-m55")},
     "Beside TFLM on cortex-m4\n": ("embedded", beside("cortex-m4")),
     "Beside TFLM on cortex-m55": ("embedded", beside("cortex-m55")),
     "On the other cores ": ("embedded", others),
@@ -209,12 +224,6 @@ def _networks(rows: Sequence[Row]) -> Iterator[tuple[str, list[Row]]]:
     """The name of every network, and its rows."""
     for group in compression_report.networks(rows).values():
         yield f"{_NAMES[group[0]['set']]}, {_NAMES[group[0]['model']]}", group
-
-
-def _markdown(lines: Sequence[Sequence[str]]) -> str:
-    rule = "|---" * len(lines[0]) + "|"
-    head, *rest = ["| " + " | ".join(line) + " |" for line in lines]
-    return "\n".join([head.replace("|  |", "| |"), rule, *rest])
 
 
 def _printed(table: RenderableType, width: int) -> str:

@@ -42,7 +42,7 @@ class Session:
     """
 
     def __init__(self, plan: Plan, level: int | None = None) -> None:
-        self.plan = plan
+        self.plan, self._straight = plan, plan.straight  # looked up in every run
         self.feed_rows: RowFeed | None = None
         self._keep: list[Any] = []
         self._level = isa.level() if level is None else level
@@ -123,9 +123,13 @@ class Session:
         struct = kernels_c.new_params(kernel, params)
         inputs, outputs = (ffi.new("void *[]", side) for side in pointers)
         self._keep += [struct, inputs, outputs]
-        slot.fn = kernels_c.kernel(kernel, self._level)
+        slot.fn = self._function(kernel)
         slot.params, slot.out, slot.scratch = struct, outputs, scratch
         setattr(slot, "in", ffi.cast("const void *const *", inputs))
+
+    def _function(self, kernel: str) -> Any:
+        """Where a kernel's code is."""
+        return kernels_c.kernel(kernel, self._level)
 
     def _address(self, argument: Argument, iteration: int) -> Any:
         """Where an argument lies in an iteration of the loop around its call."""
@@ -167,7 +171,7 @@ class Session:
 
     def run(self) -> None:
         """Run all steps; in one C call, unless the program branches or loops."""
-        if self.plan.straight:
+        if self._straight:
             lib.tw_run(self._calls, self._count)
         else:
             self.run_observed(None)

@@ -63,7 +63,7 @@ def need(compiler: str) -> None:
 
 def taken_from_outside(engine: CompiledSession) -> set[str]:
     """The functions that the engine's library needs from others, but for the C start-up code's."""
-    listed = run_tool(["nm", "--dynamic", "--undefined-only", engine._library._name])
+    listed = run_tool(["nm", "--dynamic", "--undefined-only", engine.library._name])
     return {line.split()[-1].split("@")[0] for line in listed.splitlines() if line.split()[-2] == "U"}
 
 

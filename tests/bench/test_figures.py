@@ -247,7 +247,7 @@ def test_python_examples(page: Path, folder: Path) -> None:
 
 
 #: Further options of the examples' commands, so that they take seconds.
-SHORTER = {"search": ["--trials", "3", "--jobs", "1"], "bench": ["--runs", "1"]}
+SHORTER = {"search": ["--trials", "3", "--jobs", "1"], "bench": ["--runs", "1"], "explain": ["--seconds", "0.2"]}
 
 
 def run_line(line: str) -> None:

@@ -1,0 +1,115 @@
+"""What docs/explain.md and README.md show of ledgers and ladders, made from the JSON of ``make bench-explain``."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable, Mapping, Sequence
+from math import exp, log
+from typing import Any
+
+from twinfer.bench.explain.causes import CAUSES
+from twinfer.bench.explain.techniques import TECHNIQUES
+from twinfer.bench.measure.report import number
+
+#: Characters per line of a page.
+WIDTH = 130
+
+#: Models of a file -> the name in the tables.
+_SHORT = {"tflm_micro_speech_quantized": "micro_speech"}
+
+Document = Mapping[str, Any]
+Lines = list[list[str]]
+
+
+def ledgers(document: Document) -> Lines:
+    """One line per model and target: both sides, their ratio, and the share of the interpreter's in each cause."""
+    causes = list(CAUSES)
+    heads = [" ".join(CAUSES[key].label.replace("-\n", "").split()) for key in causes]
+    lines = [["Interpreted and compiled", "target", "interpreted", "compiled", "×", *heads]]
+    for row in document["rows"]:
+        every = row["total"]
+        both = [_figure(every[side], row["unit"]) for side in ("interpreted", "compiled")]
+        shares = [_share(every["causes"].get(key), every["interpreted"]) for key in causes]
+        lines.append([_name(row), row["target"], *both, f"{every['interpreted'] / every['compiled']:.2f}", *shares])
+    return lines
+
+
+def starts(document: Document) -> Lines:
+    """One line per model: what happens on this computer from the file to the first inference, in ms."""
+    rows = [row for row in document["rows"] if row["target"] == "host"]
+    parts = list(rows[0]["start"]["interpreted"])
+    lines = [["First inference, ms", *parts, "together", "compiled: load", "first run"]]
+    for row in rows:
+        own, loaded = row["start"]["interpreted"], row["start"]["compiled"]
+        times = [*(own[part] for part in parts), sum(own.values()), loaded["load"], loaded["first run"]]
+        lines.append([_name(row), *map(number, times)])
+    return lines
+
+
+def ladder(target: str) -> Callable[[Document], Lines]:
+    """One line per technique: per model how many times as much is taken before it is added, and when it is left out."""
+
+    def lines(document: Document) -> Lines:
+        rows = [row for row in document["rows"] if row["target"] == target]
+        names = [rung["technique"] for rung in rows[0]["ladder"]["rungs"]]
+        text = [[f"Techniques on {target}", *map(_name, rows)]]
+        text += [[TECHNIQUES[key].label, *(_both_ways(row, i) for row in rows)] for i, key in enumerate(names)]
+        text.append(["all together", *(_together(row, "taken") for row in rows)])
+        return [*text, ["RAM, none / all", *(_together(row, "ram_bytes") for row in rows)]]
+
+    return lines
+
+
+def _both_ways(row: Document, i: int) -> str:
+    rungs = row["ladder"]["rungs"]
+    before = rungs[i - 1]["added"] if i else row["ladder"]["none"]
+    when_added = before["taken"] / rungs[i]["added"]["taken"]
+    return f"{when_added:.2f} / {rungs[i]['removed']['taken'] / rungs[-1]['added']['taken']:.2f}"
+
+
+def _together(row: Document, field: str) -> str:
+    first, last = row["ladder"]["none"][field], row["ladder"]["rungs"][-1]["added"][field]
+    return f"{first / last:.1f}"
+
+
+def headline(document: Document) -> str:
+    """What compiling is worth, by cause, in the geometric mean of the models."""
+    targets = {"host": "this computer", "cortex-m4": "a Cortex-M4", "cortex-m55": "a Cortex-M55"}
+    told = [_worth([row for row in document["rows"] if row["target"] == key], where) for key, where in targets.items()]
+    text = f"What compiling is worth, in the geometric mean of {len(_models(document))} models, by cause: "
+    return "\n".join(textwrap.wrap(text + "; ".join(told) + ".", WIDTH))
+
+
+def _worth(rows: Sequence[Document], where: str) -> str:
+    """The mean ratio on a target, and that of each cause that is worth half a per cent."""
+    whole = _mean([row["total"]["interpreted"] / row["total"]["compiled"] for row in rows])
+    parts = []
+    for key, cause in CAUSES.items():
+        if key not in rows[0]["total"]["causes"]:
+            continue
+        without = [row["total"]["compiled"] + row["total"]["causes"][key] for row in rows]
+        worth = _mean([more / row["total"]["compiled"] for more, row in zip(without, rows, strict=True)])
+        if abs(worth - 1) >= 0.005:
+            parts.append(f"{cause.word} {worth:.2f} ×")
+    return f"on {where} {whole:.2f} × ({', '.join(parts)})"
+
+
+def _mean(ratios: Sequence[float]) -> float:
+    """The geometric mean."""
+    return exp(sum(map(log, ratios)) / len(ratios))
+
+
+def _models(document: Document) -> list[str]:
+    return list(dict.fromkeys(row["model"] for row in document["rows"]))
+
+
+def _name(row: Document) -> str:
+    return _SHORT.get(str(row["model"]), str(row["model"]))
+
+
+def _figure(value: float, unit: str) -> str:
+    return f"{number(value)} µs" if unit == "µs" else f"{value:,}"
+
+
+def _share(saved: float | None, whole: float) -> str:
+    return "" if saved is None else f"{100 * saved / whole:.1f} %"

@@ -1,0 +1,1 @@
+"""HTML pages that need no other file: text, tables that sort and filter, charts by Vega-Lite."""

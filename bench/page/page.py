@@ -1,0 +1,113 @@
+"""One HTML file that needs no other: what all reports share."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from importlib.util import find_spec
+from itertools import count
+from typing import Any
+
+from twinfer.bench.page.chart import Chart
+from twinfer.bench.page.table import Table
+from twinfer.runtime.errors import ToolError
+from twinfer.runtime.printable import in_html
+
+#: A text as HTML, a table, or a chart.
+Part = str | Table | Chart
+
+#: What a page of charts weighs is mostly the library that draws them. It comes with the package vl-convert-python.
+_LIBRARY = "window.vegaEmbed = vegaEmbed;"
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of a page with a heading, which the page's list of contents names."""
+
+    title: str
+    parts: tuple[Part, ...]
+
+    @property
+    def anchor(self) -> str:
+        """What a link to it ends with, behind the #."""
+        return re.sub(r"[^a-z0-9]+", "-", self.title.lower()).strip("-") or "section"
+
+
+def page(title: str, parts: Iterable[Part | Section], data: Mapping[str, Any] | None = None) -> str:
+    """The whole file: ``title`` as text, then the parts; of several sections a list with links comes first.
+
+    ``data`` is kept in it as JSON, where a program finds it (``data_of``). ToolError if a chart is among the parts and
+    vl-convert-python is missing.
+    """
+    every = list(parts)
+    sections = [part for part in every if isinstance(part, Section)]
+    numbers = count()
+    body = "".join(_section(part, numbers) if isinstance(part, Section) else _part(part, numbers) for part in every)
+    charts = next(numbers) > 0
+    kept = f'<script type="application/json" id="data">{json_in_script(data)}</script>\n' if data else ""
+    return f"""<!doctype html>
+<html lang="en"><head><meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1"><title>{in_html(title)}</title>
+<style>{_own("page.css")}</style></head>
+<body><header><h1>{in_html(title)}</h1><button id="theme" type="button">Dark or light</button></header>
+{_contents(sections) if len(sections) > 1 else ""}<main>
+{body}</main>
+{kept}{f"<script>{library()}</script>" if charts else ""}<script>{_own("page.js")}</script></body></html>
+"""
+
+
+def need_library() -> None:
+    """ToolError if the package is missing that has the library which draws charts."""
+    if find_spec("vl_convert") is None:
+        raise ToolError("charts are drawn by Vega-Lite: pip install 'twinfer[report]'")
+
+
+@cache
+def library() -> str:
+    """Vega-Embed with all that it needs, as JavaScript. ToolError if vl-convert-python is missing."""
+    need_library()
+    import vl_convert
+
+    return vl_convert.javascript_bundle(_LIBRARY).replace("</script", r"<\/script")
+
+
+def json_in_script(value: Any) -> str:
+    """JSON that a script element may hold: no text in it ends the element or begins a comment."""
+    return json.dumps(value, ensure_ascii=True).replace("<", r"\u003c")
+
+
+def data_of(html: str) -> Any:
+    """The JSON that a page keeps; None if it keeps none."""
+    kept = re.search(r'<script type="application/json" id="data">(.*?)</script>', html, re.DOTALL)
+    return json.loads(kept[1]) if kept else None
+
+
+def _own(name: str) -> str:
+    return files("twinfer.bench.page").joinpath(name).read_text(encoding="utf-8")
+
+
+def _contents(sections: Iterable[Section]) -> str:
+    links = "".join(f'<li><a href="#{each.anchor}">{in_html(each.title)}</a></li>' for each in sections)
+    return f'<nav aria-label="Contents"><ul>{links}</ul></nav>\n'
+
+
+def _section(section: Section, numbers: Iterator[int]) -> str:
+    body = "".join(_part(part, numbers) for part in section.parts)
+    return f'<section id="{section.anchor}"><h2>{in_html(section.title)}</h2>\n{body}</section>\n'
+
+
+def _part(part: Part, numbers: Iterator[int]) -> str:
+    if isinstance(part, str):
+        return part
+    if isinstance(part, Table):
+        return part.html
+    number = next(numbers)
+    return (
+        f'<figure class="chart" id="chart-{number}"><figcaption>{in_html(part.title)}</figcaption>'
+        f'<div class="plot" role="img" aria-label="{in_html(part.about)}"></div>'
+        f'<script type="application/json">{json_in_script(part.whole)}</script></figure>\n'
+    )

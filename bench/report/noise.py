@@ -1,0 +1,139 @@
+"""Quantisation noise of a quantised model, layer by layer: the same layers in float32, of the same parameters.
+
+Of every layer two ratios of signal to noise: ``own``, if its inputs are right and it alone rounds, and ``total``, after
+the roundings of all layers before it. Only the file is needed: weights and biases are the real values of its integers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from twinfer.bench.models.observe import Values, observed
+from twinfer.converter.quantize.affine import dequantize
+from twinfer.converter.report import Sums
+from twinfer.runtime.errors import TwinferError
+from twinfer.runtime.graph import Array, Graph, Node, Quant, Tensor
+from twinfer.runtime.options import Options
+from twinfer.runtime.plan.make import make_plan
+from twinfer.runtime.run.inputs import random_inputs
+from twinfer.runtime.run.interpreter import Interpreter
+from twinfer.runtime.run.session import Session
+
+#: Types of quantised values, and of biases, whose scale is the product of input's and weights' where they have none.
+QUANTISED, BIAS = ("INT8", "UINT8", "INT16", "INT4"), ("INT32", "INT64")
+
+#: Operators that only change the type or scale of a value.
+CONVERSIONS = ("QUANTIZE", "DEQUANTIZE")
+
+#: Random inputs that are judged.
+SAMPLES = 4
+
+
+@dataclass(frozen=True)
+class Noise:
+    """Signal to noise of a layer's output in dB."""
+
+    own: float
+    total: float
+
+
+def noise(graph: Graph, seed: int = 0) -> dict[str, Noise]:
+    """Name of a quantised layer's output -> its noise over random inputs.
+
+    Layers are left out that have no float form, that keep a state, or that only change the type of a value; so are all
+    of a graph that branches or loops.
+    """
+    interpreter = Interpreter.from_graph(graph, Options(preserve_all=True))
+    interpreter.allocate_tensors()
+    judges = _Judges(interpreter.plan.graph)
+    if not interpreter.plan.straight or not judges.sums:
+        return {}
+    for i in range(SAMPLES):
+        judges.add(observed(interpreter, random_inputs(graph, seed + i)))
+    return {node.output.name: Noise(own.snr_db, total.snr_db) for node, (own, total) in judges.sums.items()}
+
+
+class _Judges:
+    """The layers of a graph in float32, each alone, and how far the quantised ones are from them."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.nodes, self.twins = graph.nodes, dict(_twins(graph))
+        self.sums = {node: (Sums(), Sums()) for node in self.twins}
+
+    def add(self, seen: Values) -> None:
+        """One more inference, of which ``seen`` has all values."""
+        floats: dict[Tensor, Array] = {}
+        for node in self.nodes:
+            inputs = [t for t in node.inputs if t is not None and t.data is None]
+            if node in self.twins:
+                own, total = self.sums[node]
+                near = _real(seen[node.output], node.output)
+                own.add(_run(self.twins[node], [_real(seen[t], t) for t in inputs]), near)
+                floats[node.output] = _run(self.twins[node], [_last(t, floats, seen) for t in inputs])
+                total.add(floats[node.output], near)
+            elif node.op in CONVERSIONS and inputs:
+                floats[node.output] = _last(inputs[0], floats, seen)
+
+
+def _last(tensor: Tensor, floats: Mapping[Tensor, Array], seen: Values) -> Array:
+    """A value as the float layers have it so far; where they have none, as it was."""
+    return floats[tensor] if tensor in floats else _real(seen[tensor], tensor)
+
+
+def _run(session: Session, values: Sequence[Array]) -> Array:
+    session.feed(
+        [np.ascontiguousarray(value, t.dtype) for value, t in zip(values, session.plan.graph.inputs, strict=True)]
+    )
+    session.run()
+    return session.outputs()[0]
+
+
+def _twins(graph: Graph) -> Iterator[tuple[Node, Session]]:
+    """The quantised nodes of a graph that have a float form, each with an engine for that."""
+    for node in graph.nodes:
+        every = [t for t in (*node.inputs, *node.outputs) if t is not None]
+        if node.op in CONVERSIONS or len(node.outputs) != 1 or not _quantised(node.output):
+            continue
+        if any(t.variable for t in every):
+            continue
+        with suppress(TwinferError):
+            yield node, Session(make_plan(_alone(node)))
+
+
+def _quantised(tensor: Tensor) -> bool:
+    return tensor.type in QUANTISED and tensor.quant is not None
+
+
+def _alone(node: Node) -> Graph:
+    """A graph of the node in float32."""
+    twins = {t: _float(t, node) for t in (*node.inputs, *node.outputs) if t is not None}
+    inputs = tuple(None if t is None else twins[t] for t in node.inputs)
+    alone = replace(node, inputs=inputs, outputs=tuple(twins[t] for t in node.outputs))
+    given = dict.fromkeys(t for t in inputs if t is not None and t.data is None)
+    return Graph("one node", tuple(dict.fromkeys(twins.values())), (alone,), tuple(given), alone.outputs)
+
+
+def _float(tensor: Tensor, node: Node) -> Tensor:
+    """The tensor in float32 if its integers stand for real numbers, else as it is."""
+    quant = tensor.quant
+    if tensor.type in BIAS and tensor.data is not None and len(node.inputs) > 2 and tensor is node.inputs[2]:
+        quant = quant or _bias_quant(node)
+    elif not _quantised(tensor):
+        return tensor
+    data = None if tensor.data is None or quant is None else dequantize(tensor.data, quant).astype(np.float32)
+    return replace(tensor, type="FLOAT32", quant=None, data=data)
+
+
+def _bias_quant(node: Node) -> Quant | None:
+    """What a bias without a scale of its own counts in: the input's scale times the weights'."""
+    x, w = (node.inputs[i].quant if node.inputs[i] else None for i in (0, 1))  # type: ignore[union-attr]
+    return None if x is None or w is None else Quant(x.scale[0] * w.scale, np.zeros(w.scale.size, np.int64), 0)
+
+
+def _real(value: Array, tensor: Tensor) -> Array:
+    """The real numbers that a value stands for."""
+    return dequantize(value, tensor.quant).astype(np.float32) if _quantised(tensor) and tensor.quant else value
