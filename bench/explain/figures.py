@@ -14,6 +14,9 @@ from twinfer.bench.measure.report import number
 #: Characters per line of a page.
 WIDTH = 130
 
+#: A cause that is worth less stands in the tables only.
+LEAST = 0.015
+
 #: Models of a file -> the name in the tables.
 _SHORT = {"tflm_micro_speech_quantized": "micro_speech"}
 
@@ -74,14 +77,15 @@ def _together(row: Document, field: str) -> str:
 
 def headline(document: Document) -> str:
     """What compiling is worth, by cause, in the geometric mean of the models."""
-    targets = {"host": "this computer", "cortex-m4": "a Cortex-M4", "cortex-m55": "a Cortex-M55"}
+    host = document["machine"]["cpu"]
+    targets = {"host": f"a computer ({host})", "cortex-m4": "a Cortex-M4", "cortex-m55": "a Cortex-M55"}
     told = [_worth([row for row in document["rows"] if row["target"] == key], where) for key, where in targets.items()]
     text = f"What compiling is worth, in the geometric mean of {len(_models(document))} models, by cause: "
     return "\n".join(textwrap.wrap(text + "; ".join(told) + ".", WIDTH))
 
 
 def _worth(rows: Sequence[Document], where: str) -> str:
-    """The mean ratio on a target, and that of each cause that is worth half a per cent."""
+    """The mean ratio on a target, and those of its causes."""
     whole = _mean([row["total"]["interpreted"] / row["total"]["compiled"] for row in rows])
     parts = []
     for key, cause in CAUSES.items():
@@ -89,9 +93,9 @@ def _worth(rows: Sequence[Document], where: str) -> str:
             continue
         without = [row["total"]["compiled"] + row["total"]["causes"][key] for row in rows]
         worth = _mean([more / row["total"]["compiled"] for more, row in zip(without, rows, strict=True)])
-        if abs(worth - 1) >= 0.005:
-            parts.append(f"{cause.word} {worth:.2f} ×")
-    return f"on {where} {whole:.2f} × ({', '.join(parts)})"
+        if abs(worth - 1) >= LEAST:
+            parts.append(f"{cause.word} {worth:.2f}\N{NO-BREAK SPACE}×")
+    return f"on {where} {whole:.2f}\N{NO-BREAK SPACE}× ({', '.join(parts)})"
 
 
 def _mean(ratios: Sequence[float]) -> float:

@@ -83,7 +83,9 @@ def test_the_readme_is_short() -> None:
 
 def tables_in(text: str) -> Iterator[str]:
     """Every table of figures: those of Markdown, and what commands print in blocks of code."""
-    yield from (block for block in re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE) if re.search(r"\d,\d{3}", block))
+    yield from (
+        block for block in re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE) if re.search(r"\| -?\d+[.,]\d", block)
+    )
     for language, code in re.findall(r"^```(\w*)\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
         yield from (part.strip() for part in code.split("\n\n") if not language)
 
