@@ -47,6 +47,7 @@ class Line:
             "position": self.position,
             "op": self.op,
             "name": self.name,
+            "steps": list(self.steps),
             "interpreted": self.interpreted,
             "compiled": self.compiled,
             "causes": dict(self.causes),

@@ -40,6 +40,8 @@ class Chart:
     @property
     def whole(self) -> dict[str, Any]:
         """The description as the library takes it: as wide as the page."""
+        if "marks" in self.spec:  # a description for Vega, which has no width of the page
+            return {"background": None, "config": {"legend": CONFIG["legend"]}, **self.spec}
         usual = {"$schema": SCHEMA, "width": "container", "autosize": {"type": "fit-x", "contains": "padding"}}
         return {**usual, "config": CONFIG, **self.spec}
 

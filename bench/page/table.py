@@ -7,8 +7,11 @@ from dataclasses import dataclass
 
 from twinfer.runtime.printable import in_html
 
-#: Tables with more rows have a field that filters.
-SHORT = 8
+#: Tables with more rows have a field that filters, and those with more scroll by themselves.
+SHORT, LONG = 8, 60
+
+#: Texts with more characters go on in a next line.
+WIDE = 40
 
 
 @dataclass(frozen=True)
@@ -23,7 +26,8 @@ class Cell:
     def html(self) -> str:
         look = f' class="{self.look}"' if self.look else ""
         value = "" if self.value is None else f' data-value="{self.value!r}"'
-        return f"<td{look}{value}>{_lines(self.text)}</td>"
+        wide = " data-wide" if len(self.text) > WIDE else ""
+        return f"<td{look}{value}{wide}>{_lines(self.text)}</td>"
 
 
 @dataclass(frozen=True)
@@ -45,7 +49,7 @@ class Table:
         kind = "sorted" if len(self.rows) > 1 else ""
         kind += " filtered" if len(self.rows) > SHORT else ""
         return (
-            f'<div class="table"><table class="{kind.strip()}"><caption>{in_html(self.caption)}</caption>'
+            f'<div class="table{" long" if len(self.rows) > LONG else ""}"><table class="{kind.strip()}"><caption>{in_html(self.caption)}</caption>'
             f"<thead><tr>{heads}</tr></thead>\n<tbody>{body}</tbody>{foot}</table></div>\n"
         )
 

@@ -1,0 +1,205 @@
+"""The charts of a report, made from its document."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate
+from typing import Any
+
+from twinfer.bench.explain.causes import CAUSES, ordered
+from twinfer.bench.explain.ledger import BY_ROWS
+from twinfer.bench.explain.techniques import TECHNIQUES
+from twinfer.bench.measure.recorded import LABELS
+from twinfer.bench.measure.report import number
+from twinfer.bench.page.chart import COLOURS, Chart, field, tooltip, values
+
+Document = Mapping[str, Any]
+
+#: Pixels of a bar and its gap.
+STEP = 22
+
+#: Pixels of a figure behind a bar.
+FIGURE = 90
+
+#: Ticks as 1.5M.
+TICKS = {"format": "~s"}
+
+#: Colours of what a layer takes in both programs, of savings and of costs.
+INTERPRETED, COMPILED, SAVED, COST = COLOURS[4], COLOURS[0], COLOURS[2], COLOURS[5]
+
+#: Sorting as given; y of one bar per row, its label on the left.
+_AS_GIVEN = {"sort": None, "axis": {"title": None, "ticks": False, "domain": False, "labelLimit": 190}}
+
+
+def figure(value: float, unit: str) -> str:
+    """A figure with its unit."""
+    return f"{number(value)} µs" if unit == "µs" else f"{value:,.0f}" if unit == "instructions" else f"{value:,.0f} B"
+
+
+def layer_label(layer: Mapping[str, Any]) -> str:
+    """A line of the ledger in a chart: its position and operator, or what it stands for."""
+    if layer["position"] is None:
+        return str(layer["name"])
+    last = max(layer["steps"], default=layer["position"])
+    at = str(layer["position"]) if last == layer["position"] else f"{layer['position']}-{last}"
+    return f"{at} {layer['op']}" if layer["op"] != BY_ROWS else f"{at} row by row"
+
+
+def layers_chart(document: Document) -> Chart:
+    """What every layer takes, interpreted and compiled."""
+    unit, rows = document["unit"], []
+    for layer in document["layers"]:
+        shown = {side: figure(layer[side], unit) for side in ("interpreted", "compiled")}
+        told = {"name": layer["name"], **{f"{side} ({unit})": text for side, text in shown.items()}}
+        rows += [{"layer": layer_label(layer), "program": side, "taken": max(layer[side], 0), **told} for side in shown]
+    spec = {
+        "data": values(rows),
+        "height": {"step": STEP},
+        "encoding": {
+            "y": field("layer", "nominal", **_AS_GIVEN),
+            "tooltip": tooltip("layer", "name", *(f"{side} ({unit})" for side in ("interpreted", "compiled"))),
+        },
+        "layer": [_bars("interpreted", INTERPRETED, 16, unit), _bars("compiled", COMPILED, 8, unit)],
+    }
+    whole = document["totals"]
+    about = f"Bars of {unit} per layer: {figure(whole['interpreted'], unit)} interpreted (wide, light), "
+    return Chart(
+        f"{unit[0].upper()}{unit[1:]} of every layer: interpreted (light) and compiled (dark)",
+        f"{about}{figure(whole['compiled'], unit)} compiled (narrow, dark) in all.",
+        spec,
+    )
+
+
+def _bars(program: str, colour: str, height: int, unit: str) -> dict[str, Any]:
+    return {
+        "transform": [{"filter": f"datum.program === '{program}'"}],
+        "mark": {"type": "bar", "color": colour, "height": height},
+        "encoding": {"x": field("taken", title=unit, axis=TICKS)},
+    }
+
+
+def waterfall(ledger: Mapping[str, Any]) -> Chart:
+    """From what the interpreter takes to what compiled code takes, cause by cause."""
+    unit, total = ledger["unit"], ledger["total"]
+    causes = ordered(total["causes"])
+    rest = list(accumulate((-total["causes"][cause] for cause in causes), initial=total["interpreted"]))
+    rows = [_bar("interpreted", 0, total["interpreted"], "whole", unit)]
+    for cause, before, after in zip(causes, rest, rest[1:], strict=False):
+        kind = "saved" if before >= after else "cost"
+        rows.append(_bar(_word(cause), before, after, kind, unit))
+    rows.append(_bar("compiled", 0, total["compiled"], "whole", unit))
+    spec = {
+        "data": values(rows),
+        "height": {"step": STEP + 4},
+        "encoding": {"y": field("cause", "nominal", **_AS_GIVEN)},
+        "layer": [
+            {
+                "mark": {"type": "bar", "height": 16},
+                "encoding": {
+                    "x": field("from", title=unit, axis=TICKS, scale=_with_room(total["interpreted"])),
+                    "x2": {"field": "to"},
+                    "color": field("kind", "nominal", scale=_scale()),
+                    "tooltip": tooltip("cause", "figure"),
+                },
+            },
+            {
+                "mark": {"type": "text", "align": "left", "dx": 5},
+                "encoding": {"x": field("end"), "text": field("figure", "nominal")},
+            },
+        ],
+    }
+    said = ", ".join(f"{_word(cause)} {figure(total['causes'][cause], unit)}" for cause in causes)
+    return Chart("What compiling saves, by cause", f"From interpreted to compiled, saved by cause: {said}.", spec)
+
+
+def _word(cause: str) -> str:
+    return CAUSES[cause].word
+
+
+def _scale() -> dict[str, Any]:
+    return {"domain": ["whole", "saved", "cost"], "range": [COMPILED, SAVED, COST]}
+
+
+def _bar(cause: str, begin: float, end: float, kind: str, unit: str) -> dict[str, Any]:
+    """A bar from a value to another one, with its length as text."""
+    long = figure(abs(end - begin), unit)
+    sign = {"whole": "", "saved": "-", "cost": "+"}[kind]
+    return {"cause": cause, "from": begin, "to": end, "end": max(begin, end), "kind": kind, "figure": sign + long}
+
+
+def _with_room(most: float) -> dict[str, Any]:
+    """A scale on which a figure has room behind the longest bar."""
+    return {"domainMax": {"expr": f"{most} * width / max(1, width - {FIGURE})"}, "nice": False}
+
+
+def ladder_chart(ladder: Document) -> Chart:
+    """What the program takes after each technique, and those of others, on a scale of logarithms."""
+    unit, first = ladder["unit"], ladder["none"]
+    steps = [("none", first["taken"])]
+    steps += [(f"+ {TECHNIQUES[r['technique']].label}", r["added"]["taken"]) for r in ladder["rungs"]]
+    rows, before = [], first["taken"]
+    for name, taken in steps:
+        rows.append(_point(name, taken, before, "twinfer", unit))
+        before = taken
+    for peer in ladder["peers"]:
+        if taken := peer.get("instructions"):
+            name = LABELS[peer["engine"]]
+            rows.append(_point(name, taken, taken, "others", unit))
+    spec = {
+        "data": values(rows),
+        "height": {"step": STEP},
+        "encoding": {"y": field("program", "nominal", **_AS_GIVEN), "tooltip": tooltip("program", "figure")},
+        "layer": [
+            {
+                "mark": {"type": "rule", "strokeWidth": 2, "color": INTERPRETED},
+                "encoding": {**_log("before", unit), "x2": {"field": "taken"}},
+            },
+            {
+                "mark": {"type": "point", "filled": True, "size": 90, "opacity": 1},
+                "encoding": {**_log("taken", unit), "color": field("whose", "nominal")},
+            },
+            {
+                "mark": {"type": "text", "align": "left", "dx": 8},
+                "encoding": {**_log("end", unit), "text": field("figure", "nominal")},
+            },
+        ],
+    }
+    worth = first["taken"] / ladder["rungs"][-1]["added"]["taken"]
+    about = f"Points of {unit} after each technique, together {worth:.1f} times fewer."
+    return Chart(f"Techniques added one after the other: {unit}, logarithmic", about, spec)
+
+
+def _log(name: str, unit: str) -> dict[str, Any]:
+    return {"x": field(name, title=unit, axis=TICKS, scale={"type": "log", "nice": False, "padding": FIGURE})}
+
+
+def _point(program: str, taken: float, before: float, whose: str, unit: str) -> dict[str, Any]:
+    """A program; ``before`` is what the one before it takes."""
+    ends = {"taken": taken, "before": before, "end": max(taken, before)}
+    return {"program": program, "whose": whose, **ends, "figure": figure(taken, unit)}
+
+
+def noise_chart(document: Document) -> Chart:
+    """Signal to noise of every quantised layer, of its own rounding and of all so far."""
+    rows = list(_noises(document["nodes"]))
+    spec = {
+        "data": values(rows),
+        "height": 220,
+        "mark": {"type": "line", "point": True},
+        "encoding": {
+            "x": field("layer", axis={"title": "operator", "tickMinStep": 1, "format": "d"}),
+            "y": field("dB", title="signal to noise in dB", scale={"zero": False}),
+            "color": field("noise", "nominal"),
+            "tooltip": tooltip("layer", "operator", "noise", "dB"),
+        },
+    }
+    least = min(rows, key=lambda row: row["dB"])
+    about = f"Lines in dB per layer; the least is {least['dB']} dB at {least['operator']}."
+    return Chart("Quantisation noise on random inputs: more dB is better", about, spec)
+
+
+def _noises(nodes: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+    for node in nodes:
+        for key, name in (("own_snr_db", "of the layer alone"), ("total_snr_db", "with all before it")):
+            if node[key] is not None:
+                yield {"layer": node["index"], "operator": node["op"], "noise": name, "dB": node[key]}

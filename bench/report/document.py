@@ -1,0 +1,142 @@
+"""The figures of a report as one JSON document, from which pages and comparisons are made."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import twinfer
+from twinfer.aot.build.sizes import Sizes, sizes
+from twinfer.aot.build.targets import Card
+from twinfer.aot.print.emit import emit
+from twinfer.aot.print.literals import identifier
+from twinfer.bench.explain.ladder import Ladder, ladder_on, ladder_on_host
+from twinfer.bench.explain.ledger import Ledger
+from twinfer.bench.explain.on_host import ledger_on_host
+from twinfer.bench.explain.on_target import ledger_on
+from twinfer.bench.memory.certificate import certificate, described
+from twinfer.bench.memory.picture import bands
+from twinfer.bench.models.source import Source
+from twinfer.bench.report.layers import layer_rows, node_rows, views
+from twinfer.bench.report.noise import Noise, noise
+from twinfer.bench.report.remarks import remarks
+from twinfer.runtime.errors import TwinferError
+from twinfer.runtime.options import USUAL, Options
+from twinfer.runtime.plan.plan import Plan
+from twinfer.runtime.run import isa
+
+#: Rises when a key of the JSON goes or changes its meaning. New keys do not count.
+SCHEMA = 1
+
+#: What marks the JSON as a report's.
+KIND = "twinfer report"
+
+Document = dict[str, Any]
+Progress = Callable[[float], None]
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What a report measures: ``seconds`` of time on a computer, and a ladder of these ``techniques``, if any."""
+
+    seed: int = 0
+    seconds: float = 5.0
+    techniques: Sequence[str] = ()
+
+
+def report_of(
+    source: Source,
+    card: Card | None = None,
+    options: Options = USUAL,
+    wanted: Wanted = Wanted(),
+    progress: Progress = lambda share: None,
+) -> Document:
+    """The report of a model on a card's core, or on this computer without one, with ``options`` for plan and C.
+
+    docs/report.md says what its keys mean. ToolError if the model cannot be built or run there, and what planning
+    raises.
+    """
+    certified = certificate(source.graph, isa.this_computer() if card is None else card.target, options)
+    plan = certified.plan
+    ledger, ladder = _explained(source, card, options, wanted, progress)
+    taken = sizes(emit(plan, identifier(source.name)), card) if card else None
+    nodes = node_rows(plan, taken, _noise(source, wanted.seed))
+    document: Document = {
+        "kind": KIND,
+        "schema": SCHEMA,
+        "twinfer": twinfer.__version__,
+        "model": source.name,
+        "sha256": source.sha256,
+        "file_bytes": len(source.content),
+        "target": ledger.target,
+        "unit": ledger.unit,
+        "options": _options(options),
+        "totals": _totals(plan, ledger, taken),
+        "layers": layer_rows(ledger, nodes),
+        "nodes": nodes,
+        "inputs": [tensor.name for tensor in plan.graph.inputs],
+        "outputs": [tensor.name for tensor in plan.graph.outputs],
+        "views": views(plan),
+        "memory": {**described(certified), "bands": [asdict(band) for band in bands(plan)]},
+        "ledger": ledger.document,
+        "ladder": ladder.document if ladder else None,
+        "flash": [asdict(symbol) for symbol in taken.symbols] if taken else [],
+    }
+    return {**document, "remarks": [asdict(remark) for remark in remarks(document)]}
+
+
+def _explained(
+    source: Source, card: Card | None, options: Options, wanted: Wanted, progress: Progress
+) -> tuple[Ledger, Ladder | None]:
+    seed, seconds, names = wanted.seed, wanted.seconds, wanted.techniques
+    whole = 0.5 if names else 1.0
+
+    def first(share: float) -> None:
+        progress(share * whole)
+
+    def second(share: float) -> None:
+        progress(0.5 + share / 2)
+
+    if card is None:
+        ledger = ledger_on_host(source, options, seed, seconds, first)
+        return ledger, ladder_on_host(source, names, options, seed, seconds, second) if names else None
+    ledger = ledger_on(source, card, options, seed, first)
+    return ledger, ladder_on(source, card, names, options, seed, second) if names else None
+
+
+def _noise(source: Source, seed: int) -> Mapping[str, Noise]:
+    """The noise of the model's layers; none where it cannot be computed, as in a model that no interpreter runs."""
+    try:
+        return noise(source.graph, seed)
+    except TwinferError:
+        return {}
+
+
+def _options(options: Options) -> dict[str, Any]:
+    """The options for programs: those that change a plan or its C."""
+    every = asdict(options)
+    return {**every, "without": sorted(every["without"])}
+
+
+def _totals(plan: Plan, ledger: Ledger, taken: Sizes | None) -> dict[str, Any]:
+    """The figures of the whole model; bytes of flash and all RAM are None on a computer."""
+    return {
+        "interpreted": ledger.total.interpreted,
+        "compiled": ledger.total.compiled,
+        "macs": plan.macs,
+        "arena_bytes": plan.arena_bytes,
+        "state_bytes": plan.state_bytes,
+        "scratch_bytes": plan.scratch_bytes,
+        "constant_bytes": plan.constant_bytes,
+        "ram_bytes": taken.ram_bytes if taken else None,
+        "flash_bytes": taken.flash_bytes if taken else None,
+        "code_bytes": taken.code_bytes if taken else None,
+        "weight_bytes": taken.weight_bytes if taken else None,
+    }
+
+
+def machine_words(document: Mapping[str, Any]) -> str:
+    """A report's target in words."""
+    return "this computer" if document["target"] == "host" else str(os.path.basename(document["target"]))

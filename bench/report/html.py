@@ -1,0 +1,125 @@
+"""The page of a report: what takes the time, the RAM and the flash, and what to change; then all figures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from twinfer.bench.explain.causes import CAUSES, ordered
+from twinfer.bench.explain.ledger import BY_ROWS
+from twinfer.bench.page.page import Section, page
+from twinfer.bench.report.charts import figure, ladder_chart, layer_label, layers_chart, noise_chart, waterfall
+from twinfer.bench.report.graph import graph_chart
+from twinfer.bench.report.maps import arena_chart, flash_chart
+from twinfer.bench.report.remarks import heaviest
+from twinfer.bench.report.tables import ladder_table, layers_table, ledger_tables, peak_tables, symbols_table
+from twinfer.runtime.printable import in_html
+
+Document = Mapping[str, Any]
+
+#: Remarks in the summary, of each subject.
+FEW = 3
+
+
+def report_html(document: Document) -> str:
+    """One HTML file that needs no other; ``data_of`` reads the document back. ToolError without vl-convert-python."""
+    title = f"{document['model']} on {document['target']}"
+    return page(title, [_about(document), *_sections(document)], document)
+
+
+def _about(document: Document) -> str:
+    same = "All programs gave the same bits." if document["ledger"]["same_bits"] else "PROGRAMS GAVE OTHER BITS."
+    chosen = ", ".join(f"{key} {value}" for key, value in document["options"].items() if isinstance(value, str))
+    return (
+        f'<p class="quiet">twinfer {in_html(document["twinfer"])}; sha256 {document["sha256"][:16]}…; '
+        f"{document['file_bytes']:,} bytes of .tflite; {in_html(chosen)}. {same}</p>\n"
+    )
+
+
+def _sections(document: Document) -> Iterator[Section]:
+    yield Section("In short", (_facts(document), *_summary(document)))
+    yield Section("Layers", (layers_chart(document), layers_table(document)))
+    yield Section("Memory", (arena_chart(document), _certificate(document), *peak_tables(document)))
+    ledger = document["ledger"]
+    yield Section("What compiling is worth", (waterfall(ledger), _causes(ledger), *ledger_tables(ledger)))
+    if document["ladder"]:
+        yield Section("Techniques", (ladder_chart(document["ladder"]), ladder_table(document["ladder"])))
+    if document["flash"]:
+        yield Section("Flash", (flash_chart(document), symbols_table(document)))
+    if any(node["own_snr_db"] is not None for node in document["nodes"]):
+        yield Section("Quantisation noise", (noise_chart(document), _noise()))
+    yield Section("Graph", (graph_chart(document),))
+
+
+def _facts(document: Document) -> str:
+    totals, unit = document["totals"], document["unit"]
+    memory = document["memory"]
+    proof = "no plan has less" if memory["arena_bytes"] + memory["state_bytes"] == memory["lower_bound_bytes"] else ""
+    what = "instructions of one inference" if unit == "instructions" else "median of one inference"
+    facts = [
+        (figure(totals["compiled"], unit), f"compiled: {what}"),
+        (figure(totals["interpreted"], unit), f"interpreted: {what}"),
+        (f"{totals['interpreted'] / max(totals['compiled'], 1e-9):.2f} ×", "what compiling is worth"),
+        (f"{totals['macs']:,}", "MACs"),
+        (f"{totals['arena_bytes'] + totals['state_bytes']:,} B", ", ".join(filter(None, ["arena and state", proof]))),
+    ]
+    if totals["flash_bytes"] is not None:
+        facts.append((f"{totals['flash_bytes']:,} B", f"flash, {totals['code_bytes']:,} of them no weights"))
+    items = "".join(f"<li><b>{in_html(value)}</b><span>{in_html(label)}</span></li>" for value, label in facts)
+    return f'<ul class="facts">{items}</ul>\n'
+
+
+def _summary(document: Document) -> Iterator[str]:
+    whole = max(document["totals"]["compiled"], 1e-9)
+    layers = heaviest([layer for layer in document["layers"] if layer["steps"]], "compiled")
+    told = [
+        f"{in_html(_named(layer))}: {figure(layer['compiled'], document['unit'])}, {100 * layer['compiled'] / whole:.1f} %"
+        for layer in layers
+    ]
+    together = 100 * sum(layer["compiled"] for layer in layers) / whole
+    yield f"<h3>What takes the time</h3>{_list([*told, f'Together {together:.0f} % of the whole.'])}"
+    ram = [remark for remark in document["remarks"] if remark["subject"] == "RAM"]
+    yield f"<h3>What takes the RAM</h3>{_list([in_html(_sentence(remark['text'])) for remark in ram[:FEW]])}"
+    others = [remark for subject in ("time", "flash", "accuracy") for remark in _of(document, subject)[:FEW]]
+    yield f"<h3>What to look at</h3>{_list([in_html(_sentence(remark['text'])) for remark in others])}"
+
+
+def _named(layer: Mapping[str, Any]) -> str:
+    """A line of the ledger in words."""
+    name = str(layer["name"])
+    return _sentence(name) if layer["op"] == BY_ROWS else f"{layer_label(layer)} ({name})"
+
+
+def _of(document: Document, subject: str) -> list[Mapping[str, Any]]:
+    return [remark for remark in document["remarks"] if remark["subject"] == subject]
+
+
+def _sentence(text: str) -> str:
+    return text[0].upper() + text[1:]
+
+
+def _list(items: list[str]) -> str:
+    return f"<ul>{''.join(f'<li>{item}</li>' for item in items)}</ul>\n"
+
+
+def _certificate(document: Document) -> str:
+    memory = document["memory"]
+    whole, bound = memory["arena_bytes"] + memory["state_bytes"], memory["lower_bound_bytes"]
+    proven = "It is proven that no placement has fewer." if memory["proven"] else "A better placement may exist."
+    return (
+        f"<p>Arena {memory['arena_bytes']:,} bytes, state {memory['state_bytes']:,}: together {whole:,}. "
+        f"Most bytes are live at {in_html(memory['forced_by']['layer'])}: {bound:,}. {proven}</p>\n"
+    )
+
+
+def _causes(ledger: Mapping[str, Any]) -> str:
+    causes = ordered(ledger["total"]["causes"])
+    return _list([f"<b>{in_html(CAUSES[c].word)}</b>: {in_html(CAUSES[c].about)}." for c in causes])
+
+
+def _noise() -> str:
+    return (
+        "<p>Of random inputs, against the same layers in float32 with the real values of the same integers. Both lines "
+        "say how strong the signal is beside the noise: of the layer's own rounding, and of all roundings "
+        "up to it.</p>\n"
+    )

@@ -1,0 +1,187 @@
+"""What a report's figures suggest: which layers to look at, why, and what it would be worth."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any, Literal
+
+from twinfer.bench.measure.report import number
+
+#: What a remark is about.
+Subject = Literal["time", "RAM", "flash", "accuracy"]
+
+#: The least share of the total that deserves a remark.
+LEAST = 0.005
+
+#: The least share of the RAM that a change must save to be named.
+WORTHWHILE = 0.02
+
+#: How many times the median of instructions or time per MAC is dear.
+DEAR = 2.0
+
+#: A layer is large if it has this share of all weights, and noisy if its own roundings leave less signal, in dB.
+LARGE, NOISY_DB = 0.25, 25.0
+
+#: Families of operators that pass over values without a multiplication of matrices.
+PASSES = ("elementwise", "functions")
+
+Document = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Remark:
+    """``text`` is a sentence; ``worth`` the share of the whole that it is about, from 0 to 1.
+
+    ``layer`` is the position of a step, None if it is about all.
+    """
+
+    subject: Subject
+    layer: int | None
+    text: str
+    worth: float
+
+
+def remarks(document: Document) -> list[Remark]:
+    """All remarks on a report's document, for each subject the one that is worth most first."""
+    every = [*_time(document), *_memory(document), *_flash(document), *_accuracy(document)]
+    subjects: list[Subject] = ["time", "RAM", "flash", "accuracy"]
+    return sorted(every, key=lambda remark: (subjects.index(remark.subject), -remark.worth))
+
+
+def _time(document: Document) -> Iterator[Remark]:
+    nodes = document["nodes"]
+    costs = dict(_costs(document))
+    for position, (taken, share) in costs.items():
+        node, cost = nodes[position], f"{_taken(document, taken)}, {_percent(share)}"
+        if share < LEAST:
+            continue
+        if node["declined"] and not node["variant"]:
+            yield Remark("time", position, f"{_layer(node)} runs in plain C: {_reasons(node)} ({cost}).", share)
+        elif node["family"] in PASSES:
+            text = (
+                f"{_layer(node)} is a pass of its own over {node['output_bytes']:,} B ({cost}): {_why(document, node)}."
+            )
+            yield Remark("time", position, text, share)
+        elif node["family"] == "move":
+            text = f"{_layer(node)} only moves {node['output_bytes']:,} B ({cost})."
+            yield Remark("time", position, text, share)
+    yield from _dear(document, costs)
+    yield from _causes(document)
+
+
+def _costs(document: Document) -> Iterator[tuple[int, tuple[float, float]]]:
+    """Position of each step that has a line of its own -> what it takes compiled, and its share of the whole."""
+    whole = max(document["totals"]["compiled"], 1e-9)
+    for layer in document["layers"]:
+        if len(layer["steps"]) == 1:
+            yield layer["position"], (layer["compiled"], layer["compiled"] / whole)
+
+
+def _dear(document: Document, costs: Mapping[int, tuple[float, float]]) -> Iterator[Remark]:
+    """Layers that take far more per MAC than the others."""
+    nodes = document["nodes"]
+    each = {i: taken / nodes[i]["macs"] for i, (taken, _) in costs.items() if nodes[i]["macs"]}
+    usual = median(each.values()) if each else 0.0
+    for i, ratio in each.items():
+        share = (ratio - usual) / ratio * costs[i][1] if ratio else 0.0
+        if ratio >= DEAR * usual and share >= 2 * LEAST:
+            text = (
+                f"{_layer(nodes[i])} takes {per_mac(ratio, document['unit'])}, the median layer "
+                f"{per_mac(usual, document['unit'])} ({_percent(costs[i][1])} of the whole)."
+            )
+            yield Remark("time", i, text, share)
+
+
+def per_mac(ratio: float, unit: str) -> str:
+    """What a MAC takes in words: instructions, or picoseconds of times in µs."""
+    return f"{ratio:.2f} instructions per MAC" if unit == "instructions" else f"{1e6 * ratio:,.0f} ps per MAC"
+
+
+def _causes(document: Document) -> Iterator[Remark]:
+    """What the choice between own and shared kernels costs, and what a loop in Python does."""
+    causes, taken = document["ledger"]["total"]["causes"], document["totals"]
+    cost = -causes.get("sharing", 0)
+    if cost >= LEAST * taken["compiled"]:
+        saved = document["ledger"]["bytes"]["flash"]["causes"]["sharing"]
+        share = cost / taken["compiled"]
+        text = (
+            f"Layers that share kernels cost {_taken(document, cost)} ({_percent(share)}) and save {saved:,.0f} B of "
+            "flash; --optimize speed gives every layer a kernel of its own."
+        )
+        yield Remark("time", None, text, share)
+    share = (taken["interpreted"] - taken["compiled"]) / max(taken["interpreted"], 1e-9)
+    if share >= 10 * LEAST:
+        text = f"Compiling saves {_percent(share)} of what the interpreter takes, with the same bits."
+        yield Remark("time", None, text, share)
+
+
+def _memory(document: Document) -> Iterator[Remark]:
+    memory, totals = document["memory"], document["totals"]
+    whole = max(totals["arena_bytes"] + totals["state_bytes"], 1)
+    forced = memory["forced_by"]
+    largest = ", ".join(f"{each['name']} ({each['bytes']:,} B)" for each in forced["tensors"][:3])
+    if forced["bytes"]:
+        over = sum(each["bytes"] for each in forced["tensors"]) > forced["bytes"]
+        rows = "; rows of one lie where those of another were" if over else ""
+        text = f"The peak is at {forced['layer']}, where {forced['bytes']:,} B are live: {largest}{rows}."
+        yield Remark("RAM", forced["position"] if forced["position"] >= 0 else None, text, forced["bytes"] / whole)
+    for hint in (hint for hint in memory["hints"] if -hint["ram_change"] >= WORTHWHILE):
+        yield Remark("RAM", None, f"Possible: {hint['text']}.", -hint["ram_change"])
+
+
+def _flash(document: Document) -> Iterator[Remark]:
+    nodes, whole = document["nodes"], sum(node["constant_bytes"] for node in document["nodes"])
+    for node in nodes:
+        share = node["constant_bytes"] / max(whole, 1)
+        if share >= LARGE and len(nodes) > 1:
+            text = f"{_layer(node)} has {_percent(share)} of all weights: {node['constant_bytes']:,} B."
+            yield Remark("flash", node["position"], text, share)
+    code = document["totals"]["code_bytes"]
+    if code:
+        share = code / document["totals"]["flash_bytes"]
+        text = f"Code, params and tables are {code:,} B, {_percent(share)} of the flash; --optimize size shares more."
+        yield Remark("flash", None, text, share)
+
+
+def _accuracy(document: Document) -> Iterator[Remark]:
+    noisy = [n for n in document["nodes"] if n["own_snr_db"] is not None and n["own_snr_db"] < NOISY_DB]
+    for node in sorted(noisy, key=lambda node: node["own_snr_db"])[:3]:
+        text = (
+            f"{_layer(node)} loses most by its own rounding: {node['own_snr_db']:.1f} dB of signal to noise on random "
+            f"inputs ({node['total_snr_db']:.1f} dB with the layers before it)."
+        )
+        yield Remark("accuracy", node["position"], text, (NOISY_DB - node["own_snr_db"]) / 100)
+
+
+def _why(document: Document, node: Mapping[str, Any]) -> str:
+    """Why an element-wise layer is not part of the one before it."""
+    for name in node["inputs"]:
+        readers = sum(name in other["inputs"] for other in document["nodes"]) + (name in document["outputs"])
+        if readers > 1:
+            return f"{name} has {readers} readers"
+    if any(name in document["inputs"] for name in node["inputs"]):
+        return "it reads an input of the model"
+    return "its input is rounded before it, and bits would change without"
+
+
+def _layer(node: Mapping[str, Any]) -> str:
+    return f"operator {node['index']} {node['op']} ({node['name']})"
+
+
+def _reasons(node: Mapping[str, Any]) -> str:
+    return "; ".join(f"{each['variant']}: {each['reason']}" for each in node["declined"])
+
+
+def _taken(document: Document, taken: float) -> str:
+    return f"{number(taken)} µs" if document["unit"] == "µs" else f"{taken:,.0f} instructions"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f} %"
+
+
+def heaviest(rows: Sequence[Mapping[str, Any]], key: str, count: int = 3) -> list[Mapping[str, Any]]:
+    """The rows with the largest values of a key, the largest first."""
+    return sorted((row for row in rows if row[key]), key=lambda row: -row[key])[:count]

@@ -1,0 +1,127 @@
+"""The tables of a report, made from its document."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from twinfer.bench.explain.causes import CAUSES, ordered
+from twinfer.bench.explain.techniques import TECHNIQUES
+from twinfer.bench.page.table import Cell, Table
+from twinfer.bench.report.charts import figure
+from twinfer.bench.report.remarks import per_mac
+
+Document = Mapping[str, Any]
+Line = Mapping[str, Any]
+
+#: Heads of two columns that several tables have.
+BOTH = ("inter-\npreted", "compiled", "×")
+
+
+def layers_table(document: Document) -> Table:
+    """What every layer takes and weighs; the last row is the sum."""
+    unit, whole = document["unit"], max(document["totals"]["compiled"], 1e-9)
+    heads = ("#", "<operator", "<output", "<shape", *BOTH, "share\n%", "MACs", "a MAC", "code\nB", "weights\nB")
+    rows = tuple(_layer(layer, unit, whole) for layer in document["layers"])
+    foot: Sequence[Cell | str] = (
+        "",
+        "total",
+        "",
+        "",
+        *_both(document["ledger"]["total"], unit),
+        "",
+        count(document["totals"]["macs"]),
+    )
+    return Table(f"Layers: {unit} of one inference", heads, rows, foot)
+
+
+def _layer(layer: Line, unit: str, whole: float) -> Sequence[Cell | str]:
+    share = 100 * layer["compiled"] / whole
+    dear = layer["compiled"] / layer["macs"] if layer["macs"] and layer["steps"] else None
+    return (
+        count(layer["position"]),
+        layer["op"],
+        layer["name"],
+        "×".join(map(str, layer["shape"])),
+        *_both(layer, unit),
+        Cell(f"{share:.1f}", share),
+        count(layer["macs"] if layer["steps"] else None),
+        Cell("" if dear is None else per_mac(dear, unit).removesuffix(" per MAC").removesuffix(" instructions"), dear),
+        count(layer["code_bytes"]),
+        count(layer["weight_bytes"]),
+    )
+
+
+def measured(value: float, unit: str) -> Cell:
+    """A figure without its unit, which the head says."""
+    return Cell(figure(value, unit).removesuffix(" µs").removesuffix(" B"), value)
+
+
+def count(value: int | None) -> Cell:
+    """A number of something; nothing if it is unknown."""
+    return Cell("" if value is None else f"{value:,}", value)
+
+
+def _both(line: Line, unit: str) -> tuple[Cell, Cell, Cell]:
+    both = line["interpreted"], line["compiled"]
+    ratio = both[0] / both[1] if min(both) > 0 else None
+    return measured(both[0], unit), measured(both[1], unit), Cell("-" if ratio is None else f"{ratio:.2f}", ratio)
+
+
+def peak_tables(document: Document) -> Iterator[Table]:
+    """What is live at the peak, and the changes that would lower it."""
+    memory = document["memory"]
+    live = tuple((each["name"], count(each["bytes"])) for each in memory["forced_by"]["tensors"])
+    if live:
+        yield Table("What is live at the peak", ("<tensor", "bytes"), live)
+    hints = tuple((hint["text"], count(hint["ram_bytes"])) for hint in memory["hints"])
+    if hints:
+        yield Table("Changes that were planned", ("<change", "RAM then\nB"), hints)
+
+
+def ledger_tables(ledger: Document) -> Iterator[Table]:
+    """What compiling saves by cause, line by line, and of bytes."""
+    causes, unit = ordered(ledger["total"]["causes"]), ledger["unit"]
+    heads = (*BOTH, *(CAUSES[cause].label for cause in causes))
+
+    def cells(line: Line, own: str) -> tuple[Cell, ...]:
+        return (*_both(line, own), *(measured(line["causes"][cause], own) for cause in causes))
+
+    rows = [(count(line["position"]), line["op"], *cells(line, unit)) for line in ledger["layers"]]
+    foot: Sequence[Cell | str] = ("", "total", *cells(ledger["total"], unit))
+    yield Table(f"What compiling saves, in {unit}", ("#", "<operator", *heads), tuple(rows), foot)
+    if ledger["bytes"]:
+        sizes = [(kind, *cells(line, "bytes")) for kind, line in ledger["bytes"].items()]
+        yield Table("What it saves in bytes", ("<", *heads), tuple(sizes))
+
+
+def ladder_table(ladder: Document) -> Table:
+    """The rungs of a ladder both ways."""
+    unit, whole, before = ladder["unit"], ladder["rungs"][-1]["added"]["taken"], ladder["none"]
+    worths = ("×\nwhen added", "× when all\nelse is there")
+    heads = ("<technique", f"{unit}\nwhen added", *worths, "RAM\nB", "flash\nB", "<outputs")
+    rows: list[Sequence[Cell | str]] = [("none", measured(before["taken"], unit), "", "", *_rest(before))]
+    for rung in ladder["rungs"]:
+        own, without = rung["added"], rung["removed"]["taken"] / whole
+        worth = before["taken"] / own["taken"]
+        both = Cell(f"{worth:.2f}", worth), Cell(f"{without:.2f}", without)
+        label = f"+ {TECHNIQUES[rung['technique']].label}"
+        rows.append((label, measured(own["taken"], unit), *both, *_rest(own)))
+        before = own
+    return Table("Techniques: what each is worth when added, and when all else is there", heads, tuple(rows))
+
+
+def _rest(figures: Document) -> tuple[Cell, ...]:
+    same = figures["same_bits"]
+    bits = Cell("same bits" if same else "OTHER BITS", look="" if same else "bad")
+    return count(figures["ram_bytes"]), count(figures["flash_bytes"]), bits
+
+
+def symbols_table(document: Document) -> Table:
+    """Every symbol of the flash, with what its alignment takes."""
+    sizes = [(symbol["size"] + symbol["padding"], symbol) for symbol in document["flash"]]
+    rows = tuple(
+        (symbol["name"] or "without a name", symbol["group"], count(symbol["layer"]), count(size))
+        for size, symbol in sorted(sizes, key=lambda pair: -pair[0])
+    )
+    return Table("Symbols, with what their alignment takes", ("<symbol", "<group", "layer", "bytes"), rows)
