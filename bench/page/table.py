@@ -46,10 +46,11 @@ class Table:
         heads = "".join(f'<th scope="col"{side}>{head}</th>' for side, head in named)
         body = "".join(f"<tr>{self._cells(row, left)}</tr>\n" for row in self.rows)
         foot = f"<tfoot><tr>{self._cells(self.foot, left)}</tr></tfoot>" if self.foot else ""
+        long = " long" if len(self.rows) > LONG else ""
         kind = "sorted" if len(self.rows) > 1 else ""
         kind += " filtered" if len(self.rows) > SHORT else ""
         return (
-            f'<div class="table{" long" if len(self.rows) > LONG else ""}"><table class="{kind.strip()}"><caption>{in_html(self.caption)}</caption>'
+            f'<div class="table{long}"><table class="{kind.strip()}"><caption>{in_html(self.caption)}</caption>'
             f"<thead><tr>{heads}</tr></thead>\n<tbody>{body}</tbody>{foot}</table></div>\n"
         )
 

@@ -7,11 +7,10 @@ from itertools import accumulate
 from typing import Any
 
 from twinfer.bench.explain.causes import CAUSES, ordered
-from twinfer.bench.explain.ledger import BY_ROWS
 from twinfer.bench.explain.techniques import TECHNIQUES
 from twinfer.bench.measure.recorded import LABELS
-from twinfer.bench.measure.report import number
 from twinfer.bench.page.chart import COLOURS, Chart, field, tooltip, values
+from twinfer.bench.report.summary import figure, layer_label
 
 Document = Mapping[str, Any]
 
@@ -28,21 +27,7 @@ TICKS = {"format": "~s"}
 INTERPRETED, COMPILED, SAVED, COST = COLOURS[4], COLOURS[0], COLOURS[2], COLOURS[5]
 
 #: Sorting as given; y of one bar per row, its label on the left.
-_AS_GIVEN = {"sort": None, "axis": {"title": None, "ticks": False, "domain": False, "labelLimit": 190}}
-
-
-def figure(value: float, unit: str) -> str:
-    """A figure with its unit."""
-    return f"{number(value)} µs" if unit == "µs" else f"{value:,.0f}" if unit == "instructions" else f"{value:,.0f} B"
-
-
-def layer_label(layer: Mapping[str, Any]) -> str:
-    """A line of the ledger in a chart: its position and operator, or what it stands for."""
-    if layer["position"] is None:
-        return str(layer["name"])
-    last = max(layer["steps"], default=layer["position"])
-    at = str(layer["position"]) if last == layer["position"] else f"{layer['position']}-{last}"
-    return f"{at} {layer['op']}" if layer["op"] != BY_ROWS else f"{at} row by row"
+AS_GIVEN = {"sort": None, "axis": {"title": None, "ticks": False, "domain": False, "labelLimit": 190}}
 
 
 def layers_chart(document: Document) -> Chart:
@@ -56,7 +41,7 @@ def layers_chart(document: Document) -> Chart:
         "data": values(rows),
         "height": {"step": STEP},
         "encoding": {
-            "y": field("layer", "nominal", **_AS_GIVEN),
+            "y": field("layer", "nominal", **AS_GIVEN),
             "tooltip": tooltip("layer", "name", *(f"{side} ({unit})" for side in ("interpreted", "compiled"))),
         },
         "layer": [_bars("interpreted", INTERPRETED, 16, unit), _bars("compiled", COMPILED, 8, unit)],
@@ -91,7 +76,7 @@ def waterfall(ledger: Mapping[str, Any]) -> Chart:
     spec = {
         "data": values(rows),
         "height": {"step": STEP + 4},
-        "encoding": {"y": field("cause", "nominal", **_AS_GIVEN)},
+        "encoding": {"y": field("cause", "nominal", **AS_GIVEN)},
         "layer": [
             {
                 "mark": {"type": "bar", "height": 16},
@@ -145,22 +130,23 @@ def ladder_chart(ladder: Document) -> Chart:
         if taken := peer.get("instructions"):
             name = LABELS[peer["engine"]]
             rows.append(_point(name, taken, taken, "others", unit))
+    ends = min(row["taken"] for row in rows), max(row["taken"] for row in rows)
     spec = {
         "data": values(rows),
         "height": {"step": STEP},
-        "encoding": {"y": field("program", "nominal", **_AS_GIVEN), "tooltip": tooltip("program", "figure")},
+        "encoding": {"y": field("program", "nominal", **AS_GIVEN), "tooltip": tooltip("program", "figure")},
         "layer": [
             {
                 "mark": {"type": "rule", "strokeWidth": 2, "color": INTERPRETED},
-                "encoding": {**_log("before", unit), "x2": {"field": "taken"}},
+                "encoding": {**_log("before", unit, ends), "x2": {"field": "taken"}},
             },
             {
                 "mark": {"type": "point", "filled": True, "size": 90, "opacity": 1},
-                "encoding": {**_log("taken", unit), "color": field("whose", "nominal")},
+                "encoding": {**_log("taken", unit, ends), "color": field("whose", "nominal")},
             },
             {
                 "mark": {"type": "text", "align": "left", "dx": 8},
-                "encoding": {**_log("end", unit), "text": field("figure", "nominal")},
+                "encoding": {**_log("end", unit, ends), "text": field("figure", "nominal")},
             },
         ],
     }
@@ -169,8 +155,12 @@ def ladder_chart(ladder: Document) -> Chart:
     return Chart(f"Techniques added one after the other: {unit}, logarithmic", about, spec)
 
 
-def _log(name: str, unit: str) -> dict[str, Any]:
-    return {"x": field(name, title=unit, axis=TICKS, scale={"type": "log", "nice": False, "padding": FIGURE})}
+def _log(name: str, unit: str, ends: tuple[float, float]) -> dict[str, Any]:
+    """A place on a scale of logarithms that has room for a figure behind the highest end."""
+    least, most = 0.9 * ends[0], 1.1 * ends[1]
+    room = {"expr": f"{least} * pow({most / least}, width / max(1, width - {FIGURE}))"}
+    scale = {"type": "log", "nice": False, "domainMin": least, "domainMax": room}
+    return {"x": field(name, title=unit, axis=TICKS, scale=scale)}
 
 
 def _point(program: str, taken: float, before: float, whose: str, unit: str) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -16,6 +15,7 @@ from twinfer.bench.explain.ladder import Ladder, ladder_on, ladder_on_host
 from twinfer.bench.explain.ledger import Ledger
 from twinfer.bench.explain.on_host import ledger_on_host
 from twinfer.bench.explain.on_target import ledger_on
+from twinfer.bench.measure.report import machine
 from twinfer.bench.memory.certificate import certificate, described
 from twinfer.bench.memory.picture import bands
 from twinfer.bench.models.source import Source
@@ -70,6 +70,7 @@ def report_of(
         "model": source.name,
         "sha256": source.sha256,
         "file_bytes": len(source.content),
+        "machine": machine(),
         "target": ledger.target,
         "unit": ledger.unit,
         "options": _options(options),
@@ -135,8 +136,3 @@ def _totals(plan: Plan, ledger: Ledger, taken: Sizes | None) -> dict[str, Any]:
         "code_bytes": taken.code_bytes if taken else None,
         "weight_bytes": taken.weight_bytes if taken else None,
     }
-
-
-def machine_words(document: Mapping[str, Any]) -> str:
-    """A report's target in words."""
-    return "this computer" if document["target"] == "host" else str(os.path.basename(document["target"]))

@@ -6,19 +6,15 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from twinfer.bench.explain.causes import CAUSES, ordered
-from twinfer.bench.explain.ledger import BY_ROWS
 from twinfer.bench.page.page import Section, page
-from twinfer.bench.report.charts import figure, ladder_chart, layer_label, layers_chart, noise_chart, waterfall
+from twinfer.bench.report.charts import ladder_chart, layers_chart, noise_chart, waterfall
 from twinfer.bench.report.graph import graph_chart
 from twinfer.bench.report.maps import arena_chart, flash_chart
-from twinfer.bench.report.remarks import heaviest
+from twinfer.bench.report.summary import answers, figure
 from twinfer.bench.report.tables import ladder_table, layers_table, ledger_tables, peak_tables, symbols_table
 from twinfer.runtime.printable import in_html
 
 Document = Mapping[str, Any]
-
-#: Remarks in the summary, of each subject.
-FEW = 3
 
 
 def report_html(document: Document) -> str:
@@ -70,32 +66,8 @@ def _facts(document: Document) -> str:
 
 
 def _summary(document: Document) -> Iterator[str]:
-    whole = max(document["totals"]["compiled"], 1e-9)
-    layers = heaviest([layer for layer in document["layers"] if layer["steps"]], "compiled")
-    told = [
-        f"{in_html(_named(layer))}: {figure(layer['compiled'], document['unit'])}, {100 * layer['compiled'] / whole:.1f} %"
-        for layer in layers
-    ]
-    together = 100 * sum(layer["compiled"] for layer in layers) / whole
-    yield f"<h3>What takes the time</h3>{_list([*told, f'Together {together:.0f} % of the whole.'])}"
-    ram = [remark for remark in document["remarks"] if remark["subject"] == "RAM"]
-    yield f"<h3>What takes the RAM</h3>{_list([in_html(_sentence(remark['text'])) for remark in ram[:FEW]])}"
-    others = [remark for subject in ("time", "flash", "accuracy") for remark in _of(document, subject)[:FEW]]
-    yield f"<h3>What to look at</h3>{_list([in_html(_sentence(remark['text'])) for remark in others])}"
-
-
-def _named(layer: Mapping[str, Any]) -> str:
-    """A line of the ledger in words."""
-    name = str(layer["name"])
-    return _sentence(name) if layer["op"] == BY_ROWS else f"{layer_label(layer)} ({name})"
-
-
-def _of(document: Document, subject: str) -> list[Mapping[str, Any]]:
-    return [remark for remark in document["remarks"] if remark["subject"] == subject]
-
-
-def _sentence(text: str) -> str:
-    return text[0].upper() + text[1:]
+    for heading, sentences in answers(document).items():
+        yield f"<h3>{heading}</h3>{_list([in_html(sentence) for sentence in sentences])}"
 
 
 def _list(items: list[str]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from statistics import median
 from typing import Any, Literal
@@ -180,8 +180,3 @@ def _taken(document: Document, taken: float) -> str:
 
 def _percent(share: float) -> str:
     return f"{100 * share:.1f} %"
-
-
-def heaviest(rows: Sequence[Mapping[str, Any]], key: str, count: int = 3) -> list[Mapping[str, Any]]:
-    """The rows with the largest values of a key, the largest first."""
-    return sorted((row for row in rows if row[key]), key=lambda row: -row[key])[:count]

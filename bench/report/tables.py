@@ -8,8 +8,8 @@ from typing import Any
 from twinfer.bench.explain.causes import CAUSES, ordered
 from twinfer.bench.explain.techniques import TECHNIQUES
 from twinfer.bench.page.table import Cell, Table
-from twinfer.bench.report.charts import figure
 from twinfer.bench.report.remarks import per_mac
+from twinfer.bench.report.summary import figure
 
 Document = Mapping[str, Any]
 Line = Mapping[str, Any]

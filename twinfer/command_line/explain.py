@@ -9,19 +9,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from twinfer.command_line.command import EXIT_DIFFERS, Command
-from twinfer.command_line.options import (
-    MODEL,
-    OPTIMIZE,
-    add_io,
-    add_memory,
-    add_optimize,
-    add_targets,
-    memory_of,
-    natural,
-    positive,
-    write_json,
-)
-from twinfer.command_line.storage import add_storage, note_unused_storage
+from twinfer.command_line.options import MODEL, add_targets, write_json
+from twinfer.command_line.programs import add_programs, options_of
+from twinfer.command_line.storage import note_unused_storage
 from twinfer.command_line.targets import cards
 from twinfer.runtime.errors import InvalidArgumentError
 
@@ -65,17 +55,11 @@ class Explained:
 def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("model", metavar="MODEL", help=MODEL)
     add_targets(command)
-    add_optimize(command, f"of compiled code, {OPTIMIZE}")
-    add_storage(command)
-    add_memory(command)
-    add_io(command)
-    about = "time to measure on this computer (default: 5)"
-    command.add_argument("--seconds", type=positive(float), default=5.0, help=about)
+    add_programs(command)
     about = "build the model with techniques added one after the other, and with each left out, too"
     command.add_argument("--ladder", action="store_true", help=about)
     about = "of the ladder, in this order, with commas (default: all that a compiled program there has)"
     command.add_argument("--techniques", metavar="LIST", help=about)
-    command.add_argument("--seed", type=natural, default=0, help="seed of the inputs (default: 0)")
     command.add_argument("--json", metavar="FILE", help="write the figures to FILE, too; - for standard output alone")
 
 
@@ -85,7 +69,7 @@ def run(arguments: argparse.Namespace) -> int:
     from twinfer.command_line.terminal import progress
     from twinfer.runtime.read.files import check_places
 
-    chosen, options = cards(arguments.target), _options(arguments)
+    chosen, options = cards(arguments.target), options_of(arguments)
     for card in chosen:
         if card is not None:
             need_tools(card)
@@ -158,14 +142,6 @@ def document(every: Sequence[Explained]) -> dict[str, Any]:
     from twinfer.bench.explain.ledger import SCHEMA
 
     return every[0].document if len(every) == 1 else {"schema": SCHEMA, "ledgers": [each.document for each in every]}
-
-
-def _options(arguments: argparse.Namespace) -> Options:
-    from twinfer.runtime.options import Options
-
-    if arguments.input_rows or arguments.input_in_place:
-        raise InvalidArgumentError("the programs that explain compares take a whole input: leave out the option")
-    return Options(arguments.optimize, arguments.weights, arguments.decode, **memory_of(arguments))
 
 
 COMMAND = Command("explain", ABOUT, EXAMPLES, add_arguments, run, more=STATUS)

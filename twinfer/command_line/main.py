@@ -12,7 +12,20 @@ import warnings
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from twinfer.command_line import bench, compile, convert, explain, inspect, ops, run, search, stream, verify
+from twinfer.command_line import (
+    bench,
+    compile,
+    convert,
+    diff,
+    explain,
+    inspect,
+    ops,
+    report,
+    run,
+    search,
+    stream,
+    verify,
+)
 from twinfer.command_line.command import EXIT_INTERRUPT, EXIT_PIPE, complain
 from twinfer.command_line.options import register_operators
 from twinfer.runtime.errors import TwinferError
@@ -20,7 +33,8 @@ from twinfer.runtime.printable import printable
 
 #: The subcommands, in the order that ``--help`` shows.
 COMMANDS = tuple(
-    module.COMMAND for module in (bench, explain, inspect, ops, run, verify, compile, convert, stream, search)
+    module.COMMAND
+    for module in (bench, explain, report, diff, inspect, ops, run, verify, compile, convert, stream, search)
 )
 
 

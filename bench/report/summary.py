@@ -1,0 +1,77 @@
+"""A report in a few sentences: what takes the time, what takes the RAM, what to look at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from twinfer.bench.explain.ledger import BY_ROWS
+from twinfer.bench.measure.report import number
+
+Document = Mapping[str, Any]
+
+#: Layers that are named, and remarks of each subject.
+FEW = 3
+
+HEADINGS = ("What takes the time", "What takes the RAM", "What to look at")
+
+
+def figure(value: float, unit: str) -> str:
+    """A figure with its unit: µs, bytes, or a number of instructions."""
+    return f"{number(value)} µs" if unit == "µs" else f"{value:,.0f}" + (" B" if unit == "bytes" else "")
+
+
+def layer_label(layer: Mapping[str, Any]) -> str:
+    """A line of the ledger in a few characters: its position and operator, or what it stands for."""
+    if layer["position"] is None:
+        return str(layer["name"])
+    last = max(layer["steps"], default=layer["position"])
+    at = str(layer["position"]) if last == layer["position"] else f"{layer['position']}-{last}"
+    return f"{at} {layer['op']}" if layer["op"] != BY_ROWS else f"{at} row by row"
+
+
+def summary(document: Document) -> Iterator[str]:
+    """The summary for a terminal, line by line."""
+    totals, unit = document["totals"], document["unit"]
+    yield (
+        f"{document['model']} on {document['target']}: {figure(totals['compiled'], unit)}"
+        f"{' instructions' if unit == 'instructions' else ''} compiled, "
+        f"{totals['interpreted'] / max(totals['compiled'], 1e-9):.2f} × as much interpreted."
+    )
+    for heading, sentences in answers(document).items():
+        yield f"{heading}:"
+        yield from (f"  {sentence}" for sentence in sentences)
+
+
+def answers(document: Document) -> dict[str, list[str]]:
+    """Heading -> sentences."""
+    ram = [_sentence(remark["text"]) for remark in _of(document, "RAM")]
+    others = [
+        _sentence(remark["text"]) for subject in ("time", "flash", "accuracy") for remark in _of(document, subject)
+    ]
+    return dict(zip(HEADINGS, (list(_heaviest(document)), ram, others), strict=True))
+
+
+def _heaviest(document: Document) -> Iterator[str]:
+    """The layers that take most."""
+    whole = max(document["totals"]["compiled"], 1e-9)
+    layers = sorted((x for x in document["layers"] if x["steps"]), key=lambda layer: -layer["compiled"])[:FEW]
+    for layer in layers:
+        share = 100 * layer["compiled"] / whole
+        yield f"{_named(layer)}: {figure(layer['compiled'], document['unit'])}, {share:.1f} %."
+    if len(layers) > 1:
+        yield f"Together {100 * sum(layer['compiled'] for layer in layers) / whole:.0f} % of the whole."
+
+
+def _named(layer: Mapping[str, Any]) -> str:
+    """A line of the ledger in words."""
+    name = str(layer["name"])
+    return _sentence(name) if layer["op"] == BY_ROWS else f"{layer_label(layer)} ({name})"
+
+
+def _of(document: Document, subject: str) -> list[Mapping[str, Any]]:
+    return [remark for remark in document["remarks"] if remark["subject"] == subject][:FEW]
+
+
+def _sentence(text: str) -> str:
+    return text[0].upper() + text[1:]
