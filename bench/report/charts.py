@@ -24,16 +24,17 @@ FIGURE = 90
 TICKS = {"format": "~s"}
 
 #: Colours of what a layer takes in both programs, of savings and of costs.
-INTERPRETED, COMPILED, SAVED, COST = COLOURS[4], COLOURS[0], COLOURS[2], COLOURS[5]
+INTERPRETED, COMPILED = COLOURS[4], COLOURS[0]
+KINDS = {"whole": COMPILED, "saved": COLOURS[2], "cost": COLOURS[5]}
 
 #: Sorting as given; y of one bar per row, its label on the left.
 AS_GIVEN = {"sort": None, "axis": {"title": None, "ticks": False, "domain": False, "labelLimit": 190}}
 
 
-def layers_chart(document: Document) -> Chart:
+def layers_chart(ledger: Document) -> Chart:
     """What every layer takes, interpreted and compiled."""
-    unit, rows = document["unit"], []
-    for layer in document["layers"]:
+    unit, rows = ledger["unit"], []
+    for layer in ledger["layers"]:
         shown = {side: figure(layer[side], unit) for side in ("interpreted", "compiled")}
         told = {"name": layer["name"], **{f"{side} ({unit})": text for side, text in shown.items()}}
         rows += [{"layer": layer_label(layer), "program": side, "taken": max(layer[side], 0), **told} for side in shown]
@@ -46,10 +47,10 @@ def layers_chart(document: Document) -> Chart:
         },
         "layer": [_bars("interpreted", INTERPRETED, 16, unit), _bars("compiled", COMPILED, 8, unit)],
     }
-    whole = document["totals"]
+    whole = ledger["total"]
     about = f"Bars of {unit} per layer: {figure(whole['interpreted'], unit)} interpreted (wide, light), "
     return Chart(
-        f"{unit[0].upper()}{unit[1:]} of every layer: interpreted (light) and compiled (dark)",
+        f"{heading(unit)} of every layer: interpreted (light) and compiled (dark)",
         f"{about}{figure(whole['compiled'], unit)} compiled (narrow, dark) in all.",
         spec,
     )
@@ -63,6 +64,11 @@ def _bars(program: str, colour: str, height: int, unit: str) -> dict[str, Any]:
     }
 
 
+def heading(unit: str) -> str:
+    """A unit as the first word of a heading."""
+    return "Time" if unit == "µs" else f"{unit[0].upper()}{unit[1:]}"
+
+
 def waterfall(ledger: Mapping[str, Any]) -> Chart:
     """From what the interpreter takes to what compiled code takes, cause by cause."""
     unit, total = ledger["unit"], ledger["total"]
@@ -73,25 +79,17 @@ def waterfall(ledger: Mapping[str, Any]) -> Chart:
         kind = "saved" if before >= after else "cost"
         rows.append(_bar(_word(cause), before, after, kind, unit))
     rows.append(_bar("compiled", 0, total["compiled"], "whole", unit))
+    bars = {
+        "x": field("from", title=unit, axis=TICKS, scale=_with_room(total["interpreted"])),
+        "x2": {"field": "to"},
+        "color": field("kind", "nominal", scale={"domain": list(KINDS), "range": list(KINDS.values())}),
+        "tooltip": tooltip("cause", "figure"),
+    }
     spec = {
         "data": values(rows),
         "height": {"step": STEP + 4},
         "encoding": {"y": field("cause", "nominal", **AS_GIVEN)},
-        "layer": [
-            {
-                "mark": {"type": "bar", "height": 16},
-                "encoding": {
-                    "x": field("from", title=unit, axis=TICKS, scale=_with_room(total["interpreted"])),
-                    "x2": {"field": "to"},
-                    "color": field("kind", "nominal", scale=_scale()),
-                    "tooltip": tooltip("cause", "figure"),
-                },
-            },
-            {
-                "mark": {"type": "text", "align": "left", "dx": 5},
-                "encoding": {"x": field("end"), "text": field("figure", "nominal")},
-            },
-        ],
+        "layer": [{"mark": {"type": "bar", "height": 16}, "encoding": bars}, _figures({"x": field("end")})],
     }
     said = ", ".join(f"{_word(cause)} {figure(total['causes'][cause], unit)}" for cause in causes)
     return Chart("What compiling saves, by cause", f"From interpreted to compiled, saved by cause: {said}.", spec)
@@ -101,8 +99,10 @@ def _word(cause: str) -> str:
     return CAUSES[cause].word
 
 
-def _scale() -> dict[str, Any]:
-    return {"domain": ["whole", "saved", "cost"], "range": [COMPILED, SAVED, COST]}
+def _figures(place: Mapping[str, Any]) -> dict[str, Any]:
+    """The figures behind bars that end at a place."""
+    mark = {"type": "text", "align": "left", "dx": 6}
+    return {"mark": mark, "encoding": {**place, "text": field("figure", "nominal")}}
 
 
 def _bar(cause: str, begin: float, end: float, kind: str, unit: str) -> dict[str, Any]:
@@ -119,40 +119,36 @@ def _with_room(most: float) -> dict[str, Any]:
 
 def ladder_chart(ladder: Document) -> Chart:
     """What the program takes after each technique, and those of others, on a scale of logarithms."""
-    unit, first = ladder["unit"], ladder["none"]
-    steps = [("none", first["taken"])]
-    steps += [(f"+ {TECHNIQUES[r['technique']].label}", r["added"]["taken"]) for r in ladder["rungs"]]
-    rows, before = [], first["taken"]
-    for name, taken in steps:
-        rows.append(_point(name, taken, before, "twinfer", unit))
-        before = taken
-    for peer in ladder["peers"]:
-        if taken := peer.get("instructions"):
-            name = LABELS[peer["engine"]]
-            rows.append(_point(name, taken, taken, "others", unit))
+    unit, rows = ladder["unit"], list(_rungs(ladder))
     ends = min(row["taken"] for row in rows), max(row["taken"] for row in rows)
+    point = {**_log("taken", unit, ends), "color": field("whose", "nominal")}
+    line = {**_log("before", unit, ends), "x2": {"field": "taken"}}
     spec = {
         "data": values(rows),
         "height": {"step": STEP},
         "encoding": {"y": field("program", "nominal", **AS_GIVEN), "tooltip": tooltip("program", "figure")},
         "layer": [
-            {
-                "mark": {"type": "rule", "strokeWidth": 2, "color": INTERPRETED},
-                "encoding": {**_log("before", unit, ends), "x2": {"field": "taken"}},
-            },
-            {
-                "mark": {"type": "point", "filled": True, "size": 90, "opacity": 1},
-                "encoding": {**_log("taken", unit, ends), "color": field("whose", "nominal")},
-            },
-            {
-                "mark": {"type": "text", "align": "left", "dx": 8},
-                "encoding": {**_log("end", unit, ends), "text": field("figure", "nominal")},
-            },
+            {"mark": {"type": "rule", "strokeWidth": 2, "color": INTERPRETED}, "encoding": line},
+            {"mark": {"type": "point", "filled": True, "size": 90, "opacity": 1}, "encoding": point},
+            _figures(_log("end", unit, ends)),
         ],
     }
-    worth = first["taken"] / ladder["rungs"][-1]["added"]["taken"]
+    worth = ladder["none"]["taken"] / ladder["rungs"][-1]["added"]["taken"]
     about = f"Points of {unit} after each technique, together {worth:.1f} times fewer."
     return Chart(f"Techniques added one after the other: {unit}, logarithmic", about, spec)
+
+
+def _rungs(ladder: Document) -> Iterator[dict[str, Any]]:
+    """The programs of a ladder, then those of others."""
+    unit, before = ladder["unit"], ladder["none"]["taken"]
+    yield _point("none", before, before, "twinfer", unit)
+    for rung in ladder["rungs"]:
+        taken = rung["added"]["taken"]
+        yield _point(f"+ {TECHNIQUES[rung['technique']].label}", taken, before, "twinfer", unit)
+        before = taken
+    for peer in ladder["peers"]:
+        if taken := peer.get("instructions"):
+            yield _point(LABELS[peer["engine"]], taken, taken, "others", unit)
 
 
 def _log(name: str, unit: str, ends: tuple[float, float]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from twinfer.bench.measure.report import table
 from twinfer.bench.page.chart import COLOURS, Chart, field, tooltip, values
 from twinfer.bench.page.page import page
 from twinfer.bench.page.table import Cell, Table
-from twinfer.bench.report.charts import AS_GIVEN, STEP, TICKS
+from twinfer.bench.report.charts import AS_GIVEN, STEP, TICKS, heading
 from twinfer.bench.report.summary import figure
 from twinfer.bench.report.tables import measured
 from twinfer.runtime.printable import in_html
@@ -103,7 +103,7 @@ def layers_chart(diff: Document) -> Chart:
             "tooltip": tooltip("layer", "name", "report", "figure"),
         },
     }
-    return Chart(f"{unit[0].upper()}{unit[1:]} of every layer", f"Two bars of {unit} per layer, a and b.", spec)
+    return Chart(f"{heading(unit)} of every layer", f"Two bars of {unit} per layer, a and b.", spec)
 
 
 def _taken(diff: Document) -> str:

@@ -64,16 +64,10 @@ def report_of(
     taken = sizes(emit(plan, identifier(source.name)), card) if card else None
     nodes = node_rows(plan, taken, _noise(source, wanted.seed))
     document: Document = {
-        "kind": KIND,
-        "schema": SCHEMA,
-        "twinfer": twinfer.__version__,
-        "model": source.name,
-        "sha256": source.sha256,
-        "file_bytes": len(source.content),
-        "machine": machine(),
+        **_about(source),
         "target": ledger.target,
         "unit": ledger.unit,
-        "options": _options(options),
+        "options": {**asdict(options), "without": sorted(options.without)},
         "totals": _totals(plan, ledger, taken),
         "layers": layer_rows(ledger, nodes),
         "nodes": nodes,
@@ -86,6 +80,19 @@ def report_of(
         "flash": [asdict(symbol) for symbol in taken.symbols] if taken else [],
     }
     return {**document, "remarks": [asdict(remark) for remark in remarks(document)]}
+
+
+def _about(source: Source) -> Document:
+    """What was measured, and with what."""
+    return {
+        "kind": KIND,
+        "schema": SCHEMA,
+        "twinfer": twinfer.__version__,
+        "model": source.name,
+        "sha256": source.sha256,
+        "file_bytes": len(source.content),
+        "machine": machine(),
+    }
 
 
 def _explained(
@@ -113,12 +120,6 @@ def _noise(source: Source, seed: int) -> Mapping[str, Noise]:
         return noise(source.graph, seed)
     except TwinferError:
         return {}
-
-
-def _options(options: Options) -> dict[str, Any]:
-    """The options for programs: those that change a plan or its C."""
-    every = asdict(options)
-    return {**every, "without": sorted(every["without"])}
 
 
 def _totals(plan: Plan, ledger: Ledger, taken: Sizes | None) -> dict[str, Any]:

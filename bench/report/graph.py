@@ -26,8 +26,6 @@ def graph_chart(document: Document) -> Chart:
     right = MARGIN + LANE * max(lanes)
     x = field("lane", scale={"domain": [0, wide], "range": [right, right - LANE * wide]}, axis=None)
     y = field("line", axis=None, scale={"reverse": True, "domain": [-0.5, len(lines) - 0.5], "nice": False})
-    columns = {"columns": {"expr": "max(1, floor(width / 105))"}}
-    text = {"type": "text", "align": "left", "dx": MARGIN, "limit": {"expr": f"width - {right + MARGIN}"}}
     spec = {
         "height": LINE * len(lines),
         "encoding": {"x": x, "y": y},
@@ -37,20 +35,24 @@ def graph_chart(document: Document) -> Chart:
                 "mark": {"type": "line", "color": "var(--quiet)", "strokeWidth": 1.5},
                 "encoding": {"detail": {"field": "edge"}, "order": field("order")},
             },
-            {
-                "data": values([{"lane": 0, "line": i, **line} for i, line in enumerate(lines)]),
-                "encoding": {"tooltip": tooltip("name", "kernel", "share")},
-                "layer": [
-                    {
-                        "mark": {"type": "circle", "size": 110, "opacity": 1},
-                        "encoding": {"color": field("family", "nominal", legend=columns)},
-                    },
-                    {"mark": text, "encoding": {"text": field("text", "nominal")}},
-                ],
-            },
+            _dots(lines, right),
         ],
     }
     return Chart("The graph", f"A line per operator, {len(lines)} in all, with {len(edges)} values between them.", spec)
+
+
+def _dots(lines: Sequence[Mapping[str, Any]], right: int) -> dict[str, Any]:
+    """A dot per line, ``right`` pixels from the left, and its text."""
+    families = field("family", "nominal", legend={"columns": {"expr": "max(1, floor(width / 105))"}})
+    text = {"type": "text", "align": "left", "dx": MARGIN, "limit": {"expr": f"width - {right + MARGIN}"}}
+    return {
+        "data": values([{"lane": 0, "line": i, **line} for i, line in enumerate(lines)]),
+        "encoding": {"tooltip": tooltip("name", "kernel", "share")},
+        "layer": [
+            {"mark": {"type": "circle", "size": 110, "opacity": 1}, "encoding": {"color": families}},
+            {"mark": text, "encoding": {"text": field("text", "nominal")}},
+        ],
+    }
 
 
 def _lines(document: Document) -> Iterator[dict[str, Any]]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from twinfer.bench.explain.causes import CAUSES, ordered
 from twinfer.bench.page.page import Section, page
-from twinfer.bench.report.charts import ladder_chart, layers_chart, noise_chart, waterfall
+from twinfer.bench.report.charts import ladder_chart, layers_chart, noise_chart
+from twinfer.bench.report.explained import ledger_parts, listed
 from twinfer.bench.report.graph import graph_chart
 from twinfer.bench.report.maps import arena_chart, flash_chart
 from twinfer.bench.report.summary import answers, figure
-from twinfer.bench.report.tables import ladder_table, layers_table, ledger_tables, peak_tables, symbols_table
+from twinfer.bench.report.tables import ladder_table, layers_table, peak_tables, symbols_table
 from twinfer.runtime.printable import in_html
 
 Document = Mapping[str, Any]
@@ -34,10 +34,9 @@ def _about(document: Document) -> str:
 
 def _sections(document: Document) -> Iterator[Section]:
     yield Section("In short", (_facts(document), *_summary(document)))
-    yield Section("Layers", (layers_chart(document), layers_table(document)))
+    yield Section("Layers", (layers_chart(document["ledger"]), layers_table(document)))
     yield Section("Memory", (arena_chart(document), _certificate(document), *peak_tables(document)))
-    ledger = document["ledger"]
-    yield Section("What compiling is worth", (waterfall(ledger), _causes(ledger), *ledger_tables(ledger)))
+    yield Section("What compiling is worth", tuple(ledger_parts(document["ledger"])))
     if document["ladder"]:
         yield Section("Techniques", (ladder_chart(document["ladder"]), ladder_table(document["ladder"])))
     if document["flash"]:
@@ -67,11 +66,7 @@ def _facts(document: Document) -> str:
 
 def _summary(document: Document) -> Iterator[str]:
     for heading, sentences in answers(document).items():
-        yield f"<h3>{heading}</h3>{_list([in_html(sentence) for sentence in sentences])}"
-
-
-def _list(items: list[str]) -> str:
-    return f"<ul>{''.join(f'<li>{item}</li>' for item in items)}</ul>\n"
+        yield f"<h3>{heading}</h3>{listed([in_html(sentence) for sentence in sentences])}"
 
 
 def _certificate(document: Document) -> str:
@@ -82,11 +77,6 @@ def _certificate(document: Document) -> str:
         f"<p>Arena {memory['arena_bytes']:,} bytes, state {memory['state_bytes']:,}: together {whole:,}. "
         f"Most bytes are live at {in_html(memory['forced_by']['layer'])}: {bound:,}. {proven}</p>\n"
     )
-
-
-def _causes(ledger: Mapping[str, Any]) -> str:
-    causes = ordered(ledger["total"]["causes"])
-    return _list([f"<b>{in_html(CAUSES[c].word)}</b>: {in_html(CAUSES[c].about)}." for c in causes])
 
 
 def _noise() -> str:

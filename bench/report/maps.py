@@ -5,8 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from twinfer.bench.memory.picture import NAMES
+from twinfer.bench.memory.picture import NAMES, Kind
 from twinfer.bench.page.chart import COLOURS, Chart, field, tooltip, values
+
+#: Columns of a legend, as many as there is room for.
+COLUMNS = "max(1, floor(width / 110))"
+
+#: Lines above the arena: what lives at the operator where the slider stands.
+_LINES: Mapping[str, Any] = {
+    "text": {"expr": "live[at]"}, "anchor": "start", "fontSize": 12, "fontWeight": "normal", "lineHeight": 16,
+    "limit": {"expr": "width + 30"}, "color": "currentColor", "offset": 8, "frame": "group",
+}  # fmt: skip
 
 Document = Mapping[str, Any]
 Band = Mapping[str, Any]
@@ -15,40 +24,24 @@ Band = Mapping[str, Any]
 MOMENTS, NAMED = 120, 4
 
 #: Colours by what bytes hold, and by groups of the flash.
-KINDS = {"tensor": COLOURS[0], "rows": COLOURS[1], "scratch": COLOURS[6], "state": COLOURS[2]}
+KINDS: Mapping[Kind, str] = {"tensor": COLOURS[0], "rows": COLOURS[1], "scratch": COLOURS[6], "state": COLOURS[2]}
 GROUPS = ("weights", "biases", "multipliers", "code", "params", "tables", "library", "constants", "data", "bss")
 
 
 def arena_chart(document: Document) -> Chart:
     """Which bytes of arena and state hold what, with a slider through the operators."""
-    memory = document["memory"]
-    bands, count = memory["bands"], len(document["nodes"])
+    memory, count = document["memory"], len(document["nodes"])
+    bands = memory["bands"]
     ops = {node["position"]: f"{node['index']} {node['op']}" for node in document["nodes"]}
     live = [[f"operator {ops[at]}", *_live(bands, at)] for at in sorted(ops)]
     peak = min(max(memory["forced_by"]["position"], 0), max(count - 1, 0))
     slider = {"input": "range", "min": 0, "max": max(count - 1, 0), "step": 1, "name": "operator"}
-    span = {"domain": [-1, max(count, 1)], "nice": False}
     spec = {
         "params": [{"name": "live", "value": live}, {"name": "at", "value": peak, "bind": slider}],
-        "title": {
-            "text": {"expr": "live[at]"}, "anchor": "start", "fontSize": 12, "fontWeight": "normal", "lineHeight": 16,
-            "limit": {"expr": "width + 30"}, "color": "currentColor", "offset": 8, "frame": "group",
-        },
+        "title": _LINES,
         "height": 320,
         "layer": [
-            {
-                "data": values(list(_moments(bands))),
-                "mark": {"type": "area", "interpolate": "step-after", "stroke": "var(--ground)", "strokeWidth": 0.7},
-                "encoding": {
-                    "x": field("time", axis={"title": "operator", "format": "d", "tickMinStep": 1}, scale=span),
-                    "y": field("low", title="bytes"),
-                    "y2": {"field": "high"},
-                    "detail": {"field": "band"},
-                    "color": field("kind", "nominal", scale={"domain": list(_names(bands)), "range": _colours(bands)}),
-                    "opacity": {"condition": {"test": "datum.first <= at && at < datum.end", "value": 1}, "value": 0.4},
-                    "tooltip": tooltip("name", "kind", "bytes"),
-                },
-            },
+            _areas(bands, count),
             {
                 "data": {"values": [{}]},
                 "transform": [{"calculate": "at + 0.5", "as": "time"}],
@@ -61,10 +54,30 @@ def arena_chart(document: Document) -> Chart:
                 "encoding": {"y": field("bound"), "tooltip": tooltip("bound")},
             },
         ],
-    }  # fmt: skip
+    }
     size = memory["arena_bytes"] + memory["state_bytes"]
     about = f"Areas over time: {len(bands)} tensors in {size:,} bytes; no plan has fewer than the dashed line."
     return Chart("Arena over time; the dashed line is the lower bound", about, spec)
+
+
+def _areas(bands: Sequence[Band], count: int) -> dict[str, Any]:
+    """An area per tensor; those that live where the slider stands are opaque."""
+    kinds = [kind for kind in KINDS if any(band["kind"] == kind for band in bands)]
+    colours = {"domain": [NAMES[kind] for kind in kinds], "range": [KINDS[kind] for kind in kinds]}
+    axis = {"title": "operator", "format": "d", "tickMinStep": 1}
+    return {
+        "data": values(list(_moments(bands))),
+        "mark": {"type": "area", "interpolate": "step-after", "stroke": "var(--ground)", "strokeWidth": 0.7},
+        "encoding": {
+            "x": field("time", axis=axis, scale={"domain": [-1, max(count, 1)], "nice": False}),
+            "y": field("low", title="bytes"),
+            "y2": {"field": "high"},
+            "detail": {"field": "band"},
+            "color": field("kind", "nominal", scale=colours),
+            "opacity": {"condition": {"test": "datum.first <= at && at < datum.end", "value": 1}, "value": 0.4},
+            "tooltip": tooltip("name", "kind", "bytes"),
+        },
+    }
 
 
 def _live(bands: Sequence[Band], at: int) -> list[str]:
@@ -97,14 +110,6 @@ def _moments(bands: Sequence[Band]) -> Iterator[dict[str, Any]]:
         yield {**own, "time": band["times"][-1], "low": band["lows"][-1], "high": band["highs"][-1]}
 
 
-def _names(bands: Sequence[Band]) -> Iterator[str]:
-    return (NAMES[kind] for kind in KINDS if any(band["kind"] == kind for band in bands))  # type: ignore[index]
-
-
-def _colours(bands: Sequence[Band]) -> list[str]:
-    return [colour for kind, colour in KINDS.items() if any(band["kind"] == kind for band in bands)]
-
-
 def flash_chart(document: Document) -> Chart:
     """The flash as a map of areas: groups, and in them symbols."""
     groups = [group for group in GROUPS if any(s["group"] == group for s in document["flash"])]
@@ -121,35 +126,39 @@ def flash_chart(document: Document) -> Chart:
 def _treemap(tree: Sequence[Mapping[str, Any]], groups: Sequence[str]) -> dict[str, Any]:
     """A Vega description, as Vega-Lite has no maps of areas (vega.github.io/vega/docs/transforms/treemap)."""
     wide = "max(200, containerSize()[0] || 600)"
-    said = "{'symbol': datum.name, 'bytes': format(datum.size, ','), 'group': datum.group}"
-    fits = "datum.x1 - datum.x0 > 6.5 * length(datum.name) + 8 && datum.y1 - datum.y0 > 16 ? datum.name : ''"
-    corners = {"x": {"field": "x0"}, "x2": {"field": "x1"}, "y": {"field": "y0"}, "y2": {"field": "y1"}}
+    layout = {"type": "treemap", "field": "size", "sort": {"field": "value", "order": "descending"}, "paddingInner": 1}
+    layout |= {"method": "squarify", "size": [{"signal": "width"}, {"signal": "height"}]}
+    steps = [{"type": "stratify", "key": "id", "parentKey": "parent"}, layout]
+    leaf = {"type": "filter", "expr": "isValid(datum.size)"}
     return {
         "$schema": "https://vega.github.io/schema/vega/v6.json",
         "height": 360,
         "signals": [{"name": "width", "init": wide, "on": [{"events": "window:resize", "update": wide}]}],
         "data": [
-            {
-                "name": "tree",
-                "values": [dict(row) for row in tree],
-                "transform": [
-                    {"type": "stratify", "key": "id", "parentKey": "parent"},
-                    {"type": "treemap", "field": "size", "sort": {"field": "value", "order": "descending"},
-                     "method": "squarify", "paddingInner": 1, "size": [{"signal": "width"}, {"signal": "height"}]},
-                ],
-            },
-            {"name": "leaves", "source": "tree", "transform": [{"type": "filter", "expr": "isValid(datum.size)"}]},
+            {"name": "tree", "values": [dict(row) for row in tree], "transform": steps},
+            {"name": "leaves", "source": "tree", "transform": [leaf]},
         ],
         "scales": [{"name": "colour", "type": "ordinal", "domain": list(groups), "range": list(COLOURS)}],
-        "legends": [{"fill": "colour", "orient": "top", "columns": {"signal": "max(1, floor(width / 110))"},
-                     "symbolType": "square"}],
-        "marks": [
-            {"type": "rect", "from": {"data": "leaves"}, "encode": {
-                "enter": {"fill": {"scale": "colour", "field": "group"}, "fillOpacity": {"value": 0.55},
-                          "tooltip": {"signal": said}},
-                "update": corners, "hover": {"fillOpacity": {"value": 1}}}},
-            {"type": "text", "from": {"data": "leaves"}, "interactive": False, "encode": {
-                "update": {"x": {"signal": "datum.x0 + 4"}, "y": {"signal": "datum.y0 + 12"},
-                           "text": {"signal": fits}, "fontSize": {"value": 11}, "fill": {"value": "currentColor"}}}},
-        ],
-    }  # fmt: skip
+        "legends": [{"fill": "colour", "orient": "top", "columns": {"signal": COLUMNS}, "symbolType": "square"}],
+        "marks": _leaves(),
+    }
+
+
+def _leaves() -> list[dict[str, Any]]:
+    """A rectangle per leaf of a treemap, and its name where that fits."""
+    said = "{'symbol': datum.name, 'bytes': format(datum.size, ','), 'group': datum.group}"
+    fits = "datum.x1 - datum.x0 > 6.5 * length(datum.name) + 8 && datum.y1 - datum.y0 > 16 ? datum.name : ''"
+    fill = {"fill": {"scale": "colour", "field": "group"}, "fillOpacity": {"value": 0.55}, "tooltip": {"signal": said}}
+    corners = {"x": {"field": "x0"}, "x2": {"field": "x1"}, "y": {"field": "y0"}, "y2": {"field": "y1"}}
+    text = {"x": {"signal": "datum.x0 + 4"}, "y": {"signal": "datum.y0 + 12"}, "text": {"signal": fits}}
+    text |= {"fontSize": {"value": 11}, "fill": {"value": "currentColor"}}
+    leaves = {"data": "leaves"}
+    states = {
+        "enter": fill,
+        "update": {**corners, "fillOpacity": {"value": 0.55}},
+        "hover": {"fillOpacity": {"value": 1}},
+    }
+    return [
+        {"type": "rect", "from": leaves, "encode": states},
+        {"type": "text", "from": leaves, "interactive": False, "encode": {"update": text}},
+    ]

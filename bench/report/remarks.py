@@ -51,24 +51,23 @@ def remarks(document: Document) -> list[Remark]:
 
 
 def _time(document: Document) -> Iterator[Remark]:
-    nodes = document["nodes"]
     costs = dict(_costs(document))
     for position, (taken, share) in costs.items():
-        node, cost = nodes[position], f"{_taken(document, taken)}, {_percent(share)}"
-        if share < LEAST:
-            continue
-        if node["declined"] and not node["variant"]:
-            yield Remark("time", position, f"{_layer(node)} runs in plain C: {_reasons(node)} ({cost}).", share)
-        elif node["family"] in PASSES:
-            text = (
-                f"{_layer(node)} is a pass of its own over {node['output_bytes']:,} B ({cost}): {_why(document, node)}."
-            )
-            yield Remark("time", position, text, share)
-        elif node["family"] == "move":
-            text = f"{_layer(node)} only moves {node['output_bytes']:,} B ({cost})."
-            yield Remark("time", position, text, share)
+        text = _suspicion(document, document["nodes"][position])
+        if text and share >= LEAST:
+            yield Remark("time", position, f"{text} ({_taken(document, taken)}, {_percent(share)}).", share)
     yield from _dear(document, costs)
     yield from _causes(document)
+
+
+def _suspicion(document: Document, node: Mapping[str, Any]) -> str:
+    """What kind of a layer deserves a look, in words; nothing for one like any other."""
+    layer, size = _layer(node), f"{node['output_bytes']:,} B"
+    if node["declined"] and not node["variant"]:
+        return f"{layer} runs in plain C: {_reasons(node)}"
+    if node["family"] in PASSES:
+        return f"{layer} is a pass of its own over {size}: {_why(document, node)}"
+    return f"{layer} only moves {size}" if node["family"] == "move" else ""
 
 
 def _costs(document: Document) -> Iterator[tuple[int, tuple[float, float]]]:
@@ -87,16 +86,16 @@ def _dear(document: Document, costs: Mapping[int, tuple[float, float]]) -> Itera
     for i, ratio in each.items():
         share = (ratio - usual) / ratio * costs[i][1] if ratio else 0.0
         if ratio >= DEAR * usual and share >= 2 * LEAST:
-            text = (
-                f"{_layer(nodes[i])} takes {per_mac(ratio, document['unit'])}, the median layer "
-                f"{per_mac(usual, document['unit'])} ({_percent(costs[i][1])} of the whole)."
-            )
+            verb = "takes" if document["unit"] == "instructions" else "does"
+            own, others = speed(ratio, 1, document["unit"]), speed(usual, 1, document["unit"])
+            whole = _percent(costs[i][1])
+            text = f"{_layer(nodes[i])} {verb} {own}, the median layer {others} ({whole} of the whole)."
             yield Remark("time", i, text, share)
 
 
-def per_mac(ratio: float, unit: str) -> str:
-    """What a MAC takes in words: instructions, or picoseconds of times in µs."""
-    return f"{ratio:.2f} instructions per MAC" if unit == "instructions" else f"{1e6 * ratio:,.0f} ps per MAC"
+def speed(taken: float, macs: int, unit: str) -> str:
+    """How fast MACs are: instructions of each or, of times in µs, how many billions a second."""
+    return f"{taken / macs:.2f} instructions per MAC" if unit == "instructions" else f"{macs / taken / 1e3:.1f} GMAC/s"
 
 
 def _causes(document: Document) -> Iterator[Remark]:

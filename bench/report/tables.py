@@ -8,7 +8,7 @@ from typing import Any
 from twinfer.bench.explain.causes import CAUSES, ordered
 from twinfer.bench.explain.techniques import TECHNIQUES
 from twinfer.bench.page.table import Cell, Table
-from twinfer.bench.report.remarks import per_mac
+from twinfer.bench.report.remarks import speed
 from twinfer.bench.report.summary import figure
 
 Document = Mapping[str, Any]
@@ -21,7 +21,8 @@ BOTH = ("inter-\npreted", "compiled", "×")
 def layers_table(document: Document) -> Table:
     """What every layer takes and weighs; the last row is the sum."""
     unit, whole = document["unit"], max(document["totals"]["compiled"], 1e-9)
-    heads = ("#", "<operator", "<output", "<shape", *BOTH, "share\n%", "MACs", "a MAC", "code\nB", "weights\nB")
+    fast = "instr.\na MAC" if unit == "instructions" else "GMAC/s"
+    heads = ("#", "<operator", "<output", "<shape", *BOTH, "share\n%", "MACs", fast, "code\nB", "weights\nB")
     rows = tuple(_layer(layer, unit, whole) for layer in document["layers"])
     foot: Sequence[Cell | str] = (
         "",
@@ -37,7 +38,7 @@ def layers_table(document: Document) -> Table:
 
 def _layer(layer: Line, unit: str, whole: float) -> Sequence[Cell | str]:
     share = 100 * layer["compiled"] / whole
-    dear = layer["compiled"] / layer["macs"] if layer["macs"] and layer["steps"] else None
+    fast = _speed(layer, unit)
     return (
         count(layer["position"]),
         layer["op"],
@@ -46,10 +47,18 @@ def _layer(layer: Line, unit: str, whole: float) -> Sequence[Cell | str]:
         *_both(layer, unit),
         Cell(f"{share:.1f}", share),
         count(layer["macs"] if layer["steps"] else None),
-        Cell("" if dear is None else per_mac(dear, unit).removesuffix(" per MAC").removesuffix(" instructions"), dear),
+        fast,
         count(layer["code_bytes"]),
         count(layer["weight_bytes"]),
     )
+
+
+def _speed(layer: Line, unit: str) -> Cell:
+    """How fast a layer's MACs are; nothing where there are none."""
+    if not layer["macs"] or not layer["steps"] or layer["compiled"] <= 0:
+        return Cell("")
+    text = speed(layer["compiled"], layer["macs"], unit).split()[0]
+    return Cell(text, float(text))
 
 
 def measured(value: float, unit: str) -> Cell:

@@ -60,12 +60,14 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--ladder", action="store_true", help=about)
     about = "of the ladder, in this order, with commas (default: all that a compiled program there has)"
     command.add_argument("--techniques", metavar="LIST", help=about)
+    command.add_argument("--html", metavar="FILE", help="write a page, too: one .html file that needs no other")
     command.add_argument("--json", metavar="FILE", help="write the figures to FILE, too; - for standard output alone")
 
 
 def run(arguments: argparse.Namespace) -> int:
     from twinfer.bench.measure.embedded import need_tools
     from twinfer.bench.models.source import file_of, load_with
+    from twinfer.bench.page.page import need_library
     from twinfer.command_line.terminal import progress
     from twinfer.runtime.read.files import check_places
 
@@ -74,7 +76,9 @@ def run(arguments: argparse.Namespace) -> int:
         if card is not None:
             need_tools(card)
     techniques = [_techniques(arguments, card) for card in chosen]
-    check_places((arguments.json,), inputs=(file_of(arguments.model), *arguments.target.split(",")))
+    if arguments.html:
+        need_library()
+    check_places((arguments.json, arguments.html), inputs=(file_of(arguments.model), *arguments.target.split(",")))
     source = load_with(arguments.model, arguments.io)
     with progress(len(chosen)) as told:
         every = [
@@ -128,10 +132,14 @@ def _explained(
 def _write(arguments: argparse.Namespace, every: Sequence[Explained]) -> None:
     from twinfer.bench.explain.ladder_report import ladder_tables
     from twinfer.bench.explain.ledger_report import ledger_tables
+    from twinfer.bench.report.explained import explained_html
     from twinfer.command_line.terminal import show
+    from twinfer.runtime.read.files import write_text
 
     if arguments.json:
         write_json(arguments.json, document(every))
+    if arguments.html:
+        write_text(arguments.html, explained_html([each.document for each in every]))
     for each in every if arguments.json != "-" else ():
         show(ledger_tables(each.ledger))
         show(ladder_tables(each.ladder) if each.ladder else ())
