@@ -148,9 +148,9 @@ def _leaves() -> list[dict[str, Any]]:
     """A rectangle per leaf of a treemap, and its name where that fits."""
     said = "{'symbol': datum.name, 'bytes': format(datum.size, ','), 'group': datum.group}"
     fits = "datum.x1 - datum.x0 > 6.5 * length(datum.name) + 8 && datum.y1 - datum.y0 > 16 ? datum.name : ''"
-    fill = {"fill": {"scale": "colour", "field": "group"}, "fillOpacity": {"value": 0.55}, "tooltip": {"signal": said}}
+    fill = {"fill": {"scale": "colour", "field": "group"}, "tooltip": {"signal": said}}
     corners = {"x": {"field": "x0"}, "x2": {"field": "x1"}, "y": {"field": "y0"}, "y2": {"field": "y1"}}
-    text = {"x": {"signal": "datum.x0 + 4"}, "y": {"signal": "datum.y0 + 12"}, "text": {"signal": fits}}
+    text: dict[str, Any] = {"x": {"signal": "datum.x0 + 4"}, "y": {"signal": "datum.y0 + 12"}, "text": {"signal": fits}}
     text |= {"fontSize": {"value": 11}, "fill": {"value": "currentColor"}}
     leaves = {"data": "leaves"}
     states = {
