@@ -130,13 +130,11 @@ def _changed(
     if bool(steps[0]) != bool(steps[1]):
         yield "new" if steps[1] else "gone"
         return
-    for i, j in pairs:
-        if i not in steps[0] or j not in steps[1]:
-            continue
-        for key in NOTED:
-            before, after = a["nodes"][i][key], b["nodes"][j][key]
-            if before != after:
-                yield f"{key.replace('_', ' ')} {_short(before)} → {_short(after)}"
+    befores, afters = ({node["position"]: node for node in side["nodes"]} for side in (a, b))
+    both = [(befores[i], afters[j]) for i, j in pairs if i in steps[0] and j in steps[1]]
+    for before, after in both:
+        different = (key for key in NOTED if before[key] != after[key])
+        yield from (f"{key.replace('_', ' ')} {_short(before[key])} → {_short(after[key])}" for key in different)
     if len(steps[0]) != len(steps[1]):
         yield f"{len(steps[0])} steps → {len(steps[1])}"
 

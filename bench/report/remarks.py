@@ -51,12 +51,15 @@ def remarks(document: Document) -> list[Remark]:
 
 
 def _time(document: Document) -> Iterator[Remark]:
-    costs = dict(_costs(document))
-    for position, (taken, share) in costs.items():
-        text = _suspicion(document, document["nodes"][position])
-        if text and share >= LEAST:
-            yield Remark("time", position, f"{text} ({_taken(document, taken)}, {_percent(share)}).", share)
-    yield from _dear(document, costs)
+    whole = max(document["totals"]["compiled"], 1e-9)
+    for layer in document["layers"]:
+        share = layer["compiled"] / whole
+        together = f" for operators {min(layer['steps'])} to {max(layer['steps'])}" if len(layer["steps"]) > 1 else ""
+        cost = f"{_taken(document, layer['compiled'])}{together}, {_percent(share)}"
+        for node in (document["nodes"][at] for at in layer["steps"] if share >= LEAST):
+            if text := _suspicion(document, node):
+                yield Remark("time", node["position"], f"{text} ({cost}).", share / len(layer["steps"]))
+    yield from _dear(document)
     yield from _causes(document)
 
 
@@ -70,27 +73,19 @@ def _suspicion(document: Document, node: Mapping[str, Any]) -> str:
     return f"{layer} only moves {size}" if node["family"] == "move" else ""
 
 
-def _costs(document: Document) -> Iterator[tuple[int, tuple[float, float]]]:
-    """Position of each step that has a line of its own -> what it takes compiled, and its share of the whole."""
-    whole = max(document["totals"]["compiled"], 1e-9)
-    for layer in document["layers"]:
-        if len(layer["steps"]) == 1:
-            yield layer["position"], (layer["compiled"], layer["compiled"] / whole)
-
-
-def _dear(document: Document, costs: Mapping[int, tuple[float, float]]) -> Iterator[Remark]:
+def _dear(document: Document) -> Iterator[Remark]:
     """Layers that take far more per MAC than the others."""
-    nodes = document["nodes"]
-    each = {i: taken / nodes[i]["macs"] for i, (taken, _) in costs.items() if nodes[i]["macs"]}
-    usual = median(each.values()) if each else 0.0
-    for i, ratio in each.items():
-        share = (ratio - usual) / ratio * costs[i][1] if ratio else 0.0
-        if ratio >= DEAR * usual and share >= 2 * LEAST:
-            verb = "takes" if document["unit"] == "instructions" else "does"
-            own, others = speed(ratio, 1, document["unit"]), speed(usual, 1, document["unit"])
-            whole = _percent(costs[i][1])
-            text = f"{_layer(nodes[i])} {verb} {own}, the median layer {others} ({whole} of the whole)."
-            yield Remark("time", i, text, share)
+    unit, whole = document["unit"], max(document["totals"]["compiled"], 1e-9)
+    lines = [layer for layer in document["layers"] if len(layer["steps"]) == 1 and layer["macs"]]
+    usual = median([layer["compiled"] / layer["macs"] for layer in lines]) if lines else 0.0
+    for layer in lines:
+        surplus = layer["compiled"] - usual * layer["macs"]
+        if layer["compiled"] >= DEAR * usual * layer["macs"] and surplus >= 2 * LEAST * whole:
+            own, others = speed(layer["compiled"], layer["macs"], unit), speed(usual, 1, unit)
+            verb = "takes" if unit == "instructions" else "does"
+            text = f"{_layer(document['nodes'][layer['position']])} {verb} {own}, the median layer {others}"
+            share = _percent(layer["compiled"] / whole)
+            yield Remark("time", layer["position"], f"{text} ({share} of the whole).", surplus / whole)
 
 
 def speed(taken: float, macs: int, unit: str) -> str:

@@ -29,7 +29,7 @@ def test_the_command_prints_one_object(capsys: pytest.CaptureFixture[str]) -> No
     assert status == 0
     assert (told["schema"], told["target"], told["unit"]) == (1, "cortex-m4", "instructions")
     for line in (*told["layers"], told["total"]):
-        assert set(line) == {"position", "op", "name", "interpreted", "compiled", "causes"}
+        assert set(line) == {"position", "op", "name", "steps", "interpreted", "compiled", "causes"}
         assert sum(line["causes"].values()) == line["interpreted"] - line["compiled"]
     (rung,) = told["ladder"]["rungs"]
     assert rung["technique"] == "folding"
@@ -44,6 +44,16 @@ def test_the_command_on_two_targets(capsys: pytest.CaptureFixture[str], tmp_path
     assert [each["target"] for each in told["ledgers"]] == ["cortex-m4", "cortex-m0"]
     assert "digits_int8 on cortex-m4: instructions" in out
     assert "digits_int8 on cortex-m0: instructions" in out
+
+
+def test_the_command_writes_a_page(capsys: pytest.CaptureFixture[str], tmp_path: Any) -> None:
+    place = tmp_path / "explained.html"
+    status, _, _ = run(capsys, "digits_int8", "--target", "m4,m0", "--html", str(place))
+    assert status == 0
+    html = place.read_text()
+    assert "What compiling digits_int8 is worth" in html
+    assert html.index("On cortex-m4</h2>") < html.index("On cortex-m0</h2>")
+    assert html.count('<figure class="chart"') == 4
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,7 @@ from twinfer.bench.measure.price import Build, instances
 from twinfer.bench.models import verify
 from twinfer.bench.models.source import Source, load
 from twinfer.bench.models.verify import Samples
+from twinfer.bench.report import document
 from twinfer.command_line.main import main, parser
 from twinfer.command_line.show.matrix import findings
 from twinfer.converter import convert
@@ -84,6 +85,11 @@ def explained_on(source: Any, card: Any, options: Options, seed: int, told: Any)
     return {"model": source.name, "on": card.name, **vars(options), "seed": seed, "seconds": 5.0}
 
 
+def reported(source: Any, card: Any, options: Options, wanted: Any, told: Any) -> Facts:
+    about = {"ladder": bool(wanted.techniques), "seed": wanted.seed, "seconds": wanted.seconds}
+    return {"model": source.name, "on": card.name if card else "host", **vars(options), **about}
+
+
 def compared(source: Any, comparison: Any, told: Any) -> Facts:
     return {"model": source.name, "on": "host", **vars(comparison)}
 
@@ -122,6 +128,7 @@ DOORS: list[tuple[Any, str, Callable[..., Facts]]] = [
     (embedded, "measure_on", measured),
     (on_host, "ledger_on_host", explained),
     (on_target, "ledger_on", explained_on),
+    (document, "report_of", reported),
     (verify, "verify", proven),
     (embedded, "verify_on", proven_on),
     (compiled, "compile_plans", compiled_plans),
@@ -188,6 +195,18 @@ RUN: Facts = {"engine": "interpreted", "on": "host", "target": "native", **FILE}
 RUN_THERE: Facts = {**RUN, "on": "cortex-m4", "target": "cortex-m4"}
 
 EXPLAIN: Facts = {"model": "digits_int8", "on": "host", **vars(Options()), "seed": 0, "seconds": 5.0}
+
+REPORT: Facts = {**EXPLAIN, "ladder": True}
+PROGRAMS: dict[str, Facts] = {
+    "--target cortex-m4": {"on": "cortex-m4"},
+    "--optimize size": {"optimize": "size"},
+    "--weights lut": {"weights": "lut"},
+    "--weights lut --decode start": {"weights": "lut", "decode": "start"},
+    "--memory rows": {"memory": "rows"},
+    "--ram 90000": {"ram": 90_000},
+    "--seed 5": {"seed": 5},
+    "--seconds 2.5": {"seconds": 2.5},
+}
 
 BENCH: Facts = {"model": "digits_int8", "on": "host", "against": ["tflm"], "layers": False, "seconds": 1.0}
 BENCH |= {"rounds": None, "seed": 0}
@@ -341,19 +360,9 @@ MATRIX: dict[str, tuple[Facts, dict[str, Facts]]] = {
             },
         },
     ),
-    "explain digits_int8": (
-        EXPLAIN,
-        {
-            "--target cortex-m4": {"on": "cortex-m4"},
-            "--optimize size": {"optimize": "size"},
-            "--weights lut": {"weights": "lut"},
-            "--weights lut --decode start": {"weights": "lut", "decode": "start"},
-            "--memory rows": {"memory": "rows"},
-            "--ram 90000": {"ram": 90_000},
-            "--seed 5": {"seed": 5},
-            "--seconds 2.5": {"seconds": 2.5},
-        },
-    ),
+    "explain digits_int8": (EXPLAIN, PROGRAMS),
+    "report digits_int8 --json -": (REPORT, {**PROGRAMS, "--no-ladder": {"ladder": False}, "--output r.html": {}}),
+    "diff digits_int8 digits_float32": ({**REPORT, "ladder": False}, PROGRAMS),
     "verify digits_int8": (
         VERIFY,
         {
@@ -386,7 +395,9 @@ ELSEWHERE = {
     "compile": {"--io"},
     "run": {"--input", "--output", "--seed", "--io"},
     "verify": {"--io"},
-    "explain": {"--ladder", "--techniques", "--input-rows", "--input-in-place", "--io", "--json"},
+    "explain": {"--ladder", "--techniques", "--input-rows", "--input-in-place", "--io", "--json", "--html"},
+    "report": {"--input-rows", "--input-in-place", "--io"},
+    "diff": {"--with", "--input-rows", "--input-in-place", "--io", "--json", "--output"},
     "inspect": {"--json", "--target", "--memory", "--input-rows", "--input-in-place", "--picture", "--io"},
     "ops": {"--json", "--markdown", "--target"},
     "stream": {"--output"},

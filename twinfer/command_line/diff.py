@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 ABOUT = "show what changed between two models, sets of options, versions, or reports"
 EXAMPLES = (
     "old.tflite new.tflite --target cortex-m4",
-    'vww_int8 --target cortex-m4 --with "--memory layers"',
+    'vww_int8 --target cortex-m4 --with="--memory layers"',
     "before.json after.html -o diff.html",
 )
 
@@ -35,7 +35,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     about = "a model, as for report, or a report: the .json or .html file of twinfer report"
     command.add_argument("a", metavar="A", help=about)
     command.add_argument("b", metavar="B", nargs="?", help="another one (default: A, for --with)")
-    about = "options of B alone, as one word: --with '--memory layers'"
+    about = "options of B alone, as one word: --with='--memory layers'"
     command.add_argument("--with", dest="b_options", metavar="OPTIONS", default="", help=about)
     command.add_argument("--target", default="host", help=f"where models are measured: {TARGET} (default: host)")
     command.add_argument("-o", "--output", metavar="FILE", help="write a page, too: one .html file that needs no other")
@@ -75,7 +75,11 @@ def _second(arguments: argparse.Namespace) -> argparse.Namespace:
     parser.add_argument("--target")
     add_programs(parser)
     parser.set_defaults(**vars(arguments))
-    own = parser.parse_args(shlex.split(arguments.b_options))
+    try:
+        words = shlex.split(arguments.b_options)
+    except ValueError as error:
+        raise InvalidArgumentError(f"--with {arguments.b_options}: {error}") from None
+    own = parser.parse_args(words)
     if arguments.b_options and _is_report(own.b or own.a):
         raise InvalidArgumentError(f"--with {arguments.b_options}: {own.b or own.a} is a report, its options are fixed")
     return own

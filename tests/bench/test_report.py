@@ -1,0 +1,464 @@
+"""Reports: figures that agree with their sources, remarks that follow from them, and pages that hold them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import cache
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+import tiny
+from flows import Sub
+from hypothesis import given
+from hypothesis import strategies as st
+
+from twinfer.aot.build.sizes import sizes
+from twinfer.aot.build.targets import find
+from twinfer.aot.print.emit import emit
+from twinfer.bench.memory.certificate import certificate
+from twinfer.bench.models.source import Source, load
+from twinfer.bench.page.page import data_of
+from twinfer.bench.report import document as documents
+from twinfer.bench.report.charts import ladder_chart, layers_chart, noise_chart, waterfall
+from twinfer.bench.report.diff import difference
+from twinfer.bench.report.diff_report import changed_layers, diff_html
+from twinfer.bench.report.document import Wanted, report_of
+from twinfer.bench.report.graph import _lanes, graph_chart
+from twinfer.bench.report.html import report_html
+from twinfer.bench.report.maps import NAMED, arena_chart, flash_chart
+from twinfer.bench.report.noise import noise
+from twinfer.bench.report.remarks import remarks
+from twinfer.bench.report.summary import answers, layer_label, summary
+from twinfer.converter.quantize.affine import dequantize
+from twinfer.converter.report import Sums
+from twinfer.runtime.errors import ToolError
+from twinfer.runtime.options import USUAL, Memory, Options
+from twinfer.runtime.plan.make import make_plan
+from twinfer.runtime.run.inputs import random_inputs
+from twinfer.runtime.run.interpreter import Interpreter
+
+pytestmark = pytest.mark.usefixtures("board_tools")
+
+M4 = find("cortex-m4")
+
+Document = dict[str, Any]
+
+
+@cache
+def made_once(model: str, memory: Memory = "auto") -> str:
+    """The JSON of a report on M4; kws_int8 with some techniques."""
+    names = ("folding", "packing", "instructions") if model == "kws_int8" else ()
+    return json.dumps(report_of(load(model), M4, Options(memory=memory), Wanted(techniques=names)))
+
+
+def report(model: str = "kws_int8", memory: Memory = "auto") -> Document:
+    """A report as read from its JSON."""
+    read: Document = json.loads(made_once(model, memory))
+    return read
+
+
+@pytest.fixture(params=["kws_int8", "vww_int8", "ic_int8"])
+def kept(request: pytest.FixtureRequest) -> Document:
+    return report(request.param)
+
+
+# -- the document ------------------------------------------------------------------------------------------------------
+
+
+def test_figures_are_those_of_plan_ledger_and_image(kept: Document) -> None:
+    source = load(kept["model"])
+    plan = make_plan(source.graph, M4.target)
+    image = sizes(emit(plan, kept["model"]), M4)
+    totals = kept["totals"]
+    assert totals["compiled"] == sum(layer["compiled"] for layer in kept["layers"])
+    assert totals["interpreted"] == sum(layer["interpreted"] for layer in kept["layers"])
+    assert totals["macs"] == plan.macs == sum(node["macs"] for node in kept["nodes"])
+    assert (totals["arena_bytes"], totals["state_bytes"]) == (plan.arena_bytes, plan.state_bytes)
+    assert (totals["flash_bytes"], totals["ram_bytes"]) == (image.flash_bytes, image.ram_bytes)
+    assert totals["flash_bytes"] == sum(s["size"] + s["padding"] for s in kept["flash"] if s["group"] != "bss")
+    assert (kept["kind"], kept["schema"], kept["sha256"]) == ("twinfer report", 1, source.sha256)
+    assert kept["options"]["memory"] == "auto"
+
+
+def test_every_step_is_in_one_line(kept: Document) -> None:
+    steps = [at for layer in kept["layers"] for at in layer["steps"]]
+    assert steps == [node["position"] for node in kept["nodes"]]
+    for layer in kept["layers"]:
+        own = [kept["nodes"][at] for at in layer["steps"]]
+        assert layer["macs"] == sum(node["macs"] for node in own)
+        assert layer["weight_bytes"] == sum(node["weight_bytes"] for node in own)
+
+
+def test_every_value_comes_from_somewhere(kept: Document) -> None:
+    written = {*kept["inputs"], *kept["views"], *(name for node in kept["nodes"] for name in node["outputs"])}
+    assert {name for node in kept["nodes"] for name in node["inputs"]} <= written
+    assert set(kept["outputs"]) <= written
+
+
+def test_memory_is_the_certificate(kept: Document) -> None:
+    own = certificate(load(kept["model"]).graph, M4.target, USUAL)
+    memory = kept["memory"]
+    assert memory["forced_by"]["bytes"] == own.plan.lower_bound_bytes == memory["lower_bound_bytes"]
+    assert [hint["ram_bytes"] for hint in memory["hints"]] == [hint.ram_bytes for hint in own.hints]
+    top = max(max(band["highs"]) for band in memory["bands"])
+    assert top <= own.plan.memory_bytes
+    assert all(low <= high for band in memory["bands"] for low, high in zip(band["lows"], band["highs"], strict=True))
+
+
+def test_a_report_of_this_computer() -> None:
+    told: list[float] = []
+    kept = report_of(Source("tiny", tiny.classifier()), None, USUAL, Wanted(seconds=0.2), told.append)
+    assert (kept["target"], kept["unit"], kept["ladder"], kept["flash"]) == ("host", "µs", None, [])
+    assert kept["totals"]["flash_bytes"] is None
+    assert kept["totals"]["compiled"] > 0
+    assert [node["op"] for node in kept["nodes"]] == ["FULLY_CONNECTED", "SOFTMAX"]
+    assert told == sorted(told)
+    assert json.loads(json.dumps(kept)) == json.loads(json.dumps(data_of(report_html(kept))))
+
+
+def test_progress_goes_on_through_both_halves(monkeypatch: pytest.MonkeyPatch) -> None:
+    halves = {"ledger_on": (0.0, 1.0), "ladder_on": (0.0, 1.0)}
+
+    def door(name: str) -> Any:
+        def run(*arguments: Any) -> Any:
+            for share in halves[name]:
+                arguments[-1](share)
+            return name
+
+        return run
+
+    for name in halves:
+        monkeypatch.setattr(documents, name, door(name))
+    told: list[float] = []
+    source = load("kws_int8")
+    both = documents._explained(source, M4, USUAL, Wanted(techniques=("folding",)), told.append)
+    assert both == ("ledger_on", "ladder_on")
+    assert told == [0, 0.5, 0.5, 1]
+
+
+# -- noise -------------------------------------------------------------------------------------------------------------
+
+
+def test_noise_of_a_dense_layer_is_that_of_its_own_rounding() -> None:
+    """The layer in float64 by hand, on the same inputs, against what the interpreter rounds."""
+    graph = load("ad01_int8").graph
+    node = next(node for node in graph.nodes if node.op == "FULLY_CONNECTED")
+    x, w, b = node.inputs
+    assert x is not None
+    assert w is not None
+    assert b is not None
+    assert x.quant is not None
+    assert w.quant is not None
+    assert node.output.quant is not None
+    assert w.data is not None
+    assert b.data is not None
+    weights, bias = dequantize(w.data, w.quant), b.data * (x.quant.scale[0] * w.quant.scale)
+    sums = Sums()
+    for seed in range(4):
+        interpreter = Interpreter.from_graph(graph, Options(preserve_all=True))
+        interpreter.allocate_tensors()
+        (value,) = random_inputs(graph, seed)
+        interpreter.set_tensor(interpreter.get_input_details()[0]["index"], value)
+        interpreter.invoke()
+        real = dequantize(value.reshape(1, -1), x.quant) @ weights.T + bias
+        want = np.maximum(real, 0) if node.options.get("fused_activation_function") == "RELU" else real
+        got = interpreter.get_tensor(graph.tensors.index(node.output))
+        sums.add(want.astype(np.float32), dequantize(got, node.output.quant).astype(np.float32))
+    own = noise(graph)[node.output.name]
+    assert own.own == pytest.approx(sums.snr_db, abs=0.05)
+    assert own.total == pytest.approx(own.own, abs=0.05), "the first layer has none before it"
+
+
+def test_noise_adds_up_from_layer_to_layer() -> None:
+    every = list(noise(load("kws_int8").graph).values())
+    assert len(every) == 13
+    assert every[8].total < every[0].total
+    assert all(each.total <= each.own + 3 for each in every)
+
+
+def test_noise_of_float_models_and_branches_is_none() -> None:
+    main, then, other = Sub("main"), Sub("then"), Sub("else")
+    x, a, b = main.input(), then.input(), other.input()
+    (y,) = main.branch(main.less(x, np.float32([2])), 1, 2, [x], [x])
+    branching = main.graph([y], then.graph([then.add(a, np.float32([1]))]), other.graph([other.mul(b, b)]))
+    assert noise(tiny.classifier()) == noise(branching) == {}
+
+
+# -- remarks -----------------------------------------------------------------------------------------------------------
+
+
+def said(document: Mapping[str, Any], subject: str = "") -> list[str]:
+    return [remark.text for remark in remarks(document) if subject in ("", remark.subject)]
+
+
+def test_remarks_follow_from_the_figures() -> None:
+    kept = report("vww_int8")
+    (sharing,) = [text for text in said(kept, "time") if text.startswith("Layers that share")]
+    causes = kept["ledger"]["total"]["causes"]
+    assert f"cost {-causes['sharing']:,} instructions" in sharing
+    assert f"save {kept['ledger']['bytes']['flash']['causes']['sharing']:,} B" in sharing
+    peak, *hints = said(kept, "RAM")
+    assert f"{kept['memory']['forced_by']['bytes']:,} B are live: input (27,648 B)" in peak
+    assert any("input in place" in hint for hint in hints)
+    largest = max(kept["nodes"], key=lambda node: node["constant_bytes"])
+    share = largest["constant_bytes"] / sum(node["constant_bytes"] for node in kept["nodes"])
+    assert any(f"({largest['name']}) has {100 * share:.1f} % of all weights" in text for text in said(kept, "flash"))
+
+
+def test_a_layer_that_is_dear_for_its_macs() -> None:
+    kept = report()
+    layer = next(layer for layer in kept["layers"] if layer["op"] == "CONV_2D" and layer["position"] > 0)
+    layer["compiled"] *= 9
+    dear = [text for text in said(kept, "time") if "the median layer" in text]
+    assert any(f"operator {kept['nodes'][layer['position']]['index']} CONV_2D" in text for text in dear)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"variant": "", "declined": [{"variant": "dsp", "reason": "dilation"}]}, "runs in plain C: dsp: dilation"),
+        ({"family": "elementwise", "output_bytes": 4321}, "is a pass of its own over 4,321 B: its input is rounded"),
+        ({"family": "elementwise", "inputs": ["input"]}, "input has 2 readers"),
+        ({"family": "elementwise", "inputs": ["alone"]}, "its input is rounded before it"),
+        ({"family": "move", "output_bytes": 4321}, "only moves 4,321 B"),
+    ],
+)
+def test_kinds_of_layers(change: dict[str, Any], words: str) -> None:
+    kept = report()
+    kept["nodes"][2] |= change
+    assert any(words in text and "operator 2 " in text for text in said(kept, "time"))
+    kept["layers"][2]["compiled"] = 1
+    assert not any(words in text for text in said(kept, "time")), "it takes nothing"
+
+
+def test_an_addition_of_a_block_says_why_it_is_alone() -> None:
+    texts = [text for text in said(report("ic_int8", "layers"), "time") if " ADD " in text]
+    assert texts
+    assert all("is a pass of its own over" in text for text in texts)
+    assert any("has 2 readers" in text for text in texts)
+    inside = [text for text in said(report("ic_int8"), "time") if " ADD " in text]
+    assert any("for operators " in text for text in inside), "row by row with others"
+
+
+def test_the_noisiest_layers() -> None:
+    kept = report()
+    kept["nodes"][4]["own_snr_db"] = 7.25
+    (text,) = said(kept, "accuracy")
+    assert "operator 4 CONV_2D" in text
+    assert "7.2 dB" in text
+
+
+def test_remarks_stand_in_the_order_of_their_worth() -> None:
+    every = remarks(report("vww_int8"))
+    for first, second in pairwise(every):
+        assert first.subject != second.subject or first.worth >= second.worth
+    assert [remark.subject for remark in every] == sorted(
+        (remark.subject for remark in every), key=["time", "RAM", "flash", "accuracy"].index
+    )
+
+
+# -- summary and page --------------------------------------------------------------------------------------------------
+
+
+def test_the_summary_names_the_heaviest_layers(kept: Document) -> None:
+    time, ram, look = answers(kept).values()
+    heaviest = max((layer for layer in kept["layers"] if layer["steps"]), key=lambda layer: layer["compiled"])
+    assert f"{heaviest['compiled']:,}" in time[0]
+    assert time[-1].startswith("Together ")
+    assert ram[0].startswith("The peak is at ")
+    assert look
+    first, *_ = summary(kept)
+    assert f"{kept['totals']['compiled']:,} instructions compiled" in first
+
+
+def test_a_chain_is_named_by_its_layers() -> None:
+    labels = {layer_label(layer) for layer in report("vww_int8")["layers"]}
+    assert {"2-3 row by row", "0 CONV_2D", "around the layers"} <= labels
+
+
+def test_a_page_holds_its_document(kept: Document) -> None:
+    html = report_html(kept)
+    assert data_of(html) == kept
+    titles = ["In short", "Layers", "Memory", "What compiling is worth", "Flash", "Quantisation noise", "Graph"]
+    places = [html.index(f"<h2>{title}</h2>") for title in titles]
+    assert places == sorted(places)
+    assert ("<h2>Techniques</h2>" in html) == (kept["ladder"] is not None)
+    assert "http://" not in html.split("<script>")[0].replace("http://www.w3.org", ""), "a page needs no network"
+
+
+def test_foreign_names_stay_text() -> None:
+    kept, evil = report(), "</script><script>alert(1)</script>"
+    kept["model"] = kept["nodes"][0]["name"] = kept["layers"][0]["name"] = evil
+    kept["memory"]["bands"][0]["name"] = kept["memory"]["forced_by"]["layer"] = evil
+    html = report_html(kept)
+    assert evil not in html
+    assert data_of(html) == kept
+
+
+def test_pages_need_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    from twinfer.bench.page import page
+
+    page.library.cache_clear()
+    monkeypatch.setattr(page, "find_spec", lambda name: None)
+    with pytest.raises(ToolError, match=r"pip install 'twinfer\[report\]'"):
+        report_html(report())
+
+
+# -- charts ------------------------------------------------------------------------------------------------------------
+
+
+def rows(spec: Mapping[str, Any], layer: int | None = None) -> list[dict[str, Any]]:
+    part = spec if layer is None else spec["layer"][layer]
+    data: list[dict[str, Any]] = part["data"]["values"]
+    return data
+
+
+def test_a_waterfall_goes_from_interpreted_to_compiled(kept: Document) -> None:
+    first, *causes, last = rows(waterfall(kept["ledger"]).spec)
+    assert (first["from"], first["to"]) == (0, kept["totals"]["interpreted"])
+    assert (last["from"], last["to"]) == (0, kept["totals"]["compiled"])
+    assert [first["to"], *(bar["to"] for bar in causes)] == [*(bar["from"] for bar in causes), last["to"]]
+    assert all((bar["kind"] == "saved") == (bar["from"] >= bar["to"]) for bar in causes)
+
+
+def test_bars_are_the_layers(kept: Document) -> None:
+    bars = rows(layers_chart(kept["ledger"]).spec)
+    for side in ("interpreted", "compiled"):
+        taken = [bar["taken"] for bar in bars if bar["program"] == side]
+        assert taken == [max(layer[side], 0) for layer in kept["layers"]]
+
+
+def test_a_ladder_goes_step_by_step() -> None:
+    points = rows(ladder_chart(report()["ladder"]).spec)
+    own = [point for point in points if point["whose"] == "twinfer"]
+    assert [point["program"] for point in own] == [
+        "none",
+        "+ zero points folded",
+        "+ weights packed",
+        "+ instruction set",
+    ]
+    assert [point["before"] for point in own[1:]] == [point["taken"] for point in own[:-1]]
+    assert {point["program"] for point in points} >= {"TFLM + CMSIS-NN"}
+
+
+def test_the_arena_has_all_bands_and_what_lives_at_each_operator(kept: Document) -> None:
+    spec = arena_chart(kept).spec
+    areas = rows(spec, 0)
+    assert {area["band"] for area in areas} == set(range(len(kept["memory"]["bands"])))
+    live, at = (param["value"] for param in spec["params"])
+    assert len(live) == len(kept["nodes"])
+    assert {len(lines) for lines in live} == {NAMED + 2}
+    largest = kept["memory"]["forced_by"]["tensors"][0]
+    assert any(largest["name"] in line for line in live[at]), "the slider stands at the peak"
+    assert rows(spec, 2) == [{"bound": kept["memory"]["lower_bound_bytes"]}]
+
+
+def test_the_flash_is_whole(kept: Document) -> None:
+    tree = flash_chart(kept).spec["data"][0]["values"]
+    assert sum(leaf.get("size", 0) for leaf in tree) == kept["totals"]["flash_bytes"]
+    parents = {leaf["id"] for leaf in tree}
+    assert all(leaf["parent"] in parents for leaf in tree if "parent" in leaf)
+
+
+def test_noise_has_two_lines() -> None:
+    points = rows(noise_chart(report()).spec)
+    assert {point["noise"] for point in points} == {"of the layer alone", "with all before it"}
+    assert len(points) == 2 * sum(node["own_snr_db"] is not None for node in report()["nodes"])
+
+
+def test_a_graph_with_branches_has_lanes() -> None:
+    spec = graph_chart(report("ic_int8")).spec
+    lines = rows(spec["layer"][1])
+    assert [line["text"].split()[1] for line in lines[1:]] == [node["op"] for node in report("ic_int8")["nodes"]]
+    assert max(point["lane"] for point in rows(spec, 0)) == 2, (
+        "beside one another: the input of a block, and one of its two branches"
+    )
+
+
+@given(st.lists(st.tuples(st.integers(0, 30), st.integers(1, 12)), max_size=30))
+def test_lanes_do_not_run_into_one_another(spans: list[tuple[int, int]]) -> None:
+    edges = sorted({(begin, begin + long) for begin, long in spans})
+    lanes, points = _lanes(edges)
+    assert len({point["edge"] for point in points}) == len(edges)
+    taken = [(lane, *edge) for lane, edge in zip(lanes, edges, strict=False) if lane]
+    for i, (lane, begin, end) in enumerate(taken):
+        for other, first, last in taken[:i]:
+            assert lane != other or last <= begin or end <= first
+    assert all((lane == 0) == (end == begin + 1) for lane, (begin, end) in zip(lanes, edges, strict=False))
+
+
+# -- differences -------------------------------------------------------------------------------------------------------
+
+
+def test_a_report_does_not_differ_from_itself(kept: Document) -> None:
+    diff = difference(kept, kept)
+    assert diff["comparable"]
+    assert all(row["a"] == row["b"] for row in (*diff["totals"], *diff["layers"]))
+    assert changed_layers(diff) == []
+
+
+def test_what_the_memory_changes() -> None:
+    a, b = report("vww_int8"), report("vww_int8", "layers")
+    diff = difference(a, b)
+    totals = {row["figure"]: (row["a"], row["b"]) for row in diff["totals"]}
+    assert totals["arena_bytes"] == (a["totals"]["arena_bytes"], b["totals"]["arena_bytes"])
+    assert totals["arena_bytes"][0] < totals["arena_bytes"][1]
+    for side, of in (("a", a), ("b", b)):
+        assert sum(row[side] or 0 for row in diff["layers"]) == of["totals"]["compiled"]
+    chain = next(row for row in diff["layers"] if row["op"] == "CHAIN")
+    assert chain["a_steps"] == chain["b_steps"] == [2, 3]
+    worst = changed_layers(diff)[0]
+    assert abs(worst["b"] - worst["a"]) == max(abs(row["b"] - row["a"]) for row in diff["layers"])
+    html = diff_html(diff)
+    assert data_of(html) == json.loads(json.dumps(diff))
+    assert "memory: auto → layers" in html
+
+
+def renamed(document: Document) -> Document:
+    """The same report of a model whose values have other names."""
+    text = json.dumps(document)
+    for node in document["nodes"]:
+        text = text.replace(json.dumps(node["name"]), json.dumps(f"other {node['name']}"))
+    read: Document = json.loads(text)
+    return read
+
+
+def test_layers_of_other_names_are_found_by_kind_and_shape() -> None:
+    diff = difference(report(), renamed(report()))
+    assert all(row["a"] == row["b"] and row["a_steps"] == row["b_steps"] for row in diff["layers"])
+
+
+def test_layers_that_only_one_has() -> None:
+    a, b = report(), report()
+    gone = b["nodes"].pop(5)
+    b["layers"] = [layer for layer in b["layers"] if layer["steps"] != [5]]
+    rows_of = {tuple(row["a_steps"]): row for row in difference(a, b)["layers"]}
+    assert (rows_of[5,]["b"], rows_of[5,]["changed"]) == (None, ["gone"])
+    assert rows_of[6,]["a"] == rows_of[6,]["b"]
+    other = next(row for row in difference(b, a)["layers"] if row["b_steps"] == [5])
+    assert (other["name"], other["changed"]) == (gone["name"], ["new"])
+
+
+def test_targets_are_not_compared_in_time() -> None:
+    host = json.loads(json.dumps(report())) | {"target": "host", "unit": "µs"}
+    diff = difference(report(), host)
+    assert not diff["comparable"]
+    assert "compiled" not in {row["figure"] for row in diff["totals"]}
+    other = {**host, "machine": {**host["machine"], "cpu": "another"}}
+    assert not difference(host, other)["comparable"]
+    assert difference(host, host)["comparable"]
+    assert "Times and instructions are left out" in diff_html(diff)
+
+
+def test_a_program_that_branches_has_a_report() -> None:
+    main, then, other = Sub("main"), Sub("then"), Sub("else")
+    x, a, b = main.input(), then.input(), other.input()
+    (y,) = main.branch(main.less(x, np.float32([2])), 1, 2, [x], [x])
+    graph = main.graph([y], then.graph([then.add(a, np.float32([1]))]), other.graph([other.mul(b, b)]))
+    kept = report_of(Source("branches", graph), M4)
+    assert [layer["op"] for layer in kept["layers"]] == ["RUN"]
+    assert data_of(report_html(kept)) == json.loads(json.dumps(kept))
+    assert changed_layers(difference(kept, kept)) == []
