@@ -80,7 +80,7 @@ def headline(document: Document) -> str:
     host = document["machine"]["cpu"]
     targets = {"host": f"a computer ({host})", "cortex-m4": "a Cortex-M4", "cortex-m55": "a Cortex-M55"}
     told = [_worth([row for row in document["rows"] if row["target"] == key], where) for key, where in targets.items()]
-    text = f"What compiling is worth, in the geometric mean of {len(_models(document))} models, by cause: "
+    text = f"What compiling is worth by cause, geometric mean of {len(_models(document))} models: "
     return "\n".join(textwrap.wrap(text + "; ".join(told) + ".", WIDTH))
 
 

@@ -175,7 +175,7 @@ FIGURES: Mapping[str, tuple[str, Callable[[Any], str]]] = {
     "| Streaming on Cortex-M4 |": ("streams", streaming),
     "| RAM on Cortex-M |": ("rows", rows),
     "`make search`: ": ("search", search),
-    "What compiling is worth, ": ("explain", explained.headline),
+    "What compiling is worth by cause, ": ("explain", explained.headline),
     "| Interpreted and compiled |": ("explain", lambda told: _markdown(explained.ledgers(told))),
     "| First inference, ms |": ("explain", lambda told: _markdown(explained.starts(told))),
     **{f"| Techniques on {core} |": ("explain", _ladder(core)) for core in ("host", "cortex-m4", "cortex-m55")},

@@ -208,7 +208,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own_operators: None)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     data = digits()
     Path("model.onnx").write_bytes(network(data, "mlp", 0))
-    Path("model.tflite").write_bytes(write(builtin()["digits_int8"]()))
+    for name in ("model", "old", "new"):
+        Path(f"{name}.tflite").write_bytes(write(builtin()["digits_int8"]()))
     Path("level.tflite").write_bytes(write(leaky()))
     shutil.copytree(ROOT / "docs" / "examples", "my_operators")
     np.savez("samples.npz", x=data.x[:200], labels=data.y[:200])
@@ -249,7 +250,12 @@ def test_python_examples(page: Path, folder: Path) -> None:
 
 
 #: Further options of the examples' commands, so that they take seconds.
-SHORTER = {"search": ["--trials", "3", "--jobs", "1"], "bench": ["--runs", "1"], "explain": ["--seconds", "0.2"]}
+SHORTER = {
+    "search": ["--trials", "3", "--jobs", "1"],
+    "bench": ["--runs", "1"],
+    "explain": ["--seconds", "0.2"],
+    "report": ["--seconds", "0.2"],
+}
 
 
 def run_line(line: str) -> None:
