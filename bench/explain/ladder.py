@@ -89,6 +89,12 @@ class Ladder:
             "peers": list(self.peers),
         }
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the rungs both ways."""
+        from twinfer.bench.report.tables import ladder_table
+
+        return ladder_table(self.document).html
+
 
 def ladder_on(
     source: Source,

@@ -178,6 +178,12 @@ class Ledger:
             "start": self.start.document,
         }
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the lines, and flash and RAM."""
+        from twinfer.bench.report.tables import ledger_tables
+
+        return "".join(table.html for table in ledger_tables(self.document))
+
 
 def split(line: Line, cause: str, part: str, saved: float) -> Line:
     """The same line, of whose ``cause`` the amount ``saved`` has a cause of its own, ``part``, right behind it."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from html import escape
 from typing import Any
 
 import twinfer
@@ -33,8 +34,16 @@ SCHEMA = 1
 #: What marks the JSON as a report's.
 KIND = "twinfer report"
 
-Document = dict[str, Any]
 Progress = Callable[[float], None]
+
+
+class Report(dict[str, Any]):
+    """The document of a report; docs/report.md says what its keys mean. In a notebook it shows itself as its page."""
+
+    def _repr_html_(self) -> str:
+        from twinfer.bench.report.html import report_html
+
+        return f'<iframe srcdoc="{escape(report_html(self))}" style="width: 100%; height: 45rem; border: 0"></iframe>'
 
 
 @dataclass(frozen=True)
@@ -52,18 +61,17 @@ def report_of(
     options: Options = USUAL,
     wanted: Wanted = Wanted(),
     progress: Progress = lambda share: None,
-) -> Document:
+) -> Report:
     """The report of a model on a card's core, or on this computer without one, with ``options`` for plan and C.
 
-    docs/report.md says what its keys mean. ToolError if the model cannot be built or run there, and what planning
-    raises.
+    ToolError if the model cannot be built or run there, and what planning raises.
     """
     certified = certificate(source.graph, isa.this_computer() if card is None else card.target, options)
     plan = certified.plan
     ledger, ladder = _explained(source, card, options, wanted, progress)
     taken = sizes(emit(plan, identifier(source.name)), card) if card else None
     nodes = node_rows(plan, taken, _noise(source, wanted.seed))
-    document: Document = {
+    document: dict[str, Any] = {
         **_about(source),
         "target": ledger.target,
         "unit": ledger.unit,
@@ -79,10 +87,10 @@ def report_of(
         "ladder": ladder.document if ladder else None,
         "flash": [asdict(symbol) for symbol in taken.symbols] if taken else [],
     }
-    return {**document, "remarks": [asdict(remark) for remark in remarks(document)]}
+    return Report(document, remarks=[asdict(remark) for remark in remarks(document)])
 
 
-def _about(source: Source) -> Document:
+def _about(source: Source) -> dict[str, Any]:
     """What was measured, and with what."""
     return {
         "kind": KIND,

@@ -125,6 +125,12 @@ def test_a_ledger_reads_well(ledger: Ledger) -> None:
     assert "OTHER BITS" in other
 
 
+def test_a_notebook_shows_every_line(ledger: Ledger) -> None:
+    html = ledger._repr_html_()
+    assert html.count("<tr>") == 1 + len(ledger.lines) + 1 + 1 + len(ledger.bytes)
+    assert f">{ledger.total.compiled:,}</td>" in html
+
+
 def test_a_program_that_branches_is_one_line() -> None:
     source = Source("branches", branches())
     ledger = ledger_on(source, M4)

@@ -90,6 +90,12 @@ def test_the_first_rung_runs_the_reference_kernels() -> None:
     assert {"tw_conv2d_s8", "tw_depthwise_conv2d_s8", "tw_fully_connected_s8"} <= kernels[1]
 
 
+def test_a_notebook_shows_every_rung(ladder: Ladder) -> None:
+    html = ladder._repr_html_()
+    assert html.count("<tr>") == 2 + len(ladder.techniques)
+    assert f">{ladder.whole.taken:,.0f}</td>" in html
+
+
 def test_a_ladder_on_this_computer() -> None:
     techniques = chosen("folding,packing,instructions,calls", isa.this_computer())
     ladder = ladder_on_host(Source("tiny", tiny.classifier()), techniques, seconds=0.1)

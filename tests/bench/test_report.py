@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from functools import cache
+from html import unescape
 from itertools import pairwise
 from typing import Any
 
@@ -25,7 +27,7 @@ from twinfer.bench.report import document as documents
 from twinfer.bench.report.charts import ladder_chart, layers_chart, noise_chart, waterfall
 from twinfer.bench.report.diff import difference
 from twinfer.bench.report.diff_report import changed_layers, diff_html
-from twinfer.bench.report.document import Wanted, report_of
+from twinfer.bench.report.document import Report, Wanted, report_of
 from twinfer.bench.report.graph import _lanes, graph_chart
 from twinfer.bench.report.html import report_html
 from twinfer.bench.report.maps import NAMED, arena_chart, flash_chart
@@ -305,6 +307,12 @@ def test_pages_need_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(page, "find_spec", lambda name: None)
     with pytest.raises(ToolError, match=r"pip install 'twinfer\[report\]'"):
         report_html(report())
+
+
+def test_a_notebook_shows_the_page() -> None:
+    html = Report(report())._repr_html_()
+    (inside,) = re.findall(r'^<iframe srcdoc="(.*)" style="[^"]*"></iframe>$', html, re.DOTALL)
+    assert unescape(inside) == report_html(report())
 
 
 # -- charts ------------------------------------------------------------------------------------------------------------

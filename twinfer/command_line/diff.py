@@ -18,7 +18,7 @@ from twinfer.runtime.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
     from twinfer.aot.build.targets import Card
-    from twinfer.bench.report.document import Document, Progress
+    from twinfer.bench.report.document import Progress, Report
 
 ABOUT = "show what changed between two models, sets of options, versions, or reports"
 EXAMPLES = (
@@ -94,7 +94,7 @@ def _is_report(given: str) -> bool:
     return Path(given).suffix.lower() in _REPORTS
 
 
-def _report(given: str, arguments: argparse.Namespace, progress: Progress) -> Document:
+def _report(given: str, arguments: argparse.Namespace, progress: Progress) -> Report:
     """A report from its file, or made from a model."""
     if _is_report(given):
         return _read(given)
@@ -108,10 +108,10 @@ def _report(given: str, arguments: argparse.Namespace, progress: Progress) -> Do
     return report_of(source, board, options, Wanted(arguments.seed, arguments.seconds), progress)
 
 
-def _read(path: str) -> Document:
+def _read(path: str) -> Report:
     """The document of a report's file; InvalidArgumentError if it is none of this version's."""
     from twinfer.bench.page.page import data_of
-    from twinfer.bench.report.document import KIND, SCHEMA
+    from twinfer.bench.report.document import KIND, SCHEMA, Report
     from twinfer.runtime.read.files import reading
 
     with reading(path, "a report"):
@@ -122,7 +122,7 @@ def _read(path: str) -> Document:
     if document.get("schema") != SCHEMA:
         found = document.get("schema")
         raise InvalidArgumentError(f"{path} has schema {found}, this version reads {SCHEMA}: make the report anew")
-    return document
+    return Report(document)
 
 
 COMMAND = Command("diff", ABOUT, EXAMPLES, add_arguments, run)
