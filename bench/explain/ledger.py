@@ -165,6 +165,8 @@ class Ledger:
     @property
     def document(self) -> dict[str, Any]:
         """The ledger in the JSON."""
+        from twinfer.bench.explain.ledger_report import words
+
         return {
             "schema": SCHEMA,
             "model": self.model,
@@ -176,6 +178,7 @@ class Ledger:
             "bytes": {kind: line.document for kind, line in self.bytes.items()},
             "intervals": {cause: list(ends) for cause, ends in self.intervals.items()},
             "start": self.start.document,
+            "words": list(words(self)),
         }
 
     def _repr_html_(self) -> str:

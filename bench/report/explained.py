@@ -25,16 +25,27 @@ def _parts(ledger: Document) -> Iterator[Part]:
     yield layers_chart(ledger)
     yield from ledger_parts(ledger)
     if "ladder" in ledger:
-        yield ladder_chart(ledger["ladder"])
-        yield ladder_table(ledger["ladder"])
+        yield from ladder_parts(ledger["ladder"])
 
 
 def ledger_parts(ledger: Document) -> Iterator[Part]:
     """A ledger as a chart, words, and tables."""
+    yield _paragraph(ledger["words"])
     yield waterfall(ledger)
     causes = ordered(ledger["total"]["causes"])
     yield listed(f"<b>{in_html(CAUSES[cause].word)}</b>: {in_html(CAUSES[cause].about)}." for cause in causes)
     yield from ledger_tables(ledger)
+
+
+def ladder_parts(ladder: Document) -> Iterator[Part]:
+    """A ladder as a chart, a table, and words."""
+    yield ladder_chart(ladder)
+    yield ladder_table(ladder)
+    yield _paragraph(ladder["words"])
+
+
+def _paragraph(sentences: Iterable[str]) -> str:
+    return f"<p>{' '.join(map(in_html, sentences))}</p>\n"
 
 
 def listed(items: Iterable[str]) -> str:

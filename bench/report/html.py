@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from twinfer.bench.page.page import Section, page
-from twinfer.bench.report.charts import ladder_chart, layers_chart, noise_chart
-from twinfer.bench.report.explained import ledger_parts, listed
+from twinfer.bench.report.charts import layers_chart, noise_chart
+from twinfer.bench.report.explained import ladder_parts, ledger_parts, listed
 from twinfer.bench.report.graph import graph_chart
 from twinfer.bench.report.maps import arena_chart, flash_chart
 from twinfer.bench.report.summary import answers, figure
-from twinfer.bench.report.tables import ladder_table, layers_table, peak_tables, symbols_table
+from twinfer.bench.report.tables import layers_table, peak_tables, symbols_table
 from twinfer.runtime.printable import in_html
 
 Document = Mapping[str, Any]
@@ -38,7 +38,7 @@ def _sections(document: Document) -> Iterator[Section]:
     yield Section("Memory", (arena_chart(document), _certificate(document), *peak_tables(document)))
     yield Section("What compiling is worth", tuple(ledger_parts(document["ledger"])))
     if document["ladder"]:
-        yield Section("Techniques", (ladder_chart(document["ladder"]), ladder_table(document["ladder"])))
+        yield Section("Techniques", tuple(ladder_parts(document["ladder"])))
     if document["flash"]:
         yield Section("Flash", (flash_chart(document), symbols_table(document)))
     if any(node["own_snr_db"] is not None for node in document["nodes"]):
