@@ -23,10 +23,6 @@ _COLUMNS = ("accuracy\n%", "loss\npoints", "logits'\nSNR dB", "zeros\n%", "file\
 #: The greatest loss in the picture, in points. Settings below are of no use.
 _WORST = 6.0
 
-#: What the picture shows of a setting, and what of that is a number.
-_FIGURES = ("accuracy", "loss_points", "coded")
-_DRAWN = ("setting", "family", *_FIGURES)
-
 
 def pareto(rows: Sequence[Row]) -> list[Row]:
     """The rows of one network that no other row beats in both coded bytes and accuracy, the smallest first."""
@@ -138,10 +134,21 @@ def picture(name: str, group: Sequence[Row]) -> Chart:
     quantised = [row for row in group if row["family"] != "float"]
     shown = [row for row in quantised if row["loss_points"] <= _WORST] or quantised
     best = pareto(shown)
-    points = [{**{key: row[key] for key in _DRAWN}, "KiB": row["coded"] / 1024, "best": row in best} for row in shown]
+    points = [{**_point(row), "best": row in best} for row in shown]
     told = f"{name}: accuracy over flash of {len(shown)} settings. On the Pareto front, the smallest first: "
     told += ", ".join(f"{row['setting']} {row['accuracy']:.2f} % in {row['coded']:,} bytes" for row in best)
     return Chart("Accuracy over flash", told, {"height": 320, "data": values(points), "layer": _layers()})
+
+
+def _point(row: Row) -> dict[str, Any]:
+    return {
+        "setting": row["setting"],
+        "family": row["family"],
+        "accuracy": round(row["accuracy"], 2),
+        "points lost": round(row["loss_points"], 2),
+        "bytes": row["coded"],
+        "KiB": row["coded"] / 1024,
+    }
 
 
 def _layers() -> list[dict[str, Any]]:
@@ -149,7 +156,8 @@ def _layers() -> list[dict[str, Any]]:
     x = field("KiB", title="KiB of flash, weights in their smallest coding")
     y = field("accuracy", title="accuracy, %", scale={"zero": False, "nice": True, "padding": 8})
     families = {"sort": None}
-    seen = tooltip("setting", "family", *_FIGURES, **dict.fromkeys(_FIGURES, "quantitative"))
+    figures = ("accuracy", "points lost", "bytes")
+    seen = tooltip("setting", "family", *figures, **dict.fromkeys(figures, "quantitative"))
     look = {"color": field("family", "nominal", **families), "shape": field("family", "nominal", **families)}
     return [
         {

@@ -7,7 +7,7 @@ from typing import Any
 
 from twinfer.bench.measure.compare import Row
 from twinfer.bench.measure.limits import INSTRUCTIONS, Standing, Verdict, mean, settings_of, standings, ways_of
-from twinfer.bench.page.chart import BAD, GROUND, ROW, Chart, Charts, distinct, field, tooltip, values
+from twinfer.bench.page.chart import BAD, GROUND, NAMES, ROW, Chart, Charts, distinct, field, room, tooltip, values
 from twinfer.bench.page.page import page
 from twinfer.bench.page.table import Cell, Table
 
@@ -56,7 +56,7 @@ def _picture(own: Sequence[Standing], most: float) -> Chart:
     return Chart(
         f"{target}, {setting}{_average(own, setting)}",
         f"Bars: instructions on {target} as a share of TFLM's with CMSIS-NN. {told}.",
-        {"height": ROW * len(rows), "data": values(rows), "layer": _layers(mean(own, setting), most)},
+        {"height": ROW * len(rows), "padding": room(36), "data": values(rows), "layer": _layers(mean(own, setting), most)},
     )
 
 
@@ -70,15 +70,14 @@ def _average(own: Sequence[Standing], setting: str) -> str:
 
 def _layers(average: tuple[Verdict, int] | None, most: float) -> list[dict[str, Any]]:
     """Bars, the lines across them, and last the figures behind the bars, with a rim so that no line goes through one."""
-    x = field("ratio", title=_RATIO, scale={"domain": [0, 1.18 * most], "nice": False})
-    y = field("model", "nominal", sort=None, title=None, axis={"domain": False, "ticks": False})
+    x = field("ratio", title=_RATIO, scale={"domain": [0, 1.02 * most], "nice": False})
+    y = field("model", "nominal", sort=None, title=None, axis=NAMES)
     figure = {"type": "text", "align": "left", "dx": 4, "stroke": GROUND, "strokeWidth": 4, "strokeJoin": "round"}
     lines: list[dict[str, Any]] = [_upright(1.0, strokeDash=[6, 4])]
     if average:
         lines.append(_upright(average[0].value, color=BAD, strokeWidth=2))
-    shown_there = tooltip("model", "ratio", ratio="quantitative")
     return [
-        {"mark": "bar", "encoding": {"x": x, "y": y, "tooltip": shown_there}},
+        {"mark": "bar", "encoding": {"x": x, "y": y, "tooltip": tooltip("model", "text")}},
         *lines,
         {"mark": figure, "encoding": {"x": x, "y": y, "text": field("text", "nominal")}},
     ]

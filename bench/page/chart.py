@@ -23,17 +23,28 @@ SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
 #: Pixels of one row of horizontal bars, its gap included.
 ROW = 22
 
+#: The axis of bars with names. Long names lose their middle: often only their ends tell them apart.
+NAMES: Mapping[str, Any] = {
+    "domain": False, "ticks": False, "labelExpr": "truncate(datum.label, max(18, containerSize()[0] / 19), 'center')",
+}  # fmt: skip
+
+
+def room(right: int) -> dict[str, int]:
+    """The padding of a chart with figures of up to ``right`` pixels behind its bars."""
+    return {"left": 0, "top": 5, "right": right, "bottom": 5}
+
+
 #: What text, lines and grounds look like in every chart. Narrow charts have fewer ticks, shorter labels and columns.
 CONFIG: Mapping[str, Any] = {
     "background": None,
     "font": "system-ui, sans-serif",
-    "numberFormat": ",",
+    "tooltipFormat": {"numberFormat": ","},
     "mark": {"color": COLOURS[0]},
     "view": {"stroke": None},
     "axis": {
         "labelColor": INK, "titleColor": INK, "labelFontSize": 12, "titleFontSize": 12, "titleFontWeight": "normal",
         "gridColor": LINE, "domainColor": QUIET, "tickColor": QUIET, "labelOverlap": "greedy", "labelSeparation": 8,
-        "labelLimit": {"expr": "max(110, 0.36 * containerSize()[0])"},
+        "labelLimit": {"expr": "max(130, 0.4 * containerSize()[0])"},
     },
     "axisXQuantitative": {"tickCount": {"expr": "max(2, width / 90)"}},
     "legend": {
@@ -63,9 +74,10 @@ class Chart:
 
 @dataclass(frozen=True)
 class Charts:
-    """Small charts of one kind side by side, as many as the window has room for."""
+    """Small charts of one kind side by side, as many as the window has room for, each at least ``width`` pixels wide."""
 
     charts: tuple[Chart, ...]
+    width: int = 300
 
 
 def field(name: str, kind: str = "quantitative", **more: Any) -> dict[str, Any]:

@@ -127,7 +127,8 @@ def _part(part: Part, numbers: Iterator[int]) -> str:
     if isinstance(part, Table):
         return part.html
     if isinstance(part, Charts):
-        return f'<div class="charts">{"".join(_figure(chart, next(numbers)) for chart in part.charts)}</div>\n'
+        figures = "".join(_figure(chart, next(numbers)) for chart in part.charts)
+        return f'<div class="charts" style="--least: {part.width}px">{figures}</div>\n'
     return _figure(part, next(numbers))
 
 

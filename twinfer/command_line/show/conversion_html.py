@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from twinfer.bench.page.chart import BAD, COLOURS, ROW, Chart, Charts, distinct, field, tooltip, values
+from twinfer.bench.page.chart import BAD, COLOURS, NAMES, ROW, Chart, Charts, distinct, field, room, tooltip, values
 from twinfer.bench.page.page import Section, page
 from twinfer.bench.page.table import Cell, Table
 from twinfer.converter.compress.footprint import Footprint
@@ -13,6 +13,9 @@ from twinfer.converter.report import Report, Sensitivity, TensorReport
 
 #: The greatest signal-to-noise ratio in a picture, in dB; better ones reach its edge.
 _MOST = 60
+
+#: The least width of a histogram in pixels: two side by side on a telephone.
+_LEAST = 150
 
 _NOTE = """<p>SNR: energy of the float values by that of the differences. Histograms, of logarithmic height: float
 values filled, the quantised ones as a line; red bounds: what the integers reach. Clipped: float values beyond.</p>
@@ -31,7 +34,7 @@ def _compared(report: Report) -> list[str | Section]:
         return []
     summary = f"<p>{report.samples:,} samples. Signal to noise of the outputs: {report.outputs_snr_db:.1f} dB.</p>\n"
     tensors = Section("Tensors, as the model runs", (_along(report.tensors), _tensors(report.tensors)))
-    histograms = Section("Histograms", (_NOTE, Charts(tuple(map(_histogram, report.tensors)))))
+    histograms = Section("Histograms", (_NOTE, Charts(tuple(map(_histogram, report.tensors)), _LEAST)))
     return [summary, tensors, *_costly(report.sensitivity), histograms]
 
 
@@ -50,7 +53,7 @@ def _footprint(f: Footprint) -> list[Cell | str]:
 def _along(tensors: Sequence[TensorReport]) -> Chart:
     """One bar per tensor, in the order of the graph: its signal-to-noise ratio, the worst in red."""
     worst = min(tensors, key=lambda t: t.snr_db, default=None)
-    rows = [{"number": i, "tensor": t.name, "SNR dB": t.snr_db, "worst": t is worst} for i, t in enumerate(tensors, 1)]
+    rows = [{"number": i, "tensor": t.name, "SNR dB": round(t.snr_db, 1), "worst": t is worst} for i, t in enumerate(tensors, 1)]
     told = f"Signal-to-noise ratios of {len(tensors)} tensors in the order of the graph"
     told += f"; the worst is {worst.name} with {worst.snr_db:.1f} dB." if worst else "."
     ratio = field("SNR dB", scale={"domain": [0, _MOST], "clamp": True}, axis={"values": [0, 20, 40, 60]})
@@ -89,7 +92,7 @@ def _histogram(t: TensorReport) -> Chart:
 
 def _filled(low: float, high: float) -> dict[str, Any]:
     ends = {"values": [low, high], "format": ".4~g", "labelFlush": True, "labelOverlap": False, "grid": False}
-    x = field("from", title=None, scale={"domain": [low, high], "nice": False}, axis=ends)
+    x = field("from", bin="binned", title=None, scale={"domain": [low, high], "nice": False}, axis=ends)
     counts = tooltip("from", "to", "float", "quantised", **dict.fromkeys(("float", "quantised"), "quantitative"))
     y = field("float", axis=None, scale={"type": "symlog"})
     mark = {"type": "bar", "opacity": 0.35, "binSpacing": 0}
@@ -112,24 +115,22 @@ def _costly(layers: Sequence[Sensitivity]) -> list[Section]:
     """A bar per layer: the outputs' signal to noise if it alone is quantised, the costliest first."""
     if not layers:
         return []
-    places = distinct([f"{layer.operator} {layer.name}" for layer in layers])
     rows = [
-        {"layer": place, "SNR dB": layer.snr_db, "text": f"{layer.snr_db:.1f} dB"}
-        for place, layer in zip(places, layers, strict=True)
+        {"layer": place, "operator": layer.operator, "SNR dB": layer.snr_db, "text": f"{layer.snr_db:.1f} dB"}
+        for place, layer in zip(distinct([layer.name for layer in layers]), layers, strict=True)
     ]
     told = "Signal to noise of the outputs if one layer alone is quantised, the costliest first: "
     told += ", ".join(f"{row['layer']} {row['text']}" for row in rows[:5])
-    spec = {"height": ROW * len(rows), "data": values(rows), "layer": _ratios()}
+    spec = {"height": ROW * len(rows), "padding": room(56), "data": values(rows), "layer": _ratios()}
     note = '<p class="quiet">What is left of the outputs. Shorter bars: more noise.</p>\n'
     return [Section("One layer quantised alone", (note, Chart("Signal to noise of the outputs", told, spec)))]
 
 
 def _ratios() -> list[dict[str, Any]]:
-    ratio = field("SNR dB", scale={"domain": [0, 1.2 * _MOST], "nice": False, "clamp": True})
-    axis = {"domain": False, "ticks": False}
-    places = {"y": field("layer", "nominal", sort=None, title=None, axis=axis), "x": ratio}
+    ratio = field("SNR dB", scale={"domain": [0, _MOST], "nice": False, "clamp": True})
+    places = {"y": field("layer", "nominal", sort=None, title=None, axis=NAMES), "x": ratio}
     text = {"type": "text", "align": "left", "dx": 4}
     return [
-        {"mark": {"type": "bar", "color": COLOURS[1]}, "encoding": {**places, "tooltip": tooltip("layer", "text")}},
+        {"mark": "bar", "encoding": {**places, "tooltip": tooltip("layer", "operator", "text")}},
         {"mark": text, "encoding": {**places, "text": field("text", "nominal")}},
     ]

@@ -64,18 +64,18 @@ def _most(outcome: Found, good: Sequence[Trial]) -> float:
 
 def _axes(outcome: Found) -> dict[str, Any]:
     cost = field("cost", title=outcome.search["cost"], scale={"zero": False, "nice": True, "padding": 12})
-    return {"x": cost, "y": field("drawn", title="loss", scale={"nice": True, "padding": 12})}
+    return {"x": cost, "y": field("drawn", title="loss", scale={"nice": True}, axis={"grid": True})}
 
 
 def _budget(outcome: Found) -> dict[str, Any]:
-    """The line of the greatest loss allowed, named at its left end."""
-    text = {"type": "text", "text": "budget", "align": "left", "dx": 4, "dy": -8, "fill": BAD, "stroke": GROUND}
+    """The line of the greatest loss allowed, named at its right end."""
+    text = {"type": "text", "text": "budget", "align": "right", "dx": -4, "dy": -8, "fill": BAD, "stroke": GROUND}
     return {
         "data": {"values": [{}]},
         "encoding": {"y": {"datum": outcome.max_loss}},
         "layer": [
             {"mark": {"type": "rule", "color": BAD, "strokeDash": [6, 4]}},
-            {"mark": {**text, "strokeWidth": 3}, "encoding": {"x": {"value": 0}}},
+            {"mark": {**text, "strokeWidth": 3}, "encoding": {"x": {"value": "width"}}},
         ],
     }
 
@@ -91,15 +91,16 @@ def _front(outcome: Found, good: Sequence[Trial], most: float) -> dict[str, Any]
 def _points(outcome: Found, good: Sequence[Trial]) -> dict[str, Any]:
     kinds = [kind for kind in _KINDS if any(trial.setting.precision == kind for trial in good)]
     colours, shapes = ([_KINDS[kind][i] for kind in kinds] for i in (0, 1))
+    colour = field("precision", "nominal", scale={"domain": kinds, "range": colours})
     look = {
-        "color": field("precision", "nominal", scale={"domain": kinds, "range": colours}),
+        "fill": colour,
+        "stroke": colour,
         "shape": field("precision", "nominal", scale={"domain": kinds, "range": shapes}),
         "fillOpacity": {"condition": {"test": "datum.front", "value": 1}, "value": 0},
         "size": {"condition": {"test": "datum.chosen", "value": 320}, "value": 70},
     }
     seen = tooltip("setting", "cost", "loss", cost="quantitative", loss="quantitative")
-    mark = {"type": "point", "filled": True, "strokeWidth": 1.5, "stroke": None}
-    return {"mark": mark, "encoding": {**_axes(outcome), **look, "tooltip": seen}}
+    return {"mark": {"type": "point", "strokeWidth": 1.5, "opacity": 1}, "encoding": {**_axes(outcome), **look, "tooltip": seen}}
 
 
 def _table(outcome: Found) -> Table:
