@@ -8,7 +8,7 @@ from typing import Any
 from twinfer.bench.measure.compare import Row
 from twinfer.bench.measure.limits import INSTRUCTIONS, Standing, Verdict, mean, settings_of, standings, ways_of
 from twinfer.bench.page.chart import BAD, GROUND, NAMES, ROW, Chart, Charts, distinct, field, room, tooltip, values
-from twinfer.bench.page.page import page
+from twinfer.bench.page.page import Part, page
 from twinfer.bench.page.table import Cell, Table
 
 _INTRODUCTION = """<p>Instructions of one inference under QEMU against TFLM + CMSIS-NN at -O3; bytes of code, params and
@@ -17,8 +17,8 @@ without stack against the least that any placement needs, and against TFLM's are
 project set itself.</p>
 """
 
-_PICTURES = """<p class="quiet">Instructions as a share of TFLM + CMSIS-NN's, which are the broken line at 1. The red line
-is the geometric mean.</p>
+_PICTURES = """<p class="quiet">Instructions as a share of TFLM + CMSIS-NN's, which are the broken line at 1. The red
+line is the geometric mean.</p>
 """
 
 #: The scale of all bars: the share of TFLM's instructions.
@@ -34,7 +34,7 @@ def embedded_html(rows: Sequence[Row]) -> str:
     if not every:
         return page(title, [_INTRODUCTION, "<p>There are no figures of TFLM for these models.</p>"])
     cores = [[s for s in every if s.target == target] for target in dict.fromkeys(s.target for s in every)]
-    parts = [_INTRODUCTION, _PICTURES, pictures(cores), *map(_table, cores)]
+    parts: list[Part] = [_INTRODUCTION, _PICTURES, pictures(cores), *map(_table, cores)]
     return page(title, parts, {"rows": list(rows)})
 
 
@@ -49,14 +49,19 @@ def _picture(own: Sequence[Standing], most: float) -> Chart:
     setting, target = shown(own), own[0].target
     verdicts = [standing.instructions.get(setting) for standing in own]
     rows = [
-        {"model": model, "ratio": verdict and verdict.value, "text": str(verdict or "not measured")}
+        {"model": model, "ratio": verdict and verdict.value, "to TFLM": str(verdict or "not measured")}
         for model, verdict in zip(distinct([standing.model for standing in own]), verdicts, strict=True)
     ]
-    told = ", ".join(f"{row['model']} {row['text']}" for row in rows)
+    told = ", ".join(f"{row['model']} {row['to TFLM']}" for row in rows)
     return Chart(
         f"{target}, {setting}{_average(own, setting)}",
         f"Bars: instructions on {target} as a share of TFLM's with CMSIS-NN. {told}.",
-        {"height": ROW * len(rows), "padding": room(36), "data": values(rows), "layer": _layers(mean(own, setting), most)},
+        {
+            "height": ROW * len(rows),
+            "padding": room(36),
+            "data": values(rows),
+            "layer": _layers(mean(own, setting), most),
+        },
     )
 
 
@@ -69,7 +74,7 @@ def _average(own: Sequence[Standing], setting: str) -> str:
 
 
 def _layers(average: tuple[Verdict, int] | None, most: float) -> list[dict[str, Any]]:
-    """Bars, the lines across them, and last the figures behind the bars, with a rim so that no line goes through one."""
+    """Bars, the lines across them, and last the figures, with a rim so that no line goes through one."""
     x = field("ratio", title=_RATIO, scale={"domain": [0, 1.02 * most], "nice": False})
     y = field("model", "nominal", sort=None, title=None, axis=NAMES)
     figure = {"type": "text", "align": "left", "dx": 4, "stroke": GROUND, "strokeWidth": 4, "strokeJoin": "round"}
@@ -77,9 +82,9 @@ def _layers(average: tuple[Verdict, int] | None, most: float) -> list[dict[str, 
     if average:
         lines.append(_upright(average[0].value, color=BAD, strokeWidth=2))
     return [
-        {"mark": "bar", "encoding": {"x": x, "y": y, "tooltip": tooltip("model", "text")}},
+        {"mark": "bar", "encoding": {"x": x, "y": y, "tooltip": tooltip("model", "to TFLM")}},
         *lines,
-        {"mark": figure, "encoding": {"x": x, "y": y, "text": field("text", "nominal")}},
+        {"mark": figure, "encoding": {"x": x, "y": y, "text": field("to TFLM", "nominal")}},
     ]
 
 
@@ -99,7 +104,11 @@ def _table(own: Sequence[Standing]) -> Table:
     heads += ["weights\n/ floor", "RAM\n/ bound", *(f"/ arena\n{way}" for way in ways)]
     means = [mean(own, setting) for setting in settings]
     count = next((m[1] for m in means if m), 0)
-    foot = [f"geometric mean of {count}", *(_cell(m and m[0]) for m in means), *[""] * (len(heads) - len(means))]
+    foot: list[Cell | str] = [
+        f"geometric mean of {count}",
+        *(_cell(m and m[0]) for m in means),
+        *[""] * (len(heads) - len(means)),
+    ]
     body = tuple(_line(standing, settings, ways) for standing in own)
     return Table(own[0].target, ("<model", *heads), body, foot)
 

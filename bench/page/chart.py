@@ -25,7 +25,8 @@ ROW = 22
 
 #: The axis of bars with names. Long names lose their middle: often only their ends tell them apart.
 NAMES: Mapping[str, Any] = {
-    "domain": False, "ticks": False, "labelExpr": "truncate(datum.label, max(18, containerSize()[0] / 19), 'center')",
+    "domain": False, "ticks": False, "labelPadding": 5,
+    "labelExpr": "truncate(datum.label, max(18, containerSize()[0] / 19), 'center')",
 }  # fmt: skip
 
 
@@ -74,7 +75,7 @@ class Chart:
 
 @dataclass(frozen=True)
 class Charts:
-    """Small charts of one kind side by side, as many as the window has room for, each at least ``width`` pixels wide."""
+    """Small charts of one kind side by side, as many as there is room for; each is at least ``width`` pixels wide."""
 
     charts: tuple[Chart, ...]
     width: int = 300

@@ -1,4 +1,3 @@
-"use strict";
 /* What is wrong in the page that is shown, as a list of sentences: what tests/tools/browser.py asks every page. */
 () => {
   const faults = [];

@@ -1,7 +1,7 @@
 """HTML pages in a headless browser, at the width of a desk and of a telephone, light and dark.
 
-``check`` looks at a page as a reader would, and fails with everything that is wrong; ``findings`` is the list. Both need
-Chromium and playwright: call ``need_browser`` first, or use the fixture of ``tests/bench/test_browser.py``.
+``check`` looks at a page as a reader would, and fails with everything that is wrong; ``findings`` is the list. Where
+Chromium or playwright is missing, ``check`` skips the test; in CI it fails.
 """
 
 from __future__ import annotations

@@ -53,7 +53,10 @@ def _footprint(f: Footprint) -> list[Cell | str]:
 def _along(tensors: Sequence[TensorReport]) -> Chart:
     """One bar per tensor, in the order of the graph: its signal-to-noise ratio, the worst in red."""
     worst = min(tensors, key=lambda t: t.snr_db, default=None)
-    rows = [{"number": i, "tensor": t.name, "SNR dB": round(t.snr_db, 1), "worst": t is worst} for i, t in enumerate(tensors, 1)]
+    rows = [
+        {"number": i, "tensor": t.name, "SNR dB": round(t.snr_db, 1), "worst": t is worst}
+        for i, t in enumerate(tensors, 1)
+    ]
     told = f"Signal-to-noise ratios of {len(tensors)} tensors in the order of the graph"
     told += f"; the worst is {worst.name} with {worst.snr_db:.1f} dB." if worst else "."
     ratio = field("SNR dB", scale={"domain": [0, _MOST], "clamp": True}, axis={"values": [0, 20, 40, 60]})
@@ -116,11 +119,11 @@ def _costly(layers: Sequence[Sensitivity]) -> list[Section]:
     if not layers:
         return []
     rows = [
-        {"layer": place, "operator": layer.operator, "SNR dB": layer.snr_db, "text": f"{layer.snr_db:.1f} dB"}
+        {"layer": place, "operator": layer.operator, "SNR dB": layer.snr_db, "outputs": f"{layer.snr_db:.1f} dB"}
         for place, layer in zip(distinct([layer.name for layer in layers]), layers, strict=True)
     ]
     told = "Signal to noise of the outputs if one layer alone is quantised, the costliest first: "
-    told += ", ".join(f"{row['layer']} {row['text']}" for row in rows[:5])
+    told += ", ".join(f"{row['layer']} {row['outputs']}" for row in rows[:5])
     spec = {"height": ROW * len(rows), "padding": room(56), "data": values(rows), "layer": _ratios()}
     note = '<p class="quiet">What is left of the outputs. Shorter bars: more noise.</p>\n'
     return [Section("One layer quantised alone", (note, Chart("Signal to noise of the outputs", told, spec)))]
@@ -131,6 +134,6 @@ def _ratios() -> list[dict[str, Any]]:
     places = {"y": field("layer", "nominal", sort=None, title=None, axis=NAMES), "x": ratio}
     text = {"type": "text", "align": "left", "dx": 4}
     return [
-        {"mark": "bar", "encoding": {**places, "tooltip": tooltip("layer", "operator", "text")}},
-        {"mark": text, "encoding": {**places, "text": field("text", "nominal")}},
+        {"mark": "bar", "encoding": {**places, "tooltip": tooltip("layer", "operator", "outputs")}},
+        {"mark": text, "encoding": {**places, "text": field("outputs", "nominal")}},
     ]

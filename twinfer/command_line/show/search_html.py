@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from twinfer.bench.page.chart import BAD, COLOURS, GROUND, QUIET, Chart, field, tooltip, values
-from twinfer.bench.page.page import page
+from twinfer.bench.page.page import Part, page
 from twinfer.bench.page.table import Cell, Table
 from twinfer.command_line.show.search import document
 from twinfer.converter.search.find import Found
@@ -28,7 +28,7 @@ def search_html(outcome: Found, name: str) -> str:
     about += f"{search['calibrated']:,} samples calibrated on, {search['judged']:,} others judged. "
     about += f"Float model: {search['cost']} {outcome.float_cost:,}, score {outcome.job.judge.float_score:.4f}. "
     about += "Losses beyond the picture lie on its upper edge."
-    parts = [f"<p>{in_html(about)}</p>\n", *([_picture(outcome, good)] if good else []), _table(outcome)]
+    parts: list[Part] = [f"<p>{in_html(about)}</p>\n", *([_picture(outcome, good)] if good else []), _table(outcome)]
     title = f"{name}: cheapest quantisation that loses at most {outcome.max_loss:g}"
     return page(title, parts, document(outcome))
 
@@ -100,7 +100,10 @@ def _points(outcome: Found, good: Sequence[Trial]) -> dict[str, Any]:
         "size": {"condition": {"test": "datum.chosen", "value": 320}, "value": 70},
     }
     seen = tooltip("setting", "cost", "loss", cost="quantitative", loss="quantitative")
-    return {"mark": {"type": "point", "strokeWidth": 1.5, "opacity": 1}, "encoding": {**_axes(outcome), **look, "tooltip": seen}}
+    return {
+        "mark": {"type": "point", "strokeWidth": 1.5, "opacity": 1},
+        "encoding": {**_axes(outcome), **look, "tooltip": seen},
+    }
 
 
 def _table(outcome: Found) -> Table:
