@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain, count
 from math import isfinite
 from typing import Any, TypeGuard
 
@@ -97,14 +97,13 @@ def values(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return {"values": [{name: _plain(value) for name, value in row.items()} for row in rows]}
 
 
-def distinct(names: Sequence[str]) -> list[str]:
+def distinct(names: Sequence[str], again: str = "{} ({})") -> list[str]:
     """The names as places on an axis: those that come again are numbered."""
-    seen: Counter[str] = Counter()
-    places = []
+    places: dict[str, None] = {}
     for name in names:
-        seen[name] += 1
-        places.append(name if seen[name] == 1 else f"{name} ({seen[name]})")
-    return places
+        candidates = chain([name], (again.format(name, number) for number in count(2)))
+        places[next(each for each in candidates if each not in places)] = None
+    return list(places)
 
 
 def _plain(value: Any) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -13,7 +13,7 @@ from itertools import count
 from math import isfinite
 from typing import Any
 
-from twinfer.bench.page.chart import Chart, Charts
+from twinfer.bench.page.chart import Chart, Charts, distinct
 from twinfer.bench.page.table import Table
 from twinfer.runtime.errors import ToolError
 from twinfer.runtime.printable import in_html
@@ -102,13 +102,9 @@ def _own(name: str) -> str:
     return files("twinfer.bench.page").joinpath(name).read_text(encoding="utf-8")
 
 
-def _anchored(sections: Iterable[Section]) -> dict[str, Section]:
+def _anchored(sections: Sequence[Section]) -> dict[str, Section]:
     """The sections by their anchors; those of the same anchor are numbered."""
-    anchored: dict[str, Section] = {}
-    for section in sections:
-        names = (section.anchor if i == 1 else f"{section.anchor}-{i}" for i in count(1))
-        anchored[next(name for name in names if name not in anchored)] = section
-    return anchored
+    return dict(zip(distinct([section.anchor for section in sections], "{}-{}"), sections, strict=True))
 
 
 def _contents(sections: Mapping[str, Section]) -> str:

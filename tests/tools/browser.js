@@ -19,6 +19,8 @@
   for (const svg of document.querySelectorAll("svg")) {
     const whole = box(svg), plot = svg.closest(".plot");
     if (whole.right > innerWidth + 1) say(`a picture ends at ${whole.right}, the window at ${innerWidth}`);
+    const meant = Number(svg.getAttribute("width"));
+    if (meant > whole.width + 1) say(`a picture of ${meant} pixels, and its texts with it, is shrunk to ${whole.width}`);
     if (plot && plot.scrollWidth > plot.clientWidth) say(`a picture is clipped: ${name(plot.closest("figure"))}`);
     const texts = [...svg.querySelectorAll("text")].filter(
       (text) => text.textContent.trim() && shown(text) && getComputedStyle(text).opacity !== "0",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from itertools import product
 from pathlib import Path
@@ -53,13 +53,15 @@ def findings(file: Path) -> list[str]:
     return [f"{width} {theme}: {fault}" for width, theme, page in windows(file) for fault in _faults(page)]
 
 
-def windows(file: Path) -> Iterator[tuple[int, str, Any]]:
-    """The page in every window, with what it said in ``page.said``; without a network."""
+def windows(
+    file: Path, widths: Sequence[int] = WIDTHS, themes: Sequence[str] = THEMES
+) -> Iterator[tuple[int, str, Any]]:
+    """The page in every window, without a network; ``page.said`` is what it said."""
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        for width, theme in product(WIDTHS, THEMES):
+        for width, theme in product(widths, themes):
             size: Any = {"width": width, "height": 800}
             context = browser.new_context(viewport=size, color_scheme=theme, offline=True)  # type: ignore[arg-type]
             yield width, theme, _opened(context, file)

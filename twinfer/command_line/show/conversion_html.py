@@ -63,11 +63,8 @@ def _along(tensors: Sequence[TensorReport]) -> Chart:
     number = field("number", "ordinal", title="tensor", axis={"labelAngle": 0, "ticks": False, "grid": False})
     colour = {"condition": {"test": "datum.worst", "value": COLOURS[5]}, "value": COLOURS[0]}
     encoding = {"x": number, "y": ratio, "color": colour, "tooltip": tooltip("number", "tensor", "SNR dB")}
-    return Chart("Signal to noise of every tensor", told, {"height": 200, "data": values(rows), **_bars(encoding)})
-
-
-def _bars(encoding: dict[str, Any]) -> dict[str, Any]:
-    return {"mark": "bar", "encoding": encoding}
+    spec = {"height": 200, "data": values(rows), "mark": "bar", "encoding": encoding}
+    return Chart("Signal to noise of every tensor", told, spec)
 
 
 def _tensors(tensors: Sequence[TensorReport]) -> Table:
