@@ -33,6 +33,7 @@ demo | setup) ;;
     has clang || tools="$tools clang"
     has clang && sanitizes || tools="$tools libclang-rt-dev"
     has arm-none-eabi-gcc || tools="$tools gcc-arm-none-eabi libnewlib-arm-none-eabi"
+    has chromium || tools="$tools chromium"
     has cmake || tools="$tools cmake"
     has qemu-system-arm || tools="$tools qemu-system-arm"
     ;;

@@ -33,6 +33,7 @@ from twinfer.bench.lab.quantisers import INPUT, run_twinfer
 from twinfer.bench.measure import report
 from twinfer.bench.measure.compare import Row
 from twinfer.bench.measure.compression_report import compression_html, tables
+from twinfer.bench.page.page import need_library
 from twinfer.converter.compress.layers import layers_of
 from twinfer.converter.convert import convert
 from twinfer.runtime.errors import ModelWarning, TwinferError
@@ -174,6 +175,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = _parser().parse_args(argv)
     errors = Console(stderr=True, markup=False)
     try:
+        if arguments.html is not None:
+            need_library()
         with errors.status("compressing the networks") as status:
             measured = rows(arguments.sets or list(DATASETS), arguments.folds, status.update)
         _show(measured, arguments)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from rich.console import Group, RenderableType
 from rich.text import Text
@@ -11,20 +12,16 @@ from rich.text import Text
 from twinfer.bench.lab.datasets import FOLDS
 from twinfer.bench.measure import report
 from twinfer.bench.measure.compare import Row
-from twinfer.bench.measure.page import COLOURS, page, wide
+from twinfer.bench.page.chart import QUIET, Chart, field, tooltip, values
+from twinfer.bench.page.page import Section, page
+from twinfer.bench.page.table import Cell, Table
 from twinfer.converter.search.pareto import front
 from twinfer.runtime.printable import in_html
 
 _COLUMNS = ("accuracy\n%", "loss\npoints", "logits'\nSNR dB", "zeros\n%", "file\nB", "coded\nB")
 
-#: The picture in pixels: its size, and the room for the axes on its left and below.
-_WIDE, _HIGH, _LEFT, _BELOW = 620, 300, 60, 40
-
 #: The greatest loss in the picture, in points. Settings below are of no use.
 _WORST = 6.0
-
-#: One colour per family.
-_COLOURS = ("#222222", *COLOURS)
 
 
 def pareto(rows: Sequence[Row]) -> list[Row]:
@@ -124,68 +121,62 @@ def _cells(row: Row) -> list[str]:
 
 
 def compression_html(rows: Sequence[Row], folds: int) -> str:
-    """The page: a picture of every network and a table of its Pareto front."""
+    """The page: a picture of every network and a table of its Pareto front. ToolError if vl-convert-python is
+    missing."""
     note = f"{about(folds)}. The line joins those; settings that lose more than {_WORST:g} points are left out."
-    parts = [f"<h2>{in_html(name)}</h2>{picture(group)}{_front(group)}" for name, group in networks(rows).items()]
-    return page("Pruned and clustered networks: accuracy over flash", [f"<p>{in_html(note)}</p>\n", *parts])
+    sections = [Section(name, (picture(name, group), _front(group))) for name, group in networks(rows).items()]
+    kept = {"folds": folds, "rows": list(rows)}
+    return page("Pruned and clustered networks: accuracy over flash", [f"<p>{in_html(note)}</p>\n", *sections], kept)
 
 
-def picture(group: Sequence[Row]) -> str:
+def picture(name: str, group: Sequence[Row]) -> Chart:
     """One network: one point per quantised setting, and a line along the Pareto front."""
     quantised = [row for row in group if row["family"] != "float"]
     shown = [row for row in quantised if row["loss_points"] <= _WORST] or quantised
-    families = list(dict.fromkeys(row["family"] for row in shown))
-    colours = {family: _COLOURS[i % len(_COLOURS)] for i, family in enumerate(families)}
-    most = max(row["coded"] for row in shown) * 1.05
-    top = max(row["accuracy"] for row in shown)
-    low = min(row["accuracy"] for row in shown)
-    place = _Place(most, low - 0.3, top + 0.3)
-    shapes = [*_axes(place), *_line(pareto(shown), place)]
-    shapes += [_point(row, place, colours[row["family"]]) for row in shown]
-    for i, family in enumerate(families):
-        shapes.append(
-            f'<text x="{_LEFT + _WIDE + 20}" y="{20 + 20 * i}" style="fill: {colours[family]}">● {family}</text>'
-        )
-    return wide(_LEFT + _WIDE + 170, _HIGH + _BELOW, shapes)
+    best = pareto(shown)
+    points = [{**_point(row), "best": row in best} for row in shown]
+    told = f"{name}: accuracy over flash of {len(shown)} settings. On the Pareto front, the smallest first: "
+    told += ", ".join(f"{row['setting']} {row['accuracy']:.2f} % in {row['coded']:,} bytes" for row in best)
+    return Chart("Accuracy over flash", told, {"height": 320, "data": values(points), "layer": _layers()})
 
 
-class _Place:
-    """Turns bytes and per cent into pixels."""
-
-    def __init__(self, most: float, low: float, top: float) -> None:
-        self.most, self.low, self.top = most, low, top
-
-    def x(self, size: float) -> float:
-        return round(_LEFT + _WIDE * size / self.most, 1)
-
-    def y(self, accuracy: float) -> float:
-        return round(_HIGH * (self.top - accuracy) / (self.top - self.low), 1)
+def _point(row: Row) -> dict[str, Any]:
+    return {
+        "setting": row["setting"],
+        "family": row["family"],
+        "accuracy": round(row["accuracy"], 2),
+        "points lost": round(row["loss_points"], 2),
+        "bytes": row["coded"],
+        "KiB": row["coded"] / 1024,
+    }
 
 
-def _axes(place: _Place) -> Iterator[str]:
-    yield f'<path d="M{_LEFT} 0V{_HIGH}H{_LEFT + _WIDE}" fill="none" stroke="#222"/>'
-    for i in range(1, 6):
-        size = place.most * i / 6
-        yield f'<text x="{place.x(size)}" y="{_HIGH + 18}" text-anchor="middle">{size / 1024:.1f} KiB</text>'
-        accuracy = place.low + (place.top - place.low) * i / 6
-        y = place.y(accuracy)
-        yield f'<text x="{_LEFT - 6}" y="{y + 4}" text-anchor="end">{accuracy:.1f} %</text>'
-        yield f'<line x1="{_LEFT}" x2="{_LEFT + _WIDE}" y1="{y}" y2="{y}" stroke="#eee"/>'
+def _layers() -> list[dict[str, Any]]:
+    """The line along the front, and the points, which differ in colour and shape."""
+    x = field("KiB", title="KiB of flash, weights in their smallest coding")
+    y = field("accuracy", title="accuracy, %", scale={"zero": False, "nice": True, "padding": 8})
+    families = {"sort": None}
+    figures = ("accuracy", "points lost", "bytes")
+    seen = tooltip("setting", "family", *figures, **dict.fromkeys(figures, "quantitative"))
+    look = {"color": field("family", "nominal", **families), "shape": field("family", "nominal", **families)}
+    return [
+        {
+            "mark": {"type": "line", "color": QUIET, "strokeWidth": 1.5},
+            "transform": [{"filter": "datum.best"}],
+            "encoding": {"x": x, "y": y, "order": field("KiB")},
+        },
+        {
+            "mark": {"type": "point", "filled": True, "size": 80, "opacity": 0.85},
+            "encoding": {"x": x, "y": y, **look, "tooltip": seen},
+        },
+    ]
 
 
-def _line(front: Sequence[Row], place: _Place) -> Iterator[str]:
-    points = " ".join(f"{place.x(row['coded'])},{place.y(row['accuracy'])}" for row in front)
-    yield f'<polyline points="{points}" fill="none" stroke="#999"/>'
+def _front(group: Sequence[Row]) -> Table:
+    rows = [[row["setting"], *map(Cell, _cells(row), _sorted_by(row))] for row in pareto(group)]
+    return Table("Pareto front", ("<setting", *_COLUMNS), tuple(rows))
 
 
-def _point(row: Row, place: _Place, colour: str) -> str:
-    title = in_html(f"{row['setting']}: {row['accuracy']:.2f} %, {row['coded']:,} bytes")
-    at = f'cx="{place.x(row["coded"])}" cy="{place.y(row["accuracy"])}"'
-    return f'<circle {at} r="5" fill="{colour}" fill-opacity="0.8"><title>{title}</title></circle>'
-
-
-def _front(group: Sequence[Row]) -> str:
-    heads = "".join(f"<th>{head.replace(chr(10), '<br>')}</th>" for head in ("", *_COLUMNS))
-    lines = [(row["setting"], *_cells(row)) for row in pareto(group)]
-    body = "".join(f"<tr>{''.join(f'<td>{in_html(cell)}</td>' for cell in line)}</tr>" for line in lines)
-    return f"<table><caption>Pareto front</caption><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>\n"
+def _sorted_by(row: Row) -> list[float | None]:
+    """The numbers in a row's cells."""
+    return [row[key] for key in ("accuracy", "loss_points", "snr_db", "zeros", "bytes", "coded")]

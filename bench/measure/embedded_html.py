@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 from twinfer.bench.measure.compare import Row
 from twinfer.bench.measure.limits import INSTRUCTIONS, Standing, Verdict, mean, settings_of, standings, ways_of
-from twinfer.bench.measure.page import COLOURS, page, svg
-from twinfer.runtime.printable import in_html
+from twinfer.bench.page.chart import BAD, GROUND, NAMES, ROW, Chart, Charts, distinct, field, room, tooltip, values
+from twinfer.bench.page.page import Part, page
+from twinfer.bench.page.table import Cell, Table
 
 _INTRODUCTION = """<p>Instructions of one inference under QEMU against TFLM + CMSIS-NN at -O3; bytes of code, params and
 tables against TFLM's smallest build (-Os, int8 registrations); weights against weights + bias + 5 B per channel; RAM
@@ -15,68 +17,79 @@ without stack against the least that any placement needs, and against TFLM's are
 project set itself.</p>
 """
 
-#: The picture of a core in pixels: where its bars begin, length of the longest one, a bar's height, room for a figure.
-_LEFT, _LONG, _BAR, _FIGURE = 104, 176, 18, 40
+_PICTURES = """<p class="quiet">Instructions as a share of TFLM + CMSIS-NN's, which are the broken line at 1. The red
+line is the geometric mean.</p>
+"""
 
-#: Pixels above the bars, for the core's name and mean, and below them, for the label of ratio 1.
-_ABOVE, _BELOW = 44, 22
+#: The scale of all bars: the share of TFLM's instructions.
+_RATIO = "instructions / TFLM + CMSIS-NN's"
 
 
 def embedded_html(rows: Sequence[Row]) -> str:
-    """The page of ``twinfer bench``'s figures on microcontrollers. It leaves out models that TFLM did not run."""
-    every = standings(rows)
+    """The page of ``twinfer bench``'s figures on microcontrollers. It leaves out models that TFLM did not run.
+
+    ToolError if vl-convert-python is missing.
+    """
+    every, title = standings(rows), "twinfer beside TFLM on Cortex-M"
+    if not every:
+        return page(title, [_INTRODUCTION, "<p>There are no figures of TFLM for these models.</p>"])
     cores = [[s for s in every if s.target == target] for target in dict.fromkeys(s.target for s in every)]
-    parts = [*pictures(cores), *map(_table, cores)] or ["<p>There are no figures of TFLM for these models.</p>"]
-    return page("twinfer beside TFLM on Cortex-M", [_INTRODUCTION, *parts])
+    parts: list[Part] = [_INTRODUCTION, _PICTURES, pictures(cores), *map(_table, cores)]
+    return page(title, parts, {"rows": list(rows)})
 
 
-def pictures(cores: Sequence[Sequence[Standing]]) -> list[str]:
-    """The instructions on every core as bars, all to one scale. As many pictures stand side by side as the window has
-    room for."""
+def pictures(cores: Sequence[Sequence[Standing]]) -> Charts:
+    """The instructions on every core as bars, all to one scale."""
     ratios = [v.value for own in cores for s in own if (v := s.instructions.get(shown(own)))]
-    return [_picture(own, _LONG / max([*ratios, 1.0])) for own in cores]
+    return Charts(tuple(_picture(own, max([*ratios, 1.0])) for own in cores))
 
 
-def _picture(own: Sequence[Standing], one: float) -> str:
-    """One bar per model; ``one`` pixels are TFLM + CMSIS-NN. A line across the bars is their geometric mean."""
-    setting, end = shown(own), _ABOVE + len(own) * _BAR
-    shapes = [f'<text x="0" y="14" font-weight="bold">{in_html(own[0].target)}</text>']
-    rows = [(standing, setting, _ABOVE + i * _BAR, one) for i, standing in enumerate(own)]
-    for row in rows:
-        shapes += _bar(*row)
-    shapes.append(_upright(_LEFT + one, end + 4, 'stroke="#222" stroke-dasharray="6 4"'))
-    shapes.append(f'<text x="{_LEFT + one:.1f}" y="{end + 18}" text-anchor="end">1: TFLM + CMSIS-NN</text>')
-    if average := mean(own, setting):
-        limit = INSTRUCTIONS.get(own[0].target)
-        asked = f" (≤ {limit[0]:.2f})" if limit and setting == "speed" else ""
-        shapes.append(_upright(_LEFT + average[0].value * one, end, 'stroke="#c00000" stroke-width="2"'))
-        shapes.append(f'<text x="{_LEFT}" y="{_ABOVE - 12}" style="fill: #c00000">mean {average[0]}{asked}</text>')
-    for row in rows:  # last, so that no line goes through a figure
-        shapes += _ratio(*row)
-    return svg(_LEFT + _LONG + _FIGURE, end + _BELOW, shapes)
+def _picture(own: Sequence[Standing], most: float) -> Chart:
+    """One bar per model; a line across the bars is their geometric mean."""
+    setting, target = shown(own), own[0].target
+    verdicts = [standing.instructions.get(setting) for standing in own]
+    rows = [
+        {"model": model, "ratio": verdict and verdict.value, "to TFLM": str(verdict or "not measured")}
+        for model, verdict in zip(distinct([standing.model for standing in own]), verdicts, strict=True)
+    ]
+    told = ", ".join(f"{row['model']} {row['to TFLM']}" for row in rows)
+    return Chart(
+        f"{target}, {setting}{_average(own, setting)}",
+        f"Bars: instructions on {target} as a share of TFLM's with CMSIS-NN. {told}.",
+        {
+            "height": ROW * len(rows),
+            "padding": room(36),
+            "data": values(rows),
+            "layer": _layers(mean(own, setting), most),
+        },
+    )
 
 
-def _upright(x: float, end: int, style: str) -> str:
-    return f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{_ABOVE - 4}" y2="{end}" {style}/>'
+def _average(own: Sequence[Standing], setting: str) -> str:
+    """The mean in words, with its limit."""
+    average, limit = mean(own, setting), INSTRUCTIONS.get(own[0].target)
+    if not average:
+        return ""
+    return f": mean {average[0]}" + (f" (≤ {limit[0]:.2f})" if limit and setting == "speed" else "")
 
 
-def _bar(standing: Standing, setting: str, y: int, one: float) -> Iterator[str]:
-    """A model's name and its bar; no bar if this setting was not measured."""
-    model, verdict = in_html(standing.model), standing.instructions.get(setting)
-    yield f'<text x="{_LEFT - 8}" y="{y + 13}" text-anchor="end">{model}</text>'
-    if verdict is None:
-        return
-    long = verdict.value * one
-    title = f"<title>{model} on {in_html(standing.target)}, {setting}: {verdict}</title>"
-    place = f'x="{_LEFT}" y="{y}" width="{long:.1f}" height="{_BAR - 4}"'
-    yield f'<rect {place} fill="{COLOURS[0]}">{title}</rect>'
+def _layers(average: tuple[Verdict, int] | None, most: float) -> list[dict[str, Any]]:
+    """Bars, the lines across them, and last the figures, with a rim so that no line goes through one."""
+    x = field("ratio", title=_RATIO, scale={"domain": [0, 1.02 * most], "nice": False})
+    y = field("model", "nominal", sort=None, title=None, axis=NAMES)
+    figure = {"type": "text", "align": "left", "dx": 4, "stroke": GROUND, "strokeWidth": 4, "strokeJoin": "round"}
+    lines: list[dict[str, Any]] = [_upright(1.0, strokeDash=[6, 4])]
+    if average:
+        lines.append(_upright(average[0].value, color=BAD, strokeWidth=2))
+    return [
+        {"mark": "bar", "encoding": {"x": x, "y": y, "tooltip": tooltip("model", "to TFLM")}},
+        *lines,
+        {"mark": figure, "encoding": {"x": x, "y": y, "text": field("to TFLM", "nominal")}},
+    ]
 
 
-def _ratio(standing: Standing, setting: str, y: int, one: float) -> Iterator[str]:
-    """The figure behind a bar, on white."""
-    if verdict := standing.instructions.get(setting):
-        halo = 'style="paint-order: stroke; stroke: #fff; stroke-width: 4px"'
-        yield f'<text x="{_LEFT + verdict.value * one + 4:.1f}" y="{y + 13}" {halo}>{verdict}</text>'
+def _upright(ratio: float, **look: Any) -> dict[str, Any]:
+    return {"mark": {"type": "rule", **look}, "data": {"values": [{}]}, "encoding": {"x": {"datum": ratio}}}
 
 
 def shown(own: Sequence[Standing]) -> str:
@@ -85,30 +98,29 @@ def shown(own: Sequence[Standing]) -> str:
     return next((setting for setting in ("speed", "balanced", "size") if setting in settings), "")
 
 
-def _table(own: Sequence[Standing]) -> str:
-    settings = settings_of(own)
-    heads = [*(f"instr.<br>{s}" for s in settings), *(f"code<br>{s}" for s in settings)]
-    ways = ways_of(own)
-    heads += ["weights<br>/ floor", "RAM<br>/ bound", *(f"/ arena<br>{way}" for way in ways)]
-    body = "".join(_line(standing, settings, ways) for standing in own)
+def _table(own: Sequence[Standing]) -> Table:
+    settings, ways = settings_of(own), ways_of(own)
+    heads = [*(f"instr.\n{s}" for s in settings), *(f"code\n{s}" for s in settings)]
+    heads += ["weights\n/ floor", "RAM\n/ bound", *(f"/ arena\n{way}" for way in ways)]
     means = [mean(own, setting) for setting in settings]
     count = next((m[1] for m in means if m), 0)
-    foot = "".join(_cell(m and m[0]) for m in means)
-    return f"""<table><caption>{in_html(own[0].target)}</caption>
-<thead><tr><th></th>{"".join(f"<th>{head}</th>" for head in heads)}</tr></thead><tbody>{body}</tbody>
-<tfoot><tr><td>geometric mean of {count}</td>{foot}</tr></tfoot></table>
-"""
+    foot: list[Cell | str] = [
+        f"geometric mean of {count}",
+        *(_cell(m and m[0]) for m in means),
+        *[""] * (len(heads) - len(means)),
+    ]
+    body = tuple(_line(standing, settings, ways) for standing in own)
+    return Table(own[0].target, ("<model", *heads), body, foot)
 
 
-def _line(standing: Standing, settings: Sequence[str], ways: Sequence[str]) -> str:
+def _line(standing: Standing, settings: Sequence[str], ways: Sequence[str]) -> list[Cell | str]:
     verdicts = [*(standing.instructions.get(s) for s in settings), *(standing.code.get(s) for s in settings)]
     verdicts += [standing.weights, standing.ram, *(standing.arena.get(way) for way in ways)]
-    cells = "".join(map(_cell, verdicts))
-    return f"<tr><td>{in_html(standing.model)}</td>{cells}</tr>"
+    return [standing.model, *map(_cell, verdicts)]
 
 
-def _cell(verdict: Verdict | None) -> str:
+def _cell(verdict: Verdict | None) -> Cell:
     if verdict is None:
-        return "<td>-</td>"
-    style = "" if verdict.good is None else ' class="good"' if verdict.good else ' class="bad"'
-    return f"<td{style}>{verdict}</td>"
+        return Cell("-")
+    look = "" if verdict.good is None else "good" if verdict.good else "bad"
+    return Cell(str(verdict), verdict.value, look)

@@ -45,6 +45,9 @@
     table.parentElement.prepend(field);
   }
 
+  for (const box of document.querySelectorAll(".table"))  // so that arrow keys scroll it in any browser
+    if (box.scrollWidth > box.clientWidth) box.tabIndex = 0;
+
   const draw = (figure) => {
     const spec = JSON.parse(figure.querySelector("script").textContent);
     return vegaEmbed(figure.querySelector(".plot"), spec, { renderer: "svg", actions: false });

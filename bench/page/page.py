@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from importlib.util import find_spec
 from itertools import count
+from math import isfinite
 from typing import Any
 
-from twinfer.bench.page.chart import Chart
+from twinfer.bench.page.chart import Chart, Charts, distinct
 from twinfer.bench.page.table import Table
 from twinfer.runtime.errors import ToolError
 from twinfer.runtime.printable import in_html
 
-#: A text as HTML, a table, or a chart.
-Part = str | Table | Chart
+#: A text as HTML, a table, a chart, or several side by side.
+Part = str | Table | Chart | Charts
 
 #: What a page of charts weighs is mostly the library that draws them. It comes with the package vl-convert-python.
 _LIBRARY = "window.vegaEmbed = vegaEmbed;"
@@ -44,9 +45,11 @@ def page(title: str, parts: Iterable[Part | Section], data: Mapping[str, Any] | 
     vl-convert-python is missing.
     """
     every = list(parts)
-    sections = [part for part in every if isinstance(part, Section)]
-    numbers = count()
-    body = "".join(_section(part, numbers) if isinstance(part, Section) else _part(part, numbers) for part in every)
+    sections = _anchored([part for part in every if isinstance(part, Section)])
+    numbers, anchors = count(), iter(sections)
+    body = "".join(
+        _section(part, next(anchors), numbers) if isinstance(part, Section) else _part(part, numbers) for part in every
+    )
     charts = next(numbers) > 0
     kept = f'<script type="application/json" id="data">{json_in_script(data)}</script>\n' if data else ""
     return f"""<!doctype html>
@@ -76,8 +79,9 @@ def library() -> str:
 
 
 def json_in_script(value: Any) -> str:
-    """JSON that a script element may hold: no text in it ends the element or begins a comment."""
-    return json.dumps(value, ensure_ascii=True).replace("<", r"\u003c")
+    """JSON that a script element may hold: no text in it ends the element or begins a comment; NaN and infinity, which
+    JSON lacks, are null."""
+    return json.dumps(_finite(value), ensure_ascii=True, allow_nan=False).replace("<", r"\u003c")
 
 
 def data_of(html: str) -> Any:
@@ -86,18 +90,31 @@ def data_of(html: str) -> Any:
     return json.loads(kept[1]) if kept else None
 
 
+def _finite(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _finite(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(each) for each in value]
+    return None if isinstance(value, float) and not isfinite(value) else value
+
+
 def _own(name: str) -> str:
     return files("twinfer.bench.page").joinpath(name).read_text(encoding="utf-8")
 
 
-def _contents(sections: Iterable[Section]) -> str:
-    links = "".join(f'<li><a href="#{each.anchor}">{in_html(each.title)}</a></li>' for each in sections)
+def _anchored(sections: Sequence[Section]) -> dict[str, Section]:
+    """The sections by their anchors; those of the same anchor are numbered."""
+    return dict(zip(distinct([section.anchor for section in sections], "{}-{}"), sections, strict=True))
+
+
+def _contents(sections: Mapping[str, Section]) -> str:
+    links = "".join(f'<li><a href="#{anchor}">{in_html(each.title)}</a></li>' for anchor, each in sections.items())
     return f'<nav aria-label="Contents"><ul>{links}</ul></nav>\n'
 
 
-def _section(section: Section, numbers: Iterator[int]) -> str:
+def _section(section: Section, anchor: str, numbers: Iterator[int]) -> str:
     body = "".join(_part(part, numbers) for part in section.parts)
-    return f'<section id="{section.anchor}"><h2>{in_html(section.title)}</h2>\n{body}</section>\n'
+    return f'<section id="{anchor}"><h2>{in_html(section.title)}</h2>\n{body}</section>\n'
 
 
 def _part(part: Part, numbers: Iterator[int]) -> str:
@@ -105,9 +122,16 @@ def _part(part: Part, numbers: Iterator[int]) -> str:
         return part
     if isinstance(part, Table):
         return part.html
-    number = next(numbers)
+    if isinstance(part, Charts):
+        figures = "".join(_figure(chart, next(numbers)) for chart in part.charts)
+        return f'<div class="charts" style="--least: {part.width}px">{figures}</div>\n'
+    return _figure(part, next(numbers))
+
+
+def _figure(chart: Chart, number: int) -> str:
+    """A chart's place in the page and its description; the script of the page draws it there."""
     return (
-        f'<figure class="chart" id="chart-{number}"><figcaption>{in_html(part.title)}</figcaption>'
-        f'<div class="plot" role="img" aria-label="{in_html(part.about)}"></div>'
-        f'<script type="application/json">{json_in_script(part.whole)}</script></figure>\n'
+        f'<figure class="chart" id="chart-{number}"><figcaption>{in_html(chart.title)}</figcaption>'
+        f'<div class="plot" role="img" aria-label="{in_html(chart.about)}"></div>'
+        f'<script type="application/json">{json_in_script(chart.whole)}</script></figure>\n'
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import isnan
 
 from twinfer.runtime.printable import in_html
 
@@ -25,9 +26,15 @@ class Cell:
     @property
     def html(self) -> str:
         look = f' class="{self.look}"' if self.look else ""
-        value = "" if self.value is None else f' data-value="{self.value!r}"'
         wide = " data-wide" if len(self.text) > WIDE else ""
-        return f"<td{look}{value}{wide}>{_lines(self.text)}</td>"
+        return f"<td{look}{self._order}{wide}>{_lines(self.text)}</td>"
+
+    @property
+    def _order(self) -> str:
+        """What the script of the page sorts by, as JavaScript spells numbers; NaN is sorted as a text."""
+        if self.value is None or isnan(self.value):
+            return ""
+        return f' data-value="{str(self.value).replace("inf", "Infinity")}"'
 
 
 @dataclass(frozen=True)

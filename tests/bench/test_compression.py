@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import io
 import json
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import mean
-from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pages import Page
 from rich.console import Console
 
 from twinfer.bench.lab.networks import NETWORKS
@@ -21,10 +20,11 @@ from twinfer.bench.measure import compression
 from twinfer.bench.measure.compression import CARD, SETTINGS, flash
 from twinfer.bench.measure.compression_report import compression_html, least, pareto, picture, tables
 from twinfer.bench.models.builtin import int8_model
+from twinfer.bench.page import page as charts
+from twinfer.bench.page.page import data_of
 from twinfer.converter.convert import convert
 from twinfer.runtime.errors import ToolError
 
-SVG = "{http://www.w3.org/2000/svg}"
 SOME = [s for s in SETTINGS if s.name in ("float", "int8", "cluster 3, fitted", "prune 70%")]
 
 
@@ -52,9 +52,11 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: py
     out = capsys.readouterr().out
     assert "2 of 5 folds" in out
     assert "Least flash" in out
-    (drawn,) = [ElementTree.fromstring(p) for p in re.findall(r"<svg.*?</svg>", page.read_text(), re.DOTALL)]
-    shown = [row for row in written["rows"] if row["family"] != "float" and row["loss_points"] <= 6]
-    assert len(drawn.findall(f"{SVG}circle")) == len(shown) >= 2
+    assert data_of(page.read_text()) == {"folds": 2, "rows": written["rows"]}
+    (chart,) = Page(page.read_text()).charts
+    shown = [row["setting"] for row in written["rows"] if row["family"] != "float" and row["loss_points"] <= 6]
+    assert chart.column("setting") == shown
+    assert len(shown) >= 2
 
 
 def test_without_the_data_it_says_what_to_install(
@@ -135,8 +137,35 @@ def test_the_front(points: list[tuple[int, int]]) -> None:
         assert beaten
     assert all(np.diff([b["coded"] for b in best]) > 0)
     assert all(np.diff([b["loss_points"] for b in best]) < 0)
-    ElementTree.fromstring(picture(rows))
+    drawn = picture("net", rows).spec["data"]["values"]
+    shown = [each for each in rows if each["loss_points"] <= 6] or rows
+    assert [(each["bytes"], each["points lost"]) for each in drawn] == [(b["coded"], b["loss_points"]) for b in shown]
+    assert [each["best"] for each in drawn] == [each in pareto(shown) for each in shown]
+
+
+def test_the_page() -> None:
+    """A section per network: its settings in the chart, its front in the table, which sorts by numbers."""
+    rows = [row(2048, 1.0), row(1024, 2.0), row(4096, 3.0), {**row(512, 0.0), "family": "float"}]
+    html = compression_html([*rows, {**row(7, 1.0), "set": "other"}], 1)
+    page = Page(html)
+    assert page.links == ["#s-m", "#other-m"]
+    assert set(page.ids) >= {"s-m", "other-m"}
+    first, second = page.charts
+    assert [(each["KiB"], each["best"]) for each in first.rows] == [(2, True), (1, True), (4, False)]
+    assert [each["accuracy"] for each in second.rows] == [94]
+    assert page.tables[0].column("coded B") == ["512"], "the float model beats all"
+    assert [cell.attributes.get("data-value") for cell in page.tables[0].rows[0]][-1] == "512"
+    assert page.loads == []
 
 
 def test_names_are_escaped() -> None:
     assert "s &lt;m&gt;" in compression_html([row(5, 1.0)], 1)
+
+
+def test_without_the_library_of_charts_nothing_is_measured(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setattr(charts, "find_spec", lambda name: None)
+    monkeypatch.setattr(compression, "rows", lambda *how: pytest.fail("it measures"))
+    assert compression.main(["digits", "--html", str(tmp_path / "c.html")]) == 2
+    assert "pip install 'twinfer[report]'" in capsys.readouterr().err

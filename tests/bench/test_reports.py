@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tiny
+from pages import Page
 from rich.console import Console
 from rich.table import Table
 
@@ -283,16 +284,6 @@ def test_limits_of_instructions(target: str, ratio: float, setting: str, good: b
     assert standing.instructions[setting].good is good
 
 
-def bars(page: str) -> tuple[list[float], float]:
-    """The lengths of a picture's bars, and the length of ratio 1, where the broken line is."""
-    bars_drawn = re.findall(r'<rect x="([\d.]+)" y="([\d.]+)" width="([\d.]+)" height="([\d.]+)"', page)
-    (line,) = re.findall(r'<line x1="([\d.]+)" x2="[\d.]+" y1="([\d.]+)" y2="[\d.]+"[^>]*stroke-dasharray', page)
-    x, y, width, height = (list(map(float, column)) for column in zip(*bars_drawn, strict=True))
-    if len(set(width)) > 1:
-        return width, float(line[0]) - x[0]
-    return height, y[0] + height[0] - float(line[1])
-
-
 def test_means_are_geometric_and_of_the_benchmark_alone() -> None:
     pairs = {"kws": 4000, "vww": 9000, "hello": 100}
     rows = [
@@ -306,11 +297,12 @@ def test_means_are_geometric_and_of_the_benchmark_alone() -> None:
     assert average is not None
     assert (average[0].value, average[1], average[0].good) == (pytest.approx(0.6), 2, False)
     assert limits.mean(standings, "size") is None
-    page = embedded_html(rows)
-    assert "mean 0.60 (≤ 0.55)" in page
-    assert "geometric mean of 2" in page
-    lengths, one = bars(page)
-    assert lengths == [pytest.approx(count / 10_000 * one, abs=0.5) for count in pairs.values()]
+    page = Page(embedded_html(rows))
+    (chart,), (table,) = page.charts, page.tables
+    assert "mean 0.60 (≤ 0.55)" in chart.title
+    assert [cell.text for cell in table.foot[:2]] == ["geometric mean of 2", "0.60"]
+    assert table.foot[1].attributes["class"] == "bad"
+    assert chart.column("ratio") == [count / 10_000 for count in pairs.values()]
 
 
 # -- verify ------------------------------------------------------------------------------------------------------------

@@ -9,17 +9,18 @@ from typing import Any
 import numpy as np
 import pytest
 import tiny
+from pages import Page
 from rich.console import Console
 
 from twinfer.command_line.arrays import read_inputs
 from twinfer.command_line.bench import judged
 from twinfer.command_line.main import main
 from twinfer.command_line.show.arena_map import ArenaMap
-from twinfer.command_line.show.conversion_html import _row
+from twinfer.command_line.show.conversion_html import report_html
 from twinfer.command_line.show.model import dims
 from twinfer.command_line.targets import settings
 from twinfer.converter.build import Builder
-from twinfer.converter.report import TensorReport
+from twinfer.converter.report import Report, TensorReport
 from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.plan.plan import Plan
@@ -110,7 +111,10 @@ def test_scratch_is_drawn_as_such() -> None:
 @pytest.mark.parametrize(("saturated", "marked"), [(0.01, False), (0.011, True), (1.0, True)])
 def test_a_tensor_that_clips_is_marked(saturated: float, marked: bool) -> None:
     shown = TensorReport("t", "ADD", "INT8", 0.1, 0, 30.0, 1.0, saturated, (0.0, 1.0), (3,), (3,))
-    assert ('class="bad"' in _row(shown)) is marked
+    report = Report(samples=1, outputs_snr_db=30.0, tensors=(shown,))
+    (row,) = Page(report_html(report, "m")).tables[0].rows
+    assert row[-1].text == f"{100 * saturated:.2f} %"
+    assert (row[-1].attributes.get("class") == "bad") is marked
 
 
 @pytest.mark.parametrize("how", [["--cluster", "3"], ["--prune", "0.5"]])

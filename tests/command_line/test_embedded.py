@@ -6,18 +6,17 @@ import dataclasses
 import io
 import itertools
 import json
-import re
 import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 import tiny
+from pages import Page
 from rich.console import Console
 
 from twinfer.aot.build import targets
@@ -31,6 +30,7 @@ from twinfer.bench.measure.embedded_html import embedded_html
 from twinfer.bench.measure.embedded_report import embedded_tables
 from twinfer.bench.measure.recorded import recorded
 from twinfer.bench.models.source import Source, load
+from twinfer.bench.page.page import data_of
 from twinfer.command_line.main import main
 from twinfer.runtime import tools
 from twinfer.runtime.options import Options
@@ -40,7 +40,6 @@ from twinfer.runtime.run.inputs import random_inputs
 pytestmark = pytest.mark.usefixtures("board_tools")
 
 M4 = "cortex-m4"
-SVG = "{http://www.w3.org/2000/svg}"
 
 
 def text_of(rows: list[Any], width: int = 120) -> str:
@@ -103,12 +102,25 @@ def test_settings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         assert size["code_bytes"] <= balanced["code_bytes"] <= speed["code_bytes"]
         assert speed["instructions"] <= balanced["instructions"] <= size["instructions"]
         assert all(row["same_bits"] for row in (speed, balanced, size))
-    text, html = capsys.readouterr().out, page.read_text()
+    text, shown = capsys.readouterr().out, Page(page.read_text())
     for word in ("Beside TFLM on cortex-m4", "mean of 2", "compiled, size"):
         assert word in text
-    for word in ("<svg", "kws on cortex-m4, speed", "geometric mean of 2", 'class="good"'):
-        assert word in html
-    assert "http" not in html.replace("http://www.w3.org/2000/svg", ""), "it needs nothing else"
+    _check_page(shown, rows)
+    assert data_of(page.read_text())["rows"] == json.loads(path.read_text())["rows"]
+
+
+def _check_page(shown: Page, rows: list[Any]) -> None:
+    """The fastest setting as bars, and the instructions of all settings in the table; nothing is loaded."""
+    (chart,), (table,) = shown.charts, shown.tables
+    assert chart.title.startswith(f"{M4}, speed: mean ")
+    assert chart.column("model") == table.column("model") == ["kws", "vww"]
+    assert table.column("instr. speed") == chart.column("to TFLM")
+    assert table.foot[0].text == "geometric mean of 2"
+    assert all(cell.attributes["class"] == "good" for row in table.rows for cell in row if cell.text == "1.00")
+    for setting in ("speed", "balanced", "size"):
+        sizes = [f"{row['code_bytes']:,}" for row in rows if row["optimize"] == setting]
+        assert [cell.split()[0] for cell in table.column(f"code {setting}")] == sizes
+    assert shown.loads == []
 
 
 def test_price_of_both_choices() -> None:
@@ -178,34 +190,30 @@ def peers_and(models: Sequence[str], cores: Sequence[str], ratio: float) -> list
     return rows
 
 
-@pytest.mark.parametrize("ratio", [0.1, 0.42, 1.0, 2.5])
-@pytest.mark.parametrize("models", [("kws",), ("kws", "vww"), ("kws", "vww", "ic", "ad01")])
-def test_in_the_picture_nothing_overlaps_and_nothing_is_clipped(models: Sequence[str], ratio: float) -> None:
+@pytest.mark.parametrize("ratio", [0.1, 1.0, 2.5])
+@pytest.mark.parametrize("models", [("kws",), ("kws", "vww", "ic", "ad01")])
+def test_all_pictures_have_one_scale(models: Sequence[str], ratio: float) -> None:
+    """It reaches as far as the longest bar and as TFLM's line; the red line is the mean of what TFLM's mean is of."""
     cores = ("cortex-m4", "cortex-m55", "cortex-m0")
-    drawn = re.findall(r"<svg.*?</svg>", embedded_html(peers_and(models, cores, ratio)), re.DOTALL)
-    assert len(drawn) == len(cores)
-    for picture in map(ElementTree.fromstring, drawn):
-        wide, high = float(picture.attrib["width"]), float(picture.attrib["height"])
-        assert wide <= 390 - 2 * 15, "it fits on a telephone"
-        boxes = [box(text) for text in picture.iter(f"{SVG}text")]
-        for left, top, right, bottom in boxes:
-            assert left >= 0
-            assert right <= wide
-            assert top >= 0
-            assert bottom <= high
-        for a, b in itertools.combinations(boxes, 2):
-            assert a[2] <= b[0] or b[2] <= a[0] or a[3] <= b[1] or b[3] <= a[1], "two texts overlap"
-        bars = list(picture.iter(f"{SVG}rect"))
-        assert len(bars) == len(models)
-        assert all(float(bar.attrib["x"]) + float(bar.attrib["width"]) <= wide for bar in bars)
+    charts = Page(embedded_html(peers_and(models, cores, ratio))).charts
+    assert [chart.title.partition(",")[0] for chart in charts] == list(cores)
+    scales = [chart.layers("bar")[0]["encoding"]["x"]["scale"]["domain"] for chart in charts]
+    assert all(scale == scales[0] for scale in scales)
+    assert scales[0] == [0, pytest.approx(max(1.0, ratio), rel=0.05)]
+    for chart in charts:
+        assert chart.column("model") == list(models)
+        assert chart.column("ratio") == pytest.approx([ratio] * len(models), rel=1e-3)
+        one, average = (rule["encoding"]["x"]["datum"] for rule in chart.layers("rule"))
+        assert (one, average) == (1.0, pytest.approx(ratio, rel=1e-3))
 
 
-def box(text: ElementTree.Element) -> tuple[float, float, float, float]:
-    """Left, top, right and bottom of a text of 13 pixels. A character counts 7.4 pixels, more than in browsers on
-    average."""
-    x, y, wide = float(text.attrib["x"]), float(text.attrib["y"]), 7.4 * len("".join(text.itertext()))
-    left = x - wide if text.attrib.get("text-anchor") == "end" else x
-    return left, y - 11, left + wide, y + 3
+def test_what_was_not_measured_has_no_bar() -> None:
+    rows = peers_and(("kws", "vww"), (M4,), 0.5)
+    rows[4]["optimize"] = "size"  # vww's row of ours
+    (chart,) = Page(embedded_html(rows)).charts
+    assert chart.column("ratio") == [pytest.approx(0.5, rel=1e-3), None]
+    assert chart.column("to TFLM") == ["0.50", "not measured"]
+    assert "vww not measured" in chart.about
 
 
 def test_floats_may_differ_within_the_tolerance() -> None:

@@ -15,8 +15,8 @@ from rich.console import Console
 from rich.text import Text
 
 from twinfer.bench.measure.grid import harmless
-from twinfer.bench.measure.page import page
 from twinfer.bench.measure.report import table
+from twinfer.bench.page.page import page
 from twinfer.command_line import terminal
 from twinfer.command_line.main import main
 from twinfer.command_line.show import model as showing

@@ -10,17 +10,19 @@ import signal
 import subprocess
 import sys
 import time
-import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+from pages import Page
 from rich.console import Console
 from test_cli import heed_ctrl_c
 
 from twinfer.bench.lab.train_digits import load
+from twinfer.bench.page import page as charts
+from twinfer.bench.page.page import data_of
 from twinfer.command_line.main import main, parser
 from twinfer.command_line.show.search import tables
 from twinfer.converter.search import trial as trial_module
@@ -58,7 +60,7 @@ def test_the_command(file: str, tmp_path: Path, capsys: pytest.CaptureFixture[st
     every = capsys.readouterr().out
     assert every.count("%") == len(told["trials"]) + 1
     assert json.loads(Path(names["json"]).read_text()) == told, "with the seconds: from the journal"
-    _check_page(Path(names["html"]).read_text(), len(told["trials"]))
+    _check_page(Path(names["html"]).read_text(), told)
 
 
 def test_the_table_fits_80_columns() -> None:
@@ -76,14 +78,17 @@ def test_the_table_fits_80_columns() -> None:
     assert {"99,999,999", "0.12345", "0.9999"} <= set(written.getvalue().split())
 
 
-def _check_page(page: str, trials: int) -> None:
-    """A picture with one point per trial, all inside it; the page loads nothing."""
-    picture = ElementTree.fromstring(re.findall(r"<svg.*?</svg>", page, re.DOTALL)[0])
-    points = list(picture.iter("{http://www.w3.org/2000/svg}circle"))
-    assert len(points) == trials
-    for key, size in (("cx", "width"), ("cy", "height")):
-        assert all(0 < float(point.get(key, "nan")) < float(picture.get(size, "nan")) for point in points)
-    assert not re.search(r"(src|href)=|url\(", page)
+def _check_page(html: str, told: dict[str, Any]) -> None:
+    """A point per trial, the front in the table, and all that the JSON has; the page loads nothing."""
+    page, trials = Page(html), told["trials"]
+    (chart,), (table,) = page.charts, page.tables
+    for key in ("cost", "loss", "front"):
+        assert chart.column(key) == [trial[key] for trial in trials]
+    assert [row["chosen"] for row in chart.rows].index(True) == told["chosen"]
+    front = sorted(trial["cost"] for trial in trials if trial["front"])
+    assert table.column("flash") == [f"{cost:,}" for cost in front]
+    assert data_of(html) == told
+    assert page.loads == []
 
 
 def test_a_budget_that_nothing_meets(file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -126,6 +131,17 @@ def test_images_of_onnx_as_channels_last(tmp_path: Path) -> None:
     assert main(["search", name, *data, *how, "--channels-last"]) == 0
     assert read_file(output).inputs[0].shape == (1, 4, 5, 2)
     assert main(["search", name, *data, *how]) == 2
+
+
+def test_without_the_library_of_charts_nothing_is_searched(
+    file: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(charts, "find_spec", lambda name: None)
+    monkeypatch.setattr(trial_module, "quantize", lambda *how: pytest.fail("it tries a setting"))
+    page = Path(file).with_name("a.html")
+    assert main([*COMMAND, "--data", file, "--max-loss", "0.1", "--html", str(page)]) == 2
+    assert "pip install 'twinfer[report]'" in capsys.readouterr().err
+    assert not page.exists()
 
 
 def test_wrong_arguments(file: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from pages import Page
 from test_reports import cells
 
 from twinfer.bench.measure import compare as comparing
@@ -181,9 +182,25 @@ def test_why_nothing_was_chosen() -> None:
 
 
 def test_page_of_a_search() -> None:
-    page = search_html(outcome(BEST, FAILED, NOISY, SMALL, BEST), "net")
-    assert "4 trials (1 failed), seed 3; 24 samples calibrated on, 1,200 others judged." in page
-    assert "Float model: flash 400, score 0.9000." in page
-    assert page.count('r="9"') == 1, "the chosen one is large"
-    assert page.count('fill="none" stroke="#0072b2"') == 1, "that of int8 which is beaten is hollow"
-    assert page.count("<td") == 2 * 5, "the table is the front"
+    page = Page(search_html(outcome(BEST, FAILED, NOISY, SMALL, BEST), "net"))
+    assert "4 trials (1 failed), seed 3; 24 samples calibrated on, 1,200 others judged." in page.text
+    assert "Float model: flash 400, score 0.9000." in page.text
+    (chart,), (table,) = page.charts, page.tables
+    assert [(row["cost"], row["front"], row["chosen"]) for row in chart.rows] == [
+        (150, False, False),
+        (100, True, False),
+        (200, True, True),
+    ]
+    assert chart.column("drawn") == [0.2, 0.2, 0.01], "NOISY loses 0.3 and lies on the upper edge: 4 budgets"
+    (line,), (budget,) = chart.layers("line"), chart.layers("rule")
+    assert [(row["cost"], row["drawn"]) for row in line["data"]["values"]] == [(100, 0.2), (200, 0.01), (200, 0.01)]
+    assert chart.spec["layer"][0]["encoding"]["y"]["datum"] == 0.05
+    assert budget["mark"]["strokeDash"]
+    assert table.column("setting") == [str(SMALL.setting), str(BEST.setting)]
+    assert [row[0].attributes.get("class") for row in table.rows] == [None, "good"]
+
+
+def test_page_of_a_search_in_vain() -> None:
+    page = Page(search_html(outcome(None, FAILED), "net"))
+    assert (page.charts, page.tables[0].rows) == ([], [])
+    assert "1 trials (1 failed)" in page.text

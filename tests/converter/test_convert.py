@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from pages import Page, ShownChart
 from random_graphs import random_graph
 
 import twinfer
 from twinfer.bench.models.builtin import float_model, int8_model, samples
+from twinfer.bench.page import page as charts
+from twinfer.bench.page.page import data_of
 from twinfer.command_line.main import main
 from twinfer.converter.build import Builder
 from twinfer.converter.convert import conversion
@@ -157,8 +158,6 @@ def test_onnx_in(tmp_path: Path) -> None:
     assert [n.op for n in graphs[0].nodes] == [n.op for n in graphs[1].nodes]
 
 
-SVG = "{http://www.w3.org/2000/svg}"
-
 # -- the command -------------------------------------------------------------------------------------------------------
 
 
@@ -192,18 +191,49 @@ def test_equalize_comes_after_the_passes(model: str, data: str, tmp_path: Path) 
 
 
 def test_the_report_as_a_page(model: str, data: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Well-formed pictures: a bar and a histogram per tensor, a bar per layer; a red bound only if values are beyond
-    it."""
+    """A bar and a histogram per tensor, a bar per layer; a red bound only if values are beyond it."""
     file = tmp_path / "report.html"
     command = ["convert", model, "-o", str(tmp_path / "out.tflite"), "--quantize", "int8", "--calibration", data]
     assert main([*command, "--method", "percentile", "--report", str(file)]) == 0
-    pictures = [ElementTree.fromstring(p) for p in re.findall(r"<svg.*?</svg>", file.read_text(), re.DOTALL)]
-    bars, *histograms, costs = pictures
-    tensors = file.read_text().count("<td><svg")
-    assert tensors == len(histograms) == len(bars.findall(f"{SVG}rect"))
-    assert len(costs.findall(f"{SVG}rect")) == 7
-    assert all(len(h.findall(f"{SVG}polyline")) == 1 for h in histograms)
-    assert any(h.findall(f"{SVG}line") for h in histograms)
+    page, report = Page(file.read_text()), data_of(file.read_text())
+    bars, costs, *histograms = page.charts
+    names = [tensor["name"] for tensor in report["tensors"]]
+    assert names == bars.column("tensor") == page.tables[0].column("tensor") == [each.title for each in histograms]
+    assert bars.column("SNR dB") == [float(text) for text in page.tables[0].column("SNR dB")]
+    assert [row["tensor"] for row in bars.rows if row["worst"]] == [names[int(np.argmin(bars.column("SNR dB")))]]
+    assert costs.column("layer") == [layer["name"] for layer in report["sensitivity"]]
+    assert len(costs.rows) == 7
+    assert page.tables[1].column("layer") == [layer["name"] for layer in report["compression"]]
+    for histogram, tensor in zip(histograms, report["tensors"], strict=True):
+        _check_histogram(histogram, tensor)
+    assert any(histogram.layers("rule") for histogram in histograms)
+    assert page.loads == []
+
+
+def _check_histogram(histogram: ShownChart, tensor: dict[str, Any]) -> None:
+    """Every bar from edge to edge, the outline of the quantised values, and bounds inside the picture."""
+    edges, (line,) = tensor["edges"], histogram.layers("line")
+    assert [*histogram.column("from"), edges[-1]] == edges == [edges[0], *histogram.column("to")]
+    assert histogram.column("float") == tensor["counts"]
+    steps = line["data"]["values"]
+    assert [step["x"] for step in steps] == edges
+    assert [step["count"] for step in steps[:-1]] == tensor["quantized_counts"]
+    low, high = (((-128, 127)[i] - tensor["zero_point"]) * tensor["scale"] for i in (0, 1))
+    wanted = [pytest.approx(bound) for bound in (low, high) if edges[0] <= bound <= edges[-1]]
+    assert [rule["encoding"]["x"]["datum"] for rule in histogram.layers("rule")] == wanted
+
+
+def test_without_the_library_of_charts_nothing_is_converted(
+    model: str, data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is asked for only where a page is: JSON needs none."""
+    monkeypatch.setattr(charts, "find_spec", lambda name: None)
+    out = tmp_path / "out.tflite"
+    command = ["convert", model, "-o", str(out), "--quantize", "int8", "--calibration", data, "--report"]
+    assert main([*command, str(tmp_path / "r.HTML")]) == 2
+    assert "pip install 'twinfer[report]'" in capsys.readouterr().err
+    assert not out.exists()
+    assert main([*command, str(tmp_path / "r.json")]) == 0
 
 
 def test_command_without_quantisation(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

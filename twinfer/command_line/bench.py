@@ -58,8 +58,11 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     from twinfer.bench.models.source import builtin_names, file_of
+    from twinfer.bench.page.page import need_library
     from twinfer.runtime.read.files import check_places
 
+    if arguments.html:
+        need_library()
     measures = _measures(arguments)
     names = arguments.models or builtin_names()
     read = (*(file_of(name) for name in names), *arguments.target.split(","))

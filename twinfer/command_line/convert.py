@@ -97,14 +97,12 @@ def run(arguments: argparse.Namespace) -> int:
     from twinfer.converter.convert import convert_file
     from twinfer.converter.offline.stored import stored_plan
     from twinfer.converter.source import files_of, opened
-    from twinfer.runtime.errors import InvalidArgumentError
     from twinfer.runtime.read.files import check_places
 
     model = opened(arguments.model)
     read = [*files_of(model), arguments.calibration, arguments.recipe]
     check_places([arguments.output, arguments.report], inputs=read)
-    if arguments.report is not None and not (arguments.quantize or arguments.prune or arguments.cluster):
-        raise InvalidArgumentError("--report shows what --quantize, --prune and --cluster cost: give one of them, too")
+    _check_report(arguments)
     with progress(1) as told:
         told(0, "reading", 0)
         conversion = convert_file(
@@ -122,6 +120,23 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.report is not None:
         _report(conversion, arguments.calibration, arguments.report, Path(arguments.output).name)
     return 0
+
+
+def _check_report(arguments: argparse.Namespace) -> None:
+    """InvalidArgumentError if there would be nothing to report, ToolError if a page is wanted and cannot be drawn."""
+    from twinfer.bench.page.page import need_library
+    from twinfer.runtime.errors import InvalidArgumentError
+
+    if arguments.report is None:
+        return
+    if not (arguments.quantize or arguments.prune or arguments.cluster):
+        raise InvalidArgumentError("--report shows what --quantize, --prune and --cluster cost: give one of them, too")
+    if _is_page(arguments.report):
+        need_library()
+
+
+def _is_page(file: str) -> bool:
+    return file.lower().endswith(".html")
 
 
 def _how(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -199,7 +214,7 @@ def _report(conversion: Conversion, samples: str, file: str, name: str) -> None:
             report = compare(conversion.source, conversion.graph, samples, conversion.seen, _step(told, "comparing"))
             costs = sensitivity(conversion.pruned, conversion.graph, samples, _step(told, "sensitivity"))
         report = replace(report, sensitivity=costs)
-    if file.lower().endswith(".html"):
+    if _is_page(file):
         from twinfer.command_line.show.conversion_html import report_html
 
         write_text(file, report_html(report, name))

@@ -89,12 +89,15 @@ def _names(text: str) -> list[str]:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    from twinfer.bench.page.page import need_library
     from twinfer.command_line.show.search import document, tables, unmet
     from twinfer.command_line.show.search_html import search_html
     from twinfer.command_line.terminal import note, show
     from twinfer.runtime.read.files import write_text
 
     _check_places(arguments)
+    if arguments.html:
+        need_library()
     outcome = _outcome(arguments)
     if arguments.output and outcome.chosen:
         outcome.graph().save(arguments.output)

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import log
+from typing import Any
 
-from twinfer.bench.measure.page import COLOURS, page, svg, wide
+from twinfer.bench.page.chart import BAD, COLOURS, NAMES, ROW, Chart, Charts, distinct, field, room, tooltip, values
+from twinfer.bench.page.page import Section, page
+from twinfer.bench.page.table import Cell, Table
 from twinfer.converter.compress.footprint import Footprint
 from twinfer.converter.report import Report, Sensitivity, TensorReport
-from twinfer.runtime.printable import in_html
 
-#: Pictures in pixels: a histogram, and the bars of decibels. A bar shows at most _MOST dB.
-_WIDTH, _HEIGHT = 192, 36
-_BAR, _LONG, _HIGH, _MOST, _LEFT = 16, 420, 200, 60.0, 48
+#: The greatest signal-to-noise ratio in a picture, in dB; better ones reach its edge.
+_MOST = 60
+
+#: The least width of a histogram in pixels: two side by side on a telephone.
+_LEAST = 150
 
 _NOTE = """<p>SNR: energy of the float values by that of the differences. Histograms, of logarithmic height: float
 values filled, the quantised ones as a line; red bounds: what the integers reach. Clipped: float values beyond.</p>
@@ -20,102 +23,114 @@ values filled, the quantised ones as a line; red bounds: what the integers reach
 
 
 def report_html(report: Report, name: str) -> str:
-    """The page of a report about the model ``name``."""
-    return page(f"{name}: quantised beside float", [*_compared(report), _weights(report.compression)])
+    """The page of a report about the model ``name``. ToolError if vl-convert-python is missing."""
+    sections = [*_compared(report), Section("Weights", (_weights(report.compression),))]
+    return page(f"{name}: quantised beside float", sections, report.json())
 
 
-def _compared(report: Report) -> list[str]:
+def _compared(report: Report) -> list[str | Section]:
     """The tensors of both graphs, if they were compared."""
     if report.outputs_snr_db is None:
         return []
-    summary = f"<p>{report.samples:,} samples. Signal to noise: {report.outputs_snr_db:.1f} dB of the outputs; "
-    summary += "of every tensor, as the model runs:</p>\n"
-    return [summary, _along(report.tensors), _tensors(report.tensors), _NOTE, *_costly(report.sensitivity)]
+    summary = f"<p>{report.samples:,} samples. Signal to noise of the outputs: {report.outputs_snr_db:.1f} dB.</p>\n"
+    tensors = Section("Tensors, as the model runs", (_along(report.tensors), _tensors(report.tensors)))
+    histograms = Section("Histograms", (_NOTE, Charts(tuple(map(_histogram, report.tensors)), _LEAST)))
+    return [summary, tensors, *_costly(report.sensitivity), histograms]
 
 
-def _weights(layers: Sequence[Footprint]) -> str:
+def _weights(layers: Sequence[Footprint]) -> Table:
     """The weights, and their bytes of flash."""
-    heads = ("layer", "operator", "type", "zeros", "values", "entropy", "plain B", "bitmap B", "table B", "Huffman B")
-    rows = "".join(_footprint(f) for f in layers)
-    head = "".join(f"<th>{h}</th>" for h in heads)
-    title = "<caption>Weights in flash: estimates</caption>"
-    return f"<table>{title}<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>\n"
+    heads = ("<layer", "<operator", "<type", "zeros", "values", "entropy", "plain B", "bitmap B", "table B")
+    return Table("Weights in flash: estimates", (*heads, "Huffman B"), tuple(map(_footprint, layers)))
 
 
-def _footprint(f: Footprint) -> str:
-    cells = f'<td class="name">{in_html(f.name)}</td><td>{in_html(f.operator)}</td><td>{f.type}</td>'
-    cells += f"<td>{100 * f.sparsity:.1f} %</td>"
-    cells += f"<td>{f.distinct:,}</td><td>{f.entropy_bits:.2f}</td><td>{f.plain:,}</td>"
-    coded = (f.bitmap, f.lut, f.huffman)
-    return f"<tr>{cells}{''.join('<td>-</td>' if b is None else f'<td>{b:,}</td>' for b in coded)}</tr>\n"
+def _footprint(f: Footprint) -> list[Cell | str]:
+    zeros = Cell(f"{100 * f.sparsity:.1f} %", f.sparsity)
+    coded = ["-" if size is None else f"{size:,}" for size in (f.bitmap, f.lut, f.huffman)]
+    return [f.name, f.operator, f.type, zeros, f"{f.distinct:,}", f"{f.entropy_bits:.2f}", f"{f.plain:,}", *coded]
 
 
-def _along(tensors: Sequence[TensorReport]) -> str:
+def _along(tensors: Sequence[TensorReport]) -> Chart:
     """One bar per tensor, in the order of the graph: its signal-to-noise ratio, the worst in red."""
-    shapes: list[str] = []
-    end = _LEFT + len(tensors) * _BAR
-    for db in (20, 40, 60):
-        y = _HIGH - _high(db)
-        shapes.append(f'<line x1="{_LEFT}" x2="{end}" y1="{y:.0f}" y2="{y:.0f}" stroke="#ddd"/>')
-        shapes.append(f'<text x="0" y="{y + 5:.0f}">{db} dB</text>')
-    worst = min((t.snr_db for t in tensors), default=0.0)
-    for i, t in enumerate(tensors):
-        high = _high(t.snr_db)
-        colour = COLOURS[5] if t.snr_db == worst else COLOURS[0]
-        place = f'x="{_LEFT + i * _BAR}" y="{_HIGH - high:.1f}" width="{_BAR - 2}" height="{high:.1f}"'
-        shapes.append(f'<rect {place} fill="{colour}"><title>{in_html(t.name)}: {t.snr_db:.1f} dB</title></rect>')
-    return wide(end + 8, _HIGH + 4, shapes)
+    worst = min(tensors, key=lambda t: t.snr_db, default=None)
+    rows = [
+        {"number": i, "tensor": t.name, "SNR dB": round(t.snr_db, 1), "worst": t is worst}
+        for i, t in enumerate(tensors, 1)
+    ]
+    told = f"Signal-to-noise ratios of {len(tensors)} tensors in the order of the graph"
+    told += f"; the worst is {worst.name} with {worst.snr_db:.1f} dB." if worst else "."
+    ratio = field("SNR dB", scale={"domain": [0, _MOST], "clamp": True}, axis={"values": [0, 20, 40, 60]})
+    number = field("number", "ordinal", title="tensor", axis={"labelAngle": 0, "ticks": False, "grid": False})
+    colour = {"condition": {"test": "datum.worst", "value": COLOURS[5]}, "value": COLOURS[0]}
+    encoding = {"x": number, "y": ratio, "color": colour, "tooltip": tooltip("number", "tensor", "SNR dB")}
+    spec = {"height": 200, "data": values(rows), "mark": "bar", "encoding": encoding}
+    return Chart("Signal to noise of every tensor", told, spec)
 
 
-def _high(db: float) -> float:
-    return min(max(db, 0.0), _MOST) / _MOST * (_HIGH - 8)
+def _tensors(tensors: Sequence[TensorReport]) -> Table:
+    heads = ("#", "<tensor", "<operator", "<type", "scale", "zero", "SNR dB", "cosine", "clipped")
+    return Table("Tensors", heads, tuple([str(i), *_row(t)] for i, t in enumerate(tensors, 1)))
 
 
-def _tensors(tensors: Sequence[TensorReport]) -> str:
-    heads = ("tensor", "operator", "type", "scale", "zero", "SNR dB", "cosine", "clipped", "values")
-    rows = "".join(_row(t) for t in tensors)
-    return f"<table><thead><tr>{''.join(f'<th>{h}</th>' for h in heads)}</tr></thead><tbody>{rows}</tbody></table>\n"
+def _row(t: TensorReport) -> list[Cell | str]:
+    look = "bad" if t.saturated > 0.01 else ""
+    figures = (f"{t.scale:.4g}", f"{t.zero_point}", f"{t.snr_db:.1f}", f"{t.cosine:.5f}")
+    return [t.name, t.operator, t.type, *figures, Cell(f"{100 * t.saturated:.2f} %", t.saturated, look)]
 
 
-def _row(t: TensorReport) -> str:
-    clipped = ' class="bad"' if t.saturated > 0.01 else ""
-    cells = f'<td class="name">{in_html(t.name)}</td><td>{in_html(t.operator)}</td><td>{t.type}</td>'
-    cells += f"<td>{t.scale:.4g}</td>"
-    cells += f"<td>{t.zero_point}</td><td>{t.snr_db:.1f}</td><td>{t.cosine:.5f}</td>"
-    return f"<tr>{cells}<td{clipped}>{100 * t.saturated:.2f} %</td><td>{_histogram(t)}</td></tr>\n"
-
-
-def _histogram(t: TensorReport) -> str:
-    """Float values as an area, quantised ones as a line over it, both of logarithmic height."""
-    most = log(1 + max(1, *t.counts, *t.quantized_counts))
-    step = _WIDTH / len(t.counts)
-
-    def outline(counts: Sequence[int]) -> str:
-        heights = [_HEIGHT - log(1 + count) / most * (_HEIGHT - 2) for count in counts]
-        return " ".join(f"{x * step:.1f},{y:.1f}" for i, y in enumerate(heights) for x in (i, i + 1))
-
-    area = f'<polygon points="0,{_HEIGHT} {outline(t.counts)} {_WIDTH},{_HEIGHT}" fill="#cfe3f1"/>'
-    line = f'<polyline points="{outline(t.quantized_counts)}" fill="none" stroke="{COLOURS[0]}"/>'
-    title = f"<title>{t.edges[0]:.4g} to {t.edges[-1]:.4g}</title>"
-    return svg(_WIDTH, _HEIGHT, [title, area, line, *(_bound(t, value) for value in t.reach)])
-
-
-def _bound(t: TensorReport, value: float) -> str:
-    """A line where the integers end, if that is within the picture."""
+def _histogram(t: TensorReport) -> Chart:
+    """Float values as bars, quantised ones as a line over them, both of logarithmic height."""
+    ends = zip(t.edges[:-1], t.edges[1:], t.counts, t.quantized_counts, strict=True)
+    rows = [{"from": low, "to": high, "float": n, "quantised": q} for low, high, n, q in ends]
     low, high = t.edges[0], t.edges[-1]
-    x = (value - low) / (high - low) * _WIDTH
-    return f'<line x1="{x:.1f}" x2="{x:.1f}" y1="0" y2="{_HEIGHT}" stroke="#c00000"/>' if 0 <= x <= _WIDTH else ""
+    about = f"{t.name}: float and quantised values from {low:.4g} to {high:.4g}"
+    outline = [{"x": row["from"], "count": row["quantised"]} for row in rows]
+    outline.append({"x": high, "count": t.quantized_counts[-1]})
+    layers = [_filled(low, high), _outline(outline), *(_bound(value) for value in t.reach if low <= value <= high)]
+    return Chart(t.name, about, {"height": 56, "data": values(rows), "layer": layers})
 
 
-def _costly(layers: Sequence[Sensitivity]) -> list[str]:
-    """A bar per layer: the outputs' noise if it alone is quantised, the costliest first."""
+def _filled(low: float, high: float) -> dict[str, Any]:
+    ends = {"values": [low, high], "format": ".4~g", "labelFlush": True, "labelOverlap": False, "grid": False}
+    x = field("from", bin="binned", title=None, scale={"domain": [low, high], "nice": False}, axis=ends)
+    counts = tooltip("from", "to", "float", "quantised", **dict.fromkeys(("float", "quantised"), "quantitative"))
+    y = field("float", axis=None, scale={"type": "symlog"})
+    mark = {"type": "bar", "opacity": 0.35, "binSpacing": 0}
+    return {"mark": mark, "encoding": {"x": x, "x2": {"field": "to"}, "y": y, "tooltip": counts}}
+
+
+def _outline(steps: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    line = {"type": "line", "interpolate": "step-after", "strokeWidth": 1.5, "tooltip": False}
+    y = field("count", axis=None, scale={"type": "symlog"})
+    return {"mark": line, "data": values(steps), "encoding": {"x": field("x"), "y": y}}
+
+
+def _bound(value: float) -> dict[str, Any]:
+    """A line where the integers end."""
+    mark = {"type": "rule", "color": BAD, "strokeWidth": 1.5}
+    return {"mark": mark, "data": {"values": [{}]}, "encoding": {"x": {"datum": value}}}
+
+
+def _costly(layers: Sequence[Sensitivity]) -> list[Section]:
+    """A bar per layer: the outputs' signal to noise if it alone is quantised, the costliest first."""
     if not layers:
         return []
-    shapes = []
-    for i, layer in enumerate(layers):
-        y, long = i * (_BAR + 4), max(0.0, 1 - layer.snr_db / _MOST) * _LONG
-        shapes.append(f'<rect x="0" y="{y}" width="{long + 2:.0f}" height="{_BAR}" fill="{COLOURS[1]}"/>')
-        label = f"{layer.snr_db:.1f} dB  {layer.operator}  {layer.name}"
-        shapes.append(f'<text x="{long + 8:.0f}" y="{y + 13}">{in_html(label)}</text>')
-    title = "<h2>One layer quantised alone: what is left of the outputs</h2>\n<p>Longer bars: more noise.</p>\n"
-    return [title, wide(2 * _LONG, len(layers) * (_BAR + 4), shapes)]
+    rows = [
+        {"layer": place, "operator": layer.operator, "SNR dB": layer.snr_db, "outputs": f"{layer.snr_db:.1f} dB"}
+        for place, layer in zip(distinct([layer.name for layer in layers]), layers, strict=True)
+    ]
+    told = "Signal to noise of the outputs if one layer alone is quantised, the costliest first: "
+    told += ", ".join(f"{row['layer']} {row['outputs']}" for row in rows[:5])
+    spec = {"height": ROW * len(rows), "padding": room(56), "data": values(rows), "layer": _ratios()}
+    note = '<p class="quiet">What is left of the outputs. Shorter bars: more noise.</p>\n'
+    return [Section("One layer quantised alone", (note, Chart("Signal to noise of the outputs", told, spec)))]
+
+
+def _ratios() -> list[dict[str, Any]]:
+    ratio = field("SNR dB", scale={"domain": [0, _MOST], "nice": False, "clamp": True})
+    places = {"y": field("layer", "nominal", sort=None, title=None, axis=NAMES), "x": ratio}
+    text = {"type": "text", "align": "left", "dx": 4}
+    return [
+        {"mark": "bar", "encoding": {**places, "tooltip": tooltip("layer", "operator", "outputs")}},
+        {"mark": text, "encoding": {**places, "text": field("outputs", "nominal")}},
+    ]

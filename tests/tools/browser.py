@@ -1,0 +1,121 @@
+"""HTML pages in a headless browser, at the width of a desk and of a telephone, light and dark.
+
+``check`` looks at a page as a reader would, and fails with everything that is wrong; ``findings`` is the list. Where
+Chromium or playwright is missing, ``check`` skips the test; in CI it fails.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from importlib.util import find_spec
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+#: Pixels from left to right of the windows that every page is shown in, and the themes.
+WIDTHS, THEMES = (1280, 390), ("light", "dark")
+
+#: Debian's browser: playwright brings one of its own, which is not downloaded.
+CHROMIUM = shutil.which("chromium") or "/usr/bin/chromium"
+
+#: Milliseconds until a page has drawn its charts.
+PATIENCE = 30_000
+
+#: What a reader can press or fill in.
+_CONTROLS = "a[href], button, input, select, summary, textarea"
+
+
+def need_browser() -> None:
+    """Skips the test if Chromium, playwright or the library of charts is missing; fails in CI."""
+    missing = [name for name in ("playwright", "vl_convert") if find_spec(name) is None]
+    if not Path(CHROMIUM).exists():
+        missing.append("chromium (apt-get install chromium)")
+    if missing:
+        message = f"pages are not looked at: {', '.join(missing)}: not installed"
+        if os.environ.get("CI"):
+            pytest.fail(message, pytrace=False)
+        pytest.skip(message)
+
+
+def check(file: Path) -> None:
+    """Fails with everything that is wrong with the page in ``file``, in windows of both widths and in both themes."""
+    need_browser()
+    wrong = findings(file)
+    assert not wrong, "\n".join(wrong)
+
+
+def findings(file: Path) -> list[str]:
+    """A line for everything that is wrong, with the window's width and the theme."""
+    return [f"{width} {theme}: {fault}" for width, theme, page in windows(file) for fault in _faults(page)]
+
+
+def windows(
+    file: Path, widths: Sequence[int] = WIDTHS, themes: Sequence[str] = THEMES
+) -> Iterator[tuple[int, str, Any]]:
+    """The page in every window, without a network; ``page.said`` is what it said."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        for width, theme in product(widths, themes):
+            size: Any = {"width": width, "height": 800}
+            context = browser.new_context(viewport=size, color_scheme=theme, offline=True)  # type: ignore[arg-type]
+            yield width, theme, _opened(context, file)
+            context.close()
+        browser.close()
+
+
+def _opened(context: Any, file: Path) -> Any:
+    """The page, after it has drawn its charts, or has failed to."""
+    page = context.new_page()
+    said: list[str] = []
+    page.on("console", lambda message: said.append(f"{message.type}: {message.text}"))
+    page.on("pageerror", lambda error: said.append(f"error: {error}"))
+    page.on("request", lambda request: said.append(f"warning: it loads {request.url}") if _foreign(request) else None)
+    page.goto(file.resolve().as_uri())
+    page.said = said
+    done = "document.documentElement.dataset.drawn === 'yes'"
+    page.wait_for_timeout(50)
+    if not any(line.startswith("error") for line in said):
+        page.wait_for_function(done, timeout=PATIENCE)
+    return page
+
+
+def _foreign(request: Any) -> bool:
+    return not request.url.startswith(("file:", "data:", "blob:"))
+
+
+def _faults(page: Any) -> list[str]:
+    """What the browser complains of, what is drawn wrongly, and what the keyboard does not reach."""
+    faults = [line for line in page.said if line.startswith(("error", "warning"))]
+    if not page.evaluate("document.documentElement.dataset.drawn === 'yes'"):
+        faults.append("the charts are not drawn")
+    faults += page.evaluate((Path(__file__).with_suffix(".js")).read_text(encoding="utf-8"))
+    return faults + _unreached(page)
+
+
+def _unreached(page: Any) -> list[str]:
+    """Controls, and tables that scroll, which pressing Tab does not come to."""
+    page.evaluate("window.reached = new Set(); document.activeElement.blur()")
+    controls = page.evaluate(f"document.querySelectorAll('{_CONTROLS}').length")
+    for _ in range(controls + 60):
+        page.keyboard.press("Tab")
+        if not page.evaluate("""() => { const at = document.activeElement;
+                if (at === document.body || window.reached.has(at)) return false;
+                window.reached.add(at); return true; }"""):
+            break
+    return page.evaluate(
+        """(controls) => {
+            const reached = (element) => [...window.reached].some((at) => element.contains(at));
+            const scrolls = [...document.querySelectorAll('*')].filter((element) => element.scrollWidth
+                > element.clientWidth + 1 && ['auto', 'scroll'].includes(getComputedStyle(element).overflowX));
+            const pressed = [...document.querySelectorAll(controls)].filter((each) => each.getClientRects().length);
+            return [...pressed, ...scrolls].filter((element) => !reached(element))
+                .map((element) => `Tab does not come to ${element.outerHTML.slice(0, 80)}`);
+        }""",
+        _CONTROLS,
+    )
