@@ -20,6 +20,9 @@ STEP = 22
 #: Pixels of a figure behind a bar.
 FIGURE = 90
 
+#: A legend of a few short words.
+ONE_LINE = {"columns": 3}
+
 #: Ticks as 1.5M.
 TICKS = {"format": "~s"}
 
@@ -82,7 +85,9 @@ def waterfall(ledger: Mapping[str, Any]) -> Chart:
     bars = {
         "x": field("from", title=unit, axis=TICKS, scale=_with_room(total["interpreted"])),
         "x2": {"field": "to"},
-        "color": field("kind", "nominal", scale={"domain": list(KINDS), "range": list(KINDS.values())}),
+        "color": field(
+            "kind", "nominal", scale={"domain": list(KINDS), "range": list(KINDS.values())}, legend=ONE_LINE
+        ),
         "tooltip": tooltip("cause", "figure"),
     }
     spec = {
@@ -121,7 +126,7 @@ def ladder_chart(ladder: Document) -> Chart:
     """What the program takes after each technique, and those of others, on a scale of logarithms."""
     unit, rows = ladder["unit"], list(_rungs(ladder))
     ends = min(row["taken"] for row in rows), max(row["taken"] for row in rows)
-    point = {**_log("taken", unit, ends), "color": field("whose", "nominal")}
+    point = {**_log("taken", unit, ends), "color": field("whose", "nominal", legend=ONE_LINE)}
     line = {**_log("before", unit, ends), "x2": {"field": "taken"}}
     spec = {
         "data": values(rows),

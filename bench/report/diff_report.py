@@ -12,7 +12,7 @@ from twinfer.bench.measure.report import table
 from twinfer.bench.page.chart import COLOURS, Chart, field, tooltip, values
 from twinfer.bench.page.page import page
 from twinfer.bench.page.table import Cell, Table
-from twinfer.bench.report.charts import AS_GIVEN, STEP, TICKS, heading
+from twinfer.bench.report.charts import AS_GIVEN, ONE_LINE, STEP, TICKS, heading
 from twinfer.bench.report.summary import figure
 from twinfer.bench.report.tables import measured
 from twinfer.runtime.printable import in_html
@@ -99,7 +99,9 @@ def layers_chart(diff: Document) -> Chart:
             "y": field("layer", "nominal", **AS_GIVEN),
             "yOffset": field("report", "nominal"),
             "x": field("taken", title=unit, axis=TICKS),
-            "color": field("report", "nominal", scale={"domain": ["a", "b"], "range": list(COLOURS[:2])}),
+            "color": field(
+                "report", "nominal", scale={"domain": ["a", "b"], "range": list(COLOURS[:2])}, legend=ONE_LINE
+            ),
             "tooltip": tooltip("layer", "name", "report", "figure"),
         },
     }

@@ -14,7 +14,7 @@ COLUMNS = "max(1, floor(width / 110))"
 #: Lines above the arena: what lives at the operator where the slider stands.
 _LINES: Mapping[str, Any] = {
     "text": {"expr": "live[at]"}, "anchor": "start", "fontSize": 12, "fontWeight": "normal", "lineHeight": 16,
-    "limit": {"expr": "width + 30"}, "color": "currentColor", "offset": 8, "frame": "group",
+    "limit": {"expr": "width"}, "color": "currentColor", "offset": 8, "frame": "group",
 }  # fmt: skip
 
 Document = Mapping[str, Any]
@@ -73,7 +73,7 @@ def _areas(bands: Sequence[Band], count: int) -> dict[str, Any]:
             "y": field("low", title="bytes"),
             "y2": {"field": "high"},
             "detail": {"field": "band"},
-            "color": field("kind", "nominal", scale=colours),
+            "color": field("kind", "nominal", scale=colours, legend={"columns": 2}),
             "opacity": {"condition": {"test": "datum.first <= at && at < datum.end", "value": 1}, "value": 0.4},
             "tooltip": tooltip("name", "kind", "bytes"),
         },
@@ -125,7 +125,7 @@ def flash_chart(document: Document) -> Chart:
 
 def _treemap(tree: Sequence[Mapping[str, Any]], groups: Sequence[str]) -> dict[str, Any]:
     """A Vega description, as Vega-Lite has no maps of areas (vega.github.io/vega/docs/transforms/treemap)."""
-    wide = "max(200, containerSize()[0] || 600)"
+    wide = "max(200, (containerSize()[0] || 600) - 4)"
     layout = {"type": "treemap", "field": "size", "sort": {"field": "value", "order": "descending"}, "paddingInner": 1}
     layout |= {"method": "squarify", "size": [{"signal": "width"}, {"signal": "height"}]}
     steps = [{"type": "stratify", "key": "id", "parentKey": "parent"}, layout]
