@@ -41,7 +41,7 @@ def about(folds: int) -> str:
     """What was measured, in one line."""
     return (
         f"{folds} of {FOLDS} folds held out, ±: their standard deviation; bytes of all constants on Cortex-M4: as in "
-        "the file, and with weights in their smallest coding, decoders included; ●: no other is both smaller and better"
+        "the file, and with weights in their smallest coding, decoders included"
     )
 
 
@@ -55,7 +55,7 @@ def tables(rows: Sequence[Row], folds: int) -> Iterator[RenderableType]:
             mark = "● " if row in best else "  "
             shown.add_row(f"{mark}{row['setting']}", *_cells(row), style="green" if row in best else "")
     yield shown
-    yield Text(about(folds))
+    yield Text(f"{about(folds)}; ●: no other is both smaller and better")
     if rows:
         yield _smallest(rows)
         yield Text(
@@ -123,7 +123,8 @@ def _cells(row: Row) -> list[str]:
 def compression_html(rows: Sequence[Row], folds: int) -> str:
     """The page: a picture of every network and a table of its Pareto front. ToolError if vl-convert-python is
     missing."""
-    note = f"{about(folds)}. The line joins those; settings that lose more than {_WORST:g} points are left out."
+    note = f"{about(folds)}. The line joins those that no other beats in both size and accuracy; settings that lose "
+    note += f"more than {_WORST:g} points are left out of the pictures."
     sections = [Section(name, (picture(name, group), _front(group))) for name, group in networks(rows).items()]
     kept = {"folds": folds, "rows": list(rows)}
     return page("Pruned and clustered networks: accuracy over flash", [f"<p>{in_html(note)}</p>\n", *sections], kept)

@@ -107,8 +107,7 @@ def trials(count: int) -> list[Trial]:
     ]
 
 
-@pytest.mark.parametrize("count", [1, 60])
-@pytest.mark.parametrize("budget", [0.0, 0.02])
+@pytest.mark.parametrize(("count", "budget"), [(1, 0.02), (60, 0.02), (60, 0.0)])
 def test_a_search(look: Callable[[str], None], count: int, budget: float) -> None:
     tried = trials(count)
     best = sorted((tried[i] for i in front([(t.cost, t.loss) for t in tried])), key=lambda t: t.cost)
@@ -187,6 +186,18 @@ def test_the_button_turns_light_into_dark_and_back(tmp_path: Path) -> None:
         assert grounds[0] == grounds[2] != grounds[1]
 
 
+@pytest.mark.parametrize(("before", "after"), [(1280, 390), (390, 1280)])
+def test_charts_follow_the_window(before: int, after: int, tmp_path: Path) -> None:
+    browser.need_browser()
+    (tmp_path / "page.html").write_text(page("t", [bars(5)]))
+    for _, _, shown in browser.windows(tmp_path / "page.html", widths=(before,), themes=("light",)):
+        shown.set_viewport_size({"width": after, "height": 800})
+        shown.wait_for_timeout(500)
+        assert browser.faults(shown) == []
+        width = shown.locator(".plot svg").evaluate("svg => svg.getBoundingClientRect().width")
+        assert width == pytest.approx(shown.locator("main").evaluate("main => main.clientWidth"), abs=2)
+
+
 # -- the looking itself ------------------------------------------------------------------------------------------------
 
 
@@ -210,6 +221,7 @@ WRONG: dict[str, tuple[Any, str]] = {
     "cut": ("<table><tr><td style='max-width: 2rem; overflow: hidden'>abcdefghijklmnop</td></tr></table>", "fit"),
     "loads": (f'<img alt="" src="{SECRET}x.png">', f"it loads {SECRET}x.png"),
     "fails": ("<script>throw new Error('no')</script>", "error: no"),
+    "not drawn": (bars(3, data={"url": "none.csv"}), "error"),
     "unreached": ('<p><button tabindex="-1">press</button></p>', "Tab does not come to <button"),
 }
 
@@ -219,7 +231,7 @@ def test_what_is_wrong_is_found(fault: str, tmp_path: Path) -> None:
     browser.need_browser()
     part, said = WRONG[fault]
     (tmp_path / "page.html").write_text(page("t", [Section("s", (part,))]))
-    wrong = browser.findings(tmp_path / "page.html")
+    wrong = browser.findings(tmp_path / "page.html", widths=(390,), themes=("light",))
     assert any(said in line for line in wrong), wrong
 
 

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from pages import Page
 
+from twinfer.bench.measure import compare as comparing
 from twinfer.bench.page import page as pages
 from twinfer.bench.page.chart import CONFIG, Chart, Charts, distinct, field, tooltip, values
 from twinfer.bench.page.page import Section, data_of, json_in_script, library, need_library, page
 from twinfer.bench.page.table import SHORT, Cell, Table
+from twinfer.command_line.main import main
 from twinfer.runtime.errors import ToolError
 
 #: A model's name that would end a script, begin a comment and an element, and move a cursor.
@@ -191,3 +194,13 @@ def test_a_missing_library(monkeypatch: pytest.MonkeyPatch) -> None:
     for needs in (need_library, library, lambda: page("t", [chart()])):
         with pytest.raises(ToolError, match=r"pip install 'twinfer\[report\]'"):
             needs()
+
+
+def test_without_the_library_nothing_is_benched(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setattr(pages, "find_spec", lambda name: None)
+    monkeypatch.setattr(comparing, "compare", lambda *how: pytest.fail("it measures"))
+    assert main(["bench", "digits_int8", "--html", str(tmp_path / "a.html")]) == 2
+    assert "pip install 'twinfer[report]'" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []

@@ -48,9 +48,10 @@ def check(file: Path) -> None:
     assert not wrong, "\n".join(wrong)
 
 
-def findings(file: Path) -> list[str]:
+def findings(file: Path, widths: Sequence[int] = WIDTHS, themes: Sequence[str] = THEMES) -> list[str]:
     """A line for everything that is wrong, with the window's width and the theme."""
-    return [f"{width} {theme}: {fault}" for width, theme, page in windows(file) for fault in _faults(page)]
+    shown = windows(file, widths, themes)
+    return [f"{width} {theme}: {fault}" for width, theme, page in shown for fault in faults(page)]
 
 
 def windows(
@@ -78,24 +79,28 @@ def _opened(context: Any, file: Path) -> Any:
     page.on("request", lambda request: said.append(f"warning: it loads {request.url}") if _foreign(request) else None)
     page.goto(file.resolve().as_uri())
     page.said = said
-    done = "document.documentElement.dataset.drawn === 'yes'"
-    page.wait_for_timeout(50)
-    if not any(line.startswith("error") for line in said):
-        page.wait_for_function(done, timeout=PATIENCE)
+    for _ in range(PATIENCE // 50):
+        page.wait_for_timeout(50)
+        if _drawn(page) or any(line.startswith("error") for line in said):
+            break
     return page
+
+
+def _drawn(page: Any) -> bool:
+    return page.evaluate("document.documentElement.dataset.drawn === 'yes'")
 
 
 def _foreign(request: Any) -> bool:
     return not request.url.startswith(("file:", "data:", "blob:"))
 
 
-def _faults(page: Any) -> list[str]:
+def faults(page: Any) -> list[str]:
     """What the browser complains of, what is drawn wrongly, and what the keyboard does not reach."""
-    faults = [line for line in page.said if line.startswith(("error", "warning"))]
-    if not page.evaluate("document.documentElement.dataset.drawn === 'yes'"):
-        faults.append("the charts are not drawn")
-    faults += page.evaluate((Path(__file__).with_suffix(".js")).read_text(encoding="utf-8"))
-    return faults + _unreached(page)
+    wrong = [line for line in page.said if line.startswith(("error", "warning"))]
+    if not _drawn(page):
+        wrong.append("the charts are not drawn")
+    wrong += page.evaluate((Path(__file__).with_suffix(".js")).read_text(encoding="utf-8"))
+    return wrong + _unreached(page)
 
 
 def _unreached(page: Any) -> list[str]:
