@@ -6,20 +6,21 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from pathlib import Path
 from typing import Any
 
 from rich.progress import track
 
+from twinfer.aot.build.targets import find
 from twinfer.bench.explain.ladder import ladder_on, ladder_on_host
 from twinfer.bench.explain.on_host import ledger_on_host
 from twinfer.bench.explain.on_target import ledger_on
 from twinfer.bench.explain.techniques import chosen
 from twinfer.bench.measure.report import document
 from twinfer.bench.models.source import Source, load
-from twinfer.command_line.options import write_json
-from twinfer.command_line.targets import cards
+from twinfer.runtime.read.files import write_text
 from twinfer.runtime.run import isa
 
 
@@ -40,9 +41,10 @@ def main() -> int:
     command.add_argument("--seconds", type=float, default=10.0, help="for ledger and ladder each, on this computer")
     command.add_argument("--json", required=True, type=Path)
     arguments = command.parse_args()
-    pairs = [(model, card) for model in arguments.models for card in cards(arguments.target)]
+    cards = [None if name == "host" else find(name, also=["host"]) for name in arguments.target.split(",")]
+    pairs = [(model, card) for model in arguments.models for card in cards]
     rows = [explained(load(model), card, arguments.seconds) for model, card in track(pairs, "explain")]
-    write_json(str(arguments.json), document(rows))
+    write_text(arguments.json, json.dumps(document(rows), indent=1) + "\n")
     return 0
 
 

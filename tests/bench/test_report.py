@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from html import unescape
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
+import browser
 import numpy as np
 import pytest
 import tiny
@@ -28,6 +30,7 @@ from twinfer.bench.report.charts import ladder_chart, layers_chart, noise_chart,
 from twinfer.bench.report.diff import difference
 from twinfer.bench.report.diff_report import changed_layers, diff_html
 from twinfer.bench.report.document import Report, Wanted, report_of
+from twinfer.bench.report.explained import explained_html
 from twinfer.bench.report.graph import _lanes, graph_chart
 from twinfer.bench.report.html import report_html
 from twinfer.bench.report.maps import NAMED, arena_chart, flash_chart
@@ -289,6 +292,52 @@ def test_a_page_holds_its_document(kept: Document) -> None:
     assert places == sorted(places)
     assert ("<h2>Techniques</h2>" in html) == (kept["ladder"] is not None)
     assert "http://" not in html.split("<script>")[0].replace("http://www.w3.org", ""), "a page needs no network"
+
+
+def long_names(document: Document) -> Document:
+    """The same report with values of long names."""
+    text = json.dumps(document)
+    for i, node in enumerate(document["nodes"]):
+        text = text.replace(json.dumps(node["name"]), json.dumps(f"a_model/with/quite_a_long_name/that_never_ends/{i}"))
+    read: Document = json.loads(text)
+    return read
+
+
+PAGES: dict[str, Callable[[], str]] = {
+    "small": lambda: report_html(report()),
+    "chains": lambda: report_html(report("vww_int8")),
+    "branches": lambda: report_html(long_names(report("ic_int8"))),
+    "host": lambda: report_html(report_of(Source("tiny", tiny.classifier()), None, USUAL, Wanted(seconds=0.2))),
+    "explained": lambda: explained_html(
+        [report()["ledger"] | {"ladder": report()["ladder"]}, report("ic_int8")["ledger"]]
+    ),
+    "difference": lambda: diff_html(difference(report("vww_int8"), report("vww_int8", "layers"))),
+    "other names": lambda: diff_html(difference(report("ic_int8"), long_names(report("ic_int8")))),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PAGES)
+def test_pages_in_a_browser(name: str, tmp_path: Path) -> None:
+    """No error, nothing cut off or over something else, all contrasts good, all reached by the keyboard."""
+    browser.need_browser()
+    (tmp_path / "page.html").write_text(PAGES[name](), encoding="utf-8")
+    browser.check(tmp_path / "page.html")
+
+
+@pytest.mark.slow
+def test_the_slider_goes_through_the_operators(tmp_path: Path) -> None:
+    browser.need_browser()
+    kept = report()
+    (tmp_path / "page.html").write_text(report_html(kept), encoding="utf-8")
+    live, at = (param["value"] for param in arena_chart(kept).spec["params"])
+    for _, _, shown in browser.windows(tmp_path / "page.html", widths=(1280,), themes=("light",)):
+        slider, texts = shown.locator("input[type=range]"), shown.locator(".role-title-text text")
+        assert texts.inner_text().startswith(live[at][0])
+        slider.press("ArrowRight")
+        shown.wait_for_function(
+            f"document.querySelector('.role-title-text').textContent.startsWith('{live[at + 1][0]}')"
+        )
 
 
 def test_foreign_names_stay_text() -> None:
