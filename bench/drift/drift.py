@@ -118,7 +118,7 @@ def _compare(outcome: Drifts, run: Run, old: Run, limits: Limits) -> None:
         if name in old.layers:
             _add(outcome, run.key, part, old.layers[name], limits)
     if other := len(run.layers.keys() ^ old.layers.keys()):
-        outcome.remarks.append(f"{run}: {other} layers are left out, they are only there now or were only there before")
+        outcome.remarks.append(f"{run}: left out of its layers, only there now or only before: {other}")
 
 
 def _add(outcome: Drifts, key: Key, part: Part, old: Part, limits: Limits) -> None:

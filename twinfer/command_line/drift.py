@@ -56,13 +56,17 @@ class Watch:
         return None if self.before is None else drifts(runs_of(rows), self.machine, self.before, self.limits)
 
     def keep(self, document: Mapping[str, Any], whole: bool) -> None:
-        """Keep the figures if asked to; those of a run that was broken off are not, and a line says so."""
+        """Keep the figures if asked to, and say so. Those of a run that was broken off are not kept."""
         from twinfer.bench.drift.report import kept_in
         from twinfer.bench.drift.saved import save
         from twinfer.command_line.terminal import note
 
-        if self.save is not None:
-            note(f"figures are {kept_in(save(document, self.save))}" if whole else "nothing was kept (--save)")
+        if self.save is None:
+            return
+        if whole and document["rows"]:
+            note(f"figures are {kept_in(save(document, self.save))}")
+        else:
+            note("nothing was kept (--save)")
 
 
 def watch_of(arguments: argparse.Namespace, models: Sequence[str]) -> Watch:
