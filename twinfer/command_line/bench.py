@@ -152,45 +152,46 @@ def unused(arguments: argparse.Namespace, boards: Sequence[Any]) -> Iterator[str
 
 @dataclass
 class Taken:
-    """The rows so far, the exit status (EXIT_USAGE if a model could not be run) and, after Ctrl-C, what is missing."""
+    """The rows so far and the exit status (EXIT_USAGE if a model could not be run). ``done`` counts models on a target;
+    after Ctrl-C ``missing`` names those that are left."""
 
     rows: list[Row] = field(default_factory=list)
     failed: int = 0
+    done: int = 0
     missing: list[str] = field(default_factory=list)
 
 
 def _taken(names: Sequence[str], measures: Sequence[tuple[str, Measure]], seed: int) -> Taken:
-    """The rows of all models on all targets. Ctrl-C keeps what is finished, an error a model's rows so far."""
+    """The rows of all models on all targets. Ctrl-C keeps what is finished."""
     from twinfer.command_line.terminal import progress
 
-    taken, every, at = Taken(), list(product(names, measures)), 0
+    taken, every = Taken(), list(product(names, measures))
     try:
         with progress(len(every)) as told:
-            for name in names:
-                steps = [partial(told, at + k, name) for k in range(len(measures))]
-                try:
-                    for rows in _rows(name, measures, steps, seed):
-                        taken.rows += rows
-                        at += 1
-                except TwinferError as error:
-                    taken.failed = complain_of(name, error)
-                at += -at % len(measures)  # on to the next model
+            for i, name in enumerate(names):
+                taken.done = i * len(measures)
+                steps = [partial(told, taken.done + k, name) for k in range(len(measures))]
+                _add_rows(taken, name, list(zip(measures, steps, strict=True)), seed)
     except KeyboardInterrupt:
-        taken.missing = [f"{name} on {target}" for name, (target, _) in every[at:]]
+        taken.missing = [f"{name} on {target}" for name, (target, _) in every[taken.done :]]
     return taken
 
 
-def _rows(
-    name: str, measures: Sequence[tuple[str, Measure]], steps: Sequence[Callable[[float], None]], seed: int
-) -> Iterator[list[Row]]:
-    """One model's rows, target by target."""
+def _add_rows(
+    taken: Taken, name: str, measures: Sequence[tuple[tuple[str, Measure], Callable[[float], None]]], seed: int
+) -> None:
+    """Add one model's rows, target by target; those before a target that fails stay."""
     from twinfer.bench.models.source import load
 
-    source = load(name)
-    _warn_of_zero_divisions(source, seed)
-    for (_, measure), step in zip(measures, steps, strict=True):
-        step(0)
-        yield measure(source, step)
+    try:
+        source = load(name)
+        _warn_of_zero_divisions(source, seed)
+        for (_, measure), step in measures:
+            step(0)
+            taken.rows += measure(source, step)
+            taken.done += 1
+    except TwinferError as error:
+        taken.failed = complain_of(name, error)
 
 
 def _warn_of_zero_divisions(source: Any, seed: int) -> None:

@@ -96,13 +96,18 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         with progress(len(chosen)) as told:
             for i, (card, names) in enumerate(zip(chosen, techniques, strict=True)):
-                told_of = partial(told, i, arguments.model)
-                for part in _explained(source, card, options, arguments, names, told_of):
-                    every[i:] = [part]
+                _add(every, _explained(source, card, options, arguments, names, partial(told, i, arguments.model)))
     except KeyboardInterrupt:
         return _broken_off(arguments, every, chosen)
     _write(arguments, document(every, len(chosen)), every)
     return 0 if all(each.same_bits for each in every) else EXIT_DIFFERS
+
+
+def _add(every: list[Explained], parts: Iterator[Explained]) -> None:
+    """Add one target; each of its parts is more of it and takes the place of the one before."""
+    at = len(every)
+    for part in parts:
+        every[at:] = [part]
 
 
 def _broken_off(arguments: argparse.Namespace, every: Sequence[Explained], chosen: Sequence[Card | None]) -> int:
