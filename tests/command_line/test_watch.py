@@ -102,9 +102,10 @@ def test_the_host_has_sizes_and_times(capsys: pytest.CaptureFixture[str]) -> Non
     }
     saved["machine"]["cpu"] = "another"
     Path("a.json").write_text(json.dumps(saved))
-    status, out, _ = run(capsys, "model.tflite", *QUICK, "--compare", "a.json", "--max-drift", "0", "--json", "-")
+    status, out, err = run(capsys, "model.tflite", *QUICK, "--compare", "a.json", "--max-drift", "0", "--json", "-")
     told = json.loads(out)
-    assert (status, told["drift"], len(told["remarks"])) == (0, [], 2)
+    assert (status, told["drift"], len(told["remarks"])) == (2, [], 2), "a comparison of nothing is no success"
+    assert err.startswith("twinfer: nothing was compared (--compare): ")
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
-from twinfer.command_line.command import EXIT_DIFFERS, EXIT_USAGE, Command, complain_of, interrupted
+from twinfer.command_line.command import EXIT_DIFFERS, EXIT_USAGE, Command, complain, complain_of, interrupted
 from twinfer.command_line.drift import add_drift, named_files, watch_of
 from twinfer.command_line.options import MODEL, OPTIMIZE, add_targets, natural, positive, write_json
 from twinfer.command_line.storage import add_storages, note_unused_storage, storages
@@ -92,6 +92,8 @@ def _shown(arguments: argparse.Namespace, taken: Taken, watch: Watch) -> int:
     watch.keep(told, whole)
     if not whole:
         return interrupted(taken.missing)
+    if outcome and not outcome.compared:
+        taken.failed = complain("nothing was compared (--compare): no kept figure has this machine and these options")
     statuses = (judged(taken.rows), EXIT_DIFFERS if outcome and outcome.worse else 0, taken.failed)
     return EXIT_DIFFERS if EXIT_DIFFERS in statuses else max(statuses)
 
