@@ -226,7 +226,7 @@ class Graph:
         write_whole(path, lambda file: file.write(content))
 
     def _repr_html_(self) -> str:
-        from twinfer.runtime.notebook import graph_html
+        from twinfer.runtime.write.html import graph_html
 
         return graph_html(self)
 

@@ -107,7 +107,7 @@ class Plan:
     resources: Mapping[Key, Resource] = field(default_factory=dict)
 
     def _repr_html_(self) -> str:
-        from twinfer.runtime.notebook import plan_html
+        from twinfer.runtime.write.html import plan_html
 
         return plan_html(self)
 

@@ -12,7 +12,7 @@ import twinfer
 from twinfer.bench.models.source import load
 from twinfer.converter.build import Builder
 from twinfer.runtime.graph import Graph
-from twinfer.runtime.notebook import ROWS
+from twinfer.runtime.write.html import ROWS
 
 EVIL = "<script>alert('x')</script>&\x1b[2J"
 
