@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from twinfer.runtime.errors import ModelError
+from twinfer.runtime.errors import ModelError, UnsupportedOperatorError
 
 #: A numpy array of any type and shape.
 Array = NDArray[Any]
@@ -40,10 +40,6 @@ PACKED_BITS: Mapping[str, int] = MappingProxyType(
 )
 
 EMPTY: Mapping[str, Any] = MappingProxyType({})
-
-
-def _empty() -> Mapping[str, Any]:
-    return EMPTY
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,9 +85,8 @@ class Tensor:
     data: Array | None = None
     variable: bool = False
     shape_signature: tuple[int, ...] = ()
-    extra: Mapping[str, Any] = field(
-        default_factory=_empty
-    )  # what only the file format knows (sparsity, quantisation min/max, …)
+    #: What only the file format knows: sparsity, quantisation's min and max, …
+    extra: Mapping[str, Any] = field(default_factory=lambda: EMPTY)
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -147,12 +142,11 @@ class Node:
     op: str
     inputs: tuple[Tensor | None, ...]
     outputs: tuple[Tensor, ...]
-    options: Mapping[str, Any] = field(default_factory=_empty)
+    options: Mapping[str, Any] = field(default_factory=lambda: EMPTY)
     version: int = 1
     index: int = 0  # position in its subgraph, for messages
-    extra: Mapping[str, Any] = field(
-        default_factory=_empty
-    )  # what only the file format knows (custom options, intermediates, …)
+    #: What only the file format knows: custom options, intermediates, …
+    extra: Mapping[str, Any] = field(default_factory=lambda: EMPTY)
 
     def input(self, i: int) -> Tensor:
         """Input ``i``; ModelError if it is absent."""
@@ -173,8 +167,6 @@ class Node:
 
     def constant(self, i: int) -> Array:
         """Value of input ``i``, which must be a constant; UnsupportedOperatorError if it is computed at run time."""
-        from twinfer.runtime.errors import UnsupportedOperatorError
-
         tensor = self.input(i)
         if tensor.data is None:
             raise UnsupportedOperatorError(
@@ -217,9 +209,9 @@ class Graph:
     outputs: tuple[Tensor, ...]
     signatures: tuple[Signature, ...] = ()
     subgraphs: tuple[Graph, ...] = ()
-    metadata: Mapping[str, bytes] = field(default_factory=_empty)
+    metadata: Mapping[str, bytes] = field(default_factory=lambda: EMPTY)
     description: str = ""
-    extra: Mapping[str, Any] = field(default_factory=_empty)
+    extra: Mapping[str, Any] = field(default_factory=lambda: EMPTY)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the .tflite file, whole or not at all; ``twinfer.write(graph)`` gives its bytes.
@@ -232,6 +224,11 @@ class Graph:
         check_suffix(path)
         content = write(self)
         write_whole(path, lambda file: file.write(content))
+
+    def _repr_html_(self) -> str:
+        from twinfer.runtime.write.html import graph_html
+
+        return graph_html(self)
 
 
 def consumers(graph: Graph) -> dict[Tensor, list[Node]]:

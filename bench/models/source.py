@@ -47,6 +47,12 @@ def file_of(model: str) -> str:
     return _parts(model)[0]
 
 
+def name_of(model: str) -> str:
+    """What the model of ``load`` is called; it need not be there."""
+    file, key = _parts(model)
+    return "_".join([Path(file).stem, *filter(None, [key])])
+
+
 def _parts(model: str) -> tuple[str, str]:
     """The file or name of a model, and the signature behind its last # ("" for the model as it is)."""
     file, _, key = ("", "", "") if os.path.exists(model) else model.rpartition("#")
@@ -68,7 +74,7 @@ def load(model: str) -> Source:
     file, key = _parts(model)
     if key:
         graph = alone(load(file).graph, key)
-        return Source(f"{Path(file).stem}_{key}", graph)
+        return Source(name_of(model), graph)
     path = Path(model)
     if path.suffix.lower() in TO_CONVERT and os.path.exists(path):
         raise InvalidArgumentError(f"{path}: convert it first: twinfer convert {path} -o {path.with_suffix('.tflite')}")
@@ -77,7 +83,7 @@ def load(model: str) -> Source:
 
         check_kind(path)
     if os.path.exists(path) or path.suffix or len(path.parts) > 1:
-        return Source(path.stem, read_file(path), path)
+        return Source(name_of(model), read_file(path), path)
     from twinfer.bench.models.builtin import builtin
 
     known = builtin()

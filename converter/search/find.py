@@ -103,6 +103,14 @@ class Found:
         return graph
 
 
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C, after which ``found`` has the trials that were finished."""
+
+    def __init__(self, found: Found) -> None:
+        super().__init__()
+        self.found = found
+
+
 def search(
     source: Source, data: str | os.PathLike[str] | Mapping[str, Any], max_loss: float, **how: Unpack[How]
 ) -> Found:
@@ -123,6 +131,8 @@ def search(
     A failed trial has an ``error``. The loss is measured on the samples that the search chose by, and among many
     settings some are lucky there. Measure the chosen model on samples that the search has not seen.
 
+    Ctrl-C raises ``Interrupted`` with the trials so far, if there are any.
+
     InvalidArgumentError for arguments and data that do not fit, ToolError for workers that do not work; other
     TwinferErrors as in ``convert``.
     """
@@ -140,11 +150,21 @@ def search(
     job = make_job(model, samples, **{key: how[key] for key in _JUDGED if key in how})  # type: ignore[literal-required]
     _check_step(job, max_loss)
     float_cost = job.price(read(model), model)
+    about |= {**setup, "metric": job.judge.metric}
     with workers(job, how.get("executor"), how.get("jobs"), how.get("dask")) as hands:
         ledger = Ledger(hands, journal, limit, max_loss, told)
-        explore(ledger, space, read(model), seed)
+        try:
+            explore(ledger, space, read(model), seed)
+        except KeyboardInterrupt:
+            if ledger.trials:
+                raise Interrupted(_found(ledger, about, float_cost, job)) from None
+            raise
+    return _found(ledger, about, float_cost, job)
+
+
+def _found(ledger: Ledger, search: Mapping[str, Any], float_cost: int, job: Job) -> Found:
     results = tuple(ledger.trials.values()), tuple(ledger.front()), ledger.chosen()
-    return Found(max_loss, *results, {**about, **setup, "metric": job.judge.metric}, float_cost, job)
+    return Found(ledger.max_loss, *results, search, float_cost, job)
 
 
 def _check(max_loss: float, how: How) -> None:

@@ -51,11 +51,13 @@ class Ledger:
         new = [setting for setting in dict.fromkeys(settings) if setting not in self.trials]
         new = new[: self._limit - len(self.trials)]
         done = self._noted(new)
-        for setting, trial in self._run("trial", [setting for setting in new if setting not in done]):
-            self._journal.add({"trial": setting.json()}, _value(trial))
-            done[setting] = trial
-            self._told(len(self.trials) + len(done), self._limit, str(setting))
-        self.trials |= {setting: done[setting] for setting in new}
+        try:
+            for setting, trial in self._run("trial", [setting for setting in new if setting not in done]):
+                self._journal.add({"trial": setting.json()}, _value(trial))
+                done[setting] = trial
+                self._told(len(self.trials) + len(done), self._limit, str(setting))
+        finally:  # Ctrl-C may come in the middle of a round
+            self.trials |= {setting: done[setting] for setting in new if setting in done}
 
     def _noted(self, settings: Sequence[Setting]) -> dict[Setting, Trial]:
         """The trials that the journal has."""

@@ -106,6 +106,11 @@ class Plan:
     nodes: tuple[Node, ...]
     resources: Mapping[Key, Resource] = field(default_factory=dict)
 
+    def _repr_html_(self) -> str:
+        from twinfer.runtime.write.html import plan_html
+
+        return plan_html(self)
+
     def printed(self, **changes: Unpack[Printing]) -> Plan:
         """The same plan with other options for printing."""
         return replace(self, options=replace(self.options, **changes))

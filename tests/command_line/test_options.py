@@ -341,6 +341,7 @@ MATRIX: dict[str, tuple[Facts, dict[str, Facts]]] = {
             "--seed 5": {"seed": 5},
             "--json -": {},
             "--html p.html": {},
+            "--save": {},
         },
     ),
     "bench digits_int8 --target cortex-m4": (
@@ -392,6 +393,7 @@ MATRIX: dict[str, tuple[Facts, dict[str, Facts]]] = {
 
 #: Options whose effect is not a call; they have tests of their own.
 ELSEWHERE = {
+    "bench": {"--compare", "--max-drift"},
     "compile": {"--io"},
     "run": {"--input", "--output", "--seed", "--io"},
     "verify": {"--io"},

@@ -45,6 +45,7 @@ OPTIONS = {
     "search --html": "search IN --data DATA --max-loss 0.5 --metric error --methods minmax --trials 1 --jobs 1 --html",
     "bench --json": "bench IN --against none --runs 3 --json",
     "bench --html": "bench IN --against none --runs 3 --html",
+    "bench --save": "bench IN --against none --runs 3 --save",
     "run --output": "run IN --output",
 }
 

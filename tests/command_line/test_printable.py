@@ -160,7 +160,11 @@ def test_the_progress_bar(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
     with terminal.progress(1) as told:
         told(0, EVIL, 0)
+        told(0, "a", 0.5)
+        told(1, "a", 0)
     drawn = err.getvalue()
+    assert re.search(r"\d:\d\d:\d\d\S* left \S*-:--:--", drawn), "nothing is known at first"
+    assert re.search(r"\d:\d\d:\d\d\S* left \S*\d:\d\d:\d\d", drawn)
     assert r"\x1b[2Jv\x07" in drawn
     assert "[red]" in drawn
     assert "\x1b[2J" not in drawn

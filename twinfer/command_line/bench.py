@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import partial
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
-from twinfer.command_line.command import EXIT_DIFFERS, EXIT_USAGE, Command, complain_of
+from twinfer.command_line.command import EXIT_DIFFERS, EXIT_USAGE, Command, complain, complain_of, interrupted
+from twinfer.command_line.drift import add_drift, named_files, watch_of
 from twinfer.command_line.options import MODEL, OPTIMIZE, add_targets, natural, positive, write_json
 from twinfer.command_line.storage import add_storages, note_unused_storage, storages
 from twinfer.command_line.targets import cards, peers, settings
 from twinfer.runtime.errors import TwinferError
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from twinfer.command_line.drift import Watch
     from twinfer.runtime.options import Options
 
 ABOUT = "time a model interpreted and compiled, beside the peers; on a microcontroller count instructions and bytes"
@@ -22,6 +28,8 @@ EXAMPLES = (
     "kws_int8 --layers",
     "kws_int8 --target cortex-m4,cortex-m55 --optimize speed,size",
     "model.tflite --against tflm --seconds 5 --json bench.json",
+    "model.tflite --target cortex-m4 --layers --save",
+    "model.tflite --target cortex-m4 --layers --compare --max-drift 2",
 )
 
 Row = dict[str, Any]
@@ -41,6 +49,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         "--against", metavar="PEERS", help="litert, tflm, litert-ref, or none (default: those installed)"
     )
     add_targets(command)
+    add_drift(command)
     about = f"on microcontrollers, one or several with commas: {OPTIMIZE}"
     command.add_argument("--optimize", metavar="HOW", default="balanced", help=about)
     add_storages(command)
@@ -65,21 +74,44 @@ def run(arguments: argparse.Namespace) -> int:
         need_library()
     measures = _measures(arguments)
     names = arguments.models or builtin_names()
-    read = (*(file_of(name) for name in names), *arguments.target.split(","))
-    check_places((arguments.json, arguments.html), inputs=read)
-    rows, failed = _rows(names, measures, arguments.seed)
-    _write(arguments, rows)
-    return judged(rows) or failed
+    kept, before = named_files(arguments)
+    read = (*(file_of(name) for name in names), *arguments.target.split(","), before)
+    check_places((arguments.json, arguments.html, kept), inputs=read)
+    watch = watch_of(arguments, names)
+    taken = _taken(names, measures, arguments.seed)
+    if taken.rows or not taken.missing:
+        return _shown(arguments, taken, watch)
+    return interrupted(taken.missing, written=False)
 
 
-def _measures(arguments: argparse.Namespace) -> list[Measure]:
-    """For every target a function that measures one model."""
+def _shown(arguments: argparse.Namespace, taken: Taken, watch: Watch) -> int:
+    """Compare, write and keep what was taken; returns the exit status."""
+    from twinfer.bench.drift.report import drift_tables
+    from twinfer.bench.measure.report import document
+
+    told, whole, outcome = document(taken.rows), not taken.missing, watch.drifts(taken.rows)
+    extra = ({} if whole else {"interrupted": True}) | (outcome.document if outcome else {})
+    _write(arguments, told | extra, drift_tables(outcome, watch.limits) if outcome else ())
+    watch.keep(told, whole)
+    if not whole:
+        return interrupted(taken.missing)
+    if outcome and not outcome.compared:
+        taken.failed = complain("nothing was compared (--compare): no kept figure has this machine and these options")
+    statuses = (judged(taken.rows), EXIT_DIFFERS if outcome and outcome.worse else 0, taken.failed)
+    return EXIT_DIFFERS if EXIT_DIFFERS in statuses else max(statuses)
+
+
+def _measures(arguments: argparse.Namespace) -> list[tuple[str, Measure]]:
+    """For every target its name and a function that measures one model."""
     from twinfer.command_line.terminal import note
 
     boards, options = cards(arguments.target), _options(arguments)
     for line in unused(arguments, boards):
         note(line)
-    return [_on_host(arguments) if board is None else _on_board(board, arguments, options) for board in boards]
+    return [
+        ("host", _on_host(arguments)) if board is None else (board.name, _on_board(board, arguments, options))
+        for board in boards
+    ]
 
 
 def _options(arguments: argparse.Namespace) -> Sequence[Options]:
@@ -123,33 +155,48 @@ def unused(arguments: argparse.Namespace, boards: Sequence[Any]) -> Iterator[str
                 yield f"--{name} {getattr(arguments, name)} changes nothing: it is for {where}"
 
 
-def _rows(names: Sequence[str], measures: Sequence[Measure], seed: int) -> tuple[list[Row], int]:
-    """The rows of all models, and the exit status: EXIT_USAGE if one of them could not be run."""
+@dataclass
+class Taken:
+    """The rows so far and the exit status (EXIT_USAGE if a model could not be run). ``done`` counts models on a target;
+    after Ctrl-C ``missing`` names those that are left."""
+
+    rows: list[Row] = field(default_factory=list)
+    failed: int = 0
+    done: int = 0
+    missing: list[str] = field(default_factory=list)
+
+
+def _taken(names: Sequence[str], measures: Sequence[tuple[str, Measure]], seed: int) -> Taken:
+    """The rows of all models on all targets. Ctrl-C keeps what is finished."""
     from twinfer.command_line.terminal import progress
 
-    rows: list[Row] = []
-    failed = 0
-    with progress(len(names) * len(measures)) as told:
-        for i, name in enumerate(names):
-            steps = [partial(told, at, name) for at in range(i * len(measures), (i + 1) * len(measures))]
-            try:
-                _add_rows(rows, name, list(zip(measures, steps, strict=True)), seed)
-            except TwinferError as error:
-                failed = complain_of(name, error)
-    return rows, failed
+    taken, every = Taken(), list(product(names, measures))
+    try:
+        with progress(len(every)) as told:
+            for i, name in enumerate(names):
+                taken.done = i * len(measures)
+                steps = [partial(told, taken.done + k, name) for k in range(len(measures))]
+                _add_rows(taken, name, list(zip(measures, steps, strict=True)), seed)
+    except KeyboardInterrupt:
+        taken.missing = [f"{name} on {target}" for name, (target, _) in every[taken.done :]]
+    return taken
 
 
 def _add_rows(
-    rows: list[Row], name: str, measures: Sequence[tuple[Measure, Callable[[float], None]]], seed: int
+    taken: Taken, name: str, measures: Sequence[tuple[tuple[str, Measure], Callable[[float], None]]], seed: int
 ) -> None:
     """Add one model's rows, target by target; those before a target that fails stay."""
     from twinfer.bench.models.source import load
 
-    source = load(name)
-    _warn_of_zero_divisions(source, seed)
-    for measure, step in measures:
-        step(0)
-        rows += measure(source, step)
+    try:
+        source = load(name)
+        _warn_of_zero_divisions(source, seed)
+        for (_, measure), step in measures:
+            step(0)
+            taken.rows += measure(source, step)
+            taken.done += 1
+    except TwinferError as error:
+        taken.failed = complain_of(name, error)
 
 
 def _warn_of_zero_divisions(source: Any, seed: int) -> None:
@@ -164,22 +211,24 @@ def _warn_of_zero_divisions(source: Any, seed: int) -> None:
         zero_division.warn_of_zero_divisions(graph, inputs, "the inputs of the bench", source.name)
 
 
-def _write(arguments: argparse.Namespace, rows: list[Row]) -> None:
+def _write(arguments: argparse.Namespace, told: dict[str, Any], drifted: Iterable[RenderableType]) -> None:
     """Write the figures to where they were asked for: JSON, a page, the terminal."""
     from twinfer.bench.measure.embedded_html import embedded_html
     from twinfer.bench.measure.embedded_report import embedded_tables
-    from twinfer.bench.measure.report import document, tables
+    from twinfer.bench.measure.report import tables
     from twinfer.command_line.terminal import console, show
     from twinfer.runtime.read.files import write_text
 
+    rows = told["rows"]
     if arguments.json:
-        write_json(arguments.json, document(rows))
+        write_json(arguments.json, told)
     there = [row for row in rows if row["target"] != "host"]
     if arguments.html:
         write_text(arguments.html, embedded_html(there))
     if arguments.json != "-":
         show(tables([row for row in rows if row["target"] == "host"]))
         show(embedded_tables(there, console().width))
+        show(drifted)
 
 
 def judged(rows: Sequence[Any]) -> int:

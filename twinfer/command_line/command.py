@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,3 +55,12 @@ def complain(message: str) -> int:
 def complain_of(model: str, error: TwinferError) -> int:
     """Complain with the error's message, behind the model's name unless it begins with that."""
     return complain(str(error) if str(error).startswith(f"{model}: ") else f"{model}: {error}")
+
+
+def interrupted(missing: Sequence[str], *, written: bool = True) -> int:
+    """Say after Ctrl-C what is missing from what was shown and written; returns the exit status."""
+    from twinfer.command_line.terminal import note
+
+    nothing = "" if written else "; nothing is finished, so nothing is written"
+    note(f"interrupted; missing: {', '.join(missing)}{nothing}")
+    return EXIT_INTERRUPT

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from twinfer.command_line.command import EXIT_DIFFERS, Command
+from twinfer.command_line.command import EXIT_DIFFERS, Command, interrupted
 from twinfer.command_line.options import MODEL, add_targets, write_json
 from twinfer.command_line.programs import add_programs, options_of
 from twinfer.command_line.storage import note_unused_storage
@@ -80,13 +80,32 @@ def run(arguments: argparse.Namespace) -> int:
         need_library()
     check_places((arguments.json, arguments.html), inputs=(file_of(arguments.model), *arguments.target.split(",")))
     source = load_with(arguments.model, arguments.io)
-    with progress(len(chosen)) as told:
-        every = [
-            _explained(source, card, options, arguments, names, partial(told, i, arguments.model))
-            for i, (card, names) in enumerate(zip(chosen, techniques, strict=True))
-        ]
-    _write(arguments, every)
+    every: list[Explained] = []
+    try:
+        with progress(len(chosen)) as told:
+            for i, (card, names) in enumerate(zip(chosen, techniques, strict=True)):
+                _add(every, _explained(source, card, options, arguments, names, partial(told, i, arguments.model)))
+    except KeyboardInterrupt:
+        return _broken_off(arguments, every, chosen)
+    _write(arguments, document(every, len(chosen)), every)
     return 0 if all(each.same_bits for each in every) else EXIT_DIFFERS
+
+
+def _add(every: list[Explained], parts: Iterator[Explained]) -> None:
+    """Add one target; each of its parts is more of it and takes the place of the one before."""
+    at = len(every)
+    for part in parts:
+        every[at:] = [part]
+
+
+def _broken_off(arguments: argparse.Namespace, every: Sequence[Explained], chosen: Sequence[Card | None]) -> int:
+    """After Ctrl-C: writes what is finished, says what is missing; returns the exit status."""
+    missing = [f"{arguments.model} on {'host' if card is None else card.name}" for card in chosen[len(every) :]]
+    if every and arguments.ladder and every[-1].ladder is None:
+        missing.insert(0, f"the ladder on {every[-1].ledger.target}")
+    if every:
+        _write(arguments, document(every, len(chosen)) | {"interrupted": True}, every)
+    return interrupted(missing, written=bool(every))
 
 
 def _techniques(arguments: argparse.Namespace, card: Card | None) -> Sequence[str]:
@@ -108,7 +127,8 @@ def _explained(
     arguments: argparse.Namespace,
     techniques: Sequence[str],
     told: Told,
-) -> Explained:
+) -> Iterator[Explained]:
+    """The model on one target: its ledger and, if techniques are named, both ledger and ladder after that."""
     from twinfer.bench.explain.ladder import ladder_on, ladder_on_host
     from twinfer.bench.explain.on_host import ledger_on_host
     from twinfer.bench.explain.on_target import ledger_on
@@ -121,15 +141,17 @@ def _explained(
 
     seed, seconds = arguments.seed, arguments.seconds
     if card is None:
-        ledger = ledger_on_host(source, options, seed, seconds, first)
-        ladder = ladder_on_host(source, techniques, options, seed, seconds, second) if techniques else None
-        return Explained(ledger, ladder)
+        yield Explained(ledger := ledger_on_host(source, options, seed, seconds, first), None)
+        if techniques:
+            yield Explained(ledger, ladder_on_host(source, techniques, options, seed, seconds, second))
+        return
     note_unused_storage(source, [card.target], [options])
-    ledger = ledger_on(source, card, options, seed, first)
-    return Explained(ledger, ladder_on(source, card, techniques, options, seed, second) if techniques else None)
+    yield Explained(ledger := ledger_on(source, card, options, seed, first), None)
+    if techniques:
+        yield Explained(ledger, ladder_on(source, card, techniques, options, seed, second))
 
 
-def _write(arguments: argparse.Namespace, every: Sequence[Explained]) -> None:
+def _write(arguments: argparse.Namespace, told: dict[str, Any], every: Sequence[Explained]) -> None:
     from twinfer.bench.explain.ladder_report import ladder_tables
     from twinfer.bench.explain.ledger_report import ledger_tables
     from twinfer.bench.report.explained import explained_html
@@ -137,7 +159,7 @@ def _write(arguments: argparse.Namespace, every: Sequence[Explained]) -> None:
     from twinfer.runtime.read.files import write_text
 
     if arguments.json:
-        write_json(arguments.json, document(every))
+        write_json(arguments.json, told)
     if arguments.html:
         write_text(arguments.html, explained_html([each.document for each in every]))
     for each in every if arguments.json != "-" else ():
@@ -145,11 +167,11 @@ def _write(arguments: argparse.Namespace, every: Sequence[Explained]) -> None:
         show(ladder_tables(each.ladder) if each.ladder else ())
 
 
-def document(every: Sequence[Explained]) -> dict[str, Any]:
-    """The JSON document: that of the target; of several targets their list, as ``ledgers``."""
+def document(every: Sequence[Explained], asked: int) -> dict[str, Any]:
+    """The JSON document: that of the target; if several were asked for, their list, as ``ledgers``."""
     from twinfer.bench.explain.ledger import SCHEMA
 
-    return every[0].document if len(every) == 1 else {"schema": SCHEMA, "ledgers": [each.document for each in every]}
+    return every[0].document if asked == 1 else {"schema": SCHEMA, "ledgers": [each.document for each in every]}
 
 
 COMMAND = Command("explain", ABOUT, EXAMPLES, add_arguments, run, more=STATUS)

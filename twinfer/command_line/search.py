@@ -6,7 +6,7 @@ import argparse
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from twinfer.command_line.command import EXIT_DIFFERS, Command
+from twinfer.command_line.command import EXIT_DIFFERS, Command, interrupted
 from twinfer.command_line.options import shapes_of, source_of, write_json
 from twinfer.command_line.targets import machine
 
@@ -98,15 +98,18 @@ def run(arguments: argparse.Namespace) -> int:
     _check_places(arguments)
     if arguments.html:
         need_library()
-    outcome = _outcome(arguments)
-    if arguments.output and outcome.chosen:
+    outcome, whole = _outcome(arguments)
+    if arguments.output and outcome.chosen and whole:
         outcome.graph().save(arguments.output)
     if arguments.html:
         write_text(arguments.html, search_html(outcome, arguments.model))
     if arguments.json:
-        write_json(arguments.json, document(outcome))
+        write_json(arguments.json, document(outcome) | ({} if whole else {"interrupted": True}))
     if arguments.json != "-":
         show(tables(outcome, arguments.all))
+    if not whole:
+        left = f"up to {arguments.trials - len(outcome.trials)} of {arguments.trials} trials"
+        return interrupted([left, *filter(None, [arguments.output])])
     if outcome.chosen is None:
         note(unmet(outcome))
         return EXIT_DIFFERS
@@ -125,14 +128,18 @@ def _check_places(arguments: argparse.Namespace) -> None:
     check_places(written, inputs=read)
 
 
-def _outcome(arguments: argparse.Namespace) -> Found:
+def _outcome(arguments: argparse.Namespace) -> tuple[Found, bool]:
+    """What was found, and whether the search came to its end; Ctrl-C keeps the trials so far."""
     from twinfer.command_line.terminal import progress
-    from twinfer.converter.search.find import search
+    from twinfer.converter.search.find import Interrupted, search
 
     how, source = _how(arguments), source_of(arguments.model)
     with progress(max(1, arguments.trials)) as told:
         how["progress"] = lambda done, total, what: told(done, f"{done} of at most {total}" if done else what, 0)
-        return search(source, arguments.data, arguments.max_loss, **how)
+        try:
+            return search(source, arguments.data, arguments.max_loss, **how), True
+        except Interrupted as stopped:
+            return stopped.found, False
 
 
 def _how(arguments: argparse.Namespace) -> How:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
 from rich.console import Console, RenderableType
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
@@ -24,6 +24,9 @@ PIPE_WIDTH = 160
 
 #: Seconds between two drawings of the progress bar.
 REFRESH_S = 0.1
+
+#: The time left follows from the speed over so many seconds: steps may take minutes, and differ.
+SPEED_S = 3600
 
 #: Spaces before the end of a line, and the codes of colours among them.
 _SPACES = re.compile(r" +((?:\x1b\[[0-9;]*m)*)$", re.MULTILINE)
@@ -86,14 +89,17 @@ def _nearest(error: UnicodeError) -> tuple[str, int]:
 def progress(total: int) -> Iterator[Callable[[int, str, float], None]]:
     """A bar on standard error if that is a terminal: ``told(done, what, share of what)``, done of ``total``.
 
-    It is only drawn when it is told something, so that it takes no time from what is measured.
+    It also shows the time taken and the time left. It is only drawn when it is told something, so that it takes no time
+    from what is measured.
     """
     err = Console(stderr=True)
     if not err.is_terminal:
         yield lambda done, what, share: None
         return
-    columns = (TextColumn("{task.description:<24}", markup=False), BarColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=err, transient=True, auto_refresh=False) as bar:
+    times = (TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn())
+    columns = (TextColumn("{task.description:<24}", markup=False), BarColumn(), *times)
+    how = {"transient": True, "auto_refresh": False, "speed_estimate_period": SPEED_S}
+    with Progress(*columns, console=err, **how) as bar:  # type: ignore[arg-type]
         task, drawn = bar.add_task("", total=total), 0.0
 
         def told(done: int, what: str, share: float) -> None:

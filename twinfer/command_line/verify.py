@@ -9,7 +9,7 @@ from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
-from twinfer.command_line.command import EXIT_DIFFERS, EXIT_USAGE, Command, complain_of
+from twinfer.command_line.command import EXIT_DIFFERS, EXIT_USAGE, Command, complain_of, interrupted
 from twinfer.command_line.options import GUARD, MODEL, OPTIMIZE, add_io, add_optimize, add_targets, natural, positive
 from twinfer.command_line.storage import add_storage, note_unused_storage
 from twinfer.command_line.targets import cards, peers
@@ -32,8 +32,10 @@ STATUS = "\n\nexit status: 0 all agree, 1 something differs, 2 a model cannot be
 
 @dataclass(frozen=True)
 class Prover:
-    """Proves one model and tells the share that is done; ``engines`` are the columns of its matrix."""
+    """Proves one model and tells the share that is done; ``engines`` are the columns of its matrix, ``where`` is for
+    readers."""
 
+    where: str
     engines: Sequence[str]
     prove: Callable[[Source, Callable[[float], None]], Proof]
 
@@ -58,30 +60,44 @@ def run(arguments: argparse.Namespace) -> int:
     from twinfer.command_line.terminal import show
 
     provers = _provers(arguments)
-    proofs, failed = _proofs(arguments.models, arguments.io, provers)
+    proofs, failed, missing = _proofs(arguments.models, arguments.io, provers)
     for prover, proven in zip(provers, proofs, strict=True):
         show(matrix(proven, prover.engines))
         show(findings(proven))
+    if missing:
+        return interrupted(missing)
     every = [proof for proven in proofs for proof in proven]
     failed = EXIT_USAGE if any(proof.unrun for proof in every) else failed
     return failed if all(proof.proven for proof in every) else EXIT_DIFFERS
 
 
-def _proofs(names: Sequence[str], io: Io, provers: Sequence[Prover]) -> tuple[list[list[Proof]], int]:
-    """The proofs of every prover, and the exit status: EXIT_USAGE if a model could not be run."""
-    from twinfer.bench.models.source import load_with
+def _proofs(names: Sequence[str], io: Io, provers: Sequence[Prover]) -> tuple[list[list[Proof]], int, list[str]]:
+    """The proofs of every prover, the exit status (EXIT_USAGE if a model could not be run) and, after Ctrl-C, what is
+    missing."""
     from twinfer.command_line.terminal import progress
 
     proofs: list[list[Proof]] = [[] for _ in provers]
-    failed = 0
-    with progress(len(names) * len(provers)) as told:
-        for at, (name, k) in enumerate(product(names, range(len(provers)))):
-            told(at, name, 0)
-            try:
-                proofs[k].append(provers[k].prove(load_with(name, io), partial(told, at, name)))
-            except TwinferError as error:
-                failed = complain_of(name, error)
-    return proofs, failed
+    every, failed, at = list(product(names, range(len(provers)))), 0, 0
+    try:
+        with progress(len(every)) as told:
+            for at, (name, k) in enumerate(every):
+                told(at, name, 0)
+                proven, status = _proof(name, io, provers[k], partial(told, at, name))
+                proofs[k] += proven
+                failed = failed or status
+    except KeyboardInterrupt:
+        return proofs, failed, [f"{name} {provers[k].where}" for name, k in every[at:]]
+    return proofs, failed, []
+
+
+def _proof(name: str, io: Io, prover: Prover, told: Callable[[float], None]) -> tuple[list[Proof], int]:
+    """One model's proof and 0; none and EXIT_USAGE if it could not be run."""
+    from twinfer.bench.models.source import load_with
+
+    try:
+        return [prover.prove(load_with(name, io), told)], 0
+    except TwinferError as error:
+        return [], complain_of(name, error)
 
 
 def _provers(arguments: argparse.Namespace) -> list[Prover]:
@@ -110,7 +126,7 @@ def _on_host(arguments: argparse.Namespace) -> Prover:
         note_unused_storage(source, [HOST], [options])
         return verify.verify(source, against, options, samples, told)
 
-    return Prover((*verify.OWN, *against), prove)
+    return Prover("on host", (*verify.OWN, *against), prove)
 
 
 def _on_boards(boards: Sequence[Any], arguments: argparse.Namespace) -> Prover:
@@ -126,7 +142,8 @@ def _on_boards(boards: Sequence[Any], arguments: argparse.Namespace) -> Prover:
         return embedded.verify_on(source, boards, options, samples, told)
 
     runs = product(boards, embedded.MODES, embedded.ways(options))
-    return Prover([embedded.engine_on(*run) for run in runs], prove)
+    where = f"on {', '.join(board.name for board in boards)}"
+    return Prover(where, [embedded.engine_on(*run) for run in runs], prove)
 
 
 COMMAND = Command("verify", ABOUT, EXAMPLES, add_arguments, run, more=STATUS)

@@ -1,0 +1,1 @@
+"""Figures of ``twinfer bench`` beside those of before: kept, compared, shown."""

@@ -1,0 +1,246 @@
+"""Ctrl-C keeps what is finished: it is shown and written, and a line says what is missing."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from twinfer.bench.explain import ladder, on_host, on_target
+from twinfer.bench.measure import compare, embedded
+from twinfer.bench.models import verify
+from twinfer.command_line.main import main
+from twinfer.converter.build import Builder
+from twinfer.converter.search.trial import Bench
+
+QUICK = ("--against", "none", "--runs", "1")
+
+
+@pytest.fixture(autouse=True)
+def models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """first.tflite, second.tflite, third.tflite, and mystery.tflite, which cannot run."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("first", "second", "third", "mystery"):
+        b = Builder(name)
+        x = b.input("x", "FLOAT32", (1, 3))
+        op = "CUSTOM:Mystery" if name == "mystery" else "RELU"
+        b.graph([b.op(op, [x], shape=(1, 3))]).save(f"{name}.tflite")
+
+
+FILES = ("first.tflite", "second.tflite", "third.tflite")
+
+
+@pytest.fixture
+def broken_off(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any, str, int], None]:
+    """Makes a function behave as if Ctrl-C came in its call number ``at``, from 0."""
+
+    def patch(place: Any, name: str, at: int) -> None:
+        real, calls = getattr(place, name), iter(range(1000))
+
+        def function(*arguments: Any, **how: Any) -> Any:
+            if next(calls) == at:
+                raise KeyboardInterrupt
+            return real(*arguments, **how)
+
+        monkeypatch.setattr(place, name, function)
+
+    return patch
+
+
+Break = Callable[[Any, str, int], None]
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    status = main(arguments)
+    said = capsys.readouterr()
+    return status, said.out, said.err
+
+
+def test_bench(broken_off: Break, capsys: pytest.CaptureFixture[str]) -> None:
+    broken_off(compare, "compare", 1)
+    status, out, err = run(capsys, "bench", *FILES, *QUICK, "--json", "a.json", "--html", "a.html")
+    assert status == 130
+    assert err == "twinfer: interrupted; missing: second.tflite on host, third.tflite on host\n"
+    told = json.loads(Path("a.json").read_text())
+    assert told["interrupted"] is True
+    assert [(row["model"], row["engine"]) for row in told["rows"]] == [("first", "interpreted"), ("first", "compiled")]
+    assert Path("a.html").exists()
+    assert "first" in out
+    assert "second" not in out
+
+
+def test_a_whole_bench_is_not_called_interrupted(capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, _ = run(capsys, "bench", "first.tflite", *QUICK, "--json", "-")
+    assert status == 0
+    assert "interrupted" not in json.loads(out)
+
+
+def test_bench_on_two_targets(broken_off: Break, capsys: pytest.CaptureFixture[str]) -> None:
+    """A model that cannot run is complained of, and is not missing."""
+    measured = {"model": "first", "target": "cortex-m4", "engine": "tflm", "error": "not measured"}
+    broken_off(compare, "compare", 2)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(embedded, "need_tools", lambda card: None)
+        patch.setattr(embedded, "measure_on", lambda *_: [measured])
+        how = ("--target", "host,cortex-m4", "--json", "-")
+        status, out, err = run(capsys, "bench", "first.tflite", "mystery.tflite", *FILES[1:], *QUICK, *how)
+    assert status == 130
+    rows = json.loads(out)["rows"]
+    assert [(row["model"], row["target"]) for row in rows] == [*[("first", "host")] * 2, ("first", "cortex-m4")]
+    complaint, line = err.splitlines()
+    assert "Mystery" in complaint
+    assert line.endswith(
+        "missing: second.tflite on host, second.tflite on cortex-m4, third.tflite on host, third.tflite on cortex-m4"
+    )
+
+
+def test_a_bench_without_any_row_writes_nothing(broken_off: Break, capsys: pytest.CaptureFixture[str]) -> None:
+    broken_off(compare, "compare", 0)
+    Path("a.json").write_text("before")
+    status, out, err = run(capsys, "bench", "first.tflite", *QUICK, "--json", "a.json", "--save")
+    assert (status, out) == (130, "")
+    message = "interrupted; missing: first.tflite on host; nothing is finished, so nothing is written"
+    assert err == f"twinfer: {message}\n"
+    assert Path("a.json").read_text() == "before"
+    assert not Path(".twinfer").exists()
+
+
+def test_half_a_bench_is_not_kept_but_compared(broken_off: Break, capsys: pytest.CaptureFixture[str]) -> None:
+    """What is kept is whole."""
+    assert main(["bench", *FILES, *QUICK, "--save"]) == 0
+    (kept,) = Path(".twinfer").rglob("first.json")
+    before = kept.read_text()
+    broken_off(compare, "compare", 1)
+    capsys.readouterr()
+    how = ("--save", "--compare", "--max-drift", "1e6", "--json", "-")
+    status, out, err = run(capsys, "bench", *FILES, *QUICK, *how)
+    assert status == 130
+    assert json.loads(out)["compared"] == 2 * 3
+    assert err.startswith("twinfer: nothing was kept (--save)\n")
+    assert kept.read_text() == before
+
+
+def test_verify(broken_off: Break, capsys: pytest.CaptureFixture[str]) -> None:
+    broken_off(verify, "verify", 1)
+    status, out, err = run(capsys, "verify", *FILES, "--against", "none")
+    assert (status, err) == (130, "twinfer: interrupted; missing: second.tflite on host, third.tflite on host\n")
+    assert "first: proven" in out
+    assert "second" not in out
+
+
+@pytest.mark.usefixtures("board_tools")
+def test_explain(broken_off: Break, capsys: pytest.CaptureFixture[str]) -> None:
+    broken_off(on_target, "ledger_on", 1)
+    status, out, err = run(capsys, "explain", "first.tflite", "--target", "m4,m0,m3", "--json", "a.json")
+    assert (status, err) == (
+        130,
+        "twinfer: interrupted; missing: first.tflite on cortex-m0, first.tflite on cortex-m3\n",
+    )
+    told = json.loads(Path("a.json").read_text())
+    assert told["interrupted"] is True
+    assert [each["target"] for each in told["ledgers"]] == ["cortex-m4"]
+    assert "first on cortex-m4" in out
+
+
+@pytest.mark.usefixtures("board_tools")
+def test_explain_keeps_the_ledger_if_the_ladder_is_broken_off(
+    broken_off: Break, capsys: pytest.CaptureFixture[str]
+) -> None:
+    broken_off(ladder, "ladder_on", 0)
+    status, out, err = run(capsys, "explain", "first.tflite", "--target", "m4", "--ladder", "--json", "-")
+    assert (status, err) == (130, "twinfer: interrupted; missing: the ladder on cortex-m4\n")
+    told = json.loads(out)
+    assert (told["target"], told["interrupted"]) == ("cortex-m4", True)
+    assert "ladder" not in told
+
+
+def test_explain_without_any_ledger(broken_off: Break, capsys: pytest.CaptureFixture[str]) -> None:
+    broken_off(on_host, "ledger_on_host", 0)
+    status, out, err = run(capsys, "explain", "first.tflite", "--json", "a.json")
+    assert (status, out) == (130, "")
+    assert err.endswith("missing: first.tflite on host; nothing is finished, so nothing is written\n")
+    assert not Path("a.json").exists()
+
+
+SEARCH = ("search", "digits_float32", "--data", "d.npz", "--max-loss", "0.5", "--metric", "error", "--jobs", "1")
+
+
+@pytest.fixture
+def data() -> None:
+    x = np.random.default_rng(1).standard_normal((24, 8, 8, 1)).astype(np.float32)
+    np.savez("d.npz", x=x)
+
+
+@pytest.mark.usefixtures("data")
+def test_search(broken_off: Break, capsys: pytest.CaptureFixture[str]) -> None:
+    """Also in the middle of a round. The model is not written: it would not be the one that the search finds."""
+    how = ("--methods", "minmax,mse", "--precisions", "int8", "--trials", "9")
+    broken_off(Bench, "trial", 1)
+    status, out, err = run(capsys, *SEARCH, *how, "-o", "o.tflite", "--json", "a.json", "--html", "a.html")
+    assert (status, err) == (130, "twinfer: interrupted; missing: up to 8 of 9 trials, o.tflite\n")
+    told = json.loads(Path("a.json").read_text())
+    assert (told["interrupted"], len(told["trials"]), told["chosen"]) == (True, 1, 0)
+    assert not Path("o.tflite").exists()
+    assert Path("a.html").exists()
+    assert "Pareto front" in out
+
+
+@pytest.mark.usefixtures("data")
+def test_search_without_any_trial(broken_off: Break, capsys: pytest.CaptureFixture[str]) -> None:
+    broken_off(Bench, "trial", 0)
+    assert run(capsys, *SEARCH, "--json", "a.json") == (130, "", "")
+    assert not Path("a.json").exists()
+
+
+# -- a real Ctrl-C -----------------------------------------------------------------------------------------------------
+
+#: The command line, whose second measurement says that it has begun and then never ends.
+WAITS = """
+import os, sys, time
+from twinfer.bench.measure import compare
+from twinfer.command_line.main import main
+
+real = compare.compare
+
+def waits(source, *how):
+    if source.name == "second":
+        os.write(2, b"waits\\n")  # at once, and nothing that Ctrl-C could meet half done
+        time.sleep(600)
+    return real(source, *how)
+
+compare.compare = waits
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+@contextmanager
+def heeded() -> Iterator[None]:
+    """Children heed Ctrl-C; nohup ignores it, and they would inherit that."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_a_real_ctrl_c() -> None:
+    command = [sys.executable, "-c", WAITS, "bench", *FILES, *QUICK, "--json", "a.json"]
+    pipe = subprocess.PIPE
+    with heeded(), subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True) as process:
+        assert process.stderr is not None
+        assert process.stderr.readline() == "waits\n"
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    assert "first" in out
+    assert err == "twinfer: interrupted; missing: second.tflite on host, third.tflite on host\n"
+    assert process.returncode == 130
+    told = json.loads(Path("a.json").read_text())
+    assert (told["interrupted"], [row["model"] for row in told["rows"]]) == (True, ["first", "first"])

@@ -1,0 +1,179 @@
+"""``twinfer bench --save`` and ``--compare``, as a user and as docs/examples/drift.yml call them."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+from needs import ROOT
+
+from twinfer.bench.models.source import load, name_of
+from twinfer.command_line import bench
+from twinfer.command_line.main import main
+from twinfer.converter.build import Builder
+
+QUICK = ("--against", "none", "--runs", "1")
+THERE = ("--target", "cortex-m4", "--layers")
+
+
+def network(units: int) -> None:
+    """Writes model.tflite: two dense layers; ``units`` is the second one's outputs."""
+    rng = np.random.default_rng(1)
+    b = Builder("model")
+    y = b.input("x", "INT8", (1, 16), scale=0.5, zero=3)
+    for count in (16, units):
+        weights = b.constant(rng.integers(-127, 128, (count, y.shape[-1]), np.int8), scale=0.01)
+        y = b.op("FULLY_CONNECTED", [y, weights, None], shape=(1, count), scale=40, zero=7)
+    b.graph([y]).save("model.tflite")
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    network(8)
+    return tmp_path
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    status = main(["bench", *arguments])
+    said = capsys.readouterr()
+    return status, said.out, said.err
+
+
+@pytest.mark.usefixtures("board_tools")
+def test_a_larger_layer_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    status, _, err = run(capsys, "model.tflite", *THERE, "--save")
+    assert status == 0
+    (kept,) = Path(".twinfer/bench").glob("*/base/model.json")
+    assert err == f"twinfer: figures are kept in {kept}\n"
+    status, out, _ = run(capsys, "model.tflite", *THERE, "--compare", "--max-drift", "0")
+    assert status == 0
+    assert "figures compared with those saved: 0 got worse, 0 better." in out
+    network(12)
+    status, out, _ = run(capsys, "model.tflite", *THERE, "--compare", "--json", "after.json")
+    assert status == 1
+    told = json.loads(Path("after.json").read_text())
+    (row,) = (row for row in told["rows"] if row["engine"] == "compiled")
+    layers = [drift for drift in told["drift"] if drift["layer"] and drift["engine"] == "compiled"]
+    assert {drift["layer"]["index"] for drift in layers} == {1}, "the first layer is as before"
+    slower = next(drift for drift in layers if drift["figure"] == "instructions")
+    assert slower["after"] == row["layers"][1]["instructions"]
+    assert slower["worse"]
+    assert slower["percent"] == pytest.approx(100 * (slower["after"] / slower["before"] - 1))
+    assert "1 FULLY_CONNECTED" in out
+    assert f"{slower['before']:,.0f}" in out
+    assert run(capsys, "model.tflite", *THERE, "--compare", "--max-drift", "900%")[0] == 0
+
+
+@pytest.mark.usefixtures("board_tools")
+def test_what_gets_better_is_told_and_is_no_failure(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(capsys, "model.tflite", *THERE, "--save", "large")[0] == 0
+    network(2)
+    status, out, _ = run(capsys, "model.tflite", *THERE, "--compare", "large", "--save", "large")
+    assert status == 0
+    assert "0 got worse" in out
+    assert "Drift of more than 1 %" in out
+    status, out, _ = run(capsys, "model.tflite", *THERE, "--compare", "large", "--json", "-")
+    assert (json.loads(out)["drift"], status) == ([], 0), "what was kept meanwhile counts"
+
+
+def test_the_host_has_sizes_and_times(capsys: pytest.CaptureFixture[str]) -> None:
+    """The limit on times is so wide that noise cannot reach it."""
+    assert run(capsys, "model.tflite", *QUICK, "--save", "a.json")[0] == 0
+    status, out, err = run(capsys, "model.tflite", *QUICK, "--compare", "a.json", "--max-drift", "1e6", "--json", "-")
+    assert (status, err) == (0, "")
+    told = json.loads(out)
+    assert (told["drift"], told["compared"], told["remarks"]) == ([], 2 * 3, [])
+    saved = json.loads(Path("a.json").read_text())
+    assert set(saved) == {"schema", "machine", "rows"}
+    for row in saved["rows"]:
+        row["constant_bytes"] -= 1
+    Path("a.json").write_text(json.dumps(saved))
+    status, out, _ = run(capsys, "model.tflite", *QUICK, "--compare", "a.json", "--max-drift", "0", "--json", "-")
+    assert status == 1
+    assert {"interpreted", "compiled"} == {
+        drift["engine"] for drift in json.loads(out)["drift"] if drift["figure"] == "constant_bytes"
+    }
+    saved["machine"]["cpu"] = "another"
+    Path("a.json").write_text(json.dumps(saved))
+    status, out, err = run(capsys, "model.tflite", *QUICK, "--compare", "a.json", "--max-drift", "0", "--json", "-")
+    told = json.loads(out)
+    assert (status, told["drift"], len(told["remarks"])) == (2, [], 2), "a comparison of nothing is no success"
+    assert err.startswith("twinfer: nothing was compared (--compare): ")
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("model.tflite --compare", "keep some first with twinfer bench model --save base"),
+        ("model.tflite --compare mine", "--save mine"),
+        ("model.tflite --compare no.json", "there is no such file"),
+        ("model.tflite --max-drift 3", "give --compare, too"),
+        ("--save model.tflite", "model.tflite is a model: name the models first"),
+        ("--compare kws_int8", "kws_int8 is a model: name the models first"),
+        ("model.tflite --save a*b", "'a*b' is no name"),
+        ("model.tflite --save no/a.json", "there is no folder no"),
+        ("model.tflite --compare old.json --save old.json", "old.json, which is read"),
+        ("model.tflite --json a.json --save a.json", "named for two results"),
+        ("model.tflite ./model.tflite --save", "two models are called model"),
+    ],
+)
+def test_what_is_refused_is_refused_before_the_work(
+    line: str, message: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("old.json").write_text("{}")
+    monkeypatch.setattr(bench, "_taken", None)
+    status, out, err = run(capsys, *line.split())
+    assert (status, out) == (2, "")
+    assert message in err
+
+
+@pytest.mark.parametrize("text", ["", "-1", "nan", "inf", "x", "1%%x"])
+def test_what_is_no_per_cent(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["bench", "model.tflite", "--compare", f"--max-drift={text}"])
+    assert "is no per cent: write 5 or 5%" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("model", ["digits_int8", "model.tflite", "sub/model.2.tflite"])
+def test_names_are_known_before_models_are_read(model: str) -> None:
+    Path("sub").mkdir()
+    Path("sub/model.2.tflite").write_bytes(Path("model.tflite").read_bytes())
+    assert load(model).name == name_of(model)
+
+
+# -- docs/examples/drift.yml -------------------------------------------------------------------------------------------
+
+
+def steps() -> list[dict[str, Any]]:
+    told = yaml.safe_load((ROOT / "docs" / "examples" / "drift.yml").read_text(encoding="utf-8"))
+    (job,) = told["jobs"].values()
+    assert told[True] == "pull_request", "YAML 1.1 takes the key on for a truth"
+    return list(job["steps"])
+
+
+def test_every_step_of_the_workflow_does_one_thing() -> None:
+    assert all(len({"run", "uses"} & set(step)) == 1 for step in steps())
+    base, head = (step for step in steps() if step.get("uses", "").startswith("actions/checkout@"))
+    assert base["with"]["ref"] == "${{ github.event.pull_request.base.sha }}"
+    assert "with" not in head, "by default that is the pull request merged"
+    order = [step.get("run", step.get("uses", "")).split()[0] for step in steps()]
+    assert order.index("pip") < order.index("actions/checkout@v6") < order.index("twinfer")
+
+
+@pytest.mark.usefixtures("board_tools")
+@pytest.mark.parametrize(("units", "status"), [(8, 0), (9, 1)])
+def test_the_workflow_fails_on_drift(units: int, status: int, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its commands of ours, with another model.tflite before the second one."""
+    monkeypatch.setenv("RUNNER_TEMP", str(folder))
+    before, after = (step["run"] for step in steps() if step.get("run", "").startswith("twinfer "))
+    assert main(shlex.split(os.path.expandvars(before))[1:]) == 0
+    network(units)
+    assert main(shlex.split(os.path.expandvars(after))[1:]) == status
+    assert bool(json.loads((folder / "after.json").read_text())["drift"]) == bool(status)
