@@ -15,6 +15,8 @@ from rich.progress import track
 
 from twinfer.aot.build.targets import find
 from twinfer.bench.explain.ladder import ladder_on, ladder_on_host
+from twinfer.bench.explain.ladder_report import told_ladder
+from twinfer.bench.explain.ledger_report import told
 from twinfer.bench.explain.on_host import ledger_on_host
 from twinfer.bench.explain.on_target import ledger_on
 from twinfer.bench.explain.techniques import chosen
@@ -31,7 +33,7 @@ def explained(source: Source, card: Any, seconds: float) -> dict[str, Any]:
         ladder = ladder_on_host(source, chosen(None, isa.this_computer()), seconds=seconds)
     else:
         ledger, ladder = ledger_on(source, card), ladder_on(source, card, chosen(None, card.target))
-    return {**ledger.document, "ladder": ladder.document}
+    return {**told(ledger), "ladder": told_ladder(ladder)}
 
 
 def main() -> int:

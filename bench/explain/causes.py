@@ -5,6 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+#: What a line is called that is no layer: the copies of inputs and outputs, checks, and the loop over the layers.
+AROUND = "RUN"
+
+#: The operator of a line that stands for layers which run by rows, and so not one after the other.
+BY_ROWS = "CHAIN"
+
 
 @dataclass(frozen=True)
 class Cause:

@@ -81,15 +81,12 @@ class Ladder:
     @property
     def document(self) -> dict[str, Any]:
         """The ladder in the JSON."""
-        from twinfer.bench.explain.ladder_report import ladder_words
-
         rungs = zip(self.techniques, self.ups[1:], self.downs, strict=True)
         return {
             "unit": self.unit,
             "none": self.ups[0].document,
             "rungs": [{"technique": key, "added": up.document, "removed": down.document} for key, up, down in rungs],
             "peers": list(self.peers),
-            "words": list(ladder_words(self)),
         }
 
     def _repr_html_(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from rich.console import RenderableType
 from rich.table import Table
@@ -24,6 +25,11 @@ def ladder_tables(ladder: Ladder) -> Iterator[RenderableType]:
     about.append("Without a technique there are none that need it either.")
     yield Text("\n".join(about), "bright_black")
     yield Text("\n".join(ladder_words(ladder)))
+
+
+def told_ladder(ladder: Ladder) -> dict[str, Any]:
+    """The ladder's document, with what it means in words."""
+    return {**ladder.document, "words": list(ladder_words(ladder))}
 
 
 def _rungs(ladder: Ladder) -> Table:

@@ -11,17 +11,12 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
+from twinfer.bench.explain.causes import AROUND, BY_ROWS
 from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.program import Chain, Step
 
 #: Rises when a key of the JSON goes or changes its meaning. New keys do not count.
 SCHEMA = 1
-
-#: What a line is called that is no layer: the copies of inputs and outputs, checks, and the loop over the layers.
-AROUND = "RUN"
-
-#: The operator of a line that stands for layers which run by rows, and so not one after the other.
-BY_ROWS = "CHAIN"
 
 
 @dataclass(frozen=True)
@@ -165,8 +160,6 @@ class Ledger:
     @property
     def document(self) -> dict[str, Any]:
         """The ledger in the JSON."""
-        from twinfer.bench.explain.ledger_report import words
-
         return {
             "schema": SCHEMA,
             "model": self.model,
@@ -178,7 +171,6 @@ class Ledger:
             "bytes": {kind: line.document for kind, line in self.bytes.items()},
             "intervals": {cause: list(ends) for cause, ends in self.intervals.items()},
             "start": self.start.document,
-            "words": list(words(self)),
         }
 
     def _repr_html_(self) -> str:

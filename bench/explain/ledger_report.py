@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from rich.console import RenderableType
 from rich.table import Table
@@ -26,6 +27,11 @@ def ledger_tables(ledger: Ledger) -> Iterator[RenderableType]:
     )
     yield Text(_started(ledger.start, ledger.target))
     yield Text("\n".join(words(ledger)))
+
+
+def told(ledger: Ledger) -> dict[str, Any]:
+    """The ledger's document, with what it means in words."""
+    return {**ledger.document, "words": list(words(ledger))}
 
 
 def _lines(ledger: Ledger) -> Table:

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from html import escape
+from importlib.metadata import version
 from typing import Any
 
-import twinfer
 from twinfer.aot.build.sizes import Sizes, sizes
 from twinfer.aot.build.targets import Card
 from twinfer.aot.print.emit import emit
 from twinfer.aot.print.literals import identifier
 from twinfer.bench.explain.ladder import Ladder, ladder_on, ladder_on_host
+from twinfer.bench.explain.ladder_report import told_ladder
 from twinfer.bench.explain.ledger import Ledger
+from twinfer.bench.explain.ledger_report import told
 from twinfer.bench.explain.on_host import ledger_on_host
 from twinfer.bench.explain.on_target import ledger_on
 from twinfer.bench.measure.report import machine
@@ -83,8 +85,8 @@ def report_of(
         "outputs": [tensor.name for tensor in plan.graph.outputs],
         "views": views(plan),
         "memory": {**described(certified), "bands": [asdict(band) for band in bands(plan)]},
-        "ledger": ledger.document,
-        "ladder": ladder.document if ladder else None,
+        "ledger": told(ledger),
+        "ladder": told_ladder(ladder) if ladder else None,
         "flash": [asdict(symbol) for symbol in taken.symbols] if taken else [],
     }
     return Report(document, remarks=[asdict(remark) for remark in remarks(document)])
@@ -95,7 +97,7 @@ def _about(source: Source) -> dict[str, Any]:
     return {
         "kind": KIND,
         "schema": SCHEMA,
-        "twinfer": twinfer.__version__,
+        "twinfer": version("twinfer"),
         "model": source.name,
         "sha256": source.sha256,
         "file_bytes": len(source.content),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from twinfer.bench.explain.ledger import BY_ROWS
+from twinfer.bench.explain.causes import BY_ROWS
 from twinfer.bench.measure.report import number
 
 Document = Mapping[str, Any]

@@ -21,8 +21,8 @@ from twinfer import kernels_c
 from twinfer.aot.build.host import compile_plans
 from twinfer.aot.build.targets import find
 from twinfer.bench.explain import on_host
-from twinfer.bench.explain.causes import CAUSES
-from twinfer.bench.explain.ledger import AROUND, BY_ROWS, Ledger, Line, lines_of, places, split, total
+from twinfer.bench.explain.causes import AROUND, BY_ROWS, CAUSES
+from twinfer.bench.explain.ledger import Ledger, Line, lines_of, places, split, total
 from twinfer.bench.explain.ledger_report import ledger_tables, words
 from twinfer.bench.explain.on_host import CACHE, Timed, ledger_on_host
 from twinfer.bench.explain.on_target import ledger_on

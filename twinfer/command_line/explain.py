@@ -49,7 +49,10 @@ class Explained:
     @property
     def document(self) -> dict[str, Any]:
         """The JSON document."""
-        return self.ledger.document | ({} if self.ladder is None else {"ladder": self.ladder.document})
+        from twinfer.bench.explain.ladder_report import told_ladder
+        from twinfer.bench.explain.ledger_report import told
+
+        return told(self.ledger) | ({} if self.ladder is None else {"ladder": told_ladder(self.ladder)})
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
