@@ -116,11 +116,11 @@ def channel_constants(channels: Channels, mults: int | None = None) -> tuple[Con
 
 def one_rounding(node: Node, channels: int) -> int:
     """Whether the sums of every channel can end in one rounding (``fast`` of the kernels over 16 lanes)."""
-    _, shift = _lane_ends(node, channels)
+    _, shift = lane_ends(node, channels)
     return int(bool(((shift <= -1) & (shift >= -FAST_RIGHT)).all()))
 
 
-def _lane_ends(node: Node, channels: int) -> tuple[NDArray[np.int32], NDArray[np.int8]]:
+def lane_ends(node: Node, channels: int) -> tuple[NDArray[np.int32], NDArray[np.int8]]:
     """Multipliers and shifts; of a multiplier of 0 any shift will do, and -1 is that of one rounding."""
     mult, shift = multipliers(node, channels)
     return mult, np.where(mult == 0, -1, shift).astype(np.int8)
@@ -128,5 +128,5 @@ def _lane_ends(node: Node, channels: int) -> tuple[NDArray[np.int32], NDArray[np
 
 def lane_channels(node: Node, bias: Array) -> tuple[Constant, Constant, Constant]:
     """Bias and multiplier int32 and shift int8 of every channel, each padded to whole blocks of 16 lanes."""
-    mult, shift = _lane_ends(node, bias.shape[-1])
+    mult, shift = lane_ends(node, bias.shape[-1])
     return constant.bias(padded(bias, axis=-1)), constant.requantize(padded(mult)), constant.requantize(padded(shift))
