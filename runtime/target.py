@@ -87,6 +87,7 @@ NATIVE = "native"
 #: Any computer. ``runtime.run.isa.this_computer`` also has the features of the one that runs this.
 HOST = computer("host")
 AVX_VNNI = computer("avx_vnni", "avx_vnni")
+AVX512_VNNI = computer("avx512_vnni", "avx512_vnni")
 GENERIC = microcontroller("generic")
 DSP = microcontroller("dsp", "dsp")
 MVE = microcontroller("mve", "dsp", "mve")
@@ -94,7 +95,7 @@ MVE = microcontroller("mve", "dsp", "mve")
 REFERENCE = Target("reference", frozenset({"reference"}), block_alignment=4)
 
 #: Together these targets use every kernel; all of them run on the host.
-TARGETS = (HOST, AVX_VNNI, GENERIC, DSP, MVE, REFERENCE)
+TARGETS = (HOST, AVX_VNNI, AVX512_VNNI, GENERIC, DSP, MVE, REFERENCE)
 
 
 @dataclass(frozen=True)

@@ -67,7 +67,7 @@ TW_KERNEL(tw_conv2d_s8) {
 typedef struct {
     tw_window window;
     tw_epilogue_s8 end;
-    int32_t k4, panel, direct, in_zero;
+    int32_t k4, panel, direct, in_zero, fast;
 } tw_conv2d_wide_s8_params;
 
 /* Computes the outputs of a panel, as tw_panel_s8 does. */
@@ -80,7 +80,7 @@ TW_INLINE void tw_conv2d_panels_s8(const tw_conv2d_wide_s8_params *params, const
     const tw_conv2d_wide_s8_params p = *params;
     const int8_t *x = (const int8_t *)in[0], *w = (const int8_t *)in[1];
     int8_t *y = (int8_t *)out[0], *panel = (int8_t *)scratch;
-    const tw_channels_s8 channels = tw_channels_s8_of(in, 0, 0, &p.end);
+    const tw_channels_s8 channels = tw_channels_s8_of(in, 0, p.fast, &p.end);
     const tw_gather g = {&p.window, p.window.in_c, p.in_zero, 0x80};
     const int32_t pixels = tw_window_count(&p.window), out_c = p.window.out_c;
     tw_pixel at = tw_pixel_first(x, 1, &p.window);

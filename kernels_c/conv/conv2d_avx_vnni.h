@@ -47,9 +47,9 @@ TW_INLINE void tw_avx_vnni_tile(const uint8_t *x, int32_t k, const int8_t *w, in
     int32_t sums[TW_AVX_ROWS][TW_LANES];
     for (int r = 0; r < TW_AVX_ROWS; ++r) memcpy(sums[r], channels->bias + c, sizeof sums[r]);
     tw_avx_vnni_sums(sums, x, k, w);
-    const tw_scale scale = tw_scale_load(channels->mult + c, channels->shift + c);
+    const tw_ends ends = tw_ends_load(channels, c);
     for (int32_t r = 0; r < tw_min(valid_rows, TW_AVX_ROWS); ++r)
-        tw_acc_store(y + r * out + c, tw_acc_requantize(tw_acc_load(sums[r]), &scale), &channels->end, out - c);
+        tw_acc_end(y + r * out + c, tw_acc_load(sums[r]), &ends, out - c);
 }
 #else
 TW_INLINE void tw_avx_vnni_tile(const uint8_t *x, int32_t k, const int8_t *w, int8_t *y, int32_t out, int32_t c,

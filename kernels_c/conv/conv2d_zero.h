@@ -59,7 +59,7 @@ TW_KERNEL(tw_conv2d_zero_s8) {
 typedef struct {
     tw_window window;
     tw_epilogue_s8 end;
-    int32_t k, k4, in_zero, w_zero;
+    int32_t k, k4, in_zero, w_zero, fast;
 } tw_conv2d_zero_wide_s8_params;
 
 /* The outputs of a pixel from its sums and its row of the panel. */
@@ -69,15 +69,15 @@ TW_INLINE void tw_conv2d_zero_ends_s8(int8_t *y, int32_t *TW_RESTRICT sums, cons
     for (int32_t i = 0; i < p->k; ++i) less += row[i];
     less *= -p->w_zero;
     for (int32_t c = 0; c < p->window.out_c; c += TW_LANES, sums += TW_LANES) {
-        const tw_scale scale = tw_scale_load(channels->mult + c, channels->shift + c);
+        const tw_ends ends = tw_ends_load(channels, c);
         for (int i = 0; i < TW_LANES; ++i) sums[i] = tw_add(tw_add(sums[i], channels->bias[c + i]), less);
-        tw_acc_store(y + c, tw_acc_requantize(tw_acc_load(sums), &scale), &channels->end, p->window.out_c - c);
+        tw_acc_end(y + c, tw_acc_load(sums), &ends, p->window.out_c - c);
     }
 }
 
 TW_KERNEL(tw_conv2d_zero_wide_s8) {
     const tw_conv2d_zero_wide_s8_params p = *params;
-    const tw_channels_s8 channels = tw_channels_s8_of(in, 0, 0, &p.end);
+    const tw_channels_s8 channels = tw_channels_s8_of(in, 0, p.fast, &p.end);
     const tw_gather g = {&p.window, p.window.in_c, p.in_zero, 0x80};
     const int32_t out_c = p.window.out_c, padded = (out_c + TW_LANES - 1) / TW_LANES * TW_LANES;
     int8_t *y = (int8_t *)out[0], *panel = (int8_t *)scratch;

@@ -98,7 +98,7 @@ TW_KERNEL(tw_depthwise_conv2d_s8) {
 typedef struct {
     tw_window window;
     tw_epilogue_s8 end;
-    int32_t padded, column_classes;
+    int32_t padded, column_classes, fast;
 } tw_depthwise_conv2d_wide_s8_params;
 
 /* Outputs side by side that are computed at once, if their windows lie inside the image along its rows. */
@@ -125,7 +125,7 @@ TW_INLINE void tw_depthwise_conv2d_row(const int8_t *x, int32_t base, const int3
                                        const tw_depthwise_conv2d_wide_s8_params *p) {
     const tw_window *window = &p->window;
     const int32_t lanes = tw_min(window->in_c - c, TW_LANES);
-    const tw_scale scale = tw_scale_load(channels->mult + c, channels->shift + c);
+    const tw_ends ends = tw_ends_load(channels, c);
     for (int32_t ox = 0; ox < window->out_w;) {
         tw_acc acc[TW_DEPTHWISE_PIXELS];
         const int32_t *column = columns + 3 * ox, *last = column + 3 * (TW_DEPTHWISE_PIXELS - 1);
@@ -139,7 +139,7 @@ TW_INLINE void tw_depthwise_conv2d_row(const int8_t *x, int32_t base, const int3
         else
             tw_depthwise_conv2d_lanes(acc, 1, x + c, at, w + c, row, column[0], column[1], lanes, p);
         for (int32_t i = 0; i < count; ++i)
-            tw_acc_store(y + (ox + i) * window->in_c + c, tw_acc_requantize(acc[i], &scale), &p->end, lanes);
+            tw_acc_end(y + (ox + i) * window->in_c + c, acc[i], &ends, lanes);
         ox += count;
     }
 }
@@ -150,7 +150,7 @@ TW_KERNEL(tw_depthwise_conv2d_wide_s8) {
     const int8_t *x = (const int8_t *)in[0];
     const int32_t *w = (const int32_t *)in[1], *rows = (const int32_t *)in[5], *columns = (const int32_t *)in[6];
     int8_t *y = (int8_t *)out[0];
-    const tw_channels_s8 channels = tw_channels_s8_of(in, 0, 0, &p.end);
+    const tw_channels_s8 channels = tw_channels_s8_of(in, 0, p.fast, &p.end);
     (void)scratch;
     for (int32_t b = 0; b < window->batches; ++b, x += tw_window_image(window))
         for (int32_t oy = 0; oy < window->out_h; ++oy, y += window->out_w * window->in_c) {

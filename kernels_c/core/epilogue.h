@@ -25,7 +25,7 @@ TW_INLINE int8_t tw_epilogue_s8_of(int32_t scaled, const tw_epilogue_s8 *end) {
 }
 
 /* What the sums of each channel begin with and are scaled by; there may be one mult and shift for all channels. fast:
- * tw_scaled is exact for all. */
+ * a short form is exact for all: tw_scaled (sums.h) or, over lanes, one rounding (tw_acc_requantize_fast in wide.h). */
 typedef struct {
     const int32_t *bias, *mult;
     const int8_t *shift;

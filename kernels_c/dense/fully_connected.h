@@ -74,14 +74,14 @@ TW_KERNEL(tw_fully_connected_runtime_s8) {
  * batch). */
 typedef struct {
     tw_epilogue_s8 end;
-    int32_t batches, depth, depth4, out;
+    int32_t batches, depth, depth4, out, fast;
 } tw_fully_connected_wide_s8_params;
 
 TW_KERNEL(tw_fully_connected_wide_s8) {
     const tw_fully_connected_wide_s8_params p = *params;
     const int8_t *x = (const int8_t *)in[0];
     const int8_t *w = (const int8_t *)in[1];
-    const tw_channels_s8 channels = tw_channels_s8_of(in, 0, 0, &p.end);
+    const tw_channels_s8 channels = tw_channels_s8_of(in, 0, p.fast, &p.end);
     uint8_t *panel = (uint8_t *)scratch;
     for (int32_t b = 0; b < p.batches; ++b) tw_bias128(panel + b * p.depth4, x + b * p.depth, p.depth);
     if (p.batches == 1)

@@ -23,6 +23,9 @@
 /* How many rows of a panel one tile of accumulators covers; panels are padded to a multiple of it. */
 #define TW_TILE_ROWS 8
 
+/* The farthest shift to the right of fast channels (tw_channels_s8). */
+#define TW_FAST_RIGHT 20
+
 #if defined(TW_WIDE_VNNI)
 typedef __m512i tw_acc;
 
@@ -44,23 +47,34 @@ TW_INLINE tw_acc tw_acc_mul(tw_acc acc, const int8_t *x, const int32_t *w, int32
     return _mm512_dpwssd_epi32(acc, wide, _mm512_loadu_si512(w));
 }
 
-/* mult and shift of 16 channels; shifts to the left and to the right, one of them 0. */
+/* How the sums of 16 channels end. Shifts to the left and to the right, one of them 0. Where the channels are fast:
+ * what is added to the products of even and odd lanes, and how far their upper halves are shifted. */
 typedef struct {
-    tw_acc mult, left, right;
-} tw_scale;
+    tw_acc mult, left, right, even, odd;
+    int32_t fast;
+    tw_epilogue_s8 end;
+} tw_ends;
 
-TW_INLINE tw_scale tw_scale_load(const int32_t *mult, const int8_t *shift) {
-    const __m512i zero = _mm512_setzero_si512();
-    const __m512i left = _mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)(const void *)shift));
-    const tw_scale scale = {_mm512_loadu_si512(mult), _mm512_max_epi32(left, zero),
-                            _mm512_max_epi32(_mm512_sub_epi32(zero, left), zero)};
-    return scale;
+/* The ends of 16 channels from c on. */
+TW_INLINE tw_ends tw_ends_load(const tw_channels_s8 *channels, int32_t c) {
+    const __m512i zero = _mm512_setzero_si512(), half = _mm512_set1_epi64(1 << 30);
+    const __m512i left = _mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)(const void *)(channels->shift + c)));
+    const __m512i right = _mm512_max_epi32(_mm512_sub_epi32(zero, left), zero), up = _mm512_set1_epi32(30);
+    const __m512i unit = _mm512_set1_epi64(1 + 2 * channels->end.zero), by = _mm512_add_epi32(right, up);
+    const tw_ends ends = {_mm512_loadu_si512(channels->mult + c),
+                          _mm512_max_epi32(left, zero),
+                          channels->fast ? _mm512_sub_epi32(right, _mm512_set1_epi32(1)) : right,
+                          _mm512_add_epi64(_mm512_sllv_epi64(unit, _mm512_maskz_mov_epi32(0x5555, by)), half),
+                          _mm512_add_epi64(_mm512_sllv_epi64(unit, _mm512_srli_epi64(by, 32)), half),
+                          channels->fast,
+                          channels->end};
+    return ends;
 }
 
 /* tw_requantize in every lane. */
-TW_INLINE tw_acc tw_acc_requantize(tw_acc acc, const tw_scale *scale) {
-    const __m512i m = scale->mult, e = scale->right;
-    const __m512i x = _mm512_sllv_epi32(acc, scale->left), half = _mm512_set1_epi64(1 << 30);
+TW_INLINE tw_acc tw_acc_requantize(tw_acc acc, const tw_ends *ends) {
+    const __m512i m = ends->mult, e = ends->right;
+    const __m512i x = _mm512_sllv_epi32(acc, ends->left), half = _mm512_set1_epi64(1 << 30);
     const __m512i even = _mm512_add_epi64(_mm512_mul_epi32(x, m), half);
     const __m512i odd = _mm512_add_epi64(_mm512_mul_epi32(_mm512_srli_epi64(x, 32), _mm512_srli_epi64(m, 32)), half);
     const __m512i high = _mm512_mask_blend_epi32(0xAAAA, _mm512_srli_epi64(even, 31), _mm512_slli_epi64(odd, 1));
@@ -71,12 +85,31 @@ TW_INLINE tw_acc tw_acc_requantize(tw_acc acc, const tw_scale *scale) {
     return _mm512_mask_sub_epi32(down, up, down, ones);
 }
 
-/* The first count lanes, plus zero, clamped, as int8. */
-TW_INLINE void tw_acc_store(int8_t *y, tw_acc acc, const tw_epilogue_s8 *end, int32_t count) {
-    const __m512i moved = _mm512_add_epi32(acc, _mm512_set1_epi32(end->zero));
-    const __m512i low = _mm512_set1_epi32(end->low), high = _mm512_set1_epi32(end->high);
-    const __m512i clamped = _mm512_min_epi32(_mm512_max_epi32(moved, low), high);
-    _mm_mask_storeu_epi8(y, tw_lanes(count), _mm512_cvtepi32_epi8(clamped));
+/* The same plus zero, in one rounding, for shifts to the right by r = 1 to TW_FAST_RIGHT: with s = -1 below zero, else 0,
+ * floor((acc * mult + 2^30 + (2^(r - 1) + s) * 2^31) / 2^(31 + r)) + zero. Where outputs end at zero, s changes none. */
+TW_INLINE tw_acc tw_acc_requantize_fast(tw_acc acc, const tw_ends *ends) {
+    const __m512i other = _mm512_srli_epi64(acc, 32), m = ends->mult;
+    const __m512i first = _mm512_mul_epi32(acc, m), second = _mm512_mul_epi32(other, _mm512_srli_epi64(m, 32));
+    __m512i even = _mm512_add_epi64(first, ends->even), odd = _mm512_add_epi64(second, ends->odd);
+    if (ends->end.low != ends->end.zero) {
+        const __m512i one = _mm512_set1_epi64(1LL << 31);
+        even = _mm512_mask_sub_epi64(even, _mm512_movepi64_mask(first), even, one);
+        odd = _mm512_mask_sub_epi64(odd, _mm512_movepi64_mask(second), odd, one);
+    }
+    return _mm512_srav_epi32(_mm512_mask_blend_epi32(0xAAAA, _mm512_srli_epi64(even, 32), odd), ends->right);
+}
+
+/* The outputs of the first count lanes. */
+TW_INLINE void tw_acc_end(int8_t *y, tw_acc acc, const tw_ends *ends, int32_t count) {
+    const int32_t low = ends->end.low, high = ends->end.high;
+    tw_acc sum = ends->fast ? tw_acc_requantize_fast(acc, ends)
+                            : _mm512_add_epi32(tw_acc_requantize(acc, ends), _mm512_set1_epi32(ends->end.zero));
+    if (low > -128 || high < 127)
+        sum = _mm512_min_epi32(_mm512_max_epi32(sum, _mm512_set1_epi32(low)), _mm512_set1_epi32(high));
+    if (count >= TW_LANES)
+        _mm_storeu_si128((__m128i *)(void *)y, _mm512_cvtsepi32_epi8(sum));
+    else
+        _mm_mask_storeu_epi8(y, tw_lanes(count), _mm512_cvtsepi32_epi8(sum));
 }
 #else
 typedef struct {
@@ -127,32 +160,35 @@ TW_INLINE tw_acc tw_acc_mul(tw_acc acc, const int8_t *x, const int32_t *w, int32
 
 typedef struct {
     tw_acc mult, left, right;
-} tw_scale;
+    tw_epilogue_s8 end;
+} tw_ends;
 
-TW_INLINE tw_scale tw_scale_load(const int32_t *mult, const int8_t *shift) {
-    tw_scale scale;
-    scale.mult = tw_acc_load(mult);
+TW_INLINE tw_ends tw_ends_load(const tw_channels_s8 *channels, int32_t c) {
+    tw_ends ends;
+    ends.mult = tw_acc_load(channels->mult + c);
+    ends.end = channels->end;
     for (int lane = 0; lane < TW_LANES; ++lane) {
-        scale.left.v[lane] = tw_max(shift[lane], 0);
-        scale.right.v[lane] = tw_max(-shift[lane], 0);
+        ends.left.v[lane] = tw_max(channels->shift[c + lane], 0);
+        ends.right.v[lane] = tw_max(-channels->shift[c + lane], 0);
     }
-    return scale;
+    return ends;
 }
 
-TW_INLINE tw_acc tw_acc_requantize(tw_acc acc, const tw_scale *scale) {
+TW_INLINE tw_acc tw_acc_requantize(tw_acc acc, const tw_ends *ends) {
     for (int lane = 0; lane < TW_LANES; ++lane) {
-        const int32_t high = tw_mul_high(tw_shift_left(acc.v[lane], scale->left.v[lane]), scale->mult.v[lane]);
-        acc.v[lane] = tw_round_shift(high, scale->right.v[lane]);
+        const int32_t high = tw_mul_high(tw_shift_left(acc.v[lane], ends->left.v[lane]), ends->mult.v[lane]);
+        acc.v[lane] = tw_round_shift(high, ends->right.v[lane]);
     }
     return acc;
 }
 
-TW_INLINE void tw_acc_store(int8_t *y, tw_acc acc, const tw_epilogue_s8 *end, int32_t count) {
+TW_INLINE void tw_acc_end(int8_t *y, tw_acc acc, const tw_ends *ends, int32_t count) {
+    acc = tw_acc_requantize(acc, ends);
     if (count >= TW_LANES) {
-        for (int lane = 0; lane < TW_LANES; ++lane) y[lane] = tw_epilogue_s8_of(acc.v[lane], end);
+        for (int lane = 0; lane < TW_LANES; ++lane) y[lane] = tw_epilogue_s8_of(acc.v[lane], &ends->end);
         return;
     }
-    for (int lane = 0; lane < count; ++lane) y[lane] = tw_epilogue_s8_of(acc.v[lane], end);
+    for (int lane = 0; lane < count; ++lane) y[lane] = tw_epilogue_s8_of(acc.v[lane], &ends->end);
 }
 #endif
 
@@ -174,10 +210,10 @@ TW_INLINE void tw_tile_s8(const uint8_t *x, int32_t k, const int8_t *w, int8_t *
     tw_tile_sums(acc, x, k, w, rows, blocks);
     for (int b = 0; b < blocks; ++b) {
         const int32_t at = c + TW_LANES * b;
-        const tw_scale scale = tw_scale_load(channels->mult + at, channels->shift + at);
+        const tw_ends ends = tw_ends_load(channels, at);
         for (int r = 0; r < rows; ++r) {
             if (r >= valid_rows) break;
-            tw_acc_store(y + r * out + at, tw_acc_requantize(acc[r][b], &scale), &channels->end, out - at);
+            tw_acc_end(y + r * out + at, acc[r][b], &ends, out - at);
         }
     }
 }

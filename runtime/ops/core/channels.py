@@ -16,6 +16,9 @@ from twinfer.runtime.ops.core.quantized import need_quant
 from twinfer.runtime.ops.core.requantize import Channels, fast_channels
 from twinfer.runtime.ops.core.unsigned import product
 
+#: The farthest shift to the right of sums that end in one rounding over lanes: TW_FAST_RIGHT of wide.h.
+FAST_RIGHT = 20
+
 
 def narrow_sums(node: Node) -> bool:
     """Whether sums have 32 bits: always with int8, with int16 if the bias has."""
@@ -111,7 +114,19 @@ def channel_constants(channels: Channels, mults: int | None = None) -> tuple[Con
     return constant.bias(channels.bias), *ends
 
 
+def one_rounding(node: Node, channels: int) -> int:
+    """Whether the sums of every channel can end in one rounding (``fast`` of the kernels over 16 lanes)."""
+    _, shift = lane_ends(node, channels)
+    return int(bool(((shift <= -1) & (shift >= -FAST_RIGHT)).all()))
+
+
+def lane_ends(node: Node, channels: int) -> tuple[NDArray[np.int32], NDArray[np.int8]]:
+    """Multipliers and shifts; of a multiplier of 0 any shift will do, and -1 is that of one rounding."""
+    mult, shift = multipliers(node, channels)
+    return mult, np.where(mult == 0, -1, shift).astype(np.int8)
+
+
 def lane_channels(node: Node, bias: Array) -> tuple[Constant, Constant, Constant]:
     """Bias and multiplier int32 and shift int8 of every channel, each padded to whole blocks of 16 lanes."""
-    mult, shift = multipliers(node, bias.shape[-1])
+    mult, shift = lane_ends(node, bias.shape[-1])
     return constant.bias(padded(bias, axis=-1)), constant.requantize(padded(mult)), constant.requantize(padded(shift))

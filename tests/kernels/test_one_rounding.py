@@ -1,0 +1,101 @@
+"""Sums over 16 lanes that end in one rounding: the bits of two, at every shift, for every kind of clamp."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from twinfer.converter.build import Builder
+from twinfer.kernels_c import FOLDER
+from twinfer.runtime.fixed_point import quantize_multiplier, requantize, wrap32
+from twinfer.runtime.ops.core.channels import FAST_RIGHT
+from twinfer.runtime.plan.make import make_plan
+from twinfer.runtime.run.session import Session
+from twinfer.runtime.target import HOST
+
+#: Channels of a layer: two blocks of 16 and a part of one.
+CHANNELS = 37
+
+#: The least and the most that a sum can be, 0, and what lies beside them.
+EDGES = (-(2**31), 1 - 2**31, -1, 0, 1, 2**31 - 1)
+
+Sums = NDArray[np.int32]
+
+
+def outputs(scales: NDArray[np.float32], sums: Sums, zero: int, activation: str) -> tuple[Sums, bool]:
+    """What becomes of sums by the kernel over 16 lanes, and whether it rounds once.
+
+    The layer's weights are 0: its sums are its biases.
+    """
+    b = Builder("sums")
+    weights = b.constant(np.zeros((len(sums), 4), np.int8), scales)
+    inputs = [b.input("x", "INT8", (1, 4), 1.0), weights, b.constant(sums)]
+    y = b.op("FULLY_CONNECTED", inputs, (1, len(sums)), "INT8", 1.0, zero, fused_activation_function=activation)
+    plan = make_plan(b.graph([y]), HOST)
+    (step,) = plan.steps
+    assert step.call.kernel == "tw_fully_connected_wide_s8"
+    session = Session(plan)
+    session.feed([np.zeros((1, 4), np.int8)])
+    session.run()
+    return session.outputs()[0][0].astype(np.int32), bool(step.call.params["fast"])
+
+
+def expected(scales: NDArray[np.float32], sums: Sums, zero: int, activation: str) -> Sums:
+    """The same in two roundings, as TFLM has it."""
+    mult, shift = (np.array(each) for each in zip(*map(quantize_multiplier, scales.astype(np.float64)), strict=True))
+    low = {"NONE": -128, "RELU": max(zero, -128)}[activation]
+    return np.asarray(wrap32(requantize(sums, mult, shift) + zero).clip(low, 127), np.int32)
+
+
+def scales_at(rng: np.random.Generator, shift: int) -> NDArray[np.float32]:
+    """Scales of multipliers from one half to almost 1, shifted."""
+    return np.ldexp(rng.uniform(0.5, 0.9999, CHANNELS), shift).astype(np.float32)
+
+
+def sums_at(rng: np.random.Generator, scale: NDArray[np.float32]) -> Sums:
+    """Sums whose outputs are near the ends and near halves, and the extremes of int32."""
+    near = rng.uniform(-300, 300, CHANNELS).round(1) / scale + rng.integers(-2, 3, CHANNELS)
+    sums = near.clip(-(2**31), 2**31 - 1).astype(np.int64).astype(np.int32)
+    sums[: len(EDGES)] = EDGES
+    return np.asarray(rng.permutation(sums))
+
+
+@pytest.mark.parametrize("activation", ["NONE", "RELU"])
+@pytest.mark.parametrize("shift", range(-FAST_RIGHT - 2, 3))
+def test_every_shift(shift: int, activation: str) -> None:
+    rng = np.random.default_rng(1000 + shift)
+    for zero in (-128, -7, 0, 127):
+        scales = scales_at(rng, shift)
+        sums = sums_at(rng, scales)
+        values, once = outputs(scales, sums, zero, activation)
+        np.testing.assert_array_equal(values, expected(scales, sums, zero, activation))
+        assert once == (-FAST_RIGHT <= shift <= -1)
+
+
+@given(st.data())
+def test_sums_of_any_size(data: st.DataObject) -> None:
+    shifts = data.draw(st.lists(st.integers(-FAST_RIGHT, -1), min_size=1, max_size=20))
+    sums = data.draw(st.lists(st.integers(-(2**31), 2**31 - 1), min_size=len(shifts), max_size=len(shifts)))
+    ends = data.draw(st.integers(-128, 127)), data.draw(st.sampled_from(["NONE", "RELU"]))
+    parts = data.draw(st.lists(st.floats(0.5, 0.999), min_size=len(shifts), max_size=len(shifts)))
+    given_sums, scales = np.array(sums, np.int32), np.ldexp(parts, shifts).astype(np.float32)
+    values, once = outputs(scales, given_sums, *ends)
+    assert once
+    np.testing.assert_array_equal(values, expected(scales, given_sums, *ends))
+
+
+def test_a_channel_without_a_scale_does_not_matter() -> None:
+    scales, sums = np.array([0.25, 0, 0.125], np.float32), np.array([100, 2**31 - 1, -77], np.int32)
+    values, once = outputs(scales, sums, 3, "NONE")
+    assert once
+    assert values.tolist() == [28, 3, -7]
+
+
+def test_one_limit_for_python_and_c() -> None:
+    header = (FOLDER / "isa" / "wide" / "wide.h").read_text(encoding="utf-8")
+    assert re.findall(r"^#define TW_FAST_RIGHT (\d+)$", header, re.MULTILINE) == [str(FAST_RIGHT)]
