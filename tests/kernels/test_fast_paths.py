@@ -1,4 +1,4 @@
-"""Convolutions and fully connected layers of any shape on SMLAD, Helium and plain C: numpy's integers, bit for bit.
+"""Convolutions and dense layers of any shape on SMLAD, Helium, AVX-512 and plain C: numpy's integers, bit for bit.
 
 Random shapes, strides, paddings, offsets and multipliers (left shifts and shift 0, too), channel counts around every
 tile's edge, weights and inputs at their extremes. On the host plain C stands in for the instruction sets; some of the
@@ -22,12 +22,13 @@ from twinfer.aot.build.firmware import build
 from twinfer.aot.build.runner import Job, run_jobs
 from twinfer.aot.build.targets import find, names
 from twinfer.aot.print.emit import emit
+from twinfer.kernels_c import LEVELS, lib
 from twinfer.runtime.graph import Array, Node
 from twinfer.runtime.op import Case, along, tensor
 from twinfer.runtime.ops.conv import conv2d, depthwise_conv2d
 from twinfer.runtime.ops.dense import fully_connected
 from twinfer.runtime.plan.make import make_plan
-from twinfer.runtime.target import DSP, GENERIC, MVE
+from twinfer.runtime.target import AVX512_VNNI, DSP, GENERIC, HOST, MVE
 
 #: Nodes of each operator and type for a core under QEMU.
 ON_CORES = 12
@@ -126,6 +127,10 @@ def test_on_the_host(op: str, type: str, seed: int) -> None:
     for target in (DSP, MVE, GENERIC):
         (got,) = interpreted(graph, [value], target, 0)
         np.testing.assert_array_equal(got, want.reshape(got.shape), err_msg=f"{target.name}: {node}")
+    for target, level in product((HOST, AVX512_VNNI), range(lib.tw_level() + 1)):
+        (got,) = interpreted(graph, [value], target, level)
+        where = f"{target.name}, {LEVELS[level]}: {node}"
+        np.testing.assert_array_equal(got, want.reshape(got.shape), err_msg=where)
 
 
 @pytest.mark.parametrize("type", TYPES)
@@ -133,7 +138,10 @@ def test_on_the_host(op: str, type: str, seed: int) -> None:
 def test_every_choice_is_tried(op: str, type: str) -> None:
     """The random nodes reach the kernels of all instruction sets and, on all targets, the plain ones."""
     bits = type.removeprefix("INT")
-    for target, ending in ((DSP, f"_dsp_s{bits}"), (MVE, f"_mve_s{bits}"), (GENERIC, f"_s{bits}")):
+    endings = [(DSP, f"_dsp_s{bits}"), (MVE, f"_mve_s{bits}"), (GENERIC, f"_s{bits}")]
+    if type == "INT8":
+        endings.append((AVX512_VNNI, "_vnni_s8" if op == "DEPTHWISE_CONV_2D" else "_wide_s8"))
+    for target, ending in endings:
         rng, kernels = np.random.default_rng(1), []
         for _ in range(60):
             kernels += [step.call.kernel for step in make_plan(graph_of(node_of(rng, op, type)[0]), target).steps]

@@ -24,6 +24,7 @@ from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.registry import operators, variants
 from twinfer.runtime.run.session import Session
 from twinfer.runtime.target import (
+    AVX512_VNNI,
     AVX_VNNI,
     DSP,
     FEATURES,
@@ -66,6 +67,7 @@ def test_the_best_that_the_target_has() -> None:
     kernels = {target.name: kernel(conv_node(), target) for target in TARGETS}
     assert kernels == {
         HOST.name: "tw_conv2d_wide_s8", AVX_VNNI.name: "tw_conv2d_avx_vnni_s8", GENERIC.name: "tw_conv2d_s8",
+        AVX512_VNNI.name: "tw_conv2d_wide_s8",
         DSP.name: "tw_conv2d_dsp_s8", MVE.name: "tw_conv2d_mve_s8", REFERENCE.name: "tw_conv2d_reference_s8",
     }  # fmt: skip
     both = computer("both", "avx_vnni", "avx512_vnni")
@@ -92,7 +94,7 @@ def test_one_that_serves_an_operator_beside_declines_without_a_word() -> None:
     call, choice = lower_node(next(node for node in nodes if node.input(0).shape[3] == 1), MVE)
     assert (call.kernel, choice) == ("tw_conv2d_mve_s8", Choice("mve", (("mve", "it has one input channel"),)))
     wider = next(node for node in nodes if node.input(0).shape[3] == node.output.shape[3] > 1)
-    assert lower_node(wider, computer("both", "avx_vnni", "avx512_vnni"))[1] == Choice("wide")
+    assert lower_node(wider, computer("both", "avx_vnni", "avx512_vnni"))[1] == Choice("vnni")
 
 
 def test_types_are_not_asked_in_vain() -> None:
