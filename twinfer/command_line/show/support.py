@@ -24,6 +24,7 @@ HEADINGS = {
     "mve": "Cortex-M55",
     "host": "any computer",
     "avx_vnni": "with AVX-VNNI",
+    "avx512_vnni": "with AVX512-VNNI",
 }
 
 #: So many words may stand in a cell of types as they are.
