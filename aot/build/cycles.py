@@ -48,7 +48,7 @@ def modelled(card: Card) -> Pipeline:
     """The pipeline of a card's core; ToolError if no public model of it is known."""
     pipeline = card.architecture.pipeline(card)
     if pipeline is None:
-        raise ToolError(f"no estimate of cycles for {card.name}: LLVM has no scheduling model of this core")
+        raise ToolError(f"LLVM has no scheduling model of the core of {card.name}")
     return pipeline
 
 

@@ -23,13 +23,17 @@ VERSIONS = range(30, 13, -1)
 
 #: Executions of each run in a row; the latter half is measured, when the pipeline is in its steady state.
 _ROUNDS = 16
-_OPTIONS = ("-json", "-timeline", "-timeline-max-iterations=0", "-timeline-max-cycles=0", f"-iterations={_ROUNDS}")
+_TIMELINE = ("-timeline", f"-timeline-max-iterations={_ROUNDS}", "-timeline-max-cycles=0")
+_OPTIONS = ("-json", *_TIMELINE, f"-iterations={_ROUNDS}")
 
 _VERSION = re.compile(r"LLVM version (\d+)")
 _UNSUPPORTED = re.compile(r"note: instruction:\s+(\S+)")
 _UNREAD = re.compile(r"code\.s:(\d+):\d+: error")
 _LABEL = re.compile(r"(?:#[-+]?\w+|0x[0-9a-f]+)(?: <[^>]*>)?$|<[^>]*>$")
-_BRANCHES = re.compile(r"(b|bl|cbn?z|le|letp|wls|wlstp\.\w+|b(eq|ne|cs|hs|cc|lo|mi|pl|vs|vc|hi|ls|ge|lt|gt|le))(\.[nw])?")
+_BRANCHES = re.compile(
+    r"(b|bl|cbn?z|le|letp|wls|wlstp\.\w+|b(eq|ne|cs|hs|cc|lo|mi|pl|vs|vc|hi|ls|ge|lt|gt|le))(\.[nw])?"
+)
+_CALLS = {"bl": "b", "blx": "bx"}
 _IT = re.compile(r"i(t[te]{0,3})")
 
 
@@ -87,7 +91,9 @@ def need_llvm(since: int = 0) -> Llvm:
     for llvm in there:
         if llvm.version >= since:
             return llvm
-    raise ToolError(f"llvm-mca {there[0].version} has no model of this core; apt-get install llvm-{since} or newer")
+    raise ToolError(
+        f"llvm-mca {there[0].version} has no scheduling model of this core: apt-get install llvm-{since}, or a newer one"
+    )
 
 
 def _installed() -> Iterator[Llvm]:
@@ -105,7 +111,8 @@ def _version(program: str) -> int:
 def _texts(run: Sequence[Instruction], lacking: frozenset[str]) -> list[str | None]:
     """The instructions as an assembler reads them; None for those that the model lacks.
 
-    Targets of branches become a label. Without the IT before them, instructions must lose their condition.
+    Targets of branches become a label. Calls become branches, for llvm-mca takes 100 cycles for what they call. Without
+    the IT before them, instructions must lose their condition.
     """
     texts: list[str | None] = []
     conditions: list[str] = []
@@ -117,11 +124,21 @@ def _texts(run: Sequence[Instruction], lacking: frozenset[str]) -> list[str | No
             mnemonic = _unconditional(mnemonic, conditions.pop(0))
         if _BRANCHES.fullmatch(each.mnemonic):
             operands = _LABEL.sub(".Ltarget", operands)
-        texts.append(None if mnemonic in lacking else f"{mnemonic} {operands}".strip())
+        plain = _CALLS.get(mnemonic, mnemonic)
+        texts.append(None if plain in lacking else f"{plain} {operands}".strip())
     return texts
 
 
-_PAIRS = (("eq", "ne"), ("hs", "lo"), ("cs", "cc"), ("mi", "pl"), ("vs", "vc"), ("hi", "ls"), ("ge", "lt"), ("gt", "le"))
+_PAIRS = (
+    ("eq", "ne"),
+    ("hs", "lo"),
+    ("cs", "cc"),
+    ("mi", "pl"),
+    ("vs", "vc"),
+    ("hi", "ls"),
+    ("ge", "lt"),
+    ("gt", "le"),
+)
 _INVERSE = {a: b for pair in _PAIRS for a, b in (pair, pair[::-1])}
 
 

@@ -2,7 +2,8 @@
 
 Compiled code is measured for every use of flash asked for, interpreted code once, because its kernels are shared.
 
-Instructions, never cycles: QEMU executes what the core would, but knows nothing of its pipeline and memory.
+Instructions, never cycles: QEMU executes what the core would, but knows nothing of its pipeline and memory. Estimates
+of cycles, if asked for, are an object of their own (``estimated.py``).
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from twinfer.aot.build.targets import Card, find
 from twinfer.aot.print.emit import Project, emit
 from twinfer.aot.print.literals import identifier
 from twinfer.bench.measure.compare import Progress, Row, max_difference, same_bits
+from twinfer.bench.measure.estimated import estimate_of
 from twinfer.bench.measure.price import priced_layers
 from twinfer.bench.measure.recorded import recorded
 from twinfer.bench.models.difference import compare
@@ -61,11 +63,15 @@ def every(
 
 @dataclass(frozen=True)
 class Measurement:
-    """What to measure: options, inputs, and whether single layers are measured, too, which wants plans by layers."""
+    """What to measure: options, inputs, and whether single layers are measured, too, which wants plans by layers.
+
+    ``cycles``: whether the cycles are estimated, too.
+    """
 
     options: Sequence[Options] = every()
     seed: int = 0
     layers: bool = False
+    cycles: bool = False
 
 
 def need_tools(card: Card) -> None:
@@ -90,7 +96,11 @@ def measure_on(
     for i, plan in enumerate(plans):
         progress(i / len(plans))
         jobs = _jobs(inputs, measurement.layers)
-        rows.append(_row(source.name, emit(plan, identifier(source.name)), card, jobs, want))
+        project = emit(plan, identifier(source.name))
+        row = _row(source.name, project, card, jobs, want)
+        rows.append(
+            {**row, **estimate_of(project, card, inputs)} if measurement.cycles and not row.get("error") else row
+        )
     return [*rows, *recorded(source, card.name)]
 
 

@@ -47,7 +47,9 @@ def predicted(mnemonic: str) -> int:
 _M4 = "LLVM's model of Cortex-M4, with the load, list and branch cycles of Arm DDI 0439D"
 _THUMB = "thumbv7em-none-eabihf"
 PIPELINES = {
-    "cortex-m3": Pipeline("thumbv7m-none-eabi", "cortex-m3", 14, f"{_M4} (LLVM's for the M3, too)", branch_cycles, floor),
+    "cortex-m3": Pipeline(
+        "thumbv7m-none-eabi", "cortex-m3", 14, f"{_M4} (LLVM's for the M3, too)", branch_cycles, floor
+    ),
     "cortex-m4": Pipeline(_THUMB, "cortex-m4", 14, _M4, branch_cycles, floor),
     "cortex-m7": Pipeline(_THUMB, "cortex-m7", 14, "LLVM's model of Cortex-M7; branches as if predicted", predicted),
     "cortex-m33": Pipeline(
