@@ -34,6 +34,7 @@ demo | setup) ;;
     has clang && sanitizes || tools="$tools libclang-rt-dev"
     has arm-none-eabi-gcc || tools="$tools gcc-arm-none-eabi libnewlib-arm-none-eabi"
     has cmake || tools="$tools cmake"
+    has llvm-mca || tools="$tools llvm"
     has qemu-system-arm || tools="$tools qemu-system-arm"
     ;;
 esac

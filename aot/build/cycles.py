@@ -55,8 +55,8 @@ def modelled(card: Card) -> Pipeline:
 def estimate(firmware: Firmware, inputs: Sequence[Array], *, patience: float = PATIENCE) -> Estimate:
     """An estimate for one inference of the program's first model; the same every time.
 
-    ToolError as ``run_jobs``, where nothing counts single instructions, if LLVM is missing or too old, or if no model of
-    the core is known.
+    ToolError as ``run_jobs``, where nothing counts single instructions, if LLVM is missing or too old, or if no model
+    of the core is known.
     """
     pipeline = modelled(firmware.card)
     llvm = need_llvm(pipeline.since)
@@ -104,5 +104,5 @@ def added_up(
 def _at_least(run: Straight, gaps: Sequence[float], pipeline: Pipeline) -> list[float]:
     """The cycles of every instruction by LLVM's model, but not below the core's floor."""
     following = [*(each.mnemonic for each in run.instructions[1:]), ""]
-    floors = [pipeline.floor(each.mnemonic, each.operands, after) for each, after in zip(run.instructions, following)]
-    return [max(gap, least) for gap, least in zip(gaps, floors, strict=True)]
+    triples = zip(run.instructions, following, gaps, strict=True)
+    return [max(gap, pipeline.floor(each.mnemonic, each.operands, after)) for each, after, gap in triples]

@@ -91,9 +91,8 @@ def need_llvm(since: int = 0) -> Llvm:
     for llvm in there:
         if llvm.version >= since:
             return llvm
-    raise ToolError(
-        f"llvm-mca {there[0].version} has no scheduling model of this core: apt-get install llvm-{since}, or a newer one"
-    )
+    said = f"llvm-mca {there[0].version} has no scheduling model of this core"
+    raise ToolError(f"{said}: apt-get install llvm-{since}, or a newer one")
 
 
 def _installed() -> Iterator[Llvm]:

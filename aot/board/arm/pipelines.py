@@ -1,9 +1,9 @@
 """What is public of the pipelines of Cortex-M cores: LLVM's scheduling models, and Arm's table of the Cortex-M4.
 
 LLVM's models are written for a compiler that orders instructions. Of the M3, M4 and M33 they say when a result can be
-used, but count every load as one cycle, however many registers it fills. For these cores Arm's table says more, and it
-is the least that an instruction takes here: Cortex-M4 Processor Technical Reference Manual, ARM DDI 0439D, 3.3.1 (tables
-3-1, 3-3) and 3.3.2. Of the M7 and M55 Arm has no such table in its reference manuals.
+used, but count every load as one cycle, however many registers it fills. For these cores Arm's table says more, and is
+the least that an instruction takes here: Cortex-M4 Technical Reference Manual, ARM DDI 0439D, table 3-1 and section
+3.3.2. For the M7 and M55 no such table is used: LLVM's models stand alone.
 """
 
 from __future__ import annotations
