@@ -46,7 +46,7 @@ class Llvm:
 
     def listing(self, elf: Path, pipeline: Pipeline) -> dict[int, Instruction]:
         """Address -> instruction of a program."""
-        how = ["-d", "--no-show-raw-insn", f"--triple={pipeline.triple}", f"--mcpu={pipeline.cpu}"]
+        how = ["-d", f"--triple={pipeline.triple}", f"--mcpu={pipeline.cpu}"]
         return listed(run_tool([f"llvm-objdump{self.suffix}", *how, str(elf)]))
 
     def costs(

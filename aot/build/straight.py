@@ -5,18 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import pairwise
 
 from twinfer.aot.build.runner import ByAddress
 
-_LINE = re.compile(r"^\s*([0-9a-f]+):\s+([a-z][\w.]*)[ \t]*(.*)$")
+_LINE = re.compile(r"^\s*([0-9a-f]+): ([0-9a-f ]+?)\s*\t([a-z][\w.]*)(?:\t(.*))?$")
 
 
 @dataclass(frozen=True)
 class Instruction:
-    """An instruction of the listing: where it lies, and its text without comments."""
+    """An instruction of the listing: where it lies, its bytes, and its text without comments."""
 
     address: int
+    nbytes: int
     mnemonic: str
     operands: str
 
@@ -35,9 +35,9 @@ class Straight:
 
 
 def listed(listing: str) -> dict[int, Instruction]:
-    """Address -> instruction, from a listing of llvm-objdump's without bytes."""
-    found = (_LINE.match(line.split("@")[0]) for line in listing.splitlines())
-    each = (Instruction(int(m[1], 16), m[2], m[3].strip()) for m in found if m)
+    """Address -> instruction, from a listing of llvm-objdump's; it has two digits for every byte."""
+    found = (_LINE.match(line.split("@")[0].rstrip()) for line in listing.splitlines())
+    each = (Instruction(int(m[1], 16), len(m[2].replace(" ", "")) // 2, m[3], m[4] or "") for m in found if m)
     return {instruction.address: instruction for instruction in each}
 
 
@@ -47,29 +47,23 @@ def straights(code: Mapping[int, Instruction], executed: ByAddress) -> Iterator[
     A run ends where a branch was taken, and where the count changes: what is executed as often as the one before it,
     which never branched, was executed after it each time. KeyError if something was executed that is not in ``code``.
     """
-    sizes = _sizes(code)
     run: list[Instruction] = []
-    for address in sorted(a for a, count in executed.counts.items() if count):
-        before = run[-1].address if run else None
-        if before is not None and (
-            before in executed.taken
-            or before + sizes[before] != address
-            or executed.counts[before] != executed.counts[address]
-        ):
-            yield _straight(run, executed, sizes)
+    for address in sorted(at for at, count in executed.counts.items() if count):
+        if run and not _goes_on(run[-1], address, executed):
+            yield _straight(run, executed)
             run = []
         run.append(code[address])
     if run:
-        yield _straight(run, executed, sizes)
+        yield _straight(run, executed)
 
 
-def _sizes(code: Mapping[int, Instruction]) -> dict[int, int]:
-    """Bytes of every instruction: up to the next, at most 4."""
-    places = sorted(code)
-    return {at: min(following - at, 4) for at, following in pairwise([*places, places[-1] + 4])} if places else {}
+def _goes_on(before: Instruction, address: int, executed: ByAddress) -> bool:
+    """Whether the instruction at ``address`` follows ``before`` each time that this is executed, and only then."""
+    at = before.address
+    same = executed.counts[at] == executed.counts[address]
+    return same and at + before.nbytes == address and at not in executed.taken
 
 
-def _straight(run: list[Instruction], executed: ByAddress, sizes: Mapping[int, int]) -> Straight:
-    last = run[-1].address
-    nbytes = last + sizes[last] - run[0].address
-    return Straight(tuple(run), executed.counts[last], executed.taken.get(last, 0), nbytes)
+def _straight(run: list[Instruction], executed: ByAddress) -> Straight:
+    at = run[-1].address
+    return Straight(tuple(run), executed.counts[at], executed.taken.get(at, 0), sum(each.nbytes for each in run))
