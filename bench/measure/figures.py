@@ -24,6 +24,7 @@ from twinfer.bench.measure.coding_report import coded_figures
 from twinfer.bench.measure.compare import Row
 from twinfer.bench.measure.embedded_report import beside_tflm
 from twinfer.bench.measure.limits import mean, standings
+from twinfer.bench.measure.published import beside_published
 from twinfer.runtime.errors import ToolError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -179,6 +180,7 @@ FIGURES: Mapping[str, tuple[str, Callable[[Any], str]]] = {
     "| Interpreted and compiled |": ("explain", lambda told: _markdown(explained.ledgers(told))),
     "| First inference, ms |": ("explain", lambda told: _markdown(explained.starts(told))),
     **{f"| Techniques on {core} |": ("explain", _ladder(core)) for core in ("host", "cortex-m4", "cortex-m55")},
+    "| Estimated cycles |": ("cycles", lambda told: _markdown(beside_published(told))),
     "Beside TFLM on cortex-m4\n": ("embedded", beside("cortex-m4")),
     "Beside TFLM on cortex-m55": ("embedded", beside("cortex-m55")),
     "On the other cores ": ("embedded", others),
