@@ -9,9 +9,9 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from twinfer.bench.cycles.estimated import estimate_tables
 from twinfer.bench.measure.coding_report import coding_tables, stored
 from twinfer.bench.measure.compare import Row
-from twinfer.bench.measure.estimated import estimate_tables
 from twinfer.bench.measure.limits import Standing, Verdict, mean, settings_of, standings, ways_of
 from twinfer.bench.measure.report import bits, engine_label, kernel_suffix, models, table
 

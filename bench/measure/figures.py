@@ -17,6 +17,7 @@ from typing import Any
 
 from rich.console import Console, RenderableType
 
+from twinfer.bench.cycles.published import beside_published
 from twinfer.bench.explain import figures as explained
 from twinfer.bench.lab.quantisers import BASELINE, OURS, PEERS
 from twinfer.bench.measure import compression_report, report
@@ -24,7 +25,6 @@ from twinfer.bench.measure.coding_report import coded_figures
 from twinfer.bench.measure.compare import Row
 from twinfer.bench.measure.embedded_report import beside_tflm
 from twinfer.bench.measure.limits import mean, standings
-from twinfer.bench.measure.published import beside_published
 from twinfer.runtime.errors import ToolError
 
 ROOT = Path(__file__).resolve().parents[2]

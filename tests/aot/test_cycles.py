@@ -19,7 +19,7 @@ from twinfer.aot.build.runner import PATIENCE, ByAddress, runner_of
 from twinfer.aot.build.straight import Instruction, Straight, listed, straights
 from twinfer.aot.build.targets import find
 from twinfer.aot.print.emit import emit
-from twinfer.bench.measure.estimated import figures
+from twinfer.bench.cycles.estimated import figures
 from twinfer.bench.models.source import load
 from twinfer.command_line.main import main
 from twinfer.runtime.errors import InvalidArgumentError, ToolError

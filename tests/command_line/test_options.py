@@ -17,8 +17,9 @@ from twinfer.aot.build import compiled, firmware, project, targets
 from twinfer.aot.build.sizes import Sizes, Symbol
 from twinfer.aot.print.emit import emit
 from twinfer.aot.print.layers import kernel_counts
+from twinfer.bench.cycles import estimated
 from twinfer.bench.explain import on_host, on_target
-from twinfer.bench.measure import compare, embedded, estimated
+from twinfer.bench.measure import compare, embedded
 from twinfer.bench.measure.embedded import MODES, every
 from twinfer.bench.measure.price import Build, instances
 from twinfer.bench.models import verify

@@ -103,8 +103,8 @@ def _on_host(arguments: argparse.Namespace) -> Measure:
 
 
 def _on_board(board: Any, arguments: argparse.Namespace, options: Sequence[Options]) -> Measure:
+    from twinfer.bench.cycles.estimated import need_model
     from twinfer.bench.measure import embedded
-    from twinfer.bench.measure.estimated import need_model
 
     embedded.need_tools(board)
     if arguments.cycles:
