@@ -32,7 +32,7 @@ KEPT := bench/data/figures
 REPEATABLE := OPENBLAS_NUM_THREADS=1 OPENBLAS_CORETYPE=Haswell
 
 .PHONY: help demo prices setup build test test-all mutants lint format bench clean
-.PHONY: bench-host bench-embedded bench-coded bench-streams bench-rows bench-explain real-data accuracy compression search networks figures operators
+.PHONY: bench-host bench-embedded bench-coded bench-streams bench-rows bench-explain bench-cycles real-data accuracy compression search networks figures operators
 .DELETE_ON_ERROR:
 
 help:  ## this list
@@ -98,6 +98,11 @@ bench-explain: setup  ## what compiling and each technique are worth (takes a qu
 	@mkdir -p $(FIGURES)
 	$(BIN)/python -m twinfer.bench.explain $(BUILTIN) $(wildcard $(SPEECH)) --json $(FIGURES)/explain.json
 
+bench-cycles: setup  ## estimated cycles on Cortex-M (the M55 needs llvm-mca 19 or newer: apt-get install llvm-19)
+	@mkdir -p $(FIGURES)
+	$(BIN)/twinfer bench $(BUILTIN) --target cortex-m4,cortex-m33,cortex-m7,cortex-m55 --engine compiled --cycles \
+		--json $(FIGURES)/cycles.json
+
 search: setup  ## the cheapest quantisation of the digits that loses half a point
 	@mkdir -p build $(FIGURES)
 	$(BIN)/python -m twinfer.bench.lab.train_digits --data build
@@ -126,7 +131,7 @@ operators: build  ## docs/operators.md anew, from what the operators' cases pass
 
 figures: setup  ## all figures of README.md and docs/ anew, and what they are made of (takes an hour; on a quiet machine)
 	-$(MAKE) accuracy FIGURES=$(KEPT)  # a limit that is missed stops nothing
-	$(MAKE) bench-host bench-embedded bench-coded bench-streams bench-rows bench-explain search compression FIGURES=$(KEPT)
+	$(MAKE) bench-host bench-embedded bench-coded bench-streams bench-rows bench-explain bench-cycles search compression FIGURES=$(KEPT)
 	$(BIN)/python -m twinfer.bench.measure.figures
 
 clean:  ## removes everything that was made

@@ -35,6 +35,7 @@ demo | setup) ;;
     has arm-none-eabi-gcc || tools="$tools gcc-arm-none-eabi libnewlib-arm-none-eabi"
     has chromium || tools="$tools chromium"
     has cmake || tools="$tools cmake"
+    has llvm-mca || tools="$tools llvm"
     has qemu-system-arm || tools="$tools qemu-system-arm"
     ;;
 esac

@@ -123,6 +123,13 @@ def board_tools(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
+def llvm_mca() -> None:
+    """The pipeline models of LLVM. Skips if llvm-mca is not installed; fails in CI."""
+    if shutil.which("llvm-mca") is None and not os.environ.get("CI"):
+        pytest.skip("llvm-mca: not installed")
+
+
+@pytest.fixture
 def own_operators(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Forgets the folders of operators that the test registers."""
     from twinfer.runtime import registry

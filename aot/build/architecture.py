@@ -17,6 +17,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from twinfer.aot.build.pipeline import Pipeline
 from twinfer.runtime.errors import InvalidArgumentError
 
 #: The table of cards, what all boards share, and a folder for every architecture.
@@ -51,7 +52,8 @@ class Architecture:
 
     ``runner`` makes the Runner of a card. ``program``: the folder's C files for a program that does jobs, ``selftest``:
     those for a self-test, which prints. ``link``, ``link_alone``: further options to link a program, and a model alone.
-    ``vector_bytes``: bytes before a program in flash.
+    ``vector_bytes``: bytes before a program in flash. ``pipeline`` tells the pipeline of a card's core, for estimates
+    of cycles; None where nothing is known.
     """
 
     folder: Path
@@ -62,6 +64,7 @@ class Architecture:
     link: tuple[str, ...] = ()
     link_alone: tuple[str, ...] = ()
     vector_bytes: int = 0
+    pipeline: Callable[[Any], Pipeline | None] = lambda card: None
 
     @property
     def bare(self) -> bool:

@@ -29,7 +29,7 @@ def hot_spots(firmware: Firmware, inputs: Sequence[Array], *, patience: float = 
     A line of an inlined kernel has an entry per layer. ToolError as ``run_jobs``, and where nothing counts single
     instructions.
     """
-    counts = runner_of(firmware.card).counted_by_address(firmware, inputs, patience)
+    counts = runner_of(firmware.card).counted_by_address(firmware, inputs, patience).counts
     lines = Counter[tuple[str, str]]()
     for address, place in _places(firmware, list(counts)).items():
         lines[place] += counts[address]

@@ -7,6 +7,7 @@ which goes by instructions under some options and is right to a few. Neither say
 from __future__ import annotations
 
 import tempfile
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -17,7 +18,7 @@ import numpy as np
 from twinfer.aot.build.architecture import BOARDS
 from twinfer.aot.build.firmware import Firmware, build
 from twinfer.aot.build.jobs import GAUGES, INPUTS, OUTPUTS, TICKS, job_file, results
-from twinfer.aot.build.runner import PATIENCE, Job, Result, Runner
+from twinfer.aot.build.runner import PATIENCE, ByAddress, Job, Result, Runner
 from twinfer.aot.build.targets import Card
 from twinfer.runtime.errors import ToolError
 from twinfer.runtime.graph import Array
@@ -84,20 +85,16 @@ class Qemu(Runner):
         """
         return _counter(self, card)
 
-    def counted_by_address(self, firmware: Firmware, inputs: Sequence[Array], patience: float) -> dict[int, int]:
+    def counted_by_address(self, firmware: Firmware, inputs: Sequence[Array], patience: float) -> ByAddress:
         plugin = self.counter(firmware.card)
         if plugin is None:
             raise ToolError(self._uncounted())
-        counts: dict[int, int] = {}
         with tempfile.TemporaryDirectory(prefix="twinfer-") as work:
             folder = Path(work)
             (folder / INPUTS).write_bytes(job_file(firmware, [Job(inputs)]))
             watching = _watching(firmware, plugin, pcs="pcs.txt", first=str(GAUGES))
             self.start(firmware, folder, patience, watching)
-            for line in (folder / "pcs.txt").read_text().splitlines():
-                at, _, count = line.partition(" ")
-                counts[int(at, 16)] = counts.get(int(at, 16), 0) + int(count)
-        return counts
+            return _by_address((folder / "pcs.txt").read_text())
 
     def _uncounted(self) -> str:
         return f"{self.program} takes no plugins here, or there is no compiler for one"
@@ -133,6 +130,16 @@ def _watching(firmware: Firmware, plugin: Path | None, **arguments: str) -> tupl
         return ()
     told = {"mark": hex(address(firmware, "tw_mark")), **arguments}
     return "-plugin", ",".join([f"file={str(plugin).replace(',', ',,')}", *(f"{k}={v}" for k, v in told.items())])
+
+
+def _by_address(told: str) -> ByAddress:
+    """What the plugin told: lines of address, count and, at the end of a block, branches. Blocks may overlap."""
+    counts, taken = Counter[int](), Counter[int]()
+    for line in told.splitlines():
+        at, count, *left = line.split()
+        counts[int(at, 16)] += int(count)
+        taken[int(at, 16)] += sum(map(int, left))
+    return ByAddress(counts, +taken)
 
 
 def _marks(folder: Path, plugin: Path | None) -> list[int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -44,6 +44,17 @@ class Result:
 
 
 @dataclass(frozen=True)
+class ByAddress:
+    """Address -> how often the instruction there was executed, and how often it branched.
+
+    ``taken`` has the instructions at ends of the emulator's blocks alone: no other branches.
+    """
+
+    counts: Mapping[int, int]
+    taken: Mapping[int, int]
+
+
+@dataclass(frozen=True)
 class Measurement:
     """One inference: its outputs, the instructions of ``NAME_run``, all values in place, and of every layer.
 
@@ -81,8 +92,8 @@ class Runner(ABC):
         but should, or if the program hangs (for more than ``patience`` seconds) or reports a fault.
         """
 
-    def counted_by_address(self, firmware: Firmware, inputs: Sequence[Array], patience: float) -> dict[int, int]:
-        """Address -> how often the instruction there was executed in a run of the first model.
+    def counted_by_address(self, firmware: Firmware, inputs: Sequence[Array], patience: float) -> ByAddress:
+        """How often each instruction was executed in a run of the first model.
 
         The harness's few instructions around the run are included. ToolError where nothing counts single ones.
         """

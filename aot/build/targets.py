@@ -36,9 +36,11 @@ _PATTERNS = {
     "board": (rf"(\./)?{_WORD}", "the name of a folder of board/, or ./ and that of a folder beside the card"),
 }
 
-_OPTIONAL = ("vectors", "banks")
+_RATES = ("clock_mhz", "energy_pj_per_cycle")
+_FLASH = ("flash_wait_states", "flash_fetch_bytes")
+_OPTIONAL = ("vectors", "banks", *_RATES, *_FLASH)
 _LISTS = ("flags", "isa", "packages")
-_NUMBERS = ("flash_origin", "flash_bytes", "ram_origin", "ram_bytes", "stack_bytes", "vectors")
+_NUMBERS = ("flash_origin", "flash_bytes", "ram_origin", "ram_bytes", "stack_bytes", "vectors", *_FLASH)
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,10 @@ class Card:
     stack_bytes: int
     vectors: int | None = None
     banks: tuple[CardBank, ...] = ()
+    clock_mhz: float | None = None
+    flash_wait_states: int | None = None
+    flash_fetch_bytes: int | None = None
+    energy_pj_per_cycle: float | None = None
 
     @property
     def target(self) -> Target:
@@ -137,6 +143,8 @@ def _card(name: str, tables: Mapping[str, Any], path: Path) -> Card:
     if values["board"].startswith("./"):
         values["board"] = str(path.resolve().parent / values["board"])
     card = Card(name=name, **values)
+    if card.flash_wait_states and not card.flash_fetch_bytes:
+        raise InvalidArgumentError(f"{where}: flash_wait_states need flash_fetch_bytes, what one fetch brings")
     spans = {
         "flash": (card.flash_origin, card.flash_origin + card.flash_bytes),
         "ram": (card.ram_origin, card.ram_origin + card.ram_bytes),
@@ -179,12 +187,21 @@ def _value(where: str, field: str, value: Any) -> Any:
         if isinstance(value, list) and all(isinstance(word, str) for word in value):
             return tuple(_word(where, field, word) for word in value)
         raise InvalidArgumentError(f"{where}: {field} should be a list of words, not {value!r}")
+    if field in _RATES:
+        return _rate(where, field, value)
     kind = int if field in _NUMBERS else str
     if type(value) is not kind or (isinstance(value, int) and not 0 <= value < 1 << 32):
         raise InvalidArgumentError(
             f"{where}: {field} should be {'a name' if kind is str else 'a number'}, not {value!r}"
         )
     return _word(where, field, value) if isinstance(value, str) else value
+
+
+def _rate(where: str, field: str, value: Any) -> float:
+    """A positive number, whole or not."""
+    if type(value) not in (int, float) or not 0 < value < 1 << 32:
+        raise InvalidArgumentError(f"{where}: {field} should be a number above 0, not {value!r}")
+    return float(value)
 
 
 def _word(where: str, field: str, word: str) -> str:

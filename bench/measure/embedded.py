@@ -2,7 +2,7 @@
 
 Compiled code is measured for every use of flash asked for, interpreted code once, because its kernels are shared.
 
-Instructions, never cycles: QEMU executes what the core would, but knows nothing of its pipeline and memory.
+Instructions, never cycles: QEMU knows nothing of pipelines. Estimates are apart (``bench/cycles/estimated.py``).
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from twinfer.aot.build.stack import firmware_bound
 from twinfer.aot.build.targets import Card, find
 from twinfer.aot.print.emit import Project, emit
 from twinfer.aot.print.literals import identifier
+from twinfer.bench.cycles.estimated import estimate_of
 from twinfer.bench.measure.compare import Progress, Row, max_difference, same_bits
 from twinfer.bench.measure.price import priced_layers
 from twinfer.bench.measure.recorded import recorded
@@ -61,11 +62,12 @@ def every(
 
 @dataclass(frozen=True)
 class Measurement:
-    """What to measure: options, inputs, and whether single layers are measured, too, which wants plans by layers."""
+    """What to measure: options, inputs; whether layers, too, which wants plans by layers, and estimates of cycles."""
 
     options: Sequence[Options] = every()
     seed: int = 0
     layers: bool = False
+    cycles: bool = False
 
 
 def need_tools(card: Card) -> None:
@@ -89,8 +91,10 @@ def measure_on(
     rows = []
     for i, plan in enumerate(plans):
         progress(i / len(plans))
-        jobs = _jobs(inputs, measurement.layers)
-        rows.append(_row(source.name, emit(plan, identifier(source.name)), card, jobs, want))
+        project = emit(plan, identifier(source.name))
+        rows.append(_row(source.name, project, card, _jobs(inputs, measurement.layers), want))
+        if measurement.cycles and not rows[-1].get("error"):
+            rows[-1] |= estimate_of(project, card, inputs)
     return [*rows, *recorded(source, card.name)]
 
 

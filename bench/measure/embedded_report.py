@@ -9,6 +9,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from twinfer.bench.cycles.estimated import estimate_tables
 from twinfer.bench.measure.coding_report import coding_tables, stored
 from twinfer.bench.measure.compare import Row
 from twinfer.bench.measure.limits import Standing, Verdict, mean, settings_of, standings, ways_of
@@ -33,6 +34,7 @@ def embedded_tables(rows: Sequence[Row], width: int = ROOMY) -> Iterator[Rendera
                 yield from _instances(row)
     if rows:
         yield from _legend(rows)
+    yield from estimate_tables(rows)
     yield from coding_tables(rows)
     yield from beside_tflm(standings(rows))
 

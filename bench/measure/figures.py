@@ -17,6 +17,7 @@ from typing import Any
 
 from rich.console import Console, RenderableType
 
+from twinfer.bench.cycles.published import beside_published
 from twinfer.bench.explain import figures as explained
 from twinfer.bench.lab.quantisers import BASELINE, OURS, PEERS
 from twinfer.bench.measure import compression_report, report
@@ -179,6 +180,7 @@ FIGURES: Mapping[str, tuple[str, Callable[[Any], str]]] = {
     "| Interpreted and compiled |": ("explain", lambda told: _markdown(explained.ledgers(told))),
     "| First inference, ms |": ("explain", lambda told: _markdown(explained.starts(told))),
     **{f"| Techniques on {core} |": ("explain", _ladder(core)) for core in ("host", "cortex-m4", "cortex-m55")},
+    "| Estimated cycles |": ("cycles", lambda told: _markdown(beside_published(told))),
     "Beside TFLM on cortex-m4\n": ("embedded", beside("cortex-m4")),
     "Beside TFLM on cortex-m55": ("embedded", beside("cortex-m55")),
     "On the other cores ": ("embedded", others),

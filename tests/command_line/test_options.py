@@ -17,6 +17,7 @@ from twinfer.aot.build import compiled, firmware, project, targets
 from twinfer.aot.build.sizes import Sizes, Symbol
 from twinfer.aot.print.emit import emit
 from twinfer.aot.print.layers import kernel_counts
+from twinfer.bench.cycles import estimated
 from twinfer.bench.explain import on_host, on_target
 from twinfer.bench.measure import compare, embedded
 from twinfer.bench.measure.embedded import MODES, every
@@ -154,6 +155,7 @@ def ask(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Ask:
     for place, name, note in DOORS:
         monkeypatch.setattr(place, name, door(note))
     monkeypatch.setattr(embedded, "need_tools", lambda card: None)
+    monkeypatch.setattr(estimated, "need_model", lambda card: None)
     monkeypatch.setattr("twinfer.bench.peers.engines.installed", lambda peer: peer != "litert")
     monkeypatch.chdir(tmp_path)
     Path("net.onnx").touch()
@@ -211,6 +213,7 @@ PROGRAMS: dict[str, Facts] = {
 BENCH: Facts = {"model": "digits_int8", "on": "host", "against": ["tflm"], "layers": False, "seconds": 1.0}
 BENCH |= {"rounds": None, "seed": 0}
 BENCH_THERE: Facts = {"model": "digits_int8", "on": "cortex-m4", "layers": False, "seed": 0, "options": every()}
+BENCH_THERE |= {"cycles": False}
 
 VERIFY: Facts = {"model": "digits_int8", "on": ["host"], "peers": ["tflm", "litert-ref"], "samples": Samples()}
 VERIFY |= vars(Options())
@@ -349,6 +352,7 @@ MATRIX: dict[str, tuple[Facts, dict[str, Facts]]] = {
         {
             "--target cortex-m0": {"on": "cortex-m0"},
             "--layers": {"layers": True, "options": every(memory="layers")},
+            "--cycles": {"cycles": True},
             "--memory rows": {"options": every(memory="rows")},
             "--seed 5": {"seed": 5},
             "--optimize size,speed,size": {"options": every(["size", "speed"])},
@@ -481,6 +485,8 @@ def test_seeds_of_run(tmp_path: Path) -> None:
         ("convert net.onnx -o o.tflite --report", "give one of them"),
         ("bench digits_int8 --against tflm,litert", "litert is not installed"),
         ("bench digits_int8 --target cortex-m4 --optimize speed,fast", "cannot optimize for 'fast'"),
+        ("bench digits_int8 --cycles", "add --target cortex-m4"),
+        ("bench digits_int8 --target host --cycles", "add --target cortex-m4"),
         ("verify digits_int8 --target cortex-m4,nothing", "no target 'nothing'"),
     ],
 )

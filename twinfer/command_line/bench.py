@@ -14,7 +14,7 @@ from twinfer.command_line.drift import add_drift, named_files, watch_of
 from twinfer.command_line.options import MODEL, OPTIMIZE, add_targets, natural, positive, write_json
 from twinfer.command_line.storage import add_storages, note_unused_storage, storages
 from twinfer.command_line.targets import cards, peers, settings
-from twinfer.runtime.errors import TwinferError
+from twinfer.runtime.errors import InvalidArgumentError, TwinferError
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -27,6 +27,7 @@ EXAMPLES = (
     "",
     "kws_int8 --layers",
     "kws_int8 --target cortex-m4,cortex-m55 --optimize speed,size",
+    "kws_int8 --target cortex-m4 --cycles",
     "model.tflite --against tflm --seconds 5 --json bench.json",
     "model.tflite --target cortex-m4 --layers --save",
     "model.tflite --target cortex-m4 --layers --compare --max-drift 2",
@@ -45,6 +46,8 @@ BOARDS_ALONE = {"optimize": "balanced", "weights": "file", "decode": "layer", "e
 def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("models", nargs="*", metavar="MODEL", help=f"{MODEL}; all built-in models if none is given")
     command.add_argument("--layers", action="store_true", help="every layer, too, and the dispatch from Python")
+    about = "on microcontrollers, estimate cycles, too, by a model of the pipeline (needs llvm-mca)"
+    command.add_argument("--cycles", action="store_true", help=about)
     command.add_argument(
         "--against", metavar="PEERS", help="litert, tflm, litert-ref, or none (default: those installed)"
     )
@@ -106,6 +109,8 @@ def _measures(arguments: argparse.Namespace) -> list[tuple[str, Measure]]:
     from twinfer.command_line.terminal import note
 
     boards, options = cards(arguments.target), _options(arguments)
+    if arguments.cycles and not any(boards):
+        raise InvalidArgumentError("--cycles is for microcontrollers: add --target cortex-m4, or another core")
     for line in unused(arguments, boards):
         note(line)
     return [
@@ -133,10 +138,13 @@ def _on_host(arguments: argparse.Namespace) -> Measure:
 
 
 def _on_board(board: Any, arguments: argparse.Namespace, options: Sequence[Options]) -> Measure:
+    from twinfer.bench.cycles.estimated import need_model
     from twinfer.bench.measure import embedded
 
     embedded.need_tools(board)
-    wanted = embedded.Measurement(options, arguments.seed, arguments.layers)
+    if arguments.cycles:
+        need_model(board)
+    wanted = embedded.Measurement(options, arguments.seed, arguments.layers, arguments.cycles)
 
     def measure(source: Any, told: Callable[[float], None]) -> list[Row]:
         note_unused_storage(source, [board.target], options)

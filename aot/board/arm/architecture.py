@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from twinfer.aot.board.arm.pipelines import pipeline
+from twinfer.aot.board.arm.registers import register_bytes
 from twinfer.aot.build.architecture import Architecture, Instructions
 from twinfer.aot.build.qemu import Qemu
 from twinfer.aot.build.targets import Card
-
-_REGISTERS = re.compile(r"([a-z]+)(\d+)-[a-z]+(\d+)")
 
 
 def branches(mnemonic: str) -> bool:
@@ -26,7 +26,7 @@ def stack_taken(mnemonic: str, operands: str) -> int | None:
     """Bytes by which an instruction lowers the stack pointer; None if unknown."""
     base = mnemonic.split(".")[0]
     if base in ("push", "vpush") or (base in ("stmdb", "vstmdb") and operands.startswith("sp!")):
-        return _register_bytes(operands[operands.find("{") :])
+        return register_bytes(operands[operands.find("{") :])
     if base in ("str", "strd") and (pushed := re.search(r"\[sp, #-(\d+)\]!", operands)):
         return int(pushed[1])
     if base in ("sub", "subw", "subs") and operands.startswith("sp,"):
@@ -35,16 +35,6 @@ def stack_taken(mnemonic: str, operands: str) -> int | None:
     if base in ("add", "addw") and operands.startswith("sp,"):
         return 0 if "#" in operands else None
     return 0
-
-
-def _register_bytes(names: str) -> int:
-    """Bytes of a register list such as {r4, r5, lr} or {d8-d11}."""
-    total = 0
-    for part in names.strip("{} ").split(","):
-        reach = _REGISTERS.match(part.strip())
-        count = int(reach[3]) - int(reach[2]) + 1 if reach else 1
-        total += count * (8 if part.strip().startswith("d") else 4)
-    return total
 
 
 def runner(card: Card) -> Qemu:
@@ -59,4 +49,5 @@ ARCHITECTURE = Architecture(
     runner=runner,
     instructions=Instructions(branches, frozenset(["bl"]), indirect, stack_taken, comments=";@", tag=1),
     vector_bytes=0x40,
+    pipeline=pipeline,
 )

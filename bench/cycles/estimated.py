@@ -1,0 +1,87 @@
+"""Estimates of cycles, time and energy beside the counts of ``twinfer bench --target``, and never among them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from twinfer.aot.build.cycles import Estimate, estimate, modelled
+from twinfer.aot.build.firmware import build
+from twinfer.aot.build.mca import need_llvm
+from twinfer.aot.build.targets import Card
+from twinfer.aot.print.emit import Project
+from twinfer.bench.measure.compare import Row
+from twinfer.bench.measure.report import engine_label, table
+from twinfer.runtime.errors import ToolError
+from twinfer.runtime.graph import Array
+
+#: Figures of an estimate; ms and microjoules are None unless the card has a clock and an energy.
+FIGURES = ("cycles", "cycles_per_instruction", "ms", "microjoules")
+
+
+def estimate_of(project: Project, card: Card, inputs: Sequence[Array]) -> dict[str, Any]:
+    """The entry "estimate" of a row: figures and their source, or "error" where there can be none."""
+    try:
+        return {"estimate": figures(estimate(build(project, card), inputs), card)}
+    except ToolError as error:
+        return {"estimate": {"error": str(error)}}
+
+
+def figures(estimated: Estimate, card: Card) -> dict[str, Any]:
+    """Cycles and what the card makes of them: cycles over its clock in ms, cycles times its energy in µJ."""
+    cycles, clock, energy = estimated.cycles, card.clock_mhz, card.energy_pj_per_cycle
+    return {
+        "cycles": cycles,
+        "cycles_per_instruction": estimated.cycles_per_instruction,
+        "ms": None if clock is None else cycles / (1e3 * clock),
+        "microjoules": None if energy is None else cycles * energy / 1e6,
+        "branch_cycles": estimated.branch_cycles,
+        "flash_cycles": estimated.flash_cycles,
+        "unmodelled_share": estimated.unmodelled_share,
+        "source": estimated.source,
+    }
+
+
+def need_model(card: Card) -> None:
+    """ToolError if llvm-mca is missing for a core that it could have a model of."""
+    try:
+        modelled(card)
+    except ToolError:
+        return  # each row says so
+    need_llvm()
+
+
+def estimate_tables(rows: Sequence[Row]) -> Iterator[RenderableType]:
+    """A table for each core of the rows with estimates, below it where its figures come from."""
+    asked = [row for row in rows if "estimate" in row]
+    for target in dict.fromkeys(row["target"] for row in asked):
+        every = [row for row in asked if row["target"] == target]
+        if own := [row for row in every if "error" not in row["estimate"]]:
+            yield _table(target, own)
+        for said in dict.fromkeys(_note(row["estimate"]) for row in every):
+            yield Text(said, style="yellow" if said.startswith("No") else "")
+
+
+def _note(estimated: dict[str, Any]) -> str:
+    """Where an estimate comes from, or why there is none."""
+    return f"No estimate: {estimated['error']}" if "error" in estimated else f"Source: {estimated['source']}."
+
+
+def _table(target: str, rows: Sequence[Row]) -> RenderableType:
+    """One line per model and engine; time and energy only where the card says how long and how much a cycle is."""
+    known = [key for key in FIGURES if rows[0]["estimate"][key] is not None]
+    heads = {"cycles": "cycles", "cycles_per_instruction": "an instr.", "ms": "ms", "microjoules": "µJ"}
+    shown = table(f"Estimated cycles of one inference on {target}", "<", "<", *(heads[k] for k in known), "unmodelled")
+    for row in rows:
+        label = engine_label(row)
+        label = label.append(f", {row['optimize']}") if row["engine"] == "compiled" else label
+        own = row["estimate"]
+        shown.add_row(row["model"], label, *(_cell(k, own[k]) for k in known), f"{100 * own['unmodelled_share']:.1f} %")
+    return shown
+
+
+def _cell(key: str, value: float) -> str:
+    return f"{value:,}" if key == "cycles" else f"{value:.2f}"
