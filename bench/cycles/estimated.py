@@ -61,13 +61,13 @@ def estimate_tables(rows: Sequence[Row]) -> Iterator[RenderableType]:
         every = [row for row in asked if row["target"] == target]
         if own := [row for row in every if "error" not in row["estimate"]]:
             yield _table(target, own)
-        for said in dict.fromkeys(_note(row["estimate"]) for row in every):
+        for said in dict.fromkeys(_note(row["estimate"], target) for row in every):
             yield Text(said, style="yellow" if said.startswith("No") else "")
 
 
-def _note(estimated: dict[str, Any]) -> str:
+def _note(estimated: dict[str, Any], target: str) -> str:
     """Where an estimate comes from, or why there is none."""
-    return f"No estimate: {estimated['error']}" if "error" in estimated else f"Source: {estimated['source']}."
+    return f"No estimate for {target}: {estimated['error']}" if "error" in estimated else f"Source: {estimated['source']}."
 
 
 def _table(target: str, rows: Sequence[Row]) -> RenderableType:

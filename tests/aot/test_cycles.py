@@ -277,7 +277,7 @@ def test_kws_under_qemu(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert own["microjoules"] == pytest.approx(own["cycles"] * 92.5e-6)
     assert "Estimated cycles of one inference on cortex-m4" in shown
     assert "an estimate, not a measurement" in shown
-    assert "No estimate: LLVM has no scheduling model of the core of cortex-m0" in shown
+    assert "No estimate for cortex-m0: LLVM has no scheduling model of the core of cortex-m0" in shown
 
 
 def test_bench_says_what_to_install(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
