@@ -1,7 +1,6 @@
 """One model on one microcontroller, in both modes: the rows of ``twinfer bench --target cortex-m4``.
 
 Compiled code is measured for every use of flash asked for, interpreted code once, because its kernels are shared.
-
 Instructions, never cycles: QEMU knows nothing of pipelines. Estimates are apart (``bench/cycles/estimated.py``).
 """
 

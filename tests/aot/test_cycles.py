@@ -20,6 +20,7 @@ from twinfer.aot.build.straight import Instruction, Straight, listed, straights
 from twinfer.aot.build.targets import find
 from twinfer.aot.print.emit import emit
 from twinfer.bench.cycles.estimated import figures
+from twinfer.bench.cycles.published import beside_published
 from twinfer.bench.models.source import load
 from twinfer.command_line.main import main
 from twinfer.runtime.errors import InvalidArgumentError, ToolError
@@ -113,6 +114,9 @@ def cycles_of(core: str, *lines: str) -> tuple[float, frozenset[str]]:
         (3, ["ldr r0, [r1]", "adds r2, r2, #1"]),  # a load alone takes 2
         (4, ["ldr r0, [r1]", "ldr r2, [r3]", "adds r4, r4, #1"]),  # two are pipelined
         (3, ["ldr r0, [r1]", "adds r0, r0, #1"]),  # and the sum waits no longer than that
+        (3, ["ldr r0, [r1]", "str r0, [r3]"]),  # Arm's own examples
+        (4, ["ldr r0, [r1, r5]", "ldr r1, [r2]", "ldr r2, [r3, #4]"]),
+        (5, ["ldr r0, [r1]", "ldrd r2, r3, [r4]"]),
         (2, ["str r0, [r1]", "adds r2, r2, #1"]),
         (6, ["ldm r0, {r4, r5, r6, r7}", "adds r1, r1, #1"]),  # 1 + 4
         (4, ["push {r4, r5, lr}"]),
@@ -126,6 +130,13 @@ def cycles_of(core: str, *lines: str) -> tuple[float, frozenset[str]]:
 )
 def test_cycles_that_can_be_counted_by_hand(cycles: int, lines: list[str]) -> None:
     assert cycles_of("cortex-m4", *lines) == (cycles, frozenset())
+
+
+@pytest.mark.usefixtures("llvm_mca")
+def test_long_products_take_longer_on_the_m3() -> None:
+    for line, cycles in (("smull r0, r1, r2, r3", 3), ("umlal r0, r1, r2, r3", 4), ("mla r0, r1, r2, r3", 2)):
+        assert cycles_of("cortex-m3", line) == (cycles, frozenset())
+        assert cycles_of("cortex-m4", line)[0] < cycles
 
 
 @pytest.mark.usefixtures("llvm_mca")
@@ -235,6 +246,20 @@ def test_the_core_is_told_by_the_compilers_flag() -> None:
     assert modelled(nodsp) is PIPELINES["cortex-m33"]
     with pytest.raises(ToolError, match="no scheduling model of the core of cortex-m0plus"):
         modelled(find("cortex-m0plus"))
+
+
+def test_estimates_stand_beside_published_cycles() -> None:
+    """Cycles are the clock over inferences per second; those of CMSIS-NN also by TFLM's recorded instructions."""
+    estimate = {"cycles": 15, "cycles_per_instruction": 1.5}
+    ours = {"model": "kws_int8", "target": "cortex-m4", "engine": "compiled", "instructions": 10, "estimate": estimate}
+    tflm = {**ours, "engine": "tflm-cmsis", "instructions": 7_847_268, "estimate": {}}
+    without = {**ours, "target": "cortex-m0", "estimate": {"error": "no model"}}
+    _, *lines = beside_published({"rows": [ours, tflm, without, {**ours, "target": "cortex-m55"}]})
+    published = "Plumerai 5,733,671; microTVM + CMSIS-NN 11,977,243"
+    assert lines == [
+        ["kws_int8", "cortex-m4", "10", "15", "1.50", published, "1.53"],
+        ["kws_int8", "cortex-m55", "10", "15", "1.50", "", ""],
+    ]
 
 
 # -- under QEMU --------------------------------------------------------------------------------------------------------

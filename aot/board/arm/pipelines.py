@@ -22,16 +22,22 @@ _LOOPS = ("le", "letp")
 def floor(mnemonic: str, operands: str, following: str) -> int:
     """The least cycles of an instruction by Arm's table of the M4, without the refill of a branch.
 
-    A list of N registers takes 1 + N. A load takes 2, or 1 if the next instruction is a load or a store, too: both are
+    A list of N registers takes 1 + N. A load takes 2, or 1 if another load of one register follows: both are
     pipelined. A store takes 1: the next instruction runs while it writes. A division takes 2 to 12, here 2.
     """
     if mnemonic.startswith(_LISTS):
         return 1 + (2 if mnemonic.startswith(("ldrd", "strd")) else register_count(operands))
     if mnemonic.startswith(("ldr", "vldr")):
-        return 1 if following.startswith(("ldr", "str", "vldr", "vstr")) and "pc" not in operands.split(",")[0] else 2
+        return 1 if following.startswith(("ldr", "vldr")) and not following.startswith("ldrd") else 2
     if mnemonic.startswith(("vdiv", "vsqrt")):
         return 14
     return 2 if mnemonic.startswith(("sdiv", "udiv", "tbb", "tbh")) else 1
+
+
+def floor_m3(mnemonic: str, operands: str, following: str) -> int:
+    """The same by Arm's table of the M3 (ARM 100165, table 3-1): long products take 3 to 7, here the least."""
+    long = {"smull": 3, "umull": 3, "smlal": 4, "umlal": 4, "mla": 2, "mls": 2}
+    return long.get(mnemonic.partition(".")[0]) or floor(mnemonic, operands, following)
 
 
 def branch_cycles(mnemonic: str) -> int:
@@ -45,15 +51,14 @@ def predicted(mnemonic: str) -> int:
 
 
 _M4 = "LLVM's model of Cortex-M4, with the load, list and branch cycles of Arm DDI 0439D"
+_M3 = "LLVM's model of Cortex-M4 (as LLVM takes it for the M3), with the cycles of Arm 100165 and DDI 0439D"
 _THUMB = "thumbv7em-none-eabihf"
 PIPELINES = {
-    "cortex-m3": Pipeline(
-        "thumbv7m-none-eabi", "cortex-m3", 14, f"{_M4} (LLVM's for the M3, too)", branch_cycles, floor
-    ),
+    "cortex-m3": Pipeline("thumbv7m-none-eabi", "cortex-m3", 14, _M3, branch_cycles, floor_m3),
     "cortex-m4": Pipeline(_THUMB, "cortex-m4", 14, _M4, branch_cycles, floor),
     "cortex-m7": Pipeline(_THUMB, "cortex-m7", 14, "LLVM's model of Cortex-M7; branches as if predicted", predicted),
     "cortex-m33": Pipeline(
-        "thumbv8m.main-none-eabihf", "cortex-m33", 14, f"{_M4} (LLVM's for the M33, too)", branch_cycles, floor
+        "thumbv8m.main-none-eabihf", "cortex-m33", 14, f"{_M4} (as LLVM takes it for the M33)", branch_cycles, floor
     ),
     "cortex-m55": Pipeline(
         "thumbv8.1m.main-none-eabihf",
