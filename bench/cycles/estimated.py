@@ -67,7 +67,9 @@ def estimate_tables(rows: Sequence[Row]) -> Iterator[RenderableType]:
 
 def _note(estimated: dict[str, Any], target: str) -> str:
     """Where an estimate comes from, or why there is none."""
-    return f"No estimate for {target}: {estimated['error']}" if "error" in estimated else f"Source: {estimated['source']}."
+    if "error" in estimated:
+        return f"No estimate for {target}: {estimated['error']}"
+    return f"Source: {estimated['source']}."
 
 
 def _table(target: str, rows: Sequence[Row]) -> RenderableType:
