@@ -138,8 +138,7 @@ TW_INLINE void tw_depthwise_conv2d_row(const int8_t *x, int32_t base, const int3
             tw_depthwise_conv2d_lanes(acc, TW_DEPTHWISE_PIXELS, x + c, at, w + c, row, 0, window->k_w, lanes, p);
         else
             tw_depthwise_conv2d_lanes(acc, 1, x + c, at, w + c, row, column[0], column[1], lanes, p);
-        for (int32_t i = 0; i < count; ++i)
-            tw_acc_end(y + (ox + i) * window->in_c + c, acc[i], &ends, lanes);
+        for (int32_t i = 0; i < count; ++i) tw_acc_end(y + (ox + i) * window->in_c + c, acc[i], &ends, lanes);
         ox += count;
     }
 }

@@ -60,9 +60,9 @@ def test_other_bits_have_a_status_of_their_own(monkeypatch: pytest.MonkeyPatch, 
     real = document.report_of
 
     def other(*arguments: Any) -> Any:
-        made = real(*arguments)
-        made["ledger"]["same_bits"] = False
-        return made
+        kept = real(*arguments)
+        kept["ledger"]["same_bits"] = False
+        return kept
 
     monkeypatch.setattr(document, "report_of", other)
     assert main([*REPORT, "-o", str(tmp_path / "r.html")]) == 1

@@ -120,8 +120,8 @@ def _read(path: str) -> Report:
     if not isinstance(document, dict) or document.get("kind") != KIND:
         raise InvalidArgumentError(f"{path} is no report: make one with twinfer report MODEL -o {path}")
     if document.get("schema") != SCHEMA:
-        found = document.get("schema")
-        raise InvalidArgumentError(f"{path} has schema {found}, this version reads {SCHEMA}: make the report anew")
+        own = document.get("schema")
+        raise InvalidArgumentError(f"{path} has schema {own}, this version reads {SCHEMA}: make the report anew")
     return Report(document)
 
 
