@@ -99,9 +99,9 @@ def _layers(rows: Sequence[Row], run_us: float | None) -> dict[tuple[str, str, i
     parts = {}
     for row in rows:
         layer = Layer(int(row["index"]), _text(row["op"]), _text(row["output"]))
-        found = layer.op, layer.output
-        parts[(*found, seen[found])] = Part(layer, _figures(row, names), noise)
-        seen[found] += 1
+        place = layer.op, layer.output
+        parts[(*place, seen[place])] = Part(layer, _figures(row, names), noise)
+        seen[place] += 1
     return parts
 
 
