@@ -1,4 +1,4 @@
-"""``twinfer bench --save`` and ``--compare``, as a user and as docs/examples/drift.yml call them."""
+"""``twinfer bench --save`` and ``--compare``, as a user and as docs/workflows/drift.yml call them."""
 
 from __future__ import annotations
 
@@ -148,11 +148,11 @@ def test_names_are_known_before_models_are_read(model: str) -> None:
     assert load(model).name == name_of(model)
 
 
-# -- docs/examples/drift.yml -------------------------------------------------------------------------------------------
+# -- docs/workflows/drift.yml ------------------------------------------------------------------------------------------
 
 
 def steps() -> list[dict[str, Any]]:
-    told = yaml.safe_load((ROOT / "docs" / "examples" / "drift.yml").read_text(encoding="utf-8"))
+    told = yaml.safe_load((ROOT / "docs" / "workflows" / "drift.yml").read_text(encoding="utf-8"))
     (job,) = told["jobs"].values()
     assert told[True] == "pull_request", "YAML 1.1 takes the key on for a truth"
     return list(job["steps"])
