@@ -9,7 +9,7 @@ from twinfer.runtime.constant import weights
 from twinfer.runtime.graph import Node
 from twinfer.runtime.ops.conv._layer import ONE_CHANNEL, Convolution, convolution_of
 from twinfer.runtime.ops.core.activation import output_range
-from twinfer.runtime.ops.core.channels import epilogue, fold_zero, lane_channels, one_rounding
+from twinfer.runtime.ops.core.channels import epilogue, fold_zero, lane_channels
 from twinfer.runtime.ops.core.packing import LANES, LANES_F32, LANES_S8, ROWS, pack_f32, pack_s8, padded
 from twinfer.runtime.params import Param
 from twinfer.runtime.program import Call, Weights
@@ -42,9 +42,9 @@ def lower_s8(kernel: str, layer: Convolution, rows: int) -> Call:
     k4 = -(-w.shape[1] // 4) * 4
     panel = _panel(g.pixels, w.shape[1], rows)
     tile = {"k4": k4, "panel": panel, "direct": int(g.pointwise and k4 == w.shape[1]), "in_zero": x.zero}
-    tile["fast"] = one_rounding(node, g.out_c)
+    ends, tile["fast"] = lane_channels(node, fold_zero(w, layer.bias, 128 + x.zero))
     params = {"window": g.params, "end": epilogue(node), **tile}
-    inputs = (x, weights(pack_s8(w), LANES_S8), *lane_channels(node, fold_zero(w, layer.bias, 128 + x.zero)))
+    inputs = (x, weights(pack_s8(w), LANES_S8), *ends)
     return Call(
         kernel, params, inputs, (node.output,), panel * k4, macs=layer.macs, weights=Weights(), rows=g.by_rows()
     )
@@ -54,10 +54,11 @@ def _lower_zero(layer: Convolution) -> Call:
     """The call for weights with a zero point: what it adds to a pixel's sums depends on the pixel alone."""
     node, g, w, x = layer.node, layer.window, layer.rows, layer.node.input(0)
     k, k4, out4 = w.shape[1], -(-w.shape[1] // 4) * 4, -(-g.out_c // LANES) * LANES
-    tile = {"k": k, "k4": k4, "in_zero": x.zero, "w_zero": layer.zero, "fast": one_rounding(node, g.out_c)}
-    params: dict[str, Param] = {"window": g.params, "end": epilogue(node), **tile}
     folded = fold_zero(w.astype(np.int16) - np.int16(layer.zero), layer.bias, 128 + x.zero)
-    inputs = (x, weights(pack_s8(w), LANES_S8), *lane_channels(node, folded))
+    ends, fast = lane_channels(node, folded)
+    tile = {"k": k, "k4": k4, "in_zero": x.zero, "w_zero": layer.zero, "fast": fast}
+    params: dict[str, Param] = {"window": g.params, "end": epilogue(node), **tile}
+    inputs = (x, weights(pack_s8(w), LANES_S8), *ends)
     scratch = ROWS * (k4 + 4 * out4)
     kernel = "tw_conv2d_zero_wide_s8"
     return Call(kernel, params, inputs, (node.output,), scratch, macs=layer.macs, weights=Weights(), rows=g.by_rows())

@@ -33,23 +33,28 @@ def lower(node: Node, target: Target) -> Call:
     g, x = layer.window, node.input(0)
     check_one_to_one(g)
     accept(g.k_h <= ROWS, f"the window has more than {ROWS} rows")
-    accept(bool(one_rounding(node, g.out_c)), "its sums cannot end in one rounding")
-    flat = g.stride_w == 1 and BYTES % g.in_c == 0
+    ends = lane_ends(node, g.out_c)
+    accept(bool(one_rounding(ends[1])), "its sums cannot end in one rounding")
     pitch, taps = min(g.in_c, BYTES), layer.weights[0]
     columns = max(g.pad_w + g.in_w, (g.out_w - 1) * g.stride_w + (g.k_w - 1) * g.dilation_w + 1)
-    tile = {"in_zero": x.zero + 128, "pitch": pitch, "columns": columns, "flat": int(flat)}
+    tile = {"in_zero": x.zero + 128, "pitch": pitch, "columns": columns, "flat": int(_is_flat(g))}
     params: dict[str, Param] = {"window": g.params, "end": epilogue(node), **tile}
     bias = fold_zero(taps.reshape(-1, g.out_c).T, layer.bias, 128 + x.zero)
-    mult, shift = (constant.requantize(_vectors(values, g)) for values in lane_ends(node, g.out_c))
+    mult, shift = (constant.requantize(_vectors(values, g)) for values in ends)
     inputs = (x, weights(_packed(taps, g), LAYOUT), constant.bias(_vectors(bias, g)), mult, shift)
     scratch = ((g.k_h - 1) * g.dilation_h + 1) * columns * pitch + BYTES
     kernel = "tw_depthwise_conv2d_vnni_s8"
     return Call(kernel, params, inputs, (node.output,), scratch, macs=layer.macs, weights=Weights())
 
 
+def _is_flat(g: Window) -> bool:
+    """Whether pixels lie side by side as their outputs do, so that a vector holds several."""
+    return g.stride_w == 1 and BYTES % g.in_c == 0
+
+
 def _vectors(values: Array, g: Window) -> Array:
     """Values [..., channels] for the lanes of every block, [..., blocks * 64]: flat pixels have them several times."""
-    repeated = np.tile(values, BYTES // g.in_c) if g.stride_w == 1 and BYTES % g.in_c == 0 else values
+    repeated = np.tile(values, BYTES // g.in_c) if _is_flat(g) else values
     whole = padded(repeated, BYTES, axis=-1)
     blocks = whole.reshape(*whole.shape[:-1], -1, BYTES)[..., UNPACKED]
     return np.ascontiguousarray(blocks.reshape(whole.shape))

@@ -9,7 +9,7 @@ from twinfer.runtime.constant import index, weights
 from twinfer.runtime.fixed_point import wrap32
 from twinfer.runtime.graph import Array, Node
 from twinfer.runtime.ops.conv._layer import Convolution, check_one_to_one, convolution_of
-from twinfer.runtime.ops.core.channels import epilogue, lane_channels, one_rounding
+from twinfer.runtime.ops.core.channels import epilogue, lane_channels
 from twinfer.runtime.ops.core.packing import LANES_S16, padded
 from twinfer.runtime.params import Param
 from twinfer.runtime.program import Call, Weights
@@ -44,9 +44,9 @@ def lower(node: Node, target: Target) -> Call:
     rows, row_classes = _classes(_inside(g.out_h, g.stride_h, g.pad_h, g.dilation_h, g.k_h, g.in_h))
     columns, column_classes = _classes(_inside(g.out_w, g.stride_w, g.pad_w, g.dilation_w, g.k_w, g.in_w))
     lanes = padded(_taps(layer) & 0xFFFF, axis=2)
-    tile = {"padded": lanes.shape[2], "column_classes": len(column_classes), "fast": one_rounding(node, g.out_c)}
+    ends, fast = lane_channels(layer.node, _biases(layer, row_classes, column_classes))
+    tile = {"padded": lanes.shape[2], "column_classes": len(column_classes), "fast": fast}
     params: dict[str, Param] = {"window": g.params, "end": epilogue(node), **tile}
-    ends = lane_channels(layer.node, _biases(layer, row_classes, column_classes))
     inputs = (x, weights(lanes, LANES_S16), *ends, index(rows), index(columns))
     return Call("tw_depthwise_conv2d_wide_s8", params, inputs, (node.output,), macs=layer.macs, weights=Weights())
 

@@ -114,9 +114,8 @@ def channel_constants(channels: Channels, mults: int | None = None) -> tuple[Con
     return constant.bias(channels.bias), *ends
 
 
-def one_rounding(node: Node, channels: int) -> int:
-    """Whether the sums of every channel can end in one rounding (``fast`` of the kernels over 16 lanes)."""
-    _, shift = lane_ends(node, channels)
+def one_rounding(shift: Array) -> int:
+    """Whether sums with these shifts can end in one rounding (``fast`` of the kernels over 16 lanes)."""
     return int(bool(((shift <= -1) & (shift >= -FAST_RIGHT)).all()))
 
 
@@ -126,7 +125,9 @@ def lane_ends(node: Node, channels: int) -> tuple[NDArray[np.int32], NDArray[np.
     return mult, np.where(mult == 0, -1, shift).astype(np.int8)
 
 
-def lane_channels(node: Node, bias: Array) -> tuple[Constant, Constant, Constant]:
-    """Bias and multiplier int32 and shift int8 of every channel, each padded to whole blocks of 16 lanes."""
+def lane_channels(node: Node, bias: Array) -> tuple[tuple[Constant, Constant, Constant], int]:
+    """Bias and multiplier int32 and shift int8 of every channel, each padded to whole blocks of 16 lanes; and whether
+    their sums can end in one rounding."""
     mult, shift = lane_ends(node, bias.shape[-1])
-    return constant.bias(padded(bias, axis=-1)), constant.requantize(padded(mult)), constant.requantize(padded(shift))
+    ends = constant.requantize(padded(mult)), constant.requantize(padded(shift))
+    return (constant.bias(padded(bias, axis=-1)), *ends), one_rounding(shift)

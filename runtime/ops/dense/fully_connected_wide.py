@@ -6,7 +6,7 @@ from twinfer.runtime import constant
 from twinfer.runtime.constant import weights
 from twinfer.runtime.graph import Node
 from twinfer.runtime.ops.core.activation import output_range
-from twinfer.runtime.ops.core.channels import epilogue, fold_zero, lane_channels, one_rounding
+from twinfer.runtime.ops.core.channels import epilogue, fold_zero, lane_channels
 from twinfer.runtime.ops.core.packing import LANES, LANES_F32, LANES_S8, ROWS, pack_f32, pack_s8, padded
 from twinfer.runtime.ops.dense._layer import Dense, dense_of
 from twinfer.runtime.params import Param
@@ -31,14 +31,10 @@ def _lower_f32(layer: Dense) -> Call:
 def _lower_s8(layer: Dense) -> Call:
     node, w, x, batches = layer.node, layer.weights, layer.node.input(0), layer.shape["batches"]
     depth4 = -(-w.shape[1] // 4) * 4
-    inputs = (x, weights(pack_s8(w), LANES_S8), *lane_channels(node, fold_zero(w, layer.bias, 128 + x.zero)))
+    ends, fast = lane_channels(node, fold_zero(w, layer.bias, 128 + x.zero))
+    inputs = (x, weights(pack_s8(w), LANES_S8), *ends)
     rows = 1 if batches == 1 else -(-batches // ROWS) * ROWS
-    params: dict[str, Param] = {
-        **layer.shape,
-        "depth4": depth4,
-        "end": epilogue(node),
-        "fast": one_rounding(node, len(w)),
-    }
+    params: dict[str, Param] = {**layer.shape, "depth4": depth4, "end": epilogue(node), "fast": fast}
     args, stored = ((node.output,), rows * depth4), Weights(unit=LANES)
     return Call("tw_fully_connected_wide_s8", params, inputs, *args, macs=layer.macs, weights=stored)
 
