@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
-from math import exp, log
+from statistics import geometric_mean
 from typing import Any
 
 from twinfer.bench.explain.causes import CAUSES
 from twinfer.bench.explain.techniques import TECHNIQUES
 from twinfer.bench.measure.report import number
+from twinfer.bench.report.summary import figure
 
 #: Characters per line of a page.
 WIDTH = 130
@@ -31,7 +32,7 @@ def ledgers(document: Document) -> Lines:
     lines = [["Interpreted and compiled", "target", "interpreted", "compiled", "×", *heads]]
     for row in document["rows"]:
         every = row["total"]
-        both = [_figure(every[side], row["unit"]) for side in ("interpreted", "compiled")]
+        both = [figure(every[side], row["unit"]) for side in ("interpreted", "compiled")]
         shares = [_share(every["causes"].get(key), every["interpreted"]) for key in causes]
         lines.append([_name(row), row["target"], *both, f"{every['interpreted'] / every['compiled']:.2f}", *shares])
     return lines
@@ -86,21 +87,16 @@ def headline(document: Document) -> str:
 
 def _worth(rows: Sequence[Document], where: str) -> str:
     """The mean ratio on a target, and those of its causes."""
-    whole = _mean([row["total"]["interpreted"] / row["total"]["compiled"] for row in rows])
+    whole = geometric_mean([row["total"]["interpreted"] / row["total"]["compiled"] for row in rows])
     parts = []
     for key, cause in CAUSES.items():
         if key not in rows[0]["total"]["causes"]:
             continue
         without = [row["total"]["compiled"] + row["total"]["causes"][key] for row in rows]
-        worth = _mean([more / row["total"]["compiled"] for more, row in zip(without, rows, strict=True)])
+        worth = geometric_mean([more / row["total"]["compiled"] for more, row in zip(without, rows, strict=True)])
         if abs(worth - 1) >= LEAST:
             parts.append(f"{cause.word} {worth:.2f}\N{NO-BREAK SPACE}×")
     return f"on {where} {whole:.2f}\N{NO-BREAK SPACE}× ({', '.join(parts)})"
-
-
-def _mean(ratios: Sequence[float]) -> float:
-    """The geometric mean."""
-    return exp(sum(map(log, ratios)) / len(ratios))
 
 
 def _models(document: Document) -> list[str]:
@@ -109,10 +105,6 @@ def _models(document: Document) -> list[str]:
 
 def _name(row: Document) -> str:
     return _SHORT.get(str(row["model"]), str(row["model"]))
-
-
-def _figure(value: float, unit: str) -> str:
-    return f"{number(value)} µs" if unit == "µs" else f"{value:,}"
 
 
 def _share(saved: float | None, whole: float) -> str:

@@ -9,10 +9,10 @@ from __future__ import annotations
 import argparse
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from math import exp, log
 from pathlib import Path
+from statistics import geometric_mean
 
 from rich.console import Console
 from rich.progress import track
@@ -152,12 +152,6 @@ def _number(pair: Pair, field: str) -> Iterator[str]:
 
 def _ratio(value: float) -> str:
     return f"{value:.3f}"
-
-
-def geometric_mean(values: Iterable[float]) -> float:
-    """The geometric mean of some numbers above 0."""
-    logs = [log(value) for value in values]
-    return exp(sum(logs) / len(logs))
 
 
 def main() -> None:
