@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any, Literal
 
-from twinfer.bench.measure.report import number
+from twinfer.bench.report.summary import counted
+from twinfer.runtime.target import PLAIN
 
 #: What a remark is about.
 Subject = Literal["time", "RAM", "flash", "accuracy"]
@@ -66,7 +67,7 @@ def _time(document: Document) -> Iterator[Remark]:
 def _suspicion(document: Document, node: Mapping[str, Any]) -> str:
     """What kind of a layer deserves a look, in words; nothing for one like any other."""
     layer, size = _layer(node), f"{node['output_bytes']:,} B"
-    if node["declined"] and not node["variant"]:
+    if node["declined"] and node["variant"] == PLAIN.variant:
         return f"{layer} runs in plain C: {_reasons(node)}"
     if node["family"] in PASSES:
         return f"{layer} is a pass of its own over {size}: {_why(document, node)}"
@@ -169,7 +170,7 @@ def _reasons(node: Mapping[str, Any]) -> str:
 
 
 def _taken(document: Document, taken: float) -> str:
-    return f"{number(taken)} µs" if document["unit"] == "µs" else f"{taken:,.0f} instructions"
+    return counted(taken, document["unit"])
 
 
 def _percent(share: float) -> str:

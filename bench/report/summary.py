@@ -21,6 +21,11 @@ def figure(value: float, unit: str) -> str:
     return f"{number(value)} µs" if unit == "µs" else f"{value:,.0f}" + (" B" if unit == "bytes" else "")
 
 
+def counted(value: float, unit: str) -> str:
+    """The same, with the word that says what is counted."""
+    return f"{figure(value, unit)} instructions" if unit == "instructions" else figure(value, unit)
+
+
 def layer_label(layer: Mapping[str, Any]) -> str:
     """A line of the ledger in a few characters: its position and operator, or what it stands for."""
     if layer["position"] is None:
@@ -34,8 +39,7 @@ def summary(document: Document) -> Iterator[str]:
     """The summary for a terminal, line by line."""
     totals, unit = document["totals"], document["unit"]
     yield (
-        f"{document['model']} on {document['target']}: {figure(totals['compiled'], unit)}"
-        f"{' instructions' if unit == 'instructions' else ''} compiled, "
+        f"{document['model']} on {document['target']}: {counted(totals['compiled'], unit)} compiled, "
         f"{totals['interpreted'] / max(totals['compiled'], 1e-9):.2f} × as much interpreted."
     )
     for heading, sentences in answers(document).items():
