@@ -9,13 +9,10 @@ from typing import Any
 from twinfer.bench.explain.causes import CAUSES, ordered
 from twinfer.bench.explain.techniques import TECHNIQUES
 from twinfer.bench.measure.recorded import LABELS
-from twinfer.bench.page.chart import COLOURS, Chart, field, tooltip, values
+from twinfer.bench.page.chart import COLOURS, NAMES, ROW, Chart, field, tooltip, values
 from twinfer.bench.report.summary import figure, layer_label
 
 Document = Mapping[str, Any]
-
-#: Pixels of a bar and its gap.
-STEP = 22
 
 #: Pixels of a figure behind a bar.
 FIGURE = 90
@@ -31,7 +28,7 @@ INTERPRETED, COMPILED = COLOURS[4], COLOURS[0]
 KINDS = {"whole": COMPILED, "saved": COLOURS[2], "cost": COLOURS[5]}
 
 #: Sorting as given; y of one bar per row, its label on the left.
-AS_GIVEN = {"sort": None, "axis": {"title": None, "ticks": False, "domain": False, "labelLimit": 190}}
+AS_GIVEN = {"sort": None, "axis": {**NAMES, "title": None}}
 
 
 def layers_chart(ledger: Document) -> Chart:
@@ -43,7 +40,7 @@ def layers_chart(ledger: Document) -> Chart:
         rows += [{"layer": layer_label(layer), "program": side, "taken": max(layer[side], 0), **told} for side in shown]
     spec = {
         "data": values(rows),
-        "height": {"step": STEP},
+        "height": {"step": ROW},
         "encoding": {
             "y": field("layer", "nominal", **AS_GIVEN),
             "tooltip": tooltip("layer", "name", *(f"{side} ({unit})" for side in ("interpreted", "compiled"))),
@@ -92,7 +89,7 @@ def waterfall(ledger: Mapping[str, Any]) -> Chart:
     }
     spec = {
         "data": values(rows),
-        "height": {"step": STEP + 4},
+        "height": {"step": ROW + 4},
         "encoding": {"y": field("cause", "nominal", **AS_GIVEN)},
         "layer": [{"mark": {"type": "bar", "height": 16}, "encoding": bars}, _figures({"x": field("end")})],
     }
@@ -130,7 +127,7 @@ def ladder_chart(ladder: Document) -> Chart:
     line = {**_log("before", unit, ends), "x2": {"field": "taken"}}
     spec = {
         "data": values(rows),
-        "height": {"step": STEP},
+        "height": {"step": ROW},
         "encoding": {"y": field("program", "nominal", **AS_GIVEN), "tooltip": tooltip("program", "figure")},
         "layer": [
             {"mark": {"type": "rule", "strokeWidth": 2, "color": INTERPRETED}, "encoding": line},

@@ -81,7 +81,7 @@ def _layers(a: Document, b: Document) -> Iterator[Row]:
             "b_steps": steps[1],
             "a": sum(line["compiled"] for line in sides[0]) if sides[0] else None,
             "b": sum(line["compiled"] for line in sides[1]) if sides[1] else None,
-            "changed": list(_changed(a, b, steps, pairs)),
+            "changed": list(_changed(steps, pairs)),
         }
 
 
@@ -89,8 +89,8 @@ def _words(lines: Sequence[Row], key: str) -> str:
     return ", ".join(dict.fromkeys(line[key] for line in lines))
 
 
-def _pairs(a: Sequence[Row], b: Sequence[Row]) -> Iterator[tuple[int, int]]:
-    """Positions of steps that are the same layer in both: of one name or, if few names are, of one kind and shape."""
+def _pairs(a: Sequence[Row], b: Sequence[Row]) -> Iterator[tuple[Row, Row]]:
+    """Steps that are the same layer in both: of one name or, if few names are, of one kind and shape."""
     common = {node["name"] for node in a} & {node["name"] for node in b}
     by_name = 2 * len(common) >= min(len(a), len(b))
 
@@ -99,10 +99,10 @@ def _pairs(a: Sequence[Row], b: Sequence[Row]) -> Iterator[tuple[int, int]]:
 
     matcher = SequenceMatcher(None, [key(node) for node in a], [key(node) for node in b], autojunk=False)
     for i, j, length in matcher.get_matching_blocks():
-        yield from ((a[i + k]["position"], b[j + k]["position"]) for k in range(length))
+        yield from zip(a[i : i + length], b[j : j + length], strict=True)
 
 
-def _joined(pairs: Iterable[tuple[int, int]], lines: Sequence[tuple[Row, int]]) -> list[list[int]]:
+def _joined(pairs: Iterable[tuple[Row, Row]], lines: Sequence[tuple[Row, int]]) -> list[list[int]]:
     """Numbers of lines, those in one group that have steps in common; groups in order."""
     home = list(range(len(lines)))
     of = {(side, step): i for i, (line, side) in enumerate(lines) for step in line["steps"]}
@@ -113,7 +113,8 @@ def _joined(pairs: Iterable[tuple[int, int]], lines: Sequence[tuple[Row, int]]) 
         return i
 
     around = [i for i, (line, _) in enumerate(lines) if not line["steps"]]
-    both = [(of[0, i], of[1, j]) for i, j in pairs if (0, i) in of and (1, j) in of]
+    places = [((0, before["position"]), (1, after["position"])) for before, after in pairs]
+    both = [(of[i], of[j]) for i, j in places if i in of and j in of]
     for left, right in [*both, *pairwise(around)]:
         first, last = sorted((root(left), root(right)))
         home[last] = first
@@ -123,16 +124,13 @@ def _joined(pairs: Iterable[tuple[int, int]], lines: Sequence[tuple[Row, int]]) 
     return list(groups.values())
 
 
-def _changed(
-    a: Document, b: Document, steps: Sequence[Sequence[int]], pairs: Iterable[tuple[int, int]]
-) -> Iterator[str]:
+def _changed(steps: Sequence[Sequence[int]], pairs: Iterable[tuple[Row, Row]]) -> Iterator[str]:
     """What else differs between the steps of a group, in words."""
     if bool(steps[0]) != bool(steps[1]):
         yield "new" if steps[1] else "gone"
         return
-    befores, afters = ({node["position"]: node for node in side["nodes"]} for side in (a, b))
-    both = [(befores[i], afters[j]) for i, j in pairs if i in steps[0] and j in steps[1]]
-    for before, after in both:
+    here = (pair for pair in pairs if pair[0]["position"] in steps[0] and pair[1]["position"] in steps[1])
+    for before, after in here:
         different = (key for key in NOTED if before[key] != after[key])
         yield from (f"{key.replace('_', ' ')} {_short(before[key])} → {_short(after[key])}" for key in different)
     if len(steps[0]) != len(steps[1]):

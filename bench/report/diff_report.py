@@ -9,10 +9,10 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from twinfer.bench.measure.report import table
-from twinfer.bench.page.chart import COLOURS, Chart, field, tooltip, values
+from twinfer.bench.page.chart import COLOURS, ROW, Chart, field, tooltip, values
 from twinfer.bench.page.page import page
 from twinfer.bench.page.table import Cell, Table
-from twinfer.bench.report.charts import AS_GIVEN, ONE_LINE, STEP, TICKS, heading
+from twinfer.bench.report.charts import AS_GIVEN, ONE_LINE, TICKS, heading
 from twinfer.bench.report.summary import figure
 from twinfer.bench.report.tables import measured
 from twinfer.runtime.printable import in_html
@@ -93,7 +93,7 @@ def layers_chart(diff: Document) -> Chart:
     ]  # fmt: skip
     spec = {
         "data": values(rows),
-        "height": {"step": STEP // 2},
+        "height": {"step": ROW // 2},
         "mark": {"type": "bar"},
         "encoding": {
             "y": field("layer", "nominal", **AS_GIVEN),
