@@ -9,31 +9,16 @@ import argparse
 import json
 import sys
 from pathlib import Path
-from typing import Any
 
 from rich.progress import track
 
 from twinfer.aot.build.targets import find
-from twinfer.bench.explain.ladder import ladder_on, ladder_on_host
-from twinfer.bench.explain.ladder_report import told_ladder
-from twinfer.bench.explain.ledger_report import told
-from twinfer.bench.explain.on_host import ledger_on_host
-from twinfer.bench.explain.on_target import ledger_on
+from twinfer.bench.explain.explained import Wanted, explained
 from twinfer.bench.explain.techniques import chosen
 from twinfer.bench.measure.report import document
-from twinfer.bench.models.source import Source, load
+from twinfer.bench.models.source import load
 from twinfer.runtime.read.files import write_text
 from twinfer.runtime.run import isa
-
-
-def explained(source: Source, card: Any, seconds: float) -> dict[str, Any]:
-    """The document of a model on a target, None for this computer, with the ladder."""
-    if card is None:
-        ledger = ledger_on_host(source, seconds=seconds)
-        ladder = ladder_on_host(source, chosen(None, isa.this_computer()), seconds=seconds)
-    else:
-        ledger, ladder = ledger_on(source, card), ladder_on(source, card, chosen(None, card.target))
-    return {**told(ledger), "ladder": told_ladder(ladder)}
 
 
 def main() -> int:
@@ -45,7 +30,11 @@ def main() -> int:
     arguments = command.parse_args()
     cards = [None if name == "host" else find(name, also=["host"]) for name in arguments.target.split(",")]
     pairs = [(model, card) for model in arguments.models for card in cards]
-    rows = [explained(load(model), card, arguments.seconds) for model, card in track(pairs, "explain")]
+    rows = []
+    for model, card in track(pairs, "explain"):
+        techniques = chosen(None, card.target if card else isa.this_computer())
+        *_, whole = explained(load(model), card, wanted=Wanted(seconds=arguments.seconds, techniques=techniques))
+        rows.append(whole.document)
     write_text(arguments.json, json.dumps(document(rows), indent=1) + "\n")
     return 0
 

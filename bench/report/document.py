@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict
 from html import escape
 from importlib.metadata import version
 from typing import Any
@@ -12,12 +12,10 @@ from twinfer.aot.build.sizes import Sizes, sizes
 from twinfer.aot.build.targets import Card
 from twinfer.aot.print.emit import emit
 from twinfer.aot.print.literals import identifier
-from twinfer.bench.explain.ladder import Ladder, ladder_on, ladder_on_host
+from twinfer.bench.explain.explained import MEASURED, Progress, Wanted, explained
 from twinfer.bench.explain.ladder_report import told_ladder
 from twinfer.bench.explain.ledger import Ledger
 from twinfer.bench.explain.ledger_report import told
-from twinfer.bench.explain.on_host import ledger_on_host
-from twinfer.bench.explain.on_target import ledger_on
 from twinfer.bench.measure.report import machine
 from twinfer.bench.memory.certificate import certificate, described
 from twinfer.bench.memory.picture import bands
@@ -36,8 +34,6 @@ SCHEMA = 1
 #: What marks the JSON as a report's.
 KIND = "twinfer report"
 
-Progress = Callable[[float], None]
-
 
 class Report(dict[str, Any]):
     """The document of a report; docs/report.md says what its keys mean. In a notebook it shows itself as its page."""
@@ -48,20 +44,11 @@ class Report(dict[str, Any]):
         return f'<iframe srcdoc="{escape(report_html(self))}" style="width: 100%; height: 45rem; border: 0"></iframe>'
 
 
-@dataclass(frozen=True)
-class Wanted:
-    """What a report measures: ``seconds`` of time on a computer, and a ladder of these ``techniques``, if any."""
-
-    seed: int = 0
-    seconds: float = 5.0
-    techniques: Sequence[str] = ()
-
-
 def report_of(
     source: Source,
     card: Card | None = None,
     options: Options = USUAL,
-    wanted: Wanted = Wanted(),
+    wanted: Wanted = MEASURED,
     progress: Progress = lambda share: None,
 ) -> Report:
     """The report of a model on a card's core, or on this computer without one, with ``options`` for plan and C.
@@ -70,7 +57,8 @@ def report_of(
     """
     certified = certificate(source.graph, isa.this_computer() if card is None else card.target, options)
     plan = certified.plan
-    ledger, ladder = _explained(source, card, options, wanted, progress)
+    *_, whole = explained(source, card, options, wanted, progress)
+    ledger, ladder = whole.ledger, whole.ladder
     taken = sizes(emit(plan, identifier(source.name)), card) if card else None
     nodes = node_rows(plan, taken, _noise(source, wanted.seed))
     document: dict[str, Any] = {
@@ -103,25 +91,6 @@ def _about(source: Source) -> dict[str, Any]:
         "file_bytes": len(source.content),
         "machine": machine(),
     }
-
-
-def _explained(
-    source: Source, card: Card | None, options: Options, wanted: Wanted, progress: Progress
-) -> tuple[Ledger, Ladder | None]:
-    seed, seconds, names = wanted.seed, wanted.seconds, wanted.techniques
-    whole = 0.5 if names else 1.0
-
-    def first(share: float) -> None:
-        progress(share * whole)
-
-    def second(share: float) -> None:
-        progress(0.5 + share / 2)
-
-    if card is None:
-        ledger = ledger_on_host(source, options, seed, seconds, first)
-        return ledger, ladder_on_host(source, names, options, seed, seconds, second) if names else None
-    ledger = ledger_on(source, card, options, seed, first)
-    return ledger, ladder_on(source, card, names, options, seed, second) if names else None
 
 
 def _noise(source: Source, seed: int) -> Mapping[str, Noise]:

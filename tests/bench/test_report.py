@@ -22,14 +22,15 @@ from hypothesis import strategies as st
 from twinfer.aot.build.sizes import sizes
 from twinfer.aot.build.targets import find
 from twinfer.aot.print.emit import emit
+from twinfer.bench.explain import ladder, on_target
+from twinfer.bench.explain.explained import Wanted, explained
 from twinfer.bench.memory.certificate import certificate
 from twinfer.bench.models.source import Source, load
 from twinfer.bench.page.page import data_of
-from twinfer.bench.report import document as documents
 from twinfer.bench.report.charts import ladder_chart, layers_chart, noise_chart, waterfall
 from twinfer.bench.report.diff import difference
 from twinfer.bench.report.diff_report import changed_layers, diff_html
-from twinfer.bench.report.document import Report, Wanted, report_of
+from twinfer.bench.report.document import Report, report_of
 from twinfer.bench.report.explained import explained_html
 from twinfer.bench.report.graph import _lanes, graph_chart
 from twinfer.bench.report.html import report_html
@@ -125,22 +126,22 @@ def test_a_report_of_this_computer() -> None:
 
 
 def test_progress_goes_on_through_both_halves(monkeypatch: pytest.MonkeyPatch) -> None:
-    halves = {"ledger_on": (0.0, 1.0), "ladder_on": (0.0, 1.0)}
+    halves = {"ledger_on": (on_target, (0.0, 1.0)), "ladder_on": (ladder, (0.0, 1.0))}
 
     def door(name: str) -> Any:
         def run(*arguments: Any) -> Any:
-            for share in halves[name]:
+            for share in halves[name][1]:
                 arguments[-1](share)
             return name
 
         return run
 
-    for name in halves:
-        monkeypatch.setattr(documents, name, door(name))
+    for name, (place, _) in halves.items():
+        monkeypatch.setattr(place, name, door(name))
     told: list[float] = []
     source = load("kws_int8")
-    both = documents._explained(source, M4, USUAL, Wanted(techniques=("folding",)), told.append)
-    assert both == ("ledger_on", "ladder_on")
+    *_, both = explained(source, M4, USUAL, Wanted(techniques=("folding",)), told.append)
+    assert (both.ledger, both.ladder) == ("ledger_on", "ladder_on")
     assert told == [0, 0.5, 0.5, 1]
 
 
@@ -224,7 +225,10 @@ def test_a_layer_that_is_dear_for_its_macs() -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"variant": "", "declined": [{"variant": "dsp", "reason": "dilation"}]}, "runs in plain C: dsp: dilation"),
+        (
+            {"variant": "plain", "declined": [{"variant": "dsp", "reason": "dilation"}]},
+            "runs in plain C: dsp: dilation",
+        ),
         ({"family": "elementwise", "output_bytes": 4321}, "is a pass of its own over 4,321 B: its input is rounded"),
         ({"family": "elementwise", "inputs": ["input"]}, "input has 2 readers"),
         ({"family": "elementwise", "inputs": ["alone"]}, "its input is rounded before it"),

@@ -18,7 +18,8 @@ from twinfer.runtime.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
     from twinfer.aot.build.targets import Card
-    from twinfer.bench.report.document import Progress, Report
+    from twinfer.bench.explain.explained import Progress
+    from twinfer.bench.report.document import Report
 
 ABOUT = "show what changed between two models, sets of options, versions, or reports"
 EXAMPLES = (
@@ -98,8 +99,9 @@ def _report(given: str, arguments: argparse.Namespace, progress: Progress) -> Re
     """A report from its file, or made from a model."""
     if _is_report(given):
         return _read(given)
+    from twinfer.bench.explain.explained import Wanted
     from twinfer.bench.models.source import load_with
-    from twinfer.bench.report.document import Wanted, report_of
+    from twinfer.bench.report.document import report_of
 
     board: Card | None = card(arguments.target)
     need(board)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -17,10 +16,7 @@ from twinfer.runtime.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
     from twinfer.aot.build.targets import Card
-    from twinfer.bench.explain.ladder import Ladder
-    from twinfer.bench.explain.ledger import Ledger
-    from twinfer.bench.models.source import Source
-    from twinfer.runtime.options import Options
+    from twinfer.bench.explain.explained import Explained
 
 ABOUT = "say what compiling is worth on a model, layer by layer and cause by cause, in figures that sum"
 EXAMPLES = (
@@ -30,29 +26,6 @@ EXAMPLES = (
     "model.tflite --target cortex-m4 --json -",
 )
 STATUS = "\n\nexit status: 0 good, 1 the programs differ in a result, 2 a model cannot be run"
-
-#: Takes the share that is done.
-Told = Callable[[float], None]
-
-
-@dataclass(frozen=True)
-class Explained:
-    """A model on one target; the ladder only if it was asked for."""
-
-    ledger: Ledger
-    ladder: Ladder | None
-
-    @property
-    def same_bits(self) -> bool:
-        return self.ledger.same_bits and (self.ladder is None or self.ladder.same_bits)
-
-    @property
-    def document(self) -> dict[str, Any]:
-        """The JSON document."""
-        from twinfer.bench.explain.ladder_report import told_ladder
-        from twinfer.bench.explain.ledger_report import told
-
-        return told(self.ledger) | ({} if self.ladder is None else {"ladder": told_ladder(self.ladder)})
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
@@ -68,6 +41,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    from twinfer.bench.explain.explained import Wanted, explained
     from twinfer.bench.measure.embedded import need_tools
     from twinfer.bench.models.source import file_of, load_with
     from twinfer.bench.page.page import need_library
@@ -87,7 +61,9 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         with progress(len(chosen)) as told:
             for i, (card, names) in enumerate(zip(chosen, techniques, strict=True)):
-                _add(every, _explained(source, card, options, arguments, names, partial(told, i, arguments.model)))
+                note_unused_storage(source, [card.target] if card else [], [options])
+                wanted = Wanted(arguments.seed, arguments.seconds, names)
+                _add(every, explained(source, card, options, wanted, partial(told, i, arguments.model)))
     except KeyboardInterrupt:
         return _broken_off(arguments, every, chosen)
     _write(arguments, document(every, len(chosen)), every)
@@ -121,37 +97,6 @@ def _techniques(arguments: argparse.Namespace, card: Card | None) -> Sequence[st
             raise InvalidArgumentError("--techniques says what the ladder has: give --ladder, too")
         return ()
     return chosen(arguments.techniques, isa.this_computer() if card is None else card.target)
-
-
-def _explained(
-    source: Source,
-    card: Card | None,
-    options: Options,
-    arguments: argparse.Namespace,
-    techniques: Sequence[str],
-    told: Told,
-) -> Iterator[Explained]:
-    """The model on one target: its ledger and, if techniques are named, both ledger and ladder after that."""
-    from twinfer.bench.explain.ladder import ladder_on, ladder_on_host
-    from twinfer.bench.explain.on_host import ledger_on_host
-    from twinfer.bench.explain.on_target import ledger_on
-
-    def first(share: float) -> None:
-        told(share / 2 if techniques else share)
-
-    def second(share: float) -> None:
-        told((1 + share) / 2)
-
-    seed, seconds = arguments.seed, arguments.seconds
-    if card is None:
-        yield Explained(ledger := ledger_on_host(source, options, seed, seconds, first), None)
-        if techniques:
-            yield Explained(ledger, ladder_on_host(source, techniques, options, seed, seconds, second))
-        return
-    note_unused_storage(source, [card.target], [options])
-    yield Explained(ledger := ledger_on(source, card, options, seed, first), None)
-    if techniques:
-        yield Explained(ledger, ladder_on(source, card, techniques, options, seed, second))
 
 
 def _write(arguments: argparse.Namespace, told: dict[str, Any], every: Sequence[Explained]) -> None:
