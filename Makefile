@@ -13,13 +13,16 @@ JOBS ?= 2
 BUILTIN := $(addsuffix _int8,kws vww ic ad01)
 EMBEDDED ?= $(BUILTIN)
 
-# What prices are of: models that TFLM was measured with or, without the corpus, built-in ones that are alike.
+# What prices are of: models that TFLM was measured with, wake words and single operators or, without the corpus,
+# built-in ones that are alike.
 CORPUS ?= $(or $(TWINFER_SHARED),../shared)/corpus/models
 MEASURED := $(addprefix mlp_,kws_int8 vww_int8 ic_int8 ad01_int8)
 MEASURED += $(addprefix tflm_,hello_world_int8 person_detect micro_speech_quantized)
-PRICED ?= $(or $(wildcard $(MEASURED:%=$(CORPUS)/%.tflite)),$(BUILTIN))
+MEASURED += mlp_sww_int8 mww_okay_nabu_2
+PRICED ?= $(or $(wildcard $(MEASURED:%=$(CORPUS)/%.tflite) $(CORPUS)/../../peers/ops/*.tflite),$(BUILTIN))
 STREAMED := $(addprefix $(CORPUS)/,mlp_sww_int8.tflite tflm_micro_speech_quantized.tflite)
 SPEECH := $(CORPUS)/tflm_micro_speech_quantized.tflite
+OPS ?= $(or $(TWINFER_SHARED),../shared)/peers/cortex_m_ops.json
 CORES ?= cortex-m4,cortex-m55,cortex-m0,cortex-m3,cortex-m7,cortex-m33
 OPTIMIZE ?= speed,balanced,size
 REPORT ?= build/bench-embedded
@@ -32,7 +35,7 @@ KEPT := bench/data/figures
 REPEATABLE := OPENBLAS_NUM_THREADS=1 OPENBLAS_CORETYPE=Haswell
 
 .PHONY: help demo prices setup build test test-all mutants lint format bench clean
-.PHONY: bench-host bench-embedded bench-coded bench-streams bench-rows bench-explain bench-cycles real-data accuracy compression search networks figures operators
+.PHONY: bench-host bench-embedded bench-ops bench-coded bench-streams bench-rows bench-explain bench-cycles real-data accuracy compression search networks figures operators
 .DELETE_ON_ERROR:
 
 help:  ## this list
@@ -73,12 +76,16 @@ bench: setup  ## the benchmark suites
 
 bench-host: setup  ## interpreted beside compiled and the peers on this computer
 	@mkdir -p $(FIGURES)
-	$(BIN)/twinfer bench $(BUILTIN) digits_int8 --json $(FIGURES)/host.json
+	$(BIN)/twinfer bench $(BUILTIN) mobilenet_v2_int8 --json $(FIGURES)/host.json
 
 bench-embedded: setup  ## instructions and bytes on every Cortex-M, TFLM beside them (takes minutes)
 	@mkdir -p $(dir $(REPORT)) $(FIGURES)
 	$(BIN)/twinfer bench $(EMBEDDED) --target $(CORES) --engine compiled --optimize $(OPTIMIZE) \
 		--json $(FIGURES)/embedded.json --html $(REPORT).html
+
+bench-ops: setup  ## one operator at a time on Cortex-M4 and M55, beside what CMSIS-NN was measured to take
+	@mkdir -p $(FIGURES)
+	$(BIN)/python -m twinfer.bench.measure.operators $(OPS) --json $(FIGURES)/ops.json
 
 bench-coded: setup  ## what weights of 16 values cost and save when they are stored coded
 	@mkdir -p build $(FIGURES)

@@ -32,10 +32,12 @@ demo | setup) ;;
     has clang-format || tools="$tools clang-format"
     has clang || tools="$tools clang"
     has clang && sanitizes || tools="$tools libclang-rt-dev"
+    has aarch64-linux-gnu-gcc || tools="$tools gcc-aarch64-linux-gnu libc6-dev-arm64-cross"
     has arm-none-eabi-gcc || tools="$tools gcc-arm-none-eabi libnewlib-arm-none-eabi"
     has chromium || tools="$tools chromium"
     has cmake || tools="$tools cmake"
     has llvm-mca || tools="$tools llvm"
+    has qemu-aarch64 || tools="$tools qemu-user"
     has qemu-system-arm || tools="$tools qemu-system-arm"
     ;;
 esac

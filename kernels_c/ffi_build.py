@@ -1,9 +1,10 @@
 """Finds every kernel in the headers beside this file and binds them all through cffi; no list to edit.
 
-A header declares its params struct and bodies with ``TW_KERNEL(name)``. On x86-64 with gcc the kernels are compiled
-once per instruction-set level (baseline, AVX2, AVX512-VNNI) from the same source, by the files ``run/level_*.c``;
-``tw_level()`` says which ones the CPU can run. All levels give the same bits (tests/kernels/test_ops.py). A header for
-one instruction set, ``<operator>_<set>.h``, is compiled once more by ``run/set_<set>.c`` where there is such a file.
+A header declares its params struct and bodies with ``TW_KERNEL(name)``. With gcc the kernels are compiled once per
+instruction-set level (x86-64: baseline, AVX2, AVX512-VNNI; AArch64: baseline, dotprod, i8mm) from the same source, by
+the files ``run/level_*.c``; ``tw_level()`` says which ones the CPU can run. All levels give the same bits
+(tests/kernels/test_ops.py). A header for one instruction set, ``<operator>_<set>.h``, is compiled once more by
+``run/set_<set>.c`` where there is such a file.
 
 What is written here are lists, as C files: the headers to include and the kernels' names. The structs are read by
 cffi's own parser.
@@ -82,7 +83,7 @@ def _names(headers: Mapping[str, str], own: Collection[str]) -> str:
 def declarations() -> str:
     """What cffi is told: the structs of all kernels, and the functions of the host."""
     every = texts(sorted(FOLDER.rglob("*.h"))).values()
-    host = ("tw_fn", "tw_call", "tw_chain", "tw_rows_progress", "tw_rows_call")
+    host = ("tw_fn", "tw_call", "tw_chain", "tw_rows_progress", "tw_rows_call", "tw_split")
     wanted = [*host, *(f"{name}_params" for name in kernel_index())]
     return "\n".join([structs(wanted, every), COMMENT.sub("", (FOLDER / "run" / "host.inc").read_text())])
 
@@ -142,7 +143,8 @@ def make() -> FFI:
         depends=[os.path.relpath(path, ROOT) for path in sorted(FOLDER.rglob("*.*")) if path.suffix in (".h", ".inc")],
         include_dirs=["kernels_c", os.path.relpath(GENERATED, ROOT)],
         extra_compile_args=FLAGS,
-        libraries=["m"],
+        libraries=["m", "pthread"],
+        extra_link_args=["-Wl,-S"],  # without what is for debuggers: a fifth of the size
         py_limited_api=True,
     )
     return ffi

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
 
 from twinfer.runtime.graph import Array, Graph, Node, Tensor, walk
@@ -93,10 +93,11 @@ class Pool:
 
         If it has no name, it is named after the node's constant input at that place, or after the node.
         """
-        if not constant.name:
-            constant = replace(constant, name=f"{constant.role.value} of {_origin(constant.role, node, use)}")
+        name = constant.name or f"{constant.role.value} of {_origin(constant.role, node, use)}"
         numbers = (self._numbers[t] for t in node.inputs if t is not None and t.data is not None)
-        return self._shared(constant, (use, *numbers))
+        return self._shared(
+            Constant(constant.array, constant.role, constant.layout, constant.tensor, name), (use, *numbers)
+        )
 
     def _shared(self, constant: Constant, sources: Sources) -> Constant:
         content = (constant.array.dtype.str, constant.array.tobytes(), sources)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -10,20 +9,26 @@ from numpy.typing import NDArray
 
 
 def quantize_multiplier(real: float) -> tuple[int, int]:
-    """``real`` as ``(mult, shift)`` with real ~ mult * 2**(shift - 31), mult in [2**30, 2**31) or 0.
+    """``quantize_multipliers`` of one number."""
+    mult, shift = quantize_multipliers(np.array([real]))
+    return int(mult[0]), int(shift[0])
+
+
+def quantize_multipliers(real: NDArray[np.float64]) -> tuple[NDArray[np.int32], NDArray[np.int8]]:
+    """Every ``real`` as ``mult`` and ``shift``: real ~ mult * 2**(shift - 31), mult in [2**30, 2**31) or 0.
 
     Source: TFLite's QuantizeMultiplier; mantissas round half away from zero, and values below 2**-32 become 0.
+    OverflowError for what is infinite or not a number.
     """
-    if real == 0.0:
-        return 0, 0
-    mantissa, shift = math.frexp(real)
-    mult = math.floor(abs(mantissa) * (1 << 31) + 0.5) * (1 if mantissa > 0 else -1)
-    if abs(mult) == 1 << 31:
-        mult //= 2
-        shift += 1
-    if shift < -31:
-        return 0, 0
-    return (mult, shift) if shift <= 30 else ((1 << 31) - 1, 30)
+    if not np.isfinite(real).all():
+        raise OverflowError("a multiplier is infinite or not a number")
+    mantissa, shift = np.frexp(real)
+    size = np.floor(np.abs(mantissa) * (1 << 31) + 0.5).astype(np.int64)
+    carried = size == 1 << 31
+    size, shift = np.where(carried, size >> 1, size), shift + carried
+    small, large = shift < -31, shift > 30
+    mult = np.where(large, (1 << 31) - 1, np.where(small, 0, np.where(real < 0, -size, size)))
+    return mult.astype(np.int32), np.where(small, 0, np.minimum(shift, 30)).astype(np.int8)
 
 
 def multiply_high(a: NDArray[Any], b: NDArray[Any] | int) -> NDArray[np.int64]:

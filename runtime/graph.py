@@ -10,6 +10,7 @@ import math
 import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
@@ -132,6 +133,10 @@ class Tensor:
         return self.quant
 
     def __str__(self) -> str:
+        return self._said
+
+    @cached_property
+    def _said(self) -> str:  # messages are made before it is known whether they are needed
         return f"tensor {self.name!r} {self.type}{list(self.shape)}"
 
 
@@ -169,10 +174,8 @@ class Node:
         """Value of input ``i``, which must be a constant; UnsupportedOperatorError if it is computed at run time."""
         tensor = self.input(i)
         if tensor.data is None:
-            raise UnsupportedOperatorError(
-                f"{self}: input {i} ({tensor}) must be a constant: if it is an input of the model, "
-                "twinfer convert --constant NAME=VALUE makes it one"
-            )
+            advice = "if it is an input of the model, twinfer convert --constant NAME=VALUE makes it one"
+            raise UnsupportedOperatorError(f"{self}: input {i} ({tensor}) must be a constant: {advice}")
         return tensor.data
 
     def __str__(self) -> str:

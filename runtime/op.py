@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -46,6 +46,10 @@ class Border:
     value: float
 
 
+#: What an operator says of itself to the pass that makes tables.
+Pointwise = Literal["", "exact", "near"]
+
+
 @dataclass(frozen=True)
 class Op:
     """One TFLite operator.
@@ -61,6 +65,10 @@ class Op:
     ``border(node)``: what it puts around its input 0, None unless it does nothing else. ``beyond(node)``: the value
     of pixels around input 0 with which windows give the same bits as the option ``padding`` over input 0 alone; None if
     there is none.
+
+    ``pointwise``: each element of the output is a function of those at the same place of its inputs, so that planning
+    may make a table of it (runtime/passes/stacking.py). "exact": kernels give the reference's bits; "near": float32 may
+    be off by about ``tolerance``. "" is any other operator.
     """
 
     name: str
@@ -71,6 +79,7 @@ class Op:
     keeps_state: bool = False
     border: Callable[[Node], Border | None] | None = None
     beyond: Callable[[Node], float | None] | None = None
+    pointwise: Pointwise = ""
 
 
 def tensor(

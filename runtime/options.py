@@ -25,7 +25,8 @@ Mode = Literal["compiled", "interpreted"]
 #: a microcontroller by rows as far as that is estimated to cost at most 5 % of the instructions, or as ``ram`` asks.
 Memory = Literal["auto", "layers", "rows"]
 
-#: What a plan can do without, to show what it is worth. fusion: borders folded into the windows behind them. in_place:
+#: What a plan can do without, to show what it is worth. fusion: borders folded into the windows behind
+#: them, operators over one value as one table. in_place:
 #: outputs in the memory of an input, which includes copies that cost nothing. placement: memory that several tensors
 #: use one after the other.
 Technique = Literal["fusion", "in_place", "placement"]
@@ -49,6 +50,7 @@ class Options:
     layers may run row by row; not with ``preserve_all`` and ``guard``, which look at whole layers. ``ram`` is how many
     bytes arena and state may take, 0 for any number. ``input_rows`` has the caller give the input row by row.
     ``input_in_place`` has it read where the caller keeps it, so that it takes no memory of the arena.
+    ``tuned`` lowers layers as ``twinfer tune`` has found it to be fastest on this computer, and is for this one alone.
     ``without`` leaves techniques out; without placement, and without memory in place, layers do not run row by row.
     For emitted C: ``optimize`` says what to spend flash on, ``mode`` which form it has.
     For both: ``guard`` spreads the arena out and watches every step. No option changes a result.
@@ -65,6 +67,7 @@ class Options:
     input_rows: bool = False
     input_in_place: bool = False
     without: frozenset[Technique] = frozenset()
+    tuned: bool = False
 
     def __post_init__(self) -> None:
         for field, (values, message) in _CHOICES.items():

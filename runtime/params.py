@@ -33,11 +33,16 @@ def check_params(kernel: str, params: Mapping[str, Param]) -> None:
 
 
 def _check(place: str, struct: Any, values: Mapping[str, Any]) -> None:
-    wanted = members(struct)
-    if values.keys() != {name for name, _ in wanted}:
-        missing = sorted({name for name, _ in wanted} - values.keys())
-        unknown = sorted(values.keys() - {name for name, _ in wanted})
+    wanted, structs = _names(struct)
+    if values.keys() != wanted:
+        missing, unknown = sorted(wanted - values.keys()), sorted(values.keys() - wanted)
         raise RuntimeError(f"params of {place}: missing {missing}, unknown {unknown}")
-    for name, type in wanted:
-        if type.kind == "struct":
-            _check(f"{place}.{name}", type, values[name])
+    for name, type in structs:
+        _check(f"{place}.{name}", type, values[name])
+
+
+@cache
+def _names(struct: Any) -> tuple[frozenset[str], Sequence[tuple[str, Any]]]:
+    """The names of all members of a C struct, and those that are structs with their types."""
+    inner = tuple((name, type) for name, type in members(struct) if type.kind == "struct")
+    return frozenset(name for name, _ in members(struct)), inner

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from twinfer.runtime.constant import Constant
 from twinfer.runtime.graph import Node, Tensor
@@ -26,6 +27,11 @@ COPY = "tw_copy"
 
 #: What a pointer of a call points to: a whole value, a part of one, or nothing (a null pointer).
 Argument = Tensor | Constant | Slice | None
+
+
+def value_of(argument: Tensor | Constant | Slice) -> Tensor | Constant:
+    """The value that an argument is, or is a part of."""
+    return argument.value if isinstance(argument, Slice) else argument
 
 
 def part_of(argument: Tensor | Constant | Slice) -> Slice:
@@ -87,13 +93,13 @@ class Call:
     @property
     def read(self) -> Iterator[Tensor | Constant]:
         """The values that its inputs lie in."""
-        return (part_of(argument).value for argument in self.inputs if argument is not None)
+        return (value_of(argument) for argument in self.inputs if argument is not None)
 
     @property
     def written(self) -> Iterator[Tensor]:
         """The tensors that its outputs lie in."""
         for argument in self.outputs:
-            value = part_of(argument).value
+            value = value_of(argument)
             if isinstance(value, Tensor):
                 yield value
 
@@ -124,7 +130,7 @@ class Step:
     scratch: Tensor | None = None
     choice: Choice = PLAIN
 
-    @property
+    @cached_property
     def calls(self) -> tuple[Call, ...]:
         """Every call of the body; the calls of a loop count once."""
         return tuple(calls_of(self.body))
@@ -145,7 +151,7 @@ class Step:
         yield from (value for value in self.read if isinstance(value, Tensor))
         yield from self.written
 
-    @property
+    @cached_property
     def written(self) -> tuple[Tensor, ...]:
         """The tensors that its calls write, decoded weights among them, and its scratch."""
         outputs = [tensor for call in self.calls for tensor in call.written]

@@ -34,6 +34,7 @@ from twinfer.runtime.custom.modules import rows_of
 from twinfer.runtime.errors import OperatorError, ToolWarning, UnsupportedOperatorError
 from twinfer.runtime.graph import Node
 from twinfer.runtime.op import Op
+from twinfer.runtime.ops.functions import _table
 from twinfer.runtime.printable import printable
 from twinfer.runtime.variant import Variant
 
@@ -188,8 +189,8 @@ _HINTS = {
 
 
 def operator(node: Node) -> Op:
-    """The operator of a node; UnsupportedOperatorError if twinfer has none of that name."""
-    op = operators().get(node.op)
+    """The operator of a node, or the table that it has become; UnsupportedOperatorError if twinfer has none."""
+    op = _table.OP if _table.stacked_of(node) else operators().get(node.op)
     if op is None:
         tensor = next((t for t in (*node.inputs, *node.outputs) if t is not None), None)
         hint = _HINTS.get(node.op, _HINTS["CUSTOM" if node.op.startswith("CUSTOM:") else ""])

@@ -106,7 +106,8 @@ def _check_constant(node: Node, tensor: Tensor, data: Array) -> None:
         same = (data.dtype, data.shape) == (tensor.dtype, tensor.shape)
     else:
         same = tensor.type not in PACKED_BITS or data.nbytes == tensor.nbytes
-    need(same, node, f"the value of {tensor} is {data.dtype}{list(data.shape)}")
+    if not same:  # the text of a type takes numpy long
+        raise ModelError(f"{node}: the value of {tensor} is {data.dtype}{list(data.shape)}")
 
 
 def guarded(node: Node, ask: Callable[[], T]) -> T:

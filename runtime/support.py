@@ -69,12 +69,15 @@ def _forms(op: Op, targets: Sequence[Target]) -> Iterator[Form]:
             if names.keys() != wanted and (name := _variant(node, target)) is not None:
                 taken.setdefault(types, {}).setdefault(target.name, {}).setdefault(name)
     for types, of in taken.items():
-        yield Form(op.name, types, {target: sorted(names, key=_rank(op.name)) for target, names in of.items()})
+        told = [target for target in targets if target.name in of]
+        yield Form(
+            op.name, types, {target.name: sorted(of[target.name], key=_rank(op.name, target)) for target in told}
+        )
 
 
-def _rank(op: str) -> Callable[[str], int]:
-    """The order of an operator's variants: as they are asked, plain C behind them."""
-    names = [variant.name for variant in variants(op)]
+def _rank(op: str, target: Target) -> Callable[[str], int]:
+    """The order of an operator's variants: as they are asked on the target, plain C behind them."""
+    names = [variant.name for variant in variants(op) if target.has(*variant.needs)]
     return lambda name: names.index(name) if name in names else len(names)
 
 

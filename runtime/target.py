@@ -11,7 +11,9 @@ from twinfer.runtime.errors import InvalidArgumentError
 #: "simd": vectors of any width, which compilers fill by themselves; "mve": Helium; "dsp": SMLAD and related
 #: instructions; "words": integer work in 32-bit words pays, such as four int8 in one word. "reference" is no feature of
 #: a machine: kernels as TFLM's reference has them, which the others are measured against.
-FEATURES = ("reference", "avx512_vnni", "avx_vnni", "simd", "mve", "dsp", "words")
+FEATURES = (
+    "reference", "avx512_vnni", "avx_vnni", "avx2", "neon_i8mm", "neon_dotprod", "simd", "mve", "dsp", "words",
+)  # fmt: skip
 
 
 #: What a memory may be called: its name becomes a part of names in C.
@@ -86,8 +88,10 @@ NATIVE = "native"
 
 #: Any computer. ``runtime.run.isa.this_computer`` also has the features of the one that runs this.
 HOST = computer("host")
+AVX2 = computer("avx2", "avx2")
 AVX_VNNI = computer("avx_vnni", "avx_vnni")
 AVX512_VNNI = computer("avx512_vnni", "avx512_vnni")
+NEON_I8MM = computer("neon_i8mm", "neon_dotprod", "neon_i8mm")
 GENERIC = microcontroller("generic")
 DSP = microcontroller("dsp", "dsp")
 MVE = microcontroller("mve", "dsp", "mve")
@@ -95,7 +99,7 @@ MVE = microcontroller("mve", "dsp", "mve")
 REFERENCE = Target("reference", frozenset({"reference"}), block_alignment=4)
 
 #: Together these targets use every kernel; all of them run on the host.
-TARGETS = (HOST, AVX_VNNI, AVX512_VNNI, GENERIC, DSP, MVE, REFERENCE)
+TARGETS = (HOST, AVX2, AVX_VNNI, AVX512_VNNI, NEON_I8MM, GENERIC, DSP, MVE, REFERENCE)
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import platform
 import shlex
 import shutil
 import subprocess
@@ -70,6 +71,17 @@ def find_compiler(command: str | None = None) -> tuple[str, ...]:
 def compiler_version(compiler: tuple[str, ...]) -> str:
     """What the compiler prints for --version: products of another version must not be taken."""
     return run_tool([*compiler, "--version"])
+
+
+@cache
+def cpu() -> str:
+    """The CPU's name and features: -march=native depends on them."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").split("\n\n")[0].splitlines()
+    except OSError:
+        lines = [platform.processor()]
+    told = [line for line in lines if line.split("\t")[0] in ("model name", "flags", "Features")]
+    return "\n".join([platform.machine(), *told])
 
 
 def need_tool(tool: str, package: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -14,6 +14,9 @@ T = TypeVar("T")
 
 #: What makes a node the call of a kernel.
 Lower = Callable[[Node, Target], Call]
+
+#: Sizes of the pieces that a kernel works on, with the call of each; some may be the usual one.
+Blocks = Callable[[Node, Target], Iterator[tuple[int, Call]]]
 
 
 class Declined(Exception):
@@ -28,6 +31,7 @@ class Variant:
     it. ``ops`` are the operators that it is written for, ``also`` those that it serves in some forms, behind their own
     variants. ``types`` are the types of input 0 that it serves, none for any. ``lower(node, target)`` is called after
     ``infer`` has agreed with the outputs' shapes; it raises ``Declined`` where its kernel does not suit the node.
+    ``blocks``, for nodes that ``lower`` serves, has other sizes of the pieces that its kernel works on, for ``tune``.
     """
 
     name: str
@@ -36,6 +40,7 @@ class Variant:
     lower: Lower
     types: tuple[str, ...] = ()
     also: tuple[str, ...] = ()
+    blocks: Blocks | None = None
 
     def __post_init__(self) -> None:
         if not self.needs or not self.needs.issubset(FEATURES):

@@ -7,9 +7,7 @@ version and CPU.
 from __future__ import annotations
 
 import ctypes
-import platform
 from collections.abc import Iterable, Mapping
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +22,7 @@ from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.program import Chain
 from twinfer.runtime.run.feed import RowFeed
 from twinfer.runtime.run.session import Session
-from twinfer.runtime.tools import built, compiler_version, find_compiler
+from twinfer.runtime.tools import built, compiler_version, cpu, find_compiler
 
 FLAGS = ("-std=c11", "-O3", "-march=native", "-ffp-contract=off", "-fno-trapping-math", "-shared", "-fPIC")
 
@@ -104,7 +102,7 @@ def build(
     """The shared library of the projects, from the cache if there; ToolError with the compiler's message."""
     command = (*compiler, *flags, "library.c", "library_data.c", "-o", "library.so", "-lm")
     sources = library_sources(tuple(projects), exported_kernels if exported else entries, ABI_ALIGNMENT)
-    return built(sources, command, "library.so", compiler_version(compiler) + _cpu())
+    return built(sources, command, "library.so", compiler_version(compiler) + cpu())
 
 
 def entries(project: Project) -> str:
@@ -150,14 +148,3 @@ void {feeding.name}_load{signature} {{
     {feeding.everything("in[0]")};
 }}
 """
-
-
-@cache
-def _cpu() -> str:
-    """The CPU's name and features: -march=native depends on them."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").split("\n\n")[0].splitlines()
-    except OSError:
-        lines = [platform.processor()]
-    told = [line for line in lines if line.split("\t")[0] in ("model name", "flags", "Features")]
-    return "\n".join([platform.machine(), *told])

@@ -17,7 +17,7 @@ from twinfer.aot.build.banks import CardBank, need_apart, read_banks
 from twinfer.aot.build.toolchain import Toolchain
 from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.read.files import reading
-from twinfer.runtime.target import Target, microcontroller
+from twinfer.runtime.target import Target, computer, microcontroller
 
 #: A word of letters, digits and a few signs: it cannot begin an option, and means nothing to a shell.
 _WORD = r"[A-Za-z0-9][A-Za-z0-9._+-]*"
@@ -71,7 +71,8 @@ class Card:
     @property
     def target(self) -> Target:
         """The target to plan for."""
-        return microcontroller(self.name, *self.isa).with_banks(*(each.bank for each in self.banks))
+        machine = computer if "simd" in self.isa else microcontroller
+        return machine(self.name, *self.isa).with_banks(*(each.bank for each in self.banks))
 
     @property
     def toolchain(self) -> Toolchain:

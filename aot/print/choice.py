@@ -54,14 +54,20 @@ def share_all(plan: Plan) -> frozenset[int]:
 class Price:
     """A kernel's bytes per specialised body and for the shared instance, and the instructions saved per output element.
 
-    ``body`` is what a layer takes beyond one that calls the instance; ``pace`` is the instructions per unit of work. A
-    kernel that was not measured has the defaults.
+    ``body`` is what a layer takes beyond one that calls the instance; the small ones are of code compiled for size.
+    ``pace`` is the instructions per unit of work. A kernel that was not measured has the defaults.
     """
 
     body: float = 400
     instance: float = 1000
+    small_body: float = 200
+    small_instance: float = 700
     saved: float = 8
     pace: float = 1
+
+    def flash(self, optimize: Optimize) -> tuple[float, float]:
+        """Bytes of a body and of the instance."""
+        return (self.small_body, self.small_instance) if optimize == "size" else (self.body, self.instance)
 
 
 def by_price(plan: Plan) -> frozenset[int]:
@@ -74,12 +80,13 @@ def by_price(plan: Plan) -> frozenset[int]:
     shared = set[int](specialise(plan))
     for kernel, users in bodies(plan).items():
         price = _price(kernel)
+        body, instance = price.flash(plan.options.optimize)
         losses = [worth * price.saved * _outputs(plan, steps) / max(total, 1) for steps in users]
 
-        def cost(own: int, price: Price = price, losses: Sequence[float] = losses) -> float:
-            return own * price.body + (price.instance if own < len(losses) else 0) + sum(losses[own:])
-
-        own = min(range(len(users), -1, -1), key=cost)
+        costs = [
+            own * body + (instance if own < len(losses) else 0) + sum(losses[own:]) for own in range(len(losses) + 1)
+        ]
+        own = max(own for own, cost in enumerate(costs) if cost == min(costs))
         shared.update(i for steps in users[own:] for i in steps)
     return frozenset(shared)
 

@@ -11,6 +11,7 @@ from twinfer.aot.print.initialiser import initialiser
 from twinfer.aot.print.literals import block_comment, comment, grouped, identifier
 from twinfer.aot.print.memory import Memory
 from twinfer.aot.print.rows import Chains
+from twinfer.runtime.ops.functions._table import stacked_of
 from twinfer.runtime.passes.folding import FOLDED
 from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.program import Call, Instruction, Loop, Step
@@ -213,6 +214,8 @@ class Layers:
         lines = [f"Layer {i}: {comment(node.op)}, operator {node.index} of the model; {call.kernel}{macs}"]
         if FOLDED in node.options:
             lines.append(f"  the padding is operator {node.options[FOLDED]} of the model")
+        if stacked := stacked_of(node):
+            lines.append(f"  one table with operators {', '.join(map(str, stacked.others))} of the model")
         lines += [f"  weights: {comment(note, 300)}" for note in dict.fromkeys(c.note for c in step.calls) if note]
         lines += [f"  {loop.count} slices of the channels, one by one" for loop in step.body if isinstance(loop, Loop)]
         lines += [f"  in  {self.arguments.described(argument)}" for argument in call.inputs if argument is not None]

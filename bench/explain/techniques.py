@@ -29,7 +29,9 @@ TECHNIQUES: Mapping[str, Technique] = {
     "instructions": Technique("instruction set", "SMLAD, Helium or vectors instead of the same in C", ("packing",)),
     "calls": Technique("direct calls", "one call after the other instead of a loop over a table"),
     "constants": Technique("constant shapes", "a body per layer, its parameters known to the compiler", ("calls",)),
-    "fusion": Technique("fusion", "borders are taken into the windows behind them"),
+    "fusion": Technique(
+        "fusion", "borders are taken into the windows behind them, functions of one value into one table"
+    ),
     "in_place": Technique("in place", "outputs lie in the memory of an input; copies that change nothing are none"),
     "placement": Technique("placement", "tensors that do not live at the same time share memory"),
     "rows": Technique("row by row", "layers run row by row as far as that is cheap", ("in_place", "placement")),
@@ -70,7 +72,7 @@ def applies(key: str, target: Target) -> bool:
 
 def simd(target: Target) -> frozenset[str]:
     """The features of a target that are instructions, for which C can stand in."""
-    return target.features & {"dsp", "mve", "avx_vnni", "avx512_vnni", "simd"}
+    return target.features & {"dsp", "mve", "avx2", "avx_vnni", "avx512_vnni", "neon_dotprod", "neon_i8mm", "simd"}
 
 
 @dataclass(frozen=True)

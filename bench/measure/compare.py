@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
 from twinfer.aot.build.compiled import CompiledModel
+from twinfer.bench.host.peak import peak
 from twinfer.bench.measure.turns import Run, Timing, interleaved
 from twinfer.bench.models.source import Source
 from twinfer.bench.peers.engines import find, isolated, open_peer
@@ -67,6 +68,7 @@ def compare(source: Source, comparison: Comparison, progress: Progress = lambda 
     runs = {c.engine: c.invoke for c in contenders if c.invoke is not None}
     times = interleaved(runs, seconds=comparison.seconds, rounds=comparison.rounds, progress=progress)
     rows = [_row(source.name, c, times, contenders[0].outputs, interpreted.plan) for c in contenders]
+    rows[0]["peak"] = asdict(peak())
     if comparison.layers:
         rows[0]["dispatch_us"] = _dispatch_us(interpreted.session, comparison)
         layers = _layers([interpreted.session, compiled.session], comparison.seconds)
@@ -76,7 +78,7 @@ def compare(source: Source, comparison: Comparison, progress: Progress = lambda 
 
 def _row(model: str, contender: Contender, times: Mapping[str, Timing], want: Sequence[Array], plan: Plan) -> Row:
     """The row of one engine in the JSON. Times are in microseconds; ``ratio``: how many times as fast as the
-    interpreter.
+    interpreter; ``floor_us``: what no engine can undercut here.
 
     ``spread_us`` is the 90th percentile minus the 10th; ``max_difference`` is that of the outputs to the interpreter's.
     """
@@ -90,6 +92,7 @@ def _row(model: str, contender: Contender, times: Mapping[str, Timing], want: Se
         "median_us": timing and timing.median / 1e3,
         "spread_us": timing and timing.spread / 1e3,
         "ratio": timing and times["interpreted"].min / max(timing.min, 1e-3),
+        "floor_us": peak().floor_us(plan),
         "rounds": timing and len(timing.ns),
         "batch": timing and timing.batch,
         "same_bits": same_bits(contender.outputs, want) if timing else None,
@@ -173,6 +176,7 @@ def described(step: Step) -> Row:
         "index": step.node.index,
         "op": step.node.op,
         "output": step.node.output.name,
+        "type": step.node.output.type,
         "shape": list(step.node.output.shape),
         "kernel": step.call.kernel,
         "macs": step.call.macs,

@@ -40,8 +40,8 @@ _LEVELS = {"base": "no SIMD asked for", "v3": "AVX2", "v4": "AVX512-VNNI"}
 
 
 def host(document: Any) -> str:
-    """The table of times that ``twinfer bench`` prints."""
-    return _printed(next(report.tables(document["rows"])), 80)
+    """The table of times that ``twinfer bench`` prints, without median and spread."""
+    return _printed(report.times(document["rows"], brief=True), 80)
 
 
 def machine(document: Any) -> str:

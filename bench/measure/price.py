@@ -28,8 +28,13 @@ class Build:
 
     def price(self, i: int) -> tuple[int, int]:
         """Instructions of step ``i``, and the bytes of code and params of its own."""
-        own = self.sizes.layer(i)
-        return self.counts[i], own.get("code", 0) + own.get("params", 0)
+        return self.counts[i], own_code(self.sizes, i)
+
+
+def own_code(taken: Sizes, i: int) -> int:
+    """The bytes of code and params of step ``i``'s own."""
+    own = taken.layer(i)
+    return own.get("code", 0) + own.get("params", 0)
 
 
 def priced_layers(

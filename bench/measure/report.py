@@ -77,7 +77,7 @@ def tables(rows: Sequence[Row]) -> Iterator[RenderableType]:
     """The times of all models, then their sizes, then the layers of those that have them."""
     if not rows:
         return
-    yield _times(rows)
+    yield times(rows)
     for row in (row for row in rows if row.get("error")):
         yield Text(f"{row['model']}: {label(row['engine'])}: {row['error']}", style="yellow")
     yield _sizes(rows)
@@ -85,6 +85,7 @@ def tables(rows: Sequence[Row]) -> Iterator[RenderableType]:
         own = [row for row in rows if row["model"] == model and row.get("layers")]
         if own:
             yield _layers(model, own)
+            yield _peak(own[0])
             yield _dispatch(own[0])
 
 
@@ -104,14 +105,18 @@ def table(title: str, *columns: str, gap: int = 2) -> Table:
     return shown
 
 
-def _times(rows: Sequence[Row]) -> Table:
-    """One heading per model, and below it one line per engine."""
-    columns = ("<", "min µs", "median", "spread", "× interpr.", "GMAC/s", "<outputs")
-    shown = table("Time of one inference", *columns)
+def times(rows: Sequence[Row], *, brief: bool = False) -> Table:
+    """One heading per model, and below it one line per engine, then the floor; ``brief``: without median and spread."""
+    spreads = () if brief else ("median", "spread")
+    shown = table("Time of one inference", "<", "min µs", *spreads, "× interpr.", "GMAC/s", "× floor", "<outputs")
     for model in models(rows):
+        own = [row for row in rows if row["model"] == model]
         shown.add_row(Text(model, style="bold"))
-        for row in (row for row in rows if row["model"] == model):
-            shown.add_row(engine_label(row), *_time_cells(row))
+        for row in own:
+            shown.add_row(engine_label(row), *_time_cells(row, spreads))
+        if floor := own[0].get("floor_us"):
+            rate = f"{own[0]['macs'] / floor / 1e3:.1f}"
+            shown.add_row(Text("  floor", style="dim"), number(floor), *[""] * len(spreads), "", rate, "1.00", "")
     return shown
 
 
@@ -124,12 +129,13 @@ def engine_label(row: Row) -> Text:
     return Text(f"  {label(row['engine'])}", style="bold" if row["engine"] == "compiled" else "")
 
 
-def _time_cells(row: Row) -> list[str | Text]:
+def _time_cells(row: Row, spreads: Sequence[str]) -> list[str | Text]:
     if row["min_us"] is None:
-        return ["-", "-", "-", "-", "-", Text("failed", style="yellow")]
+        return [*["-"] * (4 + len(spreads)), Text("failed", style="yellow")]
     rate = row["macs"] / row["min_us"] / 1e3
-    times = [number(row[key]) for key in ("min_us", "median_us", "spread_us")]
-    return [*times, f"{row['ratio']:.2f}", f"{rate:.1f}" if row["macs"] else "-", bits(row)]
+    times = [number(row[f"{key}_us"]) for key in ("min", *spreads)]
+    far = f"{row['min_us'] / row['floor_us']:.2f}" if row.get("floor_us") else "-"
+    return [*times, f"{row['ratio']:.2f}", f"{rate:.1f}" if row["macs"] else "-", far, bits(row)]
 
 
 def bits(row: Row) -> Text:
@@ -182,9 +188,8 @@ def _sizes(rows: Sequence[Row]) -> Table:
 def _layers(model: str, rows: Sequence[Row]) -> Table:
     """One line per step: kernel times, the step's share of the interpreted run, Python dispatch's share of the step."""
     times = [f"{row['engine'][:6]}.\nµs" for row in rows]
-    shown = table(
-        f"Layers of {model}", "#", "<operator", "<kernel", "<output", "MACs", *times, "share", "dis-\npatch", gap=1
-    )
+    columns = ("#", "<operator", "<kernel", "<output", "MACs", *times, "GMAC\n/s", "of\npeak", "share", "dis-\npatch")
+    shown = table(f"Layers of {model}", *columns, gap=1)
     total = sum(layer["min_us"] for layer in rows[0]["layers"])
     dispatch = rows[0]["dispatch_us"]
     for group in zip(*(row["layers"] for row in rows), strict=True):
@@ -196,10 +201,29 @@ def _layers(model: str, rows: Sequence[Row]) -> Table:
             "×".join(map(str, first["shape"])),
             f"{first['macs']:,}" if first["macs"] else "-",
             *(number(layer["min_us"]) for layer in group),
+            *_rate(group[-1], rows[0]),
             f"{100 * first['min_us'] / max(total, 1e-9):.0f} %",
             f"{100 * dispatch / max(first['min_us'] + dispatch, 1e-9):.0f} %",
         )
     return shown
+
+
+def _rate(layer: Row, row: Row) -> tuple[str, str]:
+    """GMAC/s of a layer, and its share of what this machine can do."""
+    if not layer["macs"]:
+        return "-", "-"
+    rate = layer["macs"] / max(layer["min_us"], 1e-3) / 1e3
+    most = row["peak"]["float32" if layer["type"] == "FLOAT32" else "int8"]
+    return f"{rate:.0f}", f"{100 * rate / most:.0f} %"
+
+
+def _peak(row: Row) -> Text:
+    """The line about what was measured of this machine."""
+    peak = row["peak"]
+    return Text(
+        f"Peak of a core here, measured: {peak['int8']:.0f} GMAC/s of int8, {peak['float32']:.0f} of float32; "
+        f"{peak['l2']:.0f} GB/s out of L2.\nGMAC/s are those of the compiled layers."
+    )
 
 
 def kernel_suffix(op: str, kernel: str) -> str:

@@ -1,9 +1,9 @@
 """The models that twinfer brings along, so that it can show and measure itself without a file.
 
 The four topologies of MLPerf Tiny and a temporal convolutional network with seeded weights (they compute as much as
-real ones, but are not trained), and a small network trained on scikit-learn's digits (bench/lab/train_digits.py), each
-in float32 and in int8. Every int8 model is its float32 twin quantised here: scales from the ranges that the twin's
-activations take on seeded inputs.
+real ones, but are not trained), MobileNetV2 likewise, and a small network trained on scikit-learn's digits
+(bench/lab/train_digits.py), each in float32 and in int8. Every int8 model is its float32 twin quantised here: scales
+from the ranges that the twin's activations take on seeded inputs.
 """
 
 from __future__ import annotations
@@ -16,16 +16,27 @@ from pathlib import Path
 import numpy as np
 
 from twinfer.bench.models.quantised import quantized, ranges
-from twinfer.bench.models.topologies import NETS, Net, Weights
+from twinfer.bench.models.topologies import LARGE, NETS, Net, Weights
 from twinfer.runtime.graph import Array, Graph
 from twinfer.runtime.op import Shape
+
+_EVERY = {**NETS, **LARGE}
 
 DIGITS = Path(__file__).resolve().parents[1] / "data" / "digits.npz"
 
 
 def builtin() -> dict[str, Callable[[], Graph]]:
     """Name -> function that builds the model, always the same one."""
-    return {f"{name}_{kind}": partial(make, name) for name in NETS for kind, make in _KINDS.items()}
+    return _named(NETS)
+
+
+def large() -> dict[str, Callable[[], Graph]]:
+    """The same of models that take seconds to make."""
+    return _named(LARGE)
+
+
+def _named(nets: Iterable[str]) -> dict[str, Callable[[], Graph]]:
+    return {f"{name}_{kind}": partial(make, name) for name in nets for kind, make in _KINDS.items()}
 
 
 def float_model(name: str) -> Graph:
@@ -38,7 +49,7 @@ def float_model(name: str) -> Graph:
 
 def int8_model(name: str) -> Graph:
     """The int8 model of that name, by post-training quantisation of its float32 twin."""
-    graph, limits = float_model(name), NETS[name][2]
+    graph, limits = float_model(name), _EVERY[name][2]
     if name != "digits":
         return quantized(graph, ranges(graph, samples(name)), limits)
     with np.load(DIGITS) as stored:
@@ -51,7 +62,7 @@ _KINDS: Mapping[str, Callable[[str], Graph]] = {"int8": int8_model, "float32": f
 
 def assemble(name: str, weights: Weights) -> Graph:
     """The float32 model of that name with these weights."""
-    layers, shape, _ = NETS[name]
+    layers, shape, _ = _EVERY[name]
     net = Net(name, shape, weights)
     return net.builder.graph([layers(net)])
 
@@ -85,6 +96,6 @@ def given(parameters: Iterable[Array]) -> Weights:
 
 def samples(name: str, count: int = 12) -> list[Array]:
     """Seeded inputs, uniform over the input's range."""
-    _, shape, (low, high) = NETS[name]
+    _, shape, (low, high) = _EVERY[name]
     rng = np.random.default_rng(len(name))
     return [rng.uniform(low, high, shape).astype(np.float32) for _ in range(count)]

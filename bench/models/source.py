@@ -84,9 +84,9 @@ def load(model: str) -> Source:
         check_kind(path)
     if os.path.exists(path) or path.suffix or len(path.parts) > 1:
         return Source(name_of(model), read_file(path), path)
-    from twinfer.bench.models.builtin import builtin
+    from twinfer.bench.models.builtin import builtin, large
 
-    known = builtin()
+    known = builtin() | large()
     if model not in known:
         raise InvalidArgumentError(f"{model!r} is neither a file nor a built-in model; those are: {', '.join(known)}")
     return Source(model, known[model]())

@@ -33,9 +33,9 @@ class Net:
         weights, bias = self._weights((channels, taps, 1, x.shape[-1]), 0)
         return self._window("CONV_2D", x, weights, bias, 1, "RELU", padding="VALID", dilation_h_factor=dilation)
 
-    def depthwise(self, x: Tensor, size: Shape, stride: int = 1) -> Tensor:
+    def depthwise(self, x: Tensor, size: Shape, stride: int = 1, activation: str = "RELU") -> Tensor:
         weights, bias = self._weights((1, *size, x.shape[-1]), 3)
-        return self._window("DEPTHWISE_CONV_2D", x, weights, bias, stride, "RELU", depth_multiplier=1)
+        return self._window("DEPTHWISE_CONV_2D", x, weights, bias, stride, activation, depth_multiplier=1)
 
     def _window(
         self, op: str, x: Tensor, weights: Array, bias: Array, stride: int, activation: str, **more: Any
@@ -48,8 +48,8 @@ class Net:
         weights, bias = self._weights((units, x.shape[-1]), 0)
         return self.builder.op("FULLY_CONNECTED", [x, weights, bias], fused_activation_function=activation)
 
-    def add(self, a: Tensor, b: Tensor) -> Tensor:
-        return self.builder.op("ADD", [a, b], fused_activation_function="RELU")
+    def add(self, a: Tensor, b: Tensor, activation: str = "RELU") -> Tensor:
+        return self.builder.op("ADD", [a, b], fused_activation_function=activation)
 
     def classify(self, x: Tensor, classes: int) -> Tensor:
         """Average over all positions, then one dense layer and softmax."""
@@ -110,6 +110,23 @@ def digits(net: Net) -> Tensor:
     return net.classify(net.conv(x, 32, (3, 3)), 10)
 
 
+def mobilenet_v2(net: Net) -> Tensor:
+    """MobileNetV2: 224x224 pictures of a thousand kinds."""
+    x = net.conv(net.x, 32, (3, 3), 2, "RELU6")
+    blocks = ((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1))
+    for growth, channels, count, stride in blocks:
+        for i in range(count):
+            x = _inverted(net, x, growth, channels, stride if i == 0 else 1)
+    return net.classify(net.conv(x, 1280, (1, 1), 1, "RELU6"), 1000)
+
+
+def _inverted(net: Net, x: Tensor, growth: int, channels: int, stride: int) -> Tensor:
+    """A block of MobileNetV2: wider, over space, narrower; added to its input where that has the same shape."""
+    wide = x if growth == 1 else net.conv(x, growth * x.shape[-1], (1, 1), 1, "RELU6")
+    y = net.conv(net.depthwise(wide, (3, 3), stride, "RELU6"), channels, (1, 1), 1, "NONE")
+    return net.add(x, y, "NONE") if x.shape == y.shape else y
+
+
 #: Name -> layers, input shape, range of the input's values.
 NETS: Mapping[str, tuple[Callable[[Net], Tensor], Shape, Range]] = {
     "kws": (kws, (1, 49, 10, 1), (-1, 1)),
@@ -118,4 +135,9 @@ NETS: Mapping[str, tuple[Callable[[Net], Tensor], Shape, Range]] = {
     "ad01": (ad01, (1, 640), (-1, 1)),
     "tcn": (tcn, (1, 64, 1, 40), (-1, 1)),
     "digits": (digits, (1, 8, 8, 1), (0, 1)),
+}
+
+#: The same of networks that take seconds to make: no list of models has them, only who names one gets it.
+LARGE: Mapping[str, tuple[Callable[[Net], Tensor], Shape, Range]] = {
+    "mobilenet_v2": (mobilenet_v2, (1, 224, 224, 3), (0, 1)),
 }

@@ -17,6 +17,7 @@ from functools import cache
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
+from textwrap import shorten
 
 import numpy as np
 
@@ -137,7 +138,12 @@ def open_peer(peer: str, model: bytes, outputs: int) -> PeerModel:
     try:
         return find(peer).open(model, outputs)
     except (RuntimeError, ValueError) as error:
-        raise ToolError(f"{peer} refuses this model: {error}") from error
+        raise ToolError(f"{peer} refuses this model: {_short(error)}") from error
+
+
+def _short(error: Exception) -> str:
+    """What a peer says, which may go on for every tensor."""
+    return shorten(str(error), 160, placeholder=" …")
 
 
 def _need(peer: str) -> None:
@@ -190,7 +196,7 @@ def answer(peer: str, folder: str, samples: str, outputs: str) -> None:
             try:
                 results.update({f"{i}_{j}": value for j, value in enumerate(runner(inputs))})
             except (RuntimeError, ValueError) as error:
-                raise ToolError(f"{peer} refuses this model: {error}") from error
+                raise ToolError(f"{peer} refuses this model: {_short(error)}") from error
     np.savez(work / "outputs.npz", **results)  # type: ignore[arg-type]
 
 

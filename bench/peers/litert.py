@@ -44,5 +44,6 @@ PEER = Peer(
     module="ai_edge_litert",
     package="ai-edge-litert",
     open=Litert,
+    aborts=True,
     benched=True,
 )

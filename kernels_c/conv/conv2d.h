@@ -5,7 +5,6 @@
 
 #include "../core/sums.h"
 #include "../core/window.h"
-#include "../isa/wide/wide.h"
 
 /* Plain C. in: x, w, bias int32 [out_c] with the input zero point folded in (less in_zero times the channel's sum of
  * weights), mult int32 [out_c], shift int8 [out_c]. Padding holds in_zero. out: y. depth: in_c / groups. fast: see
@@ -60,41 +59,5 @@ TW_KERNEL(tw_conv2d_s8) {
         tw_conv2d_group_s8(x + g * p.depth, w + g * group * n, y + g * group, (int8_t *)scratch, &channels, &p);
     }
 }
-
-/* Over 16 lanes. in: x, w packed (wide.h) for k = k_h * k_w * in_c, then bias and mult int32 and shift int8 [out_c
- * padded to 16]. k4: k rounded up to 4. Padding holds in_zero. out: y. scratch: uint8 [panel, k4], panel a multiple of
- * 8. direct: the windows are the input's pixels, one after another (1x1, stride 1, no padding, k == k4). */
-typedef struct {
-    tw_window window;
-    tw_epilogue_s8 end;
-    int32_t k4, panel, direct, in_zero, fast;
-} tw_conv2d_wide_s8_params;
-
-/* Computes the outputs of a panel, as tw_panel_s8 does. */
-typedef void tw_panel_fn(const uint8_t *x, int32_t rows, int32_t k, const int8_t *w, int8_t *y, int32_t out,
-                         const tw_channels_s8 *channels);
-
-/* Gathers the windows panel by panel, and gives each panel to panel_s8. */
-TW_INLINE void tw_conv2d_panels_s8(const tw_conv2d_wide_s8_params *params, const void *const *in, void *const *out,
-                                   void *scratch, tw_panel_fn *panel_s8) {
-    const tw_conv2d_wide_s8_params p = *params;
-    const int8_t *x = (const int8_t *)in[0], *w = (const int8_t *)in[1];
-    int8_t *y = (int8_t *)out[0], *panel = (int8_t *)scratch;
-    const tw_channels_s8 channels = tw_channels_s8_of(in, 0, p.fast, &p.end);
-    const tw_gather g = {&p.window, p.window.in_c, p.in_zero, 0x80};
-    const int32_t pixels = tw_window_count(&p.window), out_c = p.window.out_c;
-    tw_pixel at = tw_pixel_first(x, 1, &p.window);
-    for (int32_t first = 0; first < pixels; first += p.panel) {
-        const int32_t rows = tw_min(pixels - first, p.panel);
-        if (p.direct)
-            tw_gather_bytes(panel, x + first * p.k4, rows * p.k4, &g);
-        else
-            for (int32_t r = 0; r < rows; ++r, tw_pixel_next(&at, &p.window))
-                tw_gather_window(panel + r * p.k4, &at, 0, &g);
-        panel_s8((const uint8_t *)scratch, rows, p.k4, w, y + first * out_c, out_c, &channels);
-    }
-}
-
-TW_KERNEL(tw_conv2d_wide_s8) { tw_conv2d_panels_s8(params, in, out, scratch, tw_panel_s8); }
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* CONV_2D, NHWC, on the DSP extension: the windows of three pixels at a time become columns of a panel. */
+/* CONV_2D, NHWC, on the DSP extension: the windows of three pixels at a time become columns of a panel. So do those of
+ * groups of channels, and of the phases of a TRANSPOSE_CONV. */
 #ifndef TW_CONV2D_DSP_H
 #define TW_CONV2D_DSP_H
 
@@ -55,7 +56,7 @@ TW_INLINE void tw_conv2d_dsp_window(uint32_t *panel, const tw_pixel *at, const t
 TW_KERNEL(tw_conv2d_dsp_s8) {
     const tw_conv2d_dsp_s8_params p = *params;
     const int32_t out_c = p.window.out_c;
-    const tw_dsp_matrix m = {(const uint32_t *)in[1], (const int32_t *)in[2], p.k4 / 2, out_c, p.end.zero};
+    const tw_dsp_matrix m = {(const uint32_t *)in[1], (const int32_t *)in[2], p.k4 / 2, out_c, out_c, p.end.zero};
     uint32_t *panel = (uint32_t *)scratch;
     const tw_conv2d_dsp_gather g = {
         {&p.window, p.window.in_c, p.in_zero, 0}, (int8_t *)scratch + 2 * TW_DSP_PIXELS * p.k4, p.k4, 0};
@@ -68,6 +69,78 @@ TW_KERNEL(tw_conv2d_dsp_s8) {
         tw_dsp_activation(y, rows * out_c, p.end.low, p.end.high);
         y += rows * out_c;
     }
+}
+
+/* CONV_2D with groups, as above but for k = k_h * k_w * bytes; group by group, whose numbers of channels are bytes and
+ * out. ends have 2 * ((out + 1) / 2) channels of a group. */
+typedef struct {
+    tw_window window;
+    tw_epilogue_s8 end;
+    int32_t k4, in_zero, bytes, out;
+} tw_conv2d_groups_dsp_s8_params;
+
+TW_KERNEL(tw_conv2d_groups_dsp_s8) {
+    const tw_conv2d_groups_dsp_s8_params p = *params;
+    const tw_gather g = {&p.window, p.bytes, p.in_zero, 0};
+    uint32_t *panel = (uint32_t *)scratch;
+    int8_t *y = (int8_t *)out[0], *column = (int8_t *)scratch + 2 * TW_DSP_PIXELS * p.k4;
+    tw_pixel next = tw_pixel_first(in[0], 1, &p.window);
+    for (int32_t left = tw_window_count(&p.window); left > 0; left -= TW_DSP_PIXELS) {
+        const int32_t rows = tw_min(left, TW_DSP_PIXELS);
+        tw_dsp_matrix m = {
+            (const uint32_t *)in[1], (const int32_t *)in[2], p.k4 / 2, p.out, p.window.out_c, p.end.zero};
+        tw_pixel at = next;
+        for (int32_t first = 0, c = 0; first < p.window.in_c; first += p.bytes, c += p.out) {
+            at = next;
+            for (int32_t r = 0; r < rows; ++r, tw_pixel_next(&at, &p.window)) {
+                tw_gather_window(column, &at, first, &g);
+                tw_dsp_widen(panel + r, column, p.k4);
+            }
+            tw_dsp_panel(panel, y + c, rows, &m);
+            tw_dsp_next(&m);
+        }
+        next = at;
+        tw_dsp_activation(y, rows * p.window.out_c, p.end.low, p.end.high);
+        y += rows * p.window.out_c;
+    }
+}
+
+/* TRANSPOSE_CONV. in: x, then weights and ends of one phase after the other (window.h), by the tap that it begins with;
+ * every phase has taps. k4: of the largest phase; in_zero and scratch: as above. */
+typedef tw_conv2d_dsp_s8_params tw_transpose_conv_dsp_s8_params;
+
+/* One phase; y: its first output. m, end: of the whole layer; weights and ends move on to the next phase's. */
+TW_INLINE void tw_transpose_conv_dsp_phase(const int8_t *x, int8_t *y, const tw_phase *phase, uint32_t *panel,
+                                           tw_dsp_matrix *m, const tw_transpose_conv_dsp_s8_params *p) {
+    const tw_window *w = &phase->window;
+    const int32_t k4 = (w->k_h * w->k_w * w->in_c + 3) / 4 * 4, row = p->window.out_w * m->out;
+    const tw_conv2d_dsp_gather g = {{w, w->in_c, p->in_zero, 0}, (int8_t *)panel + 2 * TW_DSP_PIXELS * p->k4, k4, 0};
+    tw_pixel at = tw_pixel_first(x, 1, w);
+    m->words = k4 / 2;
+    for (int32_t line = 0; line < w->batches * w->out_h; ++line) {
+        int8_t *to = y + (line / w->out_h * p->window.out_h + line % w->out_h * p->window.stride_h) * row;
+        for (int32_t left = w->out_w; left > 0; left -= TW_DSP_PIXELS, to += TW_DSP_PIXELS * m->pitch) {
+            const int32_t rows = tw_min(left, TW_DSP_PIXELS);
+            for (int32_t r = 0; r < rows; ++r, tw_pixel_next(&at, w)) tw_conv2d_dsp_window(panel + r, &at, &g);
+            tw_dsp_panel(panel, to, rows, m);
+        }
+    }
+    tw_dsp_next(m);
+}
+
+TW_KERNEL(tw_transpose_conv_dsp_s8) {
+    const tw_transpose_conv_dsp_s8_params p = *params;
+    const int32_t out_c = p.window.out_c;
+    tw_dsp_matrix m = {
+        (const uint32_t *)in[1], (const int32_t *)in[2], 0, out_c, p.window.stride_w * out_c, p.end.zero};
+    int8_t *y = (int8_t *)out[0];
+#pragma GCC unroll 1
+    for (int32_t tap = 0; tap < p.window.stride_h * p.window.stride_w; ++tap) {
+        const tw_phase phase = tw_phase_of(tap / p.window.stride_w, tap % p.window.stride_w, &p.window);
+        tw_transpose_conv_dsp_phase((const int8_t *)in[0], y + (phase.y * p.window.out_w + phase.x) * out_c, &phase,
+                                    (uint32_t *)scratch, &m, &p);
+    }
+    tw_dsp_activation(y, tw_window_count(&p.window) * out_c, p.end.low, p.end.high);
 }
 
 #endif

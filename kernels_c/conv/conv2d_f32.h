@@ -5,7 +5,7 @@
 
 #include "../core/sums_f32.h"
 #include "../core/window.h"
-#include "../isa/wide/wide_f32.h"
+#include "../isa/wide/tile_f32.h"
 
 /* Plain C. in: x, w, bias [out_c]. out: y. depth: in_c / groups. */
 typedef struct {
@@ -55,32 +55,88 @@ TW_KERNEL(tw_conv2d_f32) {
     }
 }
 
-/* Over 16 lanes. in: x, w packed [out_c / 16][k_h * k_w * in_c][16], bias [out_c padded to 16]. out: y. scratch: float
- * [panel, k_h * k_w * in_c], panel a multiple of 8. Padding is added as zeros, which does not change the sums' bits if
- * the weights are finite. direct: the windows are the input's pixels, one after another. */
+/* Over vectors of channels: windows are read where they lie, in the image or in a padded copy of the rows that a row of
+ * outputs sees. in: x, w packed [out_c / 16][k_h * k_w * in_c][16], bias [out_c padded to 16]. out: y. columns: pixels
+ * of a row of the copy, its padding among them; 0 if no window leaves the image, which is then read itself. scratch:
+ * float [rows that a window sees][columns][in_c]. Columns of padding are added as zeros, which does not change the
+ * sums' bits if the weights are finite; rows of padding are left out. */
 typedef struct {
     tw_window window;
     tw_limits_f32 limits;
-    int32_t panel, direct;
+    int32_t columns;
 } tw_conv2d_wide_f32_params;
+
+/* Copies the rows of the image x from iy on that windows see and the copy does not have yet. */
+TW_INLINE void tw_conv2d_wide_fill_f32(tw_f32_rows *to, float *copy, const float *x, int32_t iy,
+                                       const tw_window *window) {
+    const int32_t left = window->pad_w * window->in_c, width = window->in_w * window->in_c;
+    const int32_t end = tw_min(iy + to->places, window->in_h);
+    const size_t bytes = (size_t)tw_min(width, to->row - left) * sizeof *x;
+    for (to->next = tw_max(to->next, iy); to->next < end; ++to->next)
+        memcpy(copy + to->next % to->places * to->row + left, x + to->next * width, bytes);
+}
+
+/* The rows of taps that lie inside the image, of a window whose first tap is in row iy. Where there is none, a row of
+ * zeros is seen. */
+TW_INLINE void tw_conv2d_wide_taps_f32(tw_f32_rows *from, float *copy, int32_t iy, const tw_window *window) {
+    const int32_t end = tw_end_inside(iy, window->dilation_h, window->k_h, window->in_h);
+    from->first = tw_first_inside(iy, window->dilation_h);
+    from->count = end - from->first;
+    from->place = (iy + from->first * window->dilation_h) % from->places;
+    if (from->count > 0) return;
+    memset(copy, 0, (size_t)from->row * sizeof *copy);
+    from->first = from->place = from->next = 0; /* what was there is copied again */
+    from->count = 1;
+}
+
+/* An image x through a padded copy of its rows. */
+TW_INLINE void tw_conv2d_wide_padded_f32(const float *x, float *y, float *copy, int32_t columns,
+                                         const tw_f32_layer *layer) {
+    const tw_window *window = &layer->window;
+    const int32_t reach = (window->k_h - 1) * window->dilation_h + 1, row = columns * window->in_c;
+    tw_f32_rows from = {copy, row, reach, 0, 0, 0, 0};
+    memset(copy, 0, (size_t)(reach * row) * sizeof *copy);
+    for (int32_t oy = 0; oy < window->out_h; ++oy, y += window->out_w * window->out_c) {
+        const int32_t iy = oy * window->stride_h - window->pad_h;
+        tw_conv2d_wide_fill_f32(&from, copy, x, iy, window);
+        tw_conv2d_wide_taps_f32(&from, copy, iy, window);
+        tw_f32_row(&from, y, layer);
+    }
+}
+
+/* An image that no window leaves. */
+TW_INLINE void tw_conv2d_wide_inside_f32(const float *x, float *y, const tw_f32_layer *layer) {
+    const tw_window *window = &layer->window;
+    tw_f32_rows from = {x, window->in_w * window->in_c, window->in_h, 0, window->k_h, 0, 0};
+    for (int32_t oy = 0; oy < window->out_h; ++oy, y += window->out_w * window->out_c) {
+        from.place = oy * window->stride_h;
+        tw_f32_row(&from, y, layer);
+    }
+}
+
+/* Windows of one pixel, one after another, are a single row. */
+TW_INLINE tw_window tw_conv2d_flat(const tw_window *window) {
+    tw_window flat = *window;
+    if (flat.k_h * flat.k_w * flat.stride_h * flat.stride_w > 1 || flat.in_h != flat.out_h || flat.in_w != flat.out_w)
+        return flat;
+    flat.in_w = flat.out_w = tw_window_count(window);
+    flat.batches = flat.in_h = flat.out_h = 1;
+    return flat;
+}
 
 TW_KERNEL(tw_conv2d_wide_f32) {
     const tw_conv2d_wide_f32_params p = *params;
-    const float *w = (const float *)in[1], *bias = (const float *)in[2], *panel = (const float *)scratch;
+    const tw_f32_layer layer = {(const float *)in[1], (const float *)in[2],
+                                p.columns ? p.window : tw_conv2d_flat(&p.window), p.limits};
+    const float *x = (const float *)in[0];
     float *y = (float *)out[0];
-    const tw_window bytes = tw_window_bytes(&p.window, sizeof *y);
-    const tw_gather g = {&bytes, bytes.in_c, 0, 0};
-    const int32_t pixels = tw_window_count(&bytes), k = bytes.k_h * bytes.k_w * p.window.in_c, out_c = bytes.out_c;
-    const int32_t row = k * (int32_t)sizeof *y;
-    tw_pixel at = tw_pixel_first(in[0], 1, &bytes);
-    for (int32_t first = 0; first < pixels; first += p.panel) {
-        const int32_t rows = tw_min(pixels - first, p.panel);
-        if (p.direct)
-            memcpy(scratch, (const int8_t *)in[0] + first * row, (size_t)(rows * row));
+    for (int32_t b = 0; b < layer.window.batches; ++b) {
+        if (p.columns)
+            tw_conv2d_wide_padded_f32(x, y, (float *)scratch, p.columns, &layer);
         else
-            for (int32_t r = 0; r < rows; ++r, tw_pixel_next(&at, &bytes))
-                tw_gather_window((int8_t *)scratch + r * row, &at, 0, &g);
-        tw_panel_f32(panel, rows, k, w, bias, y + first * out_c, out_c, &p.limits);
+            tw_conv2d_wide_inside_f32(x, y, &layer);
+        x += tw_window_image(&layer.window);
+        y += layer.window.out_h * layer.window.out_w * layer.window.out_c;
     }
 }
 

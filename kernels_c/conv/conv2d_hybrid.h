@@ -8,13 +8,22 @@
 
 /* Activations are quantised at run time, with one scale per image. in: x float, w packed (wide.h), w_sum int32 [out_c],
  * w_scale float [out_c], bias float [out_c]. out: y float. scratch: int8 image [in_h, in_w, in_c] rounded up to 16,
- * uint8 [8, k4], int32 [8, out_c padded to 16]. symmetric: all weights have one scale and the zero point of images is
- * 0. Source: LiteRT's HybridConvPerChannel; if symmetric, its EvalHybrid. */
+ * uint8 [8, k4], int32 [8, out_c padded to 16]. symmetric: the zero point of images is 0. together: the scales are
+ * multiplied first. Source: LiteRT's HybridConvPerChannel; its EvalHybrid if all weights have one scale, which is
+ * symmetric and together. */
 typedef struct {
     tw_window window;
     tw_limits_f32 limits;
-    int32_t k4, symmetric;
+    int32_t k4, symmetric, together;
 } tw_conv2d_hybrid_params;
+
+/* The output of channel c from its sum of products of stored values; in[2..4]: those of the kernel. */
+TW_INLINE float tw_conv2d_hybrid_output(int32_t products, int32_t c, const void *const *in, tw_hybrid_quant q,
+                                        const tw_conv2d_hybrid_params *p) {
+    const float sum = (float)(products - q.zero * ((const int32_t *)in[2])[c]), scale = ((const float *)in[3])[c];
+    const float real = p->together ? sum * (q.scale * scale) : sum * scale * q.scale;
+    return tw_clampf(real + ((const float *)in[4])[c], p->limits.low, p->limits.high);
+}
 
 /* Outputs of one pixel from its sums; in is that of the kernel. */
 TW_INLINE void tw_conv2d_hybrid_outputs(float *TW_RESTRICT y, const int32_t *TW_RESTRICT sums, const void *const *in,
@@ -24,7 +33,7 @@ TW_INLINE void tw_conv2d_hybrid_outputs(float *TW_RESTRICT y, const int32_t *TW_
     const float *TW_RESTRICT bias = (const float *)in[4];
     for (int32_t c = 0; c < p->window.out_c; ++c) {
         const int32_t sum = sums[c] - (128 + q.zero) * w_sum[c];
-        const float real = p->symmetric ? (float)sum * (q.scale * w_scale[c]) : (float)sum * w_scale[c] * q.scale;
+        const float real = p->together ? (float)sum * (q.scale * w_scale[c]) : (float)sum * w_scale[c] * q.scale;
         y[c] = tw_clampf(real + bias[c], p->limits.low, p->limits.high);
     }
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* CONV_2D, NHWC, on Helium: two pixels at a time, from the image itself or from two columns. */
+/* CONV_2D, NHWC, on Helium: two pixels at a time, from the image itself or from two columns. So are groups of channels,
+ * and the phases of a TRANSPOSE_CONV. */
 #ifndef TW_CONV2D_MVE_H
 #define TW_CONV2D_MVE_H
 
@@ -83,6 +84,98 @@ TW_KERNEL(tw_conv2d_mve_s8) {
         pair.y0 = y, pair.y1 = y + both * out_c;
         pair.out = out_c;
         tw_mve_run_pair(&pair, (const int32_t *)in[1], p.end.low, p.end.high);
+    }
+}
+
+/* CONV_2D with groups, or with gaps between the taps of a row: fours of every group in turn, of k = k_h * k_w * bytes,
+ * where bytes and out are the channels of a group. scratch: as above. */
+typedef struct {
+    tw_window window;
+    tw_epilogue_s8 end;
+    int32_t blocks, in_zero, bytes, out;
+} tw_conv2d_groups_mve_s8_params;
+
+/* The window at a pixel, of each tap the channels of one group, at->image, as a column. */
+TW_INLINE void tw_conv2d_groups_mve_window(int8_t *to, const tw_pixel *at, const tw_gather *g) {
+    const tw_window *w = g->window;
+    const int32_t across = w->dilation_w * w->in_c;
+    tw_inside inside = {0, w->k_h, 0, w->k_w};
+    if (!tw_window_whole(at, w)) {
+        tw_mve_fill(to, g->fill, w->k_h * w->k_w * g->bytes);
+        inside = tw_inside_of(at, w);
+        if (!tw_inside_any(&inside)) return;
+    }
+    const int8_t *from = (const int8_t *)tw_pixel_corner(at, w) + tw_window_tap(inside.top, inside.first, w);
+    to += (inside.top * w->k_w + inside.first) * g->bytes;
+    for (int32_t ky = inside.top; ky < inside.bottom;
+         ++ky, to += w->k_w * g->bytes, from += w->dilation_h * w->in_w * w->in_c)
+        tw_mve_rows(to, g->bytes, from, across, inside.end - inside.first, g->bytes);
+}
+
+TW_KERNEL(tw_conv2d_groups_mve_s8) {
+    const tw_conv2d_groups_mve_s8_params p = *params;
+    const tw_gather g = {&p.window, p.bytes, p.in_zero, 0};
+    const int32_t size = TW_MVE_BLOCK * p.blocks, out_c = p.window.out_c, words = (p.out + 3) / 4 * (9 + size);
+    int8_t *y = (int8_t *)out[0], *columns = (int8_t *)scratch;
+    tw_pixel at = tw_pixel_first(in[0], 1, &p.window);
+    for (int32_t left = tw_window_count(&p.window); left > 0; left -= 2, y += 2 * out_c) {
+        const int32_t both = left > 1;
+        const int32_t *fours = (const int32_t *)in[1];
+        tw_pixel first = at, second = at;
+        tw_pixel_next(&second, &p.window);
+        at = second;
+        tw_pixel_next(&at, &p.window);
+        for (int32_t c = 0; c < out_c; c += p.out, fours += words, first.image += p.bytes, second.image += p.bytes) {
+            tw_conv2d_groups_mve_window(columns, &first, &g);
+            if (both) tw_conv2d_groups_mve_window(columns + size, &second, &g);
+            tw_mve_pair pair = {columns, columns + both * size, y + c, y + both * out_c + c, p.blocks, p.end.zero,
+                                p.out};
+            tw_mve_run_pair(&pair, fours, p.end.low, p.end.high);
+        }
+    }
+}
+
+/* TRANSPOSE_CONV. in: x, then fours of one phase after the other (window.h), by the tap that it begins with; every phase
+ * has taps. out: y. scratch: int8 [2, 16 * blocks] of the largest phase. */
+typedef struct {
+    tw_window window;
+    tw_epilogue_s8 end;
+    int32_t in_zero;
+} tw_transpose_conv_mve_s8_params;
+
+/* One phase; y: its first output. */
+TW_INLINE void tw_transpose_conv_mve_phase(const int8_t *x, const int32_t *fours, int8_t *y, const tw_phase *phase,
+                                           int8_t *columns, const tw_transpose_conv_mve_s8_params *p) {
+    const tw_window *w = &phase->window;
+    const int32_t blocks = (w->k_h * w->k_w * w->in_c + TW_MVE_BLOCK - 1) / TW_MVE_BLOCK, out_c = w->out_c;
+    const int32_t apart = p->window.stride_w * out_c, row = p->window.out_w * out_c;
+    const tw_gather g = {w, w->in_c, p->in_zero, 0};
+    tw_conv2d_mve_next next = tw_conv2d_mve_first(x, columns, TW_MVE_BLOCK * blocks, 0, &g);
+    tw_mve_pair pair = {columns, columns, y, y, blocks, p->end.zero, 0};
+    for (int32_t line = 0; line < w->batches * w->out_h; ++line) {
+        int8_t *to = y + (line / w->out_h * p->window.out_h + line % w->out_h * p->window.stride_h) * row;
+        for (int32_t left = w->out_w; left > 0; left -= 2, to += 2 * apart) {
+            const int32_t both = left > 1;
+            tw_conv2d_mve_windows(&pair.x0, &pair.x1, both, &next);
+            pair.y0 = to, pair.y1 = to + both * apart;
+            pair.out = out_c;
+            tw_mve_run_pair(&pair, fours, p->end.low, p->end.high);
+        }
+    }
+}
+
+TW_KERNEL(tw_transpose_conv_mve_s8) {
+    const tw_transpose_conv_mve_s8_params p = *params;
+    const int32_t out_c = p.window.out_c;
+    const int32_t *fours = (const int32_t *)in[1];
+#pragma GCC unroll 1
+    for (int32_t tap = 0; tap < p.window.stride_h * p.window.stride_w; ++tap) {
+        const tw_phase phase = tw_phase_of(tap / p.window.stride_w, tap % p.window.stride_w, &p.window);
+        const int32_t k = phase.window.k_h * phase.window.k_w * p.window.in_c;
+        tw_transpose_conv_mve_phase((const int8_t *)in[0], fours,
+                                    (int8_t *)out[0] + (phase.y * p.window.out_w + phase.x) * out_c, &phase,
+                                    (int8_t *)scratch, &p);
+        fours += (out_c + 3) / 4 * (9 + (k + TW_MVE_BLOCK - 1) / TW_MVE_BLOCK * TW_MVE_BLOCK);
     }
 }
 

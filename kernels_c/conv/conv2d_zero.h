@@ -5,6 +5,7 @@
 #define TW_CONV2D_ZERO_H
 
 #include "../core/hybrid.h"
+#include "../isa/wide/wide.h"
 #include "conv2d.h"
 
 /* Plain C. in: x, w [out_c][k_h][k_w][depth], bias int32 [out_c] with the input zero point folded in (less in_zero times
@@ -71,7 +72,7 @@ TW_INLINE void tw_conv2d_zero_ends_s8(int8_t *y, int32_t *TW_RESTRICT sums, cons
     for (int32_t c = 0; c < p->window.out_c; c += TW_LANES, sums += TW_LANES) {
         const tw_ends ends = tw_ends_load(channels, c);
         for (int i = 0; i < TW_LANES; ++i) sums[i] = tw_add(tw_add(sums[i], channels->bias[c + i]), less);
-        tw_acc_end(y + c, tw_acc_load(sums), &ends, p->window.out_c - c);
+        tw_acc_end(y + c, tw_acc_load(sums), &ends, tw_ending(channels), p->window.out_c - c);
     }
 }
 

@@ -20,11 +20,19 @@ typedef struct {
     int32_t outer, first, inner, middle, depth, last;
 } tw_axes;
 
-/* Where row r of the first * middle reduced ones begins for place k of the outer * inner kept ones. */
-TW_INLINE ptrdiff_t tw_axes_offset(tw_axes x, int32_t k, int32_t r) {
-    const int32_t outer = k / x.inner * x.first + r / x.middle;
-    const int32_t inner = k % x.inner * x.middle + r % x.middle;
-    return ((ptrdiff_t)outer * x.inner * x.middle + inner) * x.depth * x.last;
+/* Where the first of the first * middle reduced rows begins for place k of the outer * inner kept ones. */
+TW_INLINE ptrdiff_t tw_axes_offset(tw_axes x, int32_t k) {
+    return ((ptrdiff_t)(k / x.inner) * x.first * x.inner + k % x.inner) * x.middle * x.depth * x.last;
 }
+
+/* How far behind it the row of place i of first and j of middle begins. */
+TW_INLINE ptrdiff_t tw_axes_row(tw_axes x, int32_t i, int32_t j) {
+    return ((ptrdiff_t)i * x.inner * x.middle + j) * x.depth * x.last;
+}
+
+/* Stands before what is done with the row at i and j. */
+#define TW_EACH_REDUCED(x)                                                                                             \
+    for (int32_t i = 0; i < (x).first; ++i)                                                                            \
+        for (int32_t j = 0; j < (x).middle; ++j)
 
 #endif

@@ -90,6 +90,21 @@ TW_INLINE void tw_rows_apart(const tw_walk *walk, int32_t a_step, tw_pair_fn *fn
     }
 }
 
+/* A row of size bytes of both operands and the output. */
+typedef void tw_bytes_fn(const void *params, const char *a, const char *b, char *y, int32_t size);
+
+/* All rows of bytes; both steps are 1. */
+TW_INLINE void tw_rows_of_bytes(const tw_walk *walk, tw_bytes_fn *fn, const void *params, const void *const *in,
+                                void *const *out, void *scratch) {
+    const int32_t size = walk->size, tile = walk->tile, rows = walk->outer.rows;
+    char *y = (char *)out[0];
+    tw_row at = {(const char *)in[0], (const char *)tw_tiled(in[1], size / tile, tile, scratch), {0}};
+    for (int32_t row = 0; row < rows; ++row, y += size) {
+        fn(params, at.a, at.b, y, size);
+        tw_next_row(&at, &walk->outer, 1, 1);
+    }
+}
+
 /* The bodies of kernels whose params have a walk; TW_PAIR stands before them. */
 #define TW_ROWS_APART(name)                                                                                            \
     const name##_params p = *params;                                                                                   \

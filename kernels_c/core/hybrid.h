@@ -69,8 +69,9 @@ TW_INLINE tw_hybrid_quant tw_hybrid_quantize(int8_t *TW_RESTRICT to, const float
 TW_INLINE void tw_hybrid_sums(const uint8_t *x, int rows, int32_t k, const int8_t *w, int32_t *sums, int32_t out) {
     const int32_t blocks = (out + TW_LANES - 1) / TW_LANES;
     for (int32_t b = 0; b < blocks; ++b) {
-        tw_acc acc[TW_TILE_ROWS][TW_TILE_ROWS];
-        for (int r = 0; r < rows; ++r) acc[r][0] = tw_acc_zero();
+        tw_tile_acc acc;
+        const tw_acc start = tw_acc_start(tw_acc_zero(), w + TW_LANES * b * k, k);
+        for (int r = 0; r < rows; ++r) acc[r][0] = start;
         tw_tile_sums(acc, x, k, w + TW_LANES * b * k, rows, 1);
         for (int r = 0; r < rows; ++r) memcpy(sums + (r * blocks + b) * TW_LANES, &acc[r][0], sizeof acc[r][0]);
     }

@@ -40,6 +40,32 @@
 /* Before a short loop that is to be fully unrolled. */
 #define TW_UNROLLED _Pragma("GCC unroll 8")
 
+/* Whether vectors of 8 or 16 channels pay. Compilers fill them only where they know how many channels there are, so
+ * kernels that go pixel by pixel have code for so many; elsewhere it would only cost flash. TW_VECTOR stands before such
+ * a loop: one that is unrolled whole is no vector any longer. */
+#if defined(__SSE2__) || defined(__ARM_NEON)
+#define TW_FILLS 1
+#define TW_VECTOR TW_ROLLED
+#else
+#define TW_FILLS 0
+#define TW_VECTOR
+#endif
+
+/* Does what call says, an expression of c and n, for all channels: n of them from c on, at most most. */
+#define TW_CHANNELS(channels, most, call)                                                                              \
+    do {                                                                                                               \
+        int32_t c = 0;                                                                                                 \
+        if (TW_FILLS) {                                                                                                \
+            for (const int32_t n = most; c <= (channels)-n; c += n) call;                                              \
+            for (const int32_t n = 16; c <= (channels)-n; c += n) call;                                                \
+            for (const int32_t n = 8; c <= (channels)-n; c += n) call;                                                 \
+        }                                                                                                              \
+        for (; c < (channels); c += most) {                                                                            \
+            const int32_t n = tw_min((channels)-c, most);                                                              \
+            call;                                                                                                      \
+        }                                                                                                              \
+    } while (0)
+
 /* Kernels keep the reference's rounding: no hidden fused multiply-add (gcc: -ffp-contract=off). */
 #if defined(__clang__)
 #pragma STDC FP_CONTRACT OFF
@@ -101,6 +127,13 @@ TW_INLINE int32_t tw_mul_halves(int32_t a, int32_t b, int32_t shift) {
     const int32_t other = (int32_t)a_low * b_high + (one & ((1 << shift) - 1));
     const uint32_t high = (uint32_t)(a_high * b_high) << (16 - shift);
     return (int32_t)(high + (uint32_t)(one >> shift) + (uint32_t)(other >> shift));
+}
+
+/* a * b / 2^31 rounded half up from two products of 16-bit halves, |a| < 2^16 and b >= 0. */
+TW_INLINE int32_t tw_mul_halves_small(int32_t a, int32_t b) {
+    const uint32_t low = (uint32_t)a & 0xFFFFU;
+    const uint32_t product = low * ((uint32_t)b >> 16) + (low * ((uint32_t)b & 0xFFFFU) >> 16); /* below 2^31 */
+    return ((int32_t)product - (a >> 31 & b) + (1 << 14)) >> 15;
 }
 
 /* a * b / 2^31 rounded half up, b >= 0 (a multiplier). This is gemmlowp's SaturatingRoundingDoublingHighMul: its

@@ -32,6 +32,37 @@ TW_INLINE int32_t tw_window_tap(int32_t ky, int32_t kx, const tw_window *w) {
     return (ky * w->dilation_h * w->in_w + kx * w->dilation_w) * w->in_c;
 }
 
+/* Outputs of a transposed convolution that lie strides apart see the same taps, backwards: a convolution of its own. The
+ * first of them is at (y, x). */
+typedef struct {
+    tw_window window;
+    int32_t y, x;
+} tw_phase;
+
+/* Of outputs that lie stride apart the first that tap and the ones strides behind it reach. */
+TW_INLINE int32_t tw_phase_first(int32_t tap, int32_t pad, int32_t stride) {
+    const int32_t first = (tap - pad) % stride;
+    return first < 0 ? first + stride : first;
+}
+
+/* How far the windows of a phase begin in front of the image. */
+TW_INLINE int32_t tw_phase_pad(int32_t first, int32_t taps, int32_t pad, int32_t stride) {
+    return taps - 1 - (first + pad) / stride;
+}
+
+/* The phase of tap (ky, kx), both below their strides; w: the windows from output to input (transpose_conv.h). */
+TW_INLINE tw_phase tw_phase_of(int32_t ky, int32_t kx, const tw_window *w) {
+    tw_phase p = {*w, tw_phase_first(ky, w->pad_h, w->stride_h), tw_phase_first(kx, w->pad_w, w->stride_w)};
+    p.window.k_h = (w->k_h - ky + w->stride_h - 1) / w->stride_h;
+    p.window.k_w = (w->k_w - kx + w->stride_w - 1) / w->stride_w;
+    p.window.out_h = (w->out_h - p.y + w->stride_h - 1) / w->stride_h;
+    p.window.out_w = (w->out_w - p.x + w->stride_w - 1) / w->stride_w;
+    p.window.pad_h = tw_phase_pad(p.y, p.window.k_h, w->pad_h, w->stride_h);
+    p.window.pad_w = tw_phase_pad(p.x, p.window.k_w, w->pad_w, w->stride_w);
+    p.window.stride_h = p.window.stride_w = 1;
+    return p;
+}
+
 /* Where a window lies: its image, whose elements have size bytes, and row and column of its first tap, which may be
  * outside the image. size is a constant at every call. */
 typedef struct {

@@ -112,19 +112,42 @@ TW_KERNEL(tw_fully_connected_f32) {
         }
 }
 
-/* float32 over 16 lanes. in: x [batches, depth], w packed [out / 16][depth][16], bias [out padded to 16].
- * out: y [batches, out]. */
+/* float32 over vectors of outputs, one batch. in: x [depth], w packed [out / 16][depth][16], bias [out padded to 16].
+ * out: y [out]. */
 typedef tw_fully_connected_f32_params tw_fully_connected_wide_f32_params;
+
+/* Blocks of 16 outputs that are summed at once: enough to hide how long an addition takes. */
+#define TW_F32_BLOCKS (TW_F32_LANES / 2)
+
+/* Some blocks of outputs, a constant, from output c on. */
+TW_INLINE void tw_dense_blocks_f32(const void *const *in, float *y, int32_t c, int blocks,
+                                   const tw_fully_connected_f32_params *p) {
+    const float *x = (const float *)in[0], *w = (const float *)in[1] + c * p->depth, *bias = (const float *)in[2];
+    tw_f32v acc[TW_F32_BLOCKS][TW_F32_VECTORS];
+    const tw_f32v zero = {0};
+    const int32_t block = TW_LANES * p->depth;
+    int32_t i = 0;
+    for (int b = 0; b < blocks; ++b)
+        for (int v = 0; v < TW_F32_VECTORS; ++v) acc[b][v] = zero;
+    do {
+        for (int b = 0; b < blocks; ++b)
+            for (int v = 0; v < TW_F32_VECTORS; ++v) acc[b][v] += x[i] * tw_f32v_load(w + b * block + TW_F32_LANES * v);
+        w += TW_LANES;
+    } while (++i < p->depth);
+    for (int b = 0; b < blocks; ++b)
+        for (int v = 0; v < TW_F32_VECTORS; ++v) {
+            const int32_t at = c + TW_LANES * b + TW_F32_LANES * v;
+            tw_f32v_store(y + at, tw_f32v_clamp(acc[b][v] + tw_f32v_load(bias + at), &p->limits), p->out - at);
+        }
+}
 
 TW_KERNEL(tw_fully_connected_wide_f32) {
     const tw_fully_connected_f32_params p = *params;
-    const float *x = (const float *)in[0];
-    const float *w = (const float *)in[1];
-    const float *bias = (const float *)in[2];
-    float *y = (float *)out[0];
+    int32_t c = 0;
     (void)scratch;
-    for (int32_t b = 0; b < p.batches; ++b)
-        tw_row_f32(x + b * p.depth, p.depth, w, bias, y + b * p.out, p.out, &p.limits);
+    for (; c + TW_LANES * (TW_F32_BLOCKS - 1) < p.out; c += TW_LANES * TW_F32_BLOCKS)
+        tw_dense_blocks_f32(in, (float *)out[0], c, TW_F32_BLOCKS, &p);
+    for (; c < p.out; c += TW_LANES) tw_dense_blocks_f32(in, (float *)out[0], c, 1, &p);
 }
 
 /* float32 activations, quantised at run time with one scale per row, and int8 weights. in: x float [batches, depth], w

@@ -9,10 +9,10 @@
  * padded to four: [out / 4][k4 / 4][2][2]; bias int32 [out padded], doubled, with the input zero point folded in; mult
  * int32 [mults] and right shift int8 [mults], 1..22. mults: 1, or out padded to four. out: y [batches, out]. scratch:
  * int8 [k4], k4: depth rounded up to 4; no scratch if depth is k4. chunk: words of a pair after which the sum of its
- * second channel is read out; even. */
+ * second channel is read out; even. bytes: whether weights are stored so. */
 typedef struct {
     tw_epilogue_s8 end;
-    int32_t batches, depth, k4, chunk, out, mults;
+    int32_t batches, depth, k4, chunk, out, mults, bytes;
 } tw_fully_connected_dsp_s8_params;
 
 TW_INLINE tw_dsp_channel tw_fully_connected_dsp_end(const void *const *in, int32_t c,
@@ -24,11 +24,11 @@ TW_INLINE tw_dsp_channel tw_fully_connected_dsp_end(const void *const *in, int32
 
 /* twice[4] += the doubled sums of four channels over so many words of a pair. Returns where the weights end. */
 TW_INLINE const uint32_t *tw_fully_connected_dsp_sums(const int8_t *x, const uint32_t *w, int32_t *twice, int32_t words,
-                                                      int32_t chunk) {
-    for (int32_t left = words; left > 0; left -= chunk) {
+                                                      const tw_fully_connected_dsp_s8_params *p) {
+    for (int32_t left = words; left > 0; left -= p->chunk) {
         int32_t both[2], first[2];
-        const int32_t now = tw_min(left, chunk);
-        w = tw_dsp_sums1(x, w, now, both, first);
+        const int32_t now = tw_min(left, p->chunk);
+        w = tw_dsp_sums1(x, w, now, p->bytes, both, first);
         for (int j = 0; j < 2; ++j) {
             twice[2 * j] = tw_add(twice[2 * j], tw_shift_left(first[j], 1));
             twice[2 * j + 1] = tw_add(twice[2 * j + 1], tw_dsp_second(both[j], first[j]));
@@ -46,7 +46,7 @@ TW_INLINE const uint32_t *tw_fully_connected_dsp_four(const int8_t *x, const uin
     const int32_t *bias = (const int32_t *)in[2] + c;
     const int32_t count = p->out % 4 == 0 ? 4 : p->out - c;
     int32_t twice[4] = {0, 0, 0, 0};
-    w = tw_fully_connected_dsp_sums(x, w, twice, p->k4 / 2, p->chunk);
+    w = tw_fully_connected_dsp_sums(x, w, twice, p->k4 / 2, p);
     for (int j = 3; j >= 0; --j) {
         const tw_dsp_channel end = p->mults > 1 ? tw_fully_connected_dsp_end(in, c + j, p) : *all;
         y[c + (j < count ? j : 0)] = tw_dsp_output(tw_add(bias[j], twice[j]), &end);

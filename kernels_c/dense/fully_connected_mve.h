@@ -18,7 +18,7 @@ TW_KERNEL(tw_fully_connected_mve_s8) {
     const int8_t *x = (const int8_t *)in[0];
     int8_t *y = (int8_t *)out[0];
     const int32_t most = p.out - 1, last = tw_max(p.out - 4, 0);
-    const int32_t rows[] = {tw_min(1, most) * p.depth, tw_min(2, most) * p.depth, tw_min(3, most) * p.depth, p.depth};
+    const tw_mve_four_rows rows = tw_mve_four_rows_of(p.depth, p.out);
     int8_t few[4];
     (void)scratch;
     for (int32_t b = 0; b < p.batches; ++b, x += p.depth, y += p.out) {
@@ -27,7 +27,7 @@ TW_KERNEL(tw_fully_connected_mve_s8) {
 #pragma GCC unroll 1
         for (int32_t c = 0; c < p.out; c += 4, ends += 9) {
             const int32_t at = tw_min(c, last);
-            const tw_v4 sums = tw_mve_tile1(x, (const int8_t *)in[1] + at * p.depth, rows, ends);
+            const tw_v4 sums = tw_mve_tile1(x, (const int8_t *)in[1] + at * p.depth, rows.at, ends);
             const tw_v4 mult = tw_v4_load(ends + 4, 4), shift = tw_v4_load_s8((const int8_t *)(ends + 8), 4);
             tw_v4_store_s8(to + at, tw_v4_scaled(sums, mult, shift), p.end.zero, p.end.low, p.end.high, 4);
         }

@@ -28,7 +28,8 @@ TW_KERNEL(tw_fully_connected_sums_mve_s8) {
         const tw_v4 four = tw_mve_tile1(x, w + at * p.depth, rows, begin);
         if (whole) {
             const tw_v4 mult = tw_v4_load(ends + 4, 4), shift = tw_v4_load_s8((const int8_t *)(ends + 8), 4);
-            tw_v4_store_s8((int8_t *)out[0] + at, tw_v4_scaled(four, mult, shift), p.end.zero, p.end.low, p.end.high, 4);
+            tw_v4_store_s8((int8_t *)out[0] + at, tw_v4_scaled(four, mult, shift), p.end.zero, p.end.low, p.end.high,
+                           4);
         } else {
             tw_v4_store(sums, four);
         }

@@ -31,7 +31,7 @@ typedef struct {
 } tw_mul_scaled_s8_params;
 
 TW_PAIR(tw_mul_scaled_s8, int8_t, int8_t, int8_t,
-        tw_clamp8(tw_scaled(2 * (a - p->a_zero) * (b - p->b_zero), p->mult, p->rounding, p->right)))
+        tw_clamp8(tw_scaled_small((a - p->a_zero) * (b - p->b_zero), p->mult, p->rounding, p->right)))
 TW_KERNEL(tw_mul_scaled_s8) { TW_ROWS_ALONG(tw_mul_scaled_s8); }
 
 /* int16 with zero points of 0, otherwise as int8. */

@@ -3,6 +3,7 @@
 #ifndef TW_GATHER_H
 #define TW_GATHER_H
 
+#include "../core/bytes.h"
 #include "index.h"
 
 /* in: x [batch, outer, count, run bytes], at [batch, picked] integers of wide bytes. out: y [batch, outer, picked, run
@@ -20,7 +21,7 @@ TW_KERNEL(tw_gather) {
         for (int32_t o = 0; o < p.outer; ++o, x += p.count * p.run)
             for (int32_t i = 0; i < p.picked; ++i, y += p.run) {
                 const int32_t at = tw_clamped_index(tw_index_at(in[1], b * p.picked + i, p.wide), p.count - 1);
-                memcpy(y, x + (ptrdiff_t)at * p.run, (size_t)p.run);
+                tw_copy_bytes(y, x + (ptrdiff_t)at * p.run, p.run);
             }
 }
 

@@ -3,6 +3,7 @@
 #ifndef TW_GATHER_ND_H
 #define TW_GATHER_ND_H
 
+#include "../core/bytes.h"
 #include "index.h"
 
 /* in: x [n, run bytes], at [count, depth] of wide bytes (2, 4 or 8) each; depth is 1..TW_MAX_LOOPS, n has its extents in
@@ -20,7 +21,7 @@ TW_KERNEL(tw_gather_nd) {
         int32_t at = 0;
         for (int32_t d = 0; d < p.depth; ++d)
             at = at * p.n[d] + tw_clamped_index(tw_index_at(in[1], i * p.depth + d, p.wide), p.n[d] - 1);
-        memcpy(y, x + (ptrdiff_t)at * p.run, (size_t)p.run);
+        tw_copy_bytes(y, x + (ptrdiff_t)at * p.run, p.run);
     }
 }
 

@@ -3,11 +3,11 @@
 #ifndef TW_MOVE_H
 #define TW_MOVE_H
 
-#include "../core/tw.h"
+#include "../core/bytes.h"
 
 TW_INLINE void tw_move_sized(uint8_t *TW_RESTRICT y, int32_t y_step, const uint8_t *TW_RESTRICT x, int32_t x_step,
                              int32_t count, int32_t size) {
-    for (int32_t i = 0; i < count; ++i) memcpy(y + (ptrdiff_t)i * y_step, x + (ptrdiff_t)i * x_step, (size_t)size);
+    for (int32_t i = 0; i < count; ++i) tw_copy_bytes(y + (ptrdiff_t)i * y_step, x + (ptrdiff_t)i * x_step, size);
 }
 
 /* The same for sizes between one and two words: copies the first and the last word, which may overlap. */
@@ -15,6 +15,19 @@ TW_INLINE void tw_move_pair(uint8_t *TW_RESTRICT y, int32_t y_step, const uint8_
                             int32_t count, int32_t size, int32_t word) {
     tw_move_sized(y, y_step, x, x_step, count, word);
     tw_move_sized(y + size - word, y_step, x + size - word, x_step, count, word);
+}
+
+/* The same as tw_move in words that divide every element; word 0: a call of memcpy per element, for long ones. */
+TW_INLINE void tw_move_words(uint8_t *TW_RESTRICT y, int32_t y_step, const uint8_t *TW_RESTRICT x, int32_t x_step,
+                             int32_t count, int32_t size, int32_t word) {
+    for (int32_t i = 0; i < count; ++i) {
+        if (word)
+            for (int32_t k = 0; k < size; k += word) memcpy(y + k, x + k, (size_t)word);
+        else
+            tw_copy_bytes(y, x, size);
+        y += y_step;
+        x += x_step;
+    }
 }
 
 /* Copies count elements of size bytes; they start y_step and x_step bytes apart (steps may be negative). Only long
@@ -56,20 +69,7 @@ TW_INLINE void tw_move(uint8_t *TW_RESTRICT y, int32_t y_step, const uint8_t *TW
     else if (size > 16 && size < 32)
         tw_move_pair(y, y_step, x, x_step, count, size, 16);
     else
-        tw_move_sized(y, y_step, x, x_step, count, size);
-}
-
-/* The same in words that divide every element; word 0: a call of memcpy per element, for long ones. */
-TW_INLINE void tw_move_words(uint8_t *TW_RESTRICT y, int32_t y_step, const uint8_t *TW_RESTRICT x, int32_t x_step,
-                             int32_t count, int32_t size, int32_t word) {
-    for (int32_t i = 0; i < count; ++i) {
-        if (word)
-            for (int32_t k = 0; k < size; k += word) memcpy(y + k, x + k, (size_t)word);
-        else
-            memcpy(y, x, (size_t)size);
-        y += y_step;
-        x += x_step;
-    }
+        tw_move_words(y, y_step, x, x_step, count, size, 0);
 }
 
 TW_INLINE void tw_fill_sized(uint8_t *TW_RESTRICT y, int32_t bytes, const uint8_t *TW_RESTRICT value, int32_t size) {
@@ -82,7 +82,7 @@ TW_INLINE void tw_fill_sized(uint8_t *TW_RESTRICT y, int32_t bytes, const uint8_
 TW_INLINE void tw_fill(uint8_t *TW_RESTRICT y, int32_t bytes, const uint8_t *TW_RESTRICT value, int32_t size) {
     switch (size) {
     case 1:
-        memset(y, value[0], (size_t)bytes);
+        tw_fill_bytes(y, value[0], bytes);
         break;
     case 2:
         tw_fill_sized(y, bytes, value, 2);

@@ -23,7 +23,7 @@ TW_KERNEL(tw_pad) {
     TW_EACH_PLACE(i, p.n) {
         const int32_t at = p.start + tw_place(i, p.steps);
         tw_fill(y + done, at - done, value, p.size);
-        memcpy(y + at, x, (size_t)p.run);
+        tw_copy_bytes(y + at, x, p.run);
         x += p.run;
         done = at + p.run;
     }

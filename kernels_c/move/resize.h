@@ -46,6 +46,7 @@ TW_INLINE void tw_bilinear_pixel_s8(const int8_t *TW_RESTRICT x, int8_t *TW_REST
                                     ptrdiff_t down, ptrdiff_t right, int32_t part_h, int32_t part_w) {
     const int32_t w00 = (1024 - part_h) * (1024 - part_w), w01 = (1024 - part_h) * part_w;
     const int32_t w10 = part_h * (1024 - part_w), w11 = part_h * part_w;
+    TW_VECTOR
     for (int32_t c = 0; c < channels; ++c) {
         const int32_t sum = x[c] * w00 + x[c + right] * w01 + x[c + down] * w10 + x[c + down + right] * w11;
         y[c] = (int8_t)((sum + (sum > 0 ? 1 << 19 : -(1 << 19))) / (1 << 20));
@@ -78,8 +79,8 @@ TW_INLINE void tw_bilinear_pixel_s16(const int16_t *TW_RESTRICT x, int16_t *TW_R
             for (int32_t j = 0; j < p.out_w; ++j, y += p.channels) {                                                   \
                 const int32_t at_w = tw_clamp(j * p.scale_w + p.offset_w, 0, (p.in_w - 1) * 1024);                     \
                 const ptrdiff_t right = at_w & 1023 ? p.channels : 0;                                                  \
-                pixel(x + (at_h >> 10) * row + (ptrdiff_t)(at_w >> 10) * p.channels, y, p.channels, down, right,       \
-                      at_h & 1023, at_w & 1023);                                                                       \
+                const type *at = x + (at_h >> 10) * row + (ptrdiff_t)(at_w >> 10) * p.channels;                        \
+                TW_CHANNELS(p.channels, 64, pixel(at + c, y + c, n, down, right, at_h & 1023, at_w & 1023));           \
             }                                                                                                          \
         }                                                                                                              \
     }

@@ -72,12 +72,15 @@ TW_INLINE void tw_average_block_s8(const tw_pool_window *w, const int8_t *TW_RES
     const int32_t count = w->rows * w->cols;
     const uint32_t reciprocal = (1U << 31) / (uint32_t)count + 1;
     int32_t sums[TW_POOL_BLOCK];
+    TW_VECTOR
     for (int32_t c = 0; c < n; ++c) sums[c] = 0;
     for (int32_t r = 0; r < w->rows; ++r)
         for (int32_t k = 0; k < w->cols; ++k) {
             const int8_t *tap = x + (r * w->row + k * w->col);
+            TW_VECTOR
             for (int32_t c = 0; c < n; ++c) sums[c] += tap[c];
         }
+    TW_VECTOR
     for (int32_t c = 0; c < n; ++c) {
         const int32_t average = kind == TW_POOL_AVERAGE_UP ? tw_pool_average_up(sums[c], count, reciprocal)
                                                            : tw_pool_average(sums[c], count, reciprocal);
@@ -90,12 +93,15 @@ TW_INLINE void tw_max_block_s8(const tw_pool_window *w, const int8_t *TW_RESTRIC
                                const tw_limits *limits) {
     const int8_t least = (int8_t)limits->low, limit = (int8_t)limits->high;
     int8_t most[TW_POOL_BLOCK];
+    TW_VECTOR
     for (int32_t c = 0; c < n; ++c) most[c] = least;
     for (int32_t r = 0; r < w->rows; ++r)
         for (int32_t k = 0; k < w->cols; ++k) {
             const int8_t *tap = x + (r * w->row + k * w->col);
+            TW_VECTOR
             for (int32_t c = 0; c < n; ++c) most[c] = most[c] < tap[c] ? tap[c] : most[c];
         }
+    TW_VECTOR
     for (int32_t c = 0; c < n; ++c) y[c] = most[c] < limit ? most[c] : limit;
 }
 
@@ -117,6 +123,10 @@ TW_INLINE void tw_pool_2d_s8(const tw_pool_2d_params *p, const int8_t *x, int8_t
         int32_t c = 0;
         for (; c + TW_POOL_BLOCK <= channels; c += TW_POOL_BLOCK)
             tw_pool_block_s8(&w, (const int8_t *)w.x + c, y + c, TW_POOL_BLOCK, &p->limits, kind);
+        for (; TW_FILLS && c + 16 <= channels; c += 16)
+            tw_pool_block_s8(&w, (const int8_t *)w.x + c, y + c, 16, &p->limits, kind);
+        for (; TW_FILLS && c + 8 <= channels; c += 8)
+            tw_pool_block_s8(&w, (const int8_t *)w.x + c, y + c, 8, &p->limits, kind);
         if (c < channels) tw_pool_block_s8(&w, (const int8_t *)w.x + c, y + c, channels - c, &p->limits, kind);
         y += channels;
     }

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* AVERAGE_POOL_2D over Helium, int8, four channels at a time. */
+/* AVERAGE_POOL_2D and MAX_POOL_2D over Helium, int8, 16 channels at a time. */
 #ifndef TW_POOL_2D_MVE_H
 #define TW_POOL_2D_MVE_H
 
-#include "../isa/mve/mve.h"
+#include "../isa/mve/mve_pixels.h"
 #include "pool_2d.h"
 
-/* Windows of at most 4087 values; the rest as in pool_2d.h. */
+/* As the kernels of pool_2d.h, but averages are over at most 4087 values. */
 typedef tw_pool_2d_params tw_average_pool_2d_mve_s8_params;
+typedef tw_pool_2d_params tw_max_pool_2d_mve_s8_params;
 
 /* sum / count rounded half away from zero in every lane, as tw_pool_average does. */
 TW_INLINE tw_v4 tw_v4_average(tw_v4 sum, int32_t count, uint32_t reciprocal) {
@@ -22,36 +23,50 @@ TW_INLINE tw_v4 tw_v4_average(tw_v4 sum, int32_t count, uint32_t reciprocal) {
 #endif
 }
 
-/* The sums of a window's values at x. */
-TW_INLINE tw_v4 tw_v4_window_sum(const int8_t *x, const tw_pool_window *w, int32_t lanes) {
-    tw_v4 sum = tw_v4_all(0);
-    for (int32_t r = 0; r < w->rows; ++r, x += w->row) {
-        const int8_t *tap = x;
-        for (int32_t k = 0; k < w->cols; ++k, tap += w->col) sum = tw_v4_add(sum, tw_v4_load_s8(tap, lanes));
+/* y [lanes] = the average of an area at x. */
+TW_INLINE void tw_average_block_mve_s8(const int8_t *x, int8_t *y, tw_area area, const tw_limits *limits,
+                                       int32_t lanes) {
+    const int32_t count = area.rows * area.cols;
+    const uint32_t reciprocal = (1U << 31) / (uint32_t)count + 1;
+    tw_sums16 s = tw_sums16_of(x, area, 0, lanes);
+    for (int i = 0; i < 4; ++i) s.part[i] = tw_v4_average(s.part[i], count, reciprocal);
+    tw_sums16_store(y, &s, limits->low, limits->high, lanes);
+}
+
+/* y [lanes] = the largest of an area at x. */
+TW_INLINE void tw_max_block_mve_s8(const int8_t *x, int8_t *y, tw_area area, const tw_limits *limits, int32_t lanes) {
+    tw_b16 most = tw_b16_most(x, area, limits->low, lanes);
+    if (limits->high < INT8_MAX) most = tw_b16_clamp(most, INT8_MIN, limits->high);
+    tw_b16_store(y, most, lanes);
+}
+
+/* All windows: their averages, or their largest values. */
+TW_INLINE void tw_pool_2d_mve_s8(const tw_pool_2d_params *p, const int8_t *x, int8_t *y, int average) {
+    const tw_window *window = &p->window;
+    tw_pixel at = tw_pixel_first(x, sizeof *x, window);
+    TW_EACH_PIXEL(at, window) {
+        const tw_pool_window w = tw_pool_cut(&at, window);
+        const tw_area seen = {w.rows, w.cols, w.row, w.col}, area = tw_area_flat(seen);
+        TW_EACH_BLOCK16(c, lanes, window->in_c) {
+            if (average)
+                tw_average_block_mve_s8((const int8_t *)w.x + c, y + c, area, &p->limits, lanes);
+            else
+                tw_max_block_mve_s8((const int8_t *)w.x + c, y + c, area, &p->limits, lanes);
+        }
+        y += window->in_c;
     }
-    return sum;
 }
 
 TW_KERNEL(tw_average_pool_2d_mve_s8) {
     const tw_pool_2d_params p = *params;
-    const int8_t *x = (const int8_t *)in[0];
-    int8_t *y = (int8_t *)out[0];
-    const tw_window *window = &p.window;
-    const int32_t channels = window->in_c;
-    tw_pixel at = tw_pixel_first(x, sizeof *x, window);
     (void)scratch;
-    TW_EACH_PIXEL(at, window) {
-        const tw_pool_window w = tw_pool_cut(&at, window);
-        const int32_t count = w.rows * w.cols;
-        const uint32_t reciprocal = (1U << 31) / (uint32_t)count + 1;
-        for (int32_t c = 0; c < channels; c += 4) {
-            const int32_t lanes = tw_min(channels - c, 4);
-            const tw_v4 average =
-                tw_v4_average(tw_v4_window_sum((const int8_t *)w.x + c, &w, lanes), count, reciprocal);
-            tw_v4_store_s8(y + c, average, 0, p.limits.low, p.limits.high, lanes);
-        }
-        y += channels;
-    }
+    tw_pool_2d_mve_s8(&p, (const int8_t *)in[0], (int8_t *)out[0], 1);
+}
+
+TW_KERNEL(tw_max_pool_2d_mve_s8) {
+    const tw_pool_2d_params p = *params;
+    (void)scratch;
+    tw_pool_2d_mve_s8(&p, (const int8_t *)in[0], (int8_t *)out[0], 0);
 }
 
 #endif

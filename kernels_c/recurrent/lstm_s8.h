@@ -3,6 +3,7 @@
 #ifndef TW_LSTM_S8_H
 #define TW_LSTM_S8_H
 
+#include "../core/dot.h"
 #include "../core/sums_s16.h"
 #include "../functions/logistic.h"
 #include "../functions/tanh.h"
@@ -43,8 +44,7 @@ TW_INLINE int32_t tw_product16(int32_t a, int32_t b, int32_t mult, int32_t shift
 /* x . w less the zero point of x, requantised to int16. */
 TW_INLINE int32_t tw_lstm_sum_s8(int32_t start, const int8_t *x, const int8_t *w, int32_t n, int32_t zero, int32_t mult,
                                  int32_t shift) {
-    for (int32_t i = 0; i < n; ++i) start = tw_add(start, (x[i] - zero) * w[i]);
-    return tw_clamp16(tw_requantize(start, mult, shift));
+    return tw_clamp16(tw_requantize(tw_dot_s8(start, x, w, n, zero), mult, shift));
 }
 
 /* One step of one sequence; gates [4, units]. wide: x and hidden are int16, not int8. */
@@ -102,16 +102,16 @@ TW_INLINE void tw_lstm_advance_s8(const tw_lstm_s8_step *s) {
     }
 }
 
-/* All sequences. bytes: of a value of x, hidden and y. */
+/* All sequences. bytes: of a value of x, hidden and y. advance: does one step. */
 TW_INLINE void tw_lstm_sequences(const tw_lstm_s8_params *p, const void *const *in, void *const *out, void *scratch,
-                                 int32_t bytes) {
+                                 int32_t bytes, void (*advance)(const tw_lstm_s8_step *)) {
     for (int32_t b = 0; b < p->batches; ++b) {
         int8_t *hidden = (int8_t *)out[1] + b * p->units * bytes;
         int16_t *cell = (int16_t *)out[2] + b * p->units;
         for (int32_t t = 0; t < p->steps; ++t) {
             const int8_t *x = (const int8_t *)in[0] + (b * p->x_batch + t * p->x_step) * bytes;
             const tw_lstm_s8_step s = {p, in, x, hidden, cell, (int16_t *)scratch, bytes == 2};
-            tw_lstm_advance_s8(&s);
+            advance(&s);
             memcpy((int8_t *)out[0] + (b * p->y_batch + t * p->y_step) * bytes, hidden, (size_t)(p->units * bytes));
         }
     }
@@ -119,12 +119,12 @@ TW_INLINE void tw_lstm_sequences(const tw_lstm_s8_params *p, const void *const *
 
 TW_KERNEL(tw_lstm_s8) {
     const tw_lstm_s8_params p = *params;
-    tw_lstm_sequences(&p, in, out, scratch, 1);
+    tw_lstm_sequences(&p, in, out, scratch, 1, tw_lstm_advance_s8);
 }
 
 TW_KERNEL(tw_lstm_s16) {
     const tw_lstm_s16_params p = *params;
-    tw_lstm_sequences(&p, in, out, scratch, 2);
+    tw_lstm_sequences(&p, in, out, scratch, 2, tw_lstm_advance_s8);
 }
 
 #endif

@@ -37,36 +37,37 @@ TW_INLINE int32_t tw_mean_of(const tw_mean_s8_params *p, int32_t sum) {
 /* sums[c] += the n values of each of the rows x [count, n]. */
 TW_INLINE void tw_mean_add_s8(const int8_t *x, int32_t *sums, int32_t count, int32_t n) {
     if (n == 1) {
+        TW_VECTOR
         for (int32_t c = 0; c < count; ++c) sums[c] += x[c];
         return;
     }
     for (int32_t c = 0; c < count; ++c, x += n) {
-        int32_t sum = 0;
-        for (int32_t i = 0; i < n; ++i) sum += x[i];
+        int32_t sum = 0, i = 0;
+        for (; TW_FILLS && i + 16 <= n; i += 16) TW_VECTOR
+        for (int32_t k = 0; k < 16; ++k) sum += x[i + k];
+        for (; i < n; ++i) sum += x[i];
         sums[c] += sum;
     }
 }
 
+/* y [count] = the means of as many values from x on, at most TW_MEAN_BLOCK. */
+TW_INLINE void tw_mean_block_s8(const tw_mean_s8_params *p, const int8_t *TW_RESTRICT x, int8_t *TW_RESTRICT y,
+                                int32_t count) {
+    int32_t sums[TW_MEAN_BLOCK];
+    memset(sums, 0, sizeof sums);
+    TW_EACH_REDUCED(p->axes) { tw_mean_add_s8(x + tw_axes_row(p->axes, i, j), sums, count, p->axes.last); }
+    TW_ROLLED
+    for (int32_t i = 0; i < count; ++i) y[i] = (int8_t)tw_clamp(tw_mean_of(p, sums[i]), INT8_MIN, INT8_MAX);
+}
+
 TW_KERNEL(tw_mean_s8) {
     const tw_mean_s8_params p = *params;
-    const int8_t *TW_RESTRICT x = (const int8_t *)in[0];
-    int8_t *TW_RESTRICT y = (int8_t *)out[0];
-    const int32_t kept = p.axes.outer * p.axes.inner, reduced = p.axes.first * p.axes.middle;
-    const int32_t depth = p.axes.depth, last = p.axes.last;
-    int32_t sums[TW_MEAN_BLOCK];
+    const int32_t kept = p.axes.outer * p.axes.inner;
+    int8_t *y = (int8_t *)out[0];
     (void)scratch;
-    for (int32_t k = 0; k < kept; ++k) {
-        for (int32_t c = 0; c < depth; c += TW_MEAN_BLOCK) {
-            const int32_t count = tw_min(depth - c, TW_MEAN_BLOCK);
-            memset(sums, 0, sizeof sums);
-            for (int32_t r = 0; r < reduced; ++r) {
-                tw_mean_add_s8(x + tw_axes_offset(p.axes, k, r) + c * last, sums, count, last);
-            }
-            TW_ROLLED
-            for (int32_t i = 0; i < count; ++i) {
-                *y++ = (int8_t)tw_clamp(tw_mean_of(&p, sums[i]), INT8_MIN, INT8_MAX);
-            }
-        }
+    for (int32_t k = 0; k < kept; ++k, y += p.axes.depth) {
+        const int8_t *x = (const int8_t *)in[0] + tw_axes_offset(p.axes, k);
+        TW_CHANNELS(p.axes.depth, TW_MEAN_BLOCK, tw_mean_block_s8(&p, x + c * p.axes.last, y + c, n));
     }
 }
 

@@ -4,10 +4,14 @@
 #ifndef TW_LEVEL_H
 #define TW_LEVEL_H
 
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(TW_ONE_LEVEL)
-#define TW_LEVELS 1
+#if defined(__GNUC__) && !defined(__clang__) && !defined(TW_ONE_LEVEL)
+#if defined(__x86_64__)
+#define TW_LEVELS_X86 1
 #if __GNUC__ >= 11
 #define TW_SET_AVX_VNNI 1
+#endif
+#elif defined(__aarch64__) && __GNUC__ >= 10
+#define TW_LEVELS_ARM 1
 #endif
 #endif
 

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from twinfer.runtime.custom.headers import read_headers
-from twinfer.runtime.custom.library import CustomLibrary
 from twinfer.runtime.custom.modules import Rows, as_package, forget, read_modules
 from twinfer.runtime.errors import OperatorError
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
+
+    from twinfer.runtime.custom.library import CustomLibrary
 
 #: The environment variable that names folders, separated as in PATH.
 VARIABLE = "TWINFER_OPERATORS"
@@ -43,6 +42,11 @@ def load(path: Path, package: str = "") -> Folder:
 
     OperatorError, which names the file, if one is wrong or the folder holds no operator.
     """
+    import hashlib  # what only folders of the user's own need takes a while
+
+    from twinfer.runtime.custom.headers import read_headers
+    from twinfer.runtime.custom.library import CustomLibrary
+
     if not path.is_dir():
         raise OperatorError(f"{path} is no folder; name the one that holds the operators' .py and .h files")
     library = CustomLibrary(read_headers(path))

@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import count, repeat
+from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from twinfer.runtime.constant import Constant, Pool
 from twinfer.runtime.errors import OperatorError, UnsupportedOperatorError
 from twinfer.runtime.graph import Node, Tensor
 from twinfer.runtime.op import need
+from twinfer.runtime.plan.attempts import attempts
 from twinfer.runtime.plan.flow import Block, Branch, Copy, Flow, Part, Repeat, nodes_of
 from twinfer.runtime.program import COPY, Argument, Call, If, Program, Step, While
-from twinfer.runtime.registry import keeps_state, missing, operator, variants
+from twinfer.runtime.registry import keeps_state, missing, operator
 from twinfer.runtime.shapes import guarded, infer_node
 from twinfer.runtime.target import Choice, Target
-from twinfer.runtime.variant import Declined, Lower
 from twinfer.runtime.walks import steps_of, with_steps
+
+if TYPE_CHECKING:
+    from twinfer.runtime.plan.tuned import Settings
+
+#: What makes a node a call.
+By = Callable[[Node], tuple[Call, Choice]]
+
+UNTUNED: Settings = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -27,14 +38,17 @@ class Lowered:
     program: Program
 
 
-def lower(flow: Flow, target: Target, pool: Pool) -> Lowered:
+def lower(flow: Flow, target: Target, pool: Pool, settings: Settings = UNTUNED) -> Lowered:
     """A step per operator and copy, in the same control flow; the constants are those of ``pool``.
+
+    Nodes that ``settings`` know are lowered as these say.
 
     Raises ModelError for an operator that contradicts itself, UnsupportedOperatorError for operators without a kernel.
     """
     _refuse_unsupported([*nodes_of(flow.start), *nodes_of(flow.main)])
-    start = _program(flow.start, repeat(-1), target, pool)
-    program = (*start, *_program(flow.main, count(), target, pool))
+    by = partial(_lowered, target=target, settings=settings)
+    start = _program(flow.start, repeat(-1), by, pool)
+    program = (*start, *_program(flow.main, count(), by, pool))
     program = _with_one_state_each(program, flow.states)
     return Lowered(tuple(steps_of(program[: len(start)])), program[len(start) :])
 
@@ -70,13 +84,13 @@ def _refuse_unsupported(given: Sequence[Node]) -> None:
         raise UnsupportedOperatorError(f"{error}; unsupported in this model: {others}") from None
 
 
-def _program(block: Block, positions: Iterator[int], target: Target, pool: Pool) -> Program:
+def _program(block: Block, positions: Iterator[int], by: By, pool: Pool) -> Program:
     """The program of a block; every step takes the next of ``positions``."""
 
     def lowered(part: Part) -> Step | If | While:
         match part:
             case Node():
-                return _step(part, next(positions), target, pool)
+                return _step(part, next(positions), by, pool)
             case Copy():
                 return _copy(part, next(positions), pool)
             case Branch():
@@ -97,8 +111,8 @@ def _copy(copy: Copy, position: int, pool: Pool) -> Step:
     return Step(node, position, call, (call,))
 
 
-def _step(node: Node, position: int, target: Target, pool: Pool) -> Step:
-    call, choice = _lowered(node, target)
+def _step(node: Node, position: int, by: By, pool: Pool) -> Step:
+    call, choice = by(node)
     call = _pooled(call, node, pool)
     if call.rows_call is not None:
         call = replace(call, rows_call=_pooled(call.rows_call, node, pool))
@@ -112,16 +126,26 @@ def _pooled(call: Call, node: Node, pool: Pool) -> Call:
     return replace(call, inputs=tuple(inputs))
 
 
-def _lowered(node: Node, target: Target) -> tuple[Call, Choice]:
+def _lowered(node: Node, target: Target, settings: Settings) -> tuple[Call, Choice]:
     for tensor in (*node.inputs, *node.outputs):
         need(tensor is None or not tensor.too_large, node, f"{tensor} takes 2 GiB or more")
     for tensor, shape in zip(node.outputs, infer_node(node), strict=True):
         need(shape == tensor.shape, node, f"the model says {tensor}, but the inputs give shape {list(shape)}")
-    call, choice = guarded(node, lambda: lower_node(node, target))
+    call, choice = guarded(node, lambda: _as_set(node, target, settings) or lower_node(node, target))
     own = [t for t in call.written if t.variable and t not in (*node.inputs, *node.outputs)]
     if own and not keeps_state(node):
         raise OperatorError(f"{node}: lower makes the variable {own[0]}; its Op(...) must say keeps_state=True")
     return call, choice
+
+
+def _as_set(node: Node, target: Target, settings: Settings) -> tuple[Call, Choice] | None:
+    """The call that the settings want; None if they know nothing of the node, or it cannot be had any more."""
+    if not settings:
+        return None
+    from twinfer.runtime.plan.tuned import key, ways
+
+    wanted = settings.get(key(node))
+    return next(((call, Choice(way.variant)) for way, call in ways(node, target) if way == wanted), None)
 
 
 def lower_node(node: Node, target: Target) -> tuple[Call, Choice]:
@@ -129,17 +153,13 @@ def lower_node(node: Node, target: Target) -> tuple[Call, Choice]:
 
     ``infer`` must have agreed with the node.
     """
-    asked, declined = set[Lower](), list[tuple[str, str]]()
-    for variant in variants(node.op):
-        if variant.lower in asked or not variant.serves(node, target):
-            continue
-        asked.add(variant.lower)
-        try:
-            return variant.lower(node, target), Choice(variant.name, tuple(declined))
-        except Declined as reason:
-            if node.op in variant.ops:
-                declined.append((variant.name, str(reason)))
-    return operator(node).lower(node, target), Choice(declined=tuple(declined))
+    declined, op = list[tuple[str, str]](), operator(node)
+    for variant, said in attempts(node, target):
+        if isinstance(said, Call):
+            return said, Choice(variant.name, tuple(declined))
+        if op.name in variant.ops:
+            declined.append((variant.name, str(said)))
+    return op.lower(node, target), Choice(declined=tuple(declined))
 
 
 def _shared(argument: Argument, node: Node, place: int, pool: Pool) -> Argument:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from twinfer.runtime.check import check, need_graph
 from twinfer.runtime.constant import Constant, Pool
@@ -11,10 +12,11 @@ from twinfer.runtime.control import reachable
 from twinfer.runtime.graph import Graph, Tensor
 from twinfer.runtime.options import USUAL, Options
 from twinfer.runtime.passes.folding import folded
+from twinfer.runtime.passes.stacking import stacked
 from twinfer.runtime.plan import coding, replay
 from twinfer.runtime.plan.first_values import first_values
 from twinfer.runtime.plan.inline import inlined
-from twinfer.runtime.plan.lower import lower
+from twinfer.runtime.plan.lower import UNTUNED, lower
 from twinfer.runtime.plan.memory import placed
 from twinfer.runtime.plan.plan import Place, Plan
 from twinfer.runtime.program import COPY, Chain, Program, Same, Step
@@ -23,17 +25,21 @@ from twinfer.runtime.target import HOST, Target
 from twinfer.runtime.unsigned import signed
 from twinfer.runtime.walks import steps_of, with_steps
 
+if TYPE_CHECKING:
+    from twinfer.runtime.plan.tuned import Settings
 
-def make_plan(graph: Graph, target: Target = HOST, options: Options = USUAL) -> Plan:
+
+def make_plan(graph: Graph, target: Target = HOST, options: Options = USUAL, settings: Settings | None = None) -> Plan:
     """Lower every operator for ``target``, store its weights as ``options`` say, and place all tensors in one arena.
 
     Shapes that the file leaves open are inferred first: ``plan.graph`` is the graph that was planned. Raises ModelError
-    for a graph that contradicts itself, UnsupportedOperatorError for an operator without a kernel.
+    for a graph that contradicts itself, UnsupportedOperatorError for an operator without a kernel. ``settings`` are
+    taken in place of those that ``options.tuned`` takes.
     """
     graph = _prepared(graph, options)
     pool = Pool(graph)
     flow = inlined(graph)
-    stored = coding.store(lower(flow, target, pool), target, options, pool)
+    stored = coding.store(lower(flow, target, pool, _settings(settings, target, options)), target, options, pool)
     memory = placed(graph, stored, target, options)
     stored, lives, solution = memory.stored, memory.lives, memory.solution
     program = with_steps(stored.program, lambda step: _needed(step, solution.places))
@@ -60,6 +66,14 @@ def make_plan(graph: Graph, target: Target = HOST, options: Options = USUAL) -> 
     )
     _prove(plan)
     return plan
+
+
+def _settings(given: Settings | None, target: Target, options: Options) -> Settings:
+    if given is not None or not options.tuned:
+        return given or UNTUNED
+    from twinfer.runtime.plan.tuned import kept  # reads files, which takes a while to import
+
+    return kept(target)
 
 
 def _planned(program: Program) -> list[Step]:
@@ -92,8 +106,9 @@ def _prepared(graph: Graph, options: Options) -> Graph:
 
 def _signed(graph: Graph, options: Options) -> Graph:
     check(graph, inputs_written=True)
-    as_it_is = options.preserve_all or "fusion" in options.without
-    return signed(graph if as_it_is else folded(graph), keep=options.preserve_all)
+    if options.preserve_all or "fusion" in options.without:
+        return signed(graph, keep=options.preserve_all)
+    return stacked(signed(folded(graph)))
 
 
 def _needed(step: Step, places: Mapping[Tensor, Place]) -> Step | Same | None:

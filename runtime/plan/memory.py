@@ -6,22 +6,22 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from twinfer.runtime.errors import InvalidArgumentError, UnsupportedOperatorError
 from twinfer.runtime.graph import Graph, Tensor
 from twinfer.runtime.options import Options
-from twinfer.runtime.plan.by_rows.chains import Partitions, progress_of
 from twinfer.runtime.plan.by_rows.kept import Over
-from twinfer.runtime.plan.by_rows.price import instructions
-from twinfer.runtime.plan.by_rows.rows import feed_of
 from twinfer.runtime.plan.coding import Stored
 from twinfer.runtime.plan.lifetimes import Lifetimes, lifetimes
 from twinfer.runtime.plan.order import reordered
 from twinfer.runtime.plan.placement import Problem, Solution, problem, solved
 from twinfer.runtime.plan.plan import Region
-from twinfer.runtime.plan.regions import banks
 from twinfer.runtime.program import Chain, Part, Step
 from twinfer.runtime.target import Target
+
+if TYPE_CHECKING:
+    from twinfer.runtime.plan.by_rows.chains import Partitions
 
 #: The most that rows may cost by themselves, as a share of the instructions of a plan layer by layer.
 SHARE = 0.05
@@ -62,7 +62,7 @@ def placed(graph: Graph, stored: Stored, target: Target, options: Options) -> Me
     """
     if options.input_in_place:
         stored = replace(stored, borrowed=_borrowed(graph, stored))
-    orders = [_Planner(graph, each, target, options) for each in _orders(graph, stored, options)]
+    orders = [_Planner(graph, each, lives, target, options) for each, lives in _orders(graph, stored, options)]
     planner = min(orders, key=lambda order: max(order.memory.nbytes, options.ram))
     memory = _turned(_in_banks(planner.ways(), graph, target) if target.banks else planner.memory)
     if options.ram and memory.nbytes > options.ram:
@@ -83,17 +83,22 @@ def _borrowed(graph: Graph, stored: Stored) -> Tensor:
     return source
 
 
-def _orders(graph: Graph, stored: Stored, options: Options) -> Iterator[Stored]:
-    """The program in the file's order and, if that has a lower peak, in another one."""
-    every = [stored]
+def _orders(graph: Graph, stored: Stored, options: Options) -> Iterator[tuple[Stored, Lifetimes]]:
+    """The program in the file's order and, if that has a lower peak, in another one; and when its tensors live."""
+    every = [(stored, lifetimes(graph, stored, options))]
     if not (options.preserve_all or options.guard or "placement" in options.without):
-        again = reordered(stored, lifetimes(graph, stored, options), graph.outputs)
-        every += [again] if again else []
-    return (_fed(graph, each) if options.input_rows else each for each in every)
+        again = reordered(*every[0], graph.outputs)
+        every += [(again, lifetimes(graph, again, options))] if again else []
+    if options.input_rows:
+        fed = [_fed(graph, each) for each, _ in every]
+        every = [(each, lifetimes(graph, each, options)) for each in fed]
+    return iter(every)
 
 
 def _in_banks(ways: Iterable[Memory], graph: Graph, target: Target) -> Memory:
     """The first of these that fits into the target's banks, split over them; the error about the first if none does."""
+    from twinfer.runtime.plan.regions import banks
+
     refused: list[UnsupportedOperatorError] = []
     for memory in ways:
         try:
@@ -107,6 +112,9 @@ def _in_banks(ways: Iterable[Memory], graph: Graph, target: Target) -> Memory:
 
 def _fed(graph: Graph, stored: Stored) -> Stored:
     """The same program behind rows of the input, which the caller gives."""
+    from twinfer.runtime.plan.by_rows.chains import progress_of
+    from twinfer.runtime.plan.by_rows.rows import feed_of
+
     whole = Chain((), {}, feed=feed_of(graph, stored.program), progress=progress_of(1))
     return replace(stored, program=(whole, *stored.program))
 
@@ -114,9 +122,9 @@ def _fed(graph: Graph, stored: Stored) -> Stored:
 class _Planner:
     """The plans of one program."""
 
-    def __init__(self, graph: Graph, stored: Stored, target: Target, options: Options) -> None:
+    def __init__(self, graph: Graph, stored: Stored, lives: Lifetimes, target: Target, options: Options) -> None:
         self._graph, self._stored, self._target, self._options = graph, stored, target, options
-        self._lives = lifetimes(graph, stored, options)
+        self._lives = lives
         self._whole = self._solved(stored, self._lives)
 
     @cached_property
@@ -147,6 +155,8 @@ class _Planner:
 
     @cached_property
     def _partitions(self) -> Partitions:
+        from twinfer.runtime.plan.by_rows.chains import Partitions  # most plans of a computer need none
+
         return Partitions(self._stored.program, self._lives, self._graph.outputs, self._target)
 
     def _least(self) -> Memory:
@@ -164,6 +174,8 @@ class _Planner:
 
     def _cheap(self) -> int:
         """The least peak at which rows cost no more than they may."""
+        from twinfer.runtime.plan.by_rows.price import instructions
+
         most = SHARE * instructions(self._stored.steps, self._target)
         peaks = self._partitions.peaks
         enough = bisect_left(peaks, True, key=lambda peak: self._partitions.within(peak).extra <= most)

@@ -8,11 +8,12 @@ unions as ``(table name, dict)`` or None. Anything wrong raises ``Damage`` with 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple
 
-from twinfer.runtime.read.schema import ENUMS, IDENTIFIER, TABLES, UNIONS, Field, Table
+from twinfer.runtime.read.schema import IDENTIFIER, TABLES, UNIONS, Field, Table
 
 Values = dict[str, Any]
 
@@ -52,6 +53,15 @@ def at(place: str) -> Iterator[None]:
         raise
 
 
+class Stored(NamedTuple):
+    """A field that a table has, and where its value lies behind the table's start; ``behind`` is that of the next slot:
+    of a union's table (0: absent), whose value itself is the type code."""
+
+    field: Field
+    offset: int
+    behind: int
+
+
 class Reader:
     """Bounds-checked access to one file.
 
@@ -62,7 +72,8 @@ class Reader:
     def __init__(self, data: memoryview) -> None:
         self.data = data
         self.budget = 2 * len(data) + 65536
-        self._vtables: dict[int, tuple[int, ...]] = {}
+        self._length = len(data)
+        self._stored: dict[tuple[str, int], Sequence[Stored]] = {}
 
     def root(self, table: str) -> Values:
         """The file's root table."""
@@ -75,10 +86,11 @@ class Reader:
 
     def _get(self, form: str, position: int) -> tuple[Any, ...]:
         """Unpack at a position; Damage if it reaches outside of the file."""
-        size = struct.calcsize(form)
-        if position < 0 or position + size > len(self.data):
-            raise Damage(f"it reaches outside of the file (byte {position}, {size} bytes, file {len(self.data)})")
-        return struct.unpack_from(form, self.data, position)
+        packed = _struct(form)
+        if position < 0 or position + packed.size > self._length:
+            reason = f"byte {position}, {packed.size} bytes, file {self._length}"
+            raise Damage(f"it reaches outside of the file ({reason})")
+        return packed.unpack_from(self.data, position)
 
     def spend(self, size: int) -> None:
         """Charge work against the budget; Damage if it is used up."""
@@ -93,25 +105,31 @@ class Reader:
             raise Damage(f"offset {offset} at byte {position} leads nowhere")
         return position + offset
 
-    def _vtable(self, position: int) -> tuple[int, ...]:
-        """The field offsets of the table at a position (0: absent)."""
+    def _fields(self, table: Table, position: int) -> Sequence[Stored]:
+        """The fields that the table at a position has."""
         start = position - self._get("<i", position)[0]
-        known = self._vtables.get(start)
+        known = self._stored.get((table.name, start))
         if known is None:
-            length = self._get("<H", start)[0]
-            if length < 4 or length % 2:
-                raise Damage(f"the vtable at byte {start} has length {length}")
-            self.spend(length)
-            known = self._vtables[start] = self._get(f"<{length // 2}H", start)
+            vtable = self._vtable(start)
+            every = (Stored(f, _offset(vtable, f.slot), _offset(vtable, f.slot + 1)) for f in table.fields)
+            known = self._stored[table.name, start] = [each for each in every if each.offset]
         return known
 
+    def _vtable(self, start: int) -> tuple[int, ...]:
+        """The field offsets of the tables whose vtable begins there (0: absent)."""
+        length = self._get("<H", start)[0]
+        if length < 4 or length % 2:
+            raise Damage(f"the vtable at byte {start} has length {length}")
+        self.spend(length)
+        return self._get(f"<{length // 2}H", start)
+
     def _table(self, table: Table, position: int) -> Values:
-        field, values = None, {}
+        field, values = None, {**table.absent}
         try:
             self.spend(8)
-            vtable = self._vtable(position)
-            for field in table.fields:
-                values[field.name] = self._field(field, position, vtable)
+            for stored in self._fields(table, position):
+                field = stored.field
+                values[field.name] = self._field(stored, position)
             return values
         except Damage as damage:
             if field and not (field.vector and damage.place):  # "tensor 3" says more than "field tensors, tensor 3"
@@ -129,31 +147,26 @@ class Reader:
 
     def _name(self, table: Table, position: int) -> object:
         """The name of a damaged table, if it has one that can still be read."""
-        for field in table.fields:
-            if field.name == "name":
-                try:
-                    return self._field(field, position, self._vtable(position))
-                except Damage:
-                    return None
-        return None
+        try:
+            named = (each for each in self._fields(table, position) if each.field.name == "name")
+            return next((self._field(each, position) for each in named), None)
+        except Damage:
+            return None
 
-    def _field(self, field: Field, table: int, vtable: tuple[int, ...]) -> Any:
-        offset = _offset(vtable, field.slot)
+    def _field(self, stored: Stored, table: int) -> Any:
+        field, at = stored.field, table + stored.offset
         if field.kind in UNIONS:
-            return self._union(field, table, offset, _offset(vtable, field.slot + 1))
-        if not offset:
-            return None if field.vector and field.kind == "uint8" else field.default
+            return self._union(field, at, stored.behind and table + stored.behind)
         if field.scalar and not field.vector:
-            return self._values(field, table + offset, 1)[0]
-        start = self._follow(table + offset)
+            return self._values(field, at, 1)[0]
+        start = self._follow(at)
         if field.kind == "string":
             return self._string(start)
         return self._vector(field, start) if field.vector else self._table(TABLES[field.kind], start)
 
     def _values(self, field: Field, position: int, count: int) -> tuple[Any, ...]:
         """Scalars or enums at a position."""
-        values = self._get(f"<{count}{field.scalar.packer_type.format[-1]}", position)
-        enum = ENUMS.get(field.kind)
+        values, enum = self._get(f"<{count}{field.format}", position), field.enum
         if enum is None:
             return values
         for value in values:
@@ -184,16 +197,19 @@ class Reader:
         except UnicodeDecodeError:
             raise Damage(f"the string {raw[:40]!r} is not UTF-8") from None
 
-    def _union(self, field: Field, table: int, type_offset: int, offset: int) -> tuple[str, Values] | None:
-        names = UNIONS[field.kind]
-        code = self._get("<B", table + type_offset)[0] if type_offset else 0
+    def _union(self, field: Field, type_at: int, at: int) -> tuple[str, Values] | None:
+        """A union by the places of its type code and of its table (0: absent)."""
+        names, code = UNIONS[field.kind], self._get("<B", type_at)[0]
         if code >= len(names):
             raise Damage(f"type {code} is not one of {field.kind} (0 to {len(names) - 1})")
         if not code:
             return None
-        if not offset:
-            return names[code], TABLES[names[code]].defaults
-        return names[code], self._table(TABLES[names[code]], self._follow(table + offset))
+        table = TABLES[names[code]]
+        return names[code], self._table(table, self._follow(at)) if at else table.defaults
+
+
+#: A form of ``struct``, compiled once.
+_struct = lru_cache(1024)(struct.Struct)
 
 
 def _offset(vtable: tuple[int, ...], slot: int) -> int:

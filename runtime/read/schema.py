@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
@@ -116,10 +117,20 @@ class Field:
     vector: bool
     default: Any
 
-    @property
+    @cached_property
     def scalar(self) -> Any:
         """How the value, or one element, is stored; None for strings, tables and unions."""
         return SCALARS.get(ENUMS[self.kind].scalar if self.kind in ENUMS else self.kind)
+
+    @cached_property
+    def format(self) -> str:
+        """The letter by which ``struct`` knows the scalar."""
+        return str(self.scalar.packer_type.format[-1])
+
+    @cached_property
+    def enum(self) -> Enum | None:
+        """What its values name; None unless they name something."""
+        return ENUMS.get(self.kind)
 
 
 @dataclass(frozen=True)
@@ -133,6 +144,12 @@ class Table:
     @property
     def defaults(self) -> dict[str, Any]:
         return {field.name: field.default for field in self.fields}
+
+    @cached_property
+    def absent(self) -> Mapping[str, Any]:
+        """What stands for the fields that a file leaves out; bytes that are not there are no empty ones."""
+        none = [field.name for field in self.fields if field.vector and field.kind == "uint8"]
+        return MappingProxyType({**self.defaults, **dict.fromkeys(none)})
 
 
 def _rows(text: str) -> Iterator[str]:

@@ -59,15 +59,8 @@ def read_tensors(raws: Sequence[Values], buffers: Buffers, repaired: list[str]) 
 
 def _tensor(raw: Values, buffers: Buffers, repaired: list[str]) -> Tensor:
     shape = _shape(raw["shape"], raw["type"])
-    tensor = Tensor(
-        name=raw["name"],
-        type=raw["type"],
-        shape=shape,
-        quant=_quant(raw, shape, repaired),
-        variable=raw["is_variable"],
-        shape_signature=_shape_signature(raw["shape_signature"], shape),
-        extra=_tensor_extra(raw),
-    )
+    quant, signature = _quant(raw, shape, repaired), _shape_signature(raw["shape_signature"], shape)
+    tensor = Tensor(raw["name"], raw["type"], shape, quant, None, raw["is_variable"], signature, _tensor_extra(raw))
     data = _constant(raw, tensor, buffers)
     return tensor if data is None else replace(tensor, data=data)
 

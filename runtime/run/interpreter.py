@@ -31,14 +31,14 @@ class Interpreter:
     """Runs a .tflite model operator by operator; the methods are those of LiteRT's ``Interpreter``.
 
     ``model_path`` or ``model_content`` (bytes) gives the model. ``experimental_preserve_all_tensors`` gives every
-    tensor memory of its own, so that intermediate ones can be read after a run. ``on_call(position, step)``, ours
-    alone, is called after every step; without it the whole plan runs in one C call. ``guard``, also ours alone, spreads
-    the arena out and watches every step; GuardError names one that uses memory that is not its own. ``input_rows``,
-    ours too, is for ``begin``, ``push_row`` and ``finish``. Delegates are refused. Op resolvers, threads (one is used)
-    and the other experimental arguments are accepted and ignored.
-
-    Errors have the types of LiteRT's, ValueError and RuntimeError, as bases. Raises ModelError for a damaged model.
-    Operators without a kernel raise UnsupportedOperatorError in ``allocate_tensors``, before anything runs.
+    tensor memory of its own, so that intermediate ones can be read after a run. Layers with much to compute are split
+    over ``num_threads`` (None: 1), with the same bits. ``on_call(position, step)``, ours alone, is called after every
+    step; without it the whole plan runs in one C call. ``guard``, also ours alone, spreads the arena out and watches
+    every step; GuardError names one that uses memory that is not its own. Ours, too: ``input_rows`` is for ``begin``,
+    ``push_row`` and ``finish``, ``tuned`` takes what ``twinfer tune`` has found. Delegates are refused; op resolvers
+    and the other experimental arguments are ignored. Errors have LiteRT's types, ValueError and RuntimeError, as bases.
+    ModelError: the model is damaged. Operators without a kernel raise UnsupportedOperatorError in
+    ``allocate_tensors``, before anything runs.
     """
 
     def __init__(
@@ -58,6 +58,7 @@ class Interpreter:
         on_call: Hook | None = None,
         guard: bool = False,
         input_rows: bool = False,
+        tuned: bool = False,
     ) -> None:
         if experimental_delegates is not None and not (
             isinstance(experimental_delegates, list | tuple) and not experimental_delegates
@@ -68,9 +69,9 @@ class Interpreter:
         if (model_path is None) == (model_content is None):
             raise InvalidArgumentError("give one of model_path and model_content")
         graph = read_file(model_path) if model_content is None else read(model_content)  # type: ignore[arg-type]
-        self._setup(
-            graph, Options(guard=guard, preserve_all=experimental_preserve_all_tensors, input_rows=input_rows), on_call
-        )
+        keep = experimental_preserve_all_tensors
+        options = Options(guard=guard, preserve_all=keep, input_rows=input_rows, tuned=tuned)
+        self._setup(graph, options, on_call, num_threads or 1)
 
     @classmethod
     def from_graph(cls, graph: Graph, options: Options = USUAL, *, on_call: Hook | None = None) -> Self:
@@ -79,17 +80,16 @@ class Interpreter:
         self._setup(graph, options, on_call)
         return self
 
-    def _setup(self, graph: Graph, options: Options, on_call: Hook | None) -> None:
+    def _setup(self, graph: Graph, options: Options, on_call: Hook | None, threads: int = 1) -> None:
         need_graph(graph)
         self._subgraphs = [Subgraph(g, options, partial(with_main, graph, i)) for i, g in enumerate(walk(graph))]
         self._resources = Resources()
         self._signatures = {s.key: s for s in graph.signatures}
-        self.on_call = on_call
-        self._options = options
+        self.on_call, self._options, self._threads = on_call, options, threads
 
     def _open(self, plan: Plan) -> Session:
         """The engine that runs a plan; CompiledModel opens another one here."""
-        return Session(plan)
+        return Session(plan, threads=self._threads)
 
     def _make(self, index: int, graph: Graph) -> Session:
         """The engine of subgraph ``index`` of the file, which is the main one of ``graph``."""

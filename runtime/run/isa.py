@@ -24,7 +24,20 @@ def level() -> int:
     return min(best, LEVELS.index(wanted)) if wanted else best
 
 
+def usable(at: int) -> int:
+    """The level, an index of ``kernels_c.LEVELS``; InvalidArgumentError unless this CPU has its instructions."""
+    best = lib.tw_level()
+    if not 0 <= at <= best:
+        raise InvalidArgumentError(f"level {at} of the kernels does not run here; there are 0 to {best}")
+    return at
+
+
 def this_computer() -> Target:
     """The target ``HOST`` with the features of this CPU, as far as its level of the kernels has them."""
-    bits = lib.tw_features(level())
-    return computer(NATIVE, *(name for i, name in enumerate(FEATURES) if bits >> i & 1))
+    return computer(NATIVE, *features(level()))
+
+
+def features(at: int) -> list[str]:
+    """The features that this CPU has of those which kernels of that level use."""
+    bits = lib.tw_features(at)
+    return [name for i, name in enumerate(FEATURES) if bits >> i & 1]

@@ -12,6 +12,9 @@ from twinfer.runtime.plan.by_rows.row_params import members_of
 from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.program import Argument, Chain, Layer
 
+#: The pointer of a constant or tensor.
+Address = Callable[[Argument], Any]
+
 
 class ChainCall:
     """The structs of one chain: ``fn``, ``params``, ``inputs`` and ``out`` of a tw_call whose scratch is its arena.
@@ -19,7 +22,7 @@ class ChainCall:
     ``address`` gives the pointer of a constant or tensor, ``level`` chooses the instruction-set level of the kernels.
     """
 
-    def __init__(self, plan: Plan, chain: Chain, address: Callable[[Argument], Any], level: int) -> None:
+    def __init__(self, plan: Plan, chain: Chain, address: Address, level: int) -> None:
         self._plan, self._chain, self._address, self._level = plan, chain, address, level
         self._keep: list[Any] = []
         table = ChainTable(plan, chain)
@@ -44,36 +47,42 @@ class ChainCall:
     def _layer(self, entry: Entry) -> dict[str, Any]:
         run = {"run": ffi.NULL, "context": ffi.NULL}
         if isinstance(entry.link, Layer):
-            run = {"run": ffi.addressof(lib, "tw_run_rows"), "context": self._call(entry.link)}
+            step = entry.link.step
+            scratch = self._plan.places[step.scratch].offset if step.scratch is not None else 0
+            call = rows_call(entry.link, self._address, self._level, scratch, self._keep)
+            run = {"run": ffi.addressof(lib, "tw_run_rows"), "context": call}
         return run | dict(entry.values)
 
-    def _call(self, layer: Layer) -> Any:
-        """The layer's tw_rows_call."""
-        step, call = layer.step, layer.step.call
-        moving = [place for place, _, _ in layer.sources]
-        constants = [ffi.NULL if i in moving else self._address(argument) for i, argument in enumerate(call.inputs)]
-        params = kernels_c.new_params(call.kernel, call.params)
-        self._keep.append(params)
-        struct = kernels_c.params_type(call.kernel)
-        members = [
-            {"at": ffi.offsetof(struct, *each.path), "low": each.low, "high": each.high, "each": each.each}
-            for each in members_of(layer)
-        ]
-        return self._new(
-            "tw_rows_call *",
-            {
-                "kernel": kernels_c.kernel(call.kernel, self._level),
-                "params": params,
-                "in": ffi.cast("const void *const *", self._new("void *[]", constants)),
-                "members": self._new("tw_rows_member[]", members),
-                "bytes": ffi.sizeof(struct),
-                "inputs": len(constants),
-                "member_count": len(members),
-                "scratch": self._plan.places[step.scratch].offset if step.scratch is not None else 0,
-                "sources": len(moving),
-                "places": moving,
-            },
-        )
+
+def rows_call(layer: Layer, address: Address, level: int, scratch: int, keep: list[Any]) -> Any:
+    """The tw_rows_call of a layer, whose scratch begins at that byte of its part's; ``keep`` gets what must live on."""
+
+    def new(type: str, value: Any) -> Any:
+        keep.append(ffi.new(type, value))
+        return keep[-1]
+
+    call = layer.step.call
+    moving = [place for place, _, _ in layer.sources]
+    constants = [ffi.NULL if i in moving else address(argument) for i, argument in enumerate(call.inputs)]
+    keep.append(kernels_c.new_params(call.kernel, call.params))
+    params, struct = keep[-1], kernels_c.params_type(call.kernel)
+    members = [
+        {"at": ffi.offsetof(struct, *each.path), "low": each.low, "high": each.high, "each": each.each}
+        for each in members_of(layer)
+    ]
+    values = {
+        "kernel": kernels_c.kernel(call.kernel, level),
+        "params": params,
+        "in": ffi.cast("const void *const *", new("void *[]", constants)),
+        "members": new("tw_rows_member[]", members),
+        "bytes": ffi.sizeof(struct),
+        "inputs": len(constants),
+        "member_count": len(members),
+        "scratch": scratch,
+        "sources": len(moving),
+        "places": moving,
+    }
+    return new("tw_rows_call *", values)
 
 
 def _runs(chain: Chain) -> str:

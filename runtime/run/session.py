@@ -17,6 +17,7 @@ from twinfer.runtime.run import isa
 from twinfer.runtime.run.buffers import aligned_bytes, aligned_copy
 from twinfer.runtime.run.feed import RowFeed
 from twinfer.runtime.run.rows import ChainCall
+from twinfer.runtime.run.split import Pool
 from twinfer.runtime.walks import unrolled
 
 #: Called around every step of an observed run: ``hook(position, step)``.
@@ -38,14 +39,15 @@ class Session:
     """The interpreter's engine: one buffer for arena and state, and one table of calls for a plan.
 
     ``level`` chooses the instruction-set level of the kernels (an index of ``kernels_c.LEVELS``; None: the best).
-    ``feed_rows`` takes the input row by row, if the plan does.
+    ``feed_rows`` takes the input row by row, if the plan does. Large layers are split over ``threads``.
     """
 
-    def __init__(self, plan: Plan, level: int | None = None) -> None:
+    def __init__(self, plan: Plan, level: int | None = None, threads: int = 1) -> None:
         self.plan, self._straight = plan, plan.straight  # looked up in every run
         self.feed_rows: RowFeed | None = None
         self._keep: list[Any] = []
-        self._level = isa.level() if level is None else level
+        self._level = isa.level() if level is None else isa.usable(level)
+        self._pool = Pool(plan, threads, self._level) if threads > 1 else None
         self.memory = aligned_bytes(plan.buffer_bytes)
         self._base = ffi.cast("char *", ffi.from_buffer(self.memory.data))
         self._constants = {constant: self._memory(constant.array) for constant in plan.constants}
@@ -100,6 +102,8 @@ class Session:
         if chain := self.plan.chains.get(step):
             if self._slots(i):
                 self._fill_chain(slots[0], chain)
+            return
+        if self._pool and self._pool.fill(slots[0], step, lambda argument: self._address(argument, 0)):
             return
         for slot, (call, iteration) in enumerate(unrolled(step.body)):
             self._fill(slots[slot], step, call, iteration)

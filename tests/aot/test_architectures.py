@@ -1,7 +1,7 @@
 """Another architecture is a card and a board folder. Two of them, in this folder, build, run, count and verify.
 
 ``machines/pc.toml`` is this computer, ``machines/a64.toml`` a core that a program of QEMU's emulates without a board;
-both have the folder ``machines/linux``. Each is copied to an empty folder first, so that nothing else can know of it.
+both have a copy of ``aot/board/linux``. Each is copied to an empty folder first, so that nothing else can know of it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import pytest
 import tiny
 from needs import ROOT
 
-from twinfer.aot.build.architecture import load
+from twinfer.aot.build.architecture import BOARDS, load
 from twinfer.aot.build.firmware import build
 from twinfer.aot.build.hotspots import hot_spots
 from twinfer.aot.build.project import write_project
@@ -49,7 +49,7 @@ def card(request: pytest.FixtureRequest, tmp_path: Path) -> Card:
 
 def copied(name: str, folder: Path) -> Card:
     shutil.copy(MACHINES / f"{name}.toml", folder)
-    shutil.copytree(MACHINES / "linux", folder / "linux", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(BOARDS / "linux", folder / "linux", ignore=shutil.ignore_patterns("__pycache__"))
     card = find(folder / f"{name}.toml")
     missing = [tool for tool in (card.compiler, card.emulator) if tool and not shutil.which(tool)]
     if missing:

@@ -300,11 +300,11 @@ def test_many_bodies_are_shared(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("price", "worth", "shared"),
     [
-        (Price(100, 250, 8), 0, set()),  # two bodies are less than an instance
-        (Price(100, 150, 8), 0, {0, 1, 2}),
-        (Price(100, 150, 8), 3, set()),
-        (Price(200, 50, 8), 6, {0}),  # the layer that writes least
-        (Price(-10, 50, 0), 0, set()),
+        (Price(100, 250, saved=8), 0, set()),  # two bodies are less than an instance
+        (Price(100, 150, saved=8), 0, {0, 1, 2}),
+        (Price(100, 150, saved=8), 3, set()),
+        (Price(200, 50, saved=8), 6, {0}),  # the layer that writes least
+        (Price(-10, 50, saved=0), 0, set()),
     ],
 )
 def test_what_is_worth_a_body(price: Price, worth: float, shared: set[int], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -324,6 +324,14 @@ def test_prices_are_of_kernels() -> None:
         assert kernel_function(kernel, 0)
         assert price.pace > 0
         assert 0 < price.instance < 5000
+        assert 0 < price.small_instance < 5000
+
+
+def test_code_for_size_has_prices_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(choice, "_price", lambda kernel: Price(100, 150, small_body=50, small_instance=150, saved=0))
+    plan = tiny.dense()
+    assert by_price(plan) == {0, 1, 2}
+    assert by_price(plan.printed(optimize="size")) == set()
 
 
 def test_little_work_is_compiled_for_size(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -59,7 +59,7 @@ def test_whatever_it_is_made_from_is_in_the_key(cache: Path, monkeypatch: pytest
     paths.add(build([tiny.emit(tiny.dense(), "n")], compiler, FLAGS))
     monkeypatch.setattr(host, "compiler_version", lambda _: "another")
     paths.add(build(projects, compiler, FLAGS))
-    monkeypatch.setattr(host, "_cpu", lambda: "another")
+    monkeypatch.setattr(host, "cpu", lambda: "another")
     paths.add(build(projects, compiler, FLAGS))
     assert len(paths) == len(list(cache.iterdir())) == 5
 

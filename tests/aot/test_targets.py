@@ -14,17 +14,32 @@ from twinfer.aot.build.project import write_project
 from twinfer.aot.build.targets import find, names
 from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.plan.make import make_plan
+from twinfer.runtime.target import computer
+
+#: Those of Arm's that run Linux -> what their kernels may use.
+COMPUTERS = {
+    "aarch64": (),
+    "aarch64-dotprod": ("neon_dotprod",),
+    "aarch64-i8mm": ("neon_dotprod", "neon_i8mm"),
+}
 
 
 def test_those_that_come_along() -> None:
-    assert set(names()) == {f"cortex-m{core}" for core in ("0", "0plus", "3", "4", "7", "33", "55")}
-    for name in names():
+    cores = {f"cortex-m{core}" for core in ("0", "0plus", "3", "4", "7", "33", "55")}
+    assert set(names()) == cores | set(COMPUTERS)
+    for name in cores:
         card = find(name)
         assert card.name == card.target.name == name
         assert card.target.has("words")
         assert card.target.flash_is_dear
         assert f"-mcpu={name}" in card.flags
     assert find("cortex-m0plus").isa == ("armv6-m",)
+
+
+def test_computers_that_come_along() -> None:
+    """They are planned for as computers are, with what their cards say of NEON."""
+    for name, features in COMPUTERS.items():
+        assert find(name).target == computer(name, *features)
 
 
 def test_own_card(tmp_path: Path) -> None:

@@ -39,7 +39,7 @@ ALL = "\n".join(PAGES.values())
 README = PAGES[ROOT / "README.md"]
 
 #: Most words of README.md, tables and code among them.
-WORDS = 900
+WORDS = 1000
 
 #: The cores that TFLM was measured on.
 CORES = tuple(f"cortex-m{number}" for number in (0, 3, 4, 7, 33, 55))

@@ -80,9 +80,9 @@ def test_the_most_trusted_peer_is_believed(tmp_path: Path) -> None:
 
 
 def test_the_peers_that_come_along() -> None:
-    assert list(peers()) == ["litert", "litert-ref", "tflm"]
-    assert benched() == ["litert", "tflm"]
+    assert list(peers()) == ["litert", "litert-ref", "onnxruntime", "openvino", "tflm"]
+    assert benched() == ["litert", "onnxruntime", "openvino", "tflm"]
     assert trusted() == ["tflm", "litert-ref"]
-    assert [peer.aborts for peer in peers().values()] == [False, False, True]
-    with pytest.raises(InvalidArgumentError, match="there are: litert, litert-ref, tflm"):
+    assert [peer.aborts for peer in peers().values()] == [True, False, False, False, True]
+    with pytest.raises(InvalidArgumentError, match="there are: litert, litert-ref, onnxruntime, openvino, tflm"):
         find("nobody")

@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 from twinfer.aot.print.emit import emit
+from twinfer.bench.host.peak import Peak
 from twinfer.bench.measure import compare as comparing
 from twinfer.bench.measure import limits, report
 from twinfer.bench.measure.coding_report import coding_tables
@@ -137,6 +138,7 @@ def rows(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     """A comparison on a machine with known times: profiled 3,000 and 500 ns, at best 1,000 and 200."""
     profiles = iter([3000, 500] if i < 2 else [1000 + i % 3, 200 + i % 5] for i in range(10**6))
     monkeypatch.setattr(Session, "profile", lambda self, runs: next(profiles))
+    monkeypatch.setattr(comparing, "peak", lambda: Peak(int8=0.064, float32=0.064, l2=1e9))
     monkeypatch.setattr(comparing, "interleaved", lambda runs, **_: {name: Timing(NS[name], 16) for name in runs})
     return compare(Source("dense", tiny.classifier()), Comparison(layers=True, seconds=0.02))
 
@@ -161,21 +163,24 @@ def test_figures_of_bench(rows: list[dict[str, Any]]) -> None:
 
 def test_tables_of_bench(rows: list[dict[str, Any]]) -> None:
     rows[1] |= {"compile_cached": False, "compile_s": 1.234, "arena_bytes": 110, "lower_bound_bytes": 100}
-    times, sizes, layers, dispatch = report.tables(rows)
-    assert cells(times)[1:] == [
-        ["  interpreted", "8.000", "9.000", "1.600", "1.00", "0.0", "same bits"],
-        ["  compiled", "2.000", "2.000", "1.600", "4.00", "0.0", "same bits"],
+    times, sizes, layers, rates, dispatch = report.tables(rows)
+    *engines, floor = cells(times)[1:]
+    assert engines == [
+        ["  interpreted", "8.000", "9.000", "1.600", "1.00", "0.0", "16.00", "same bits"],
+        ["  compiled", "2.000", "2.000", "1.600", "4.00", "0.0", "4.00", "same bits"],
     ]
+    assert floor == ["  floor", "0.500", "", "", "", "0.1", "1.00", ""]
     assert cells(sizes) == [["dense", "2", "32", f"{rows[1]['constant_bytes']:,}", "110", "100", "10.0 %", "1.23"]]
     assert [row[4:] for row in cells(layers)] == [
-        ["32", "1.000", "1.000", "83 %", "67 %"],
-        ["-", "0.200", "0.200", "17 %", "91 %"],
+        ["32", "1.000", "1.000", "0", "50 %", "83 %", "67 %"],
+        ["-", "0.200", "0.200", "-", "-", "17 %", "91 %"],
     ]
+    assert "0 GMAC/s of int8" in str(rates)
     assert "2.000 µs per operator, 33.3 % of a run" in str(dispatch)
     fast = {**rows[0], "macs": 16_000_000}
     assert cells(next(iter(report.tables([fast]))))[1][5] == "2000.0", "16 million in 8 us are 2,000 a nanosecond"
     failed = {**rows[0], "min_us": None, "error": "no"}
-    assert cells(next(iter(report.tables([failed]))))[1][1:] == ["-"] * 5 + ["failed"]
+    assert cells(next(iter(report.tables([failed]))))[1][1:] == ["-"] * 6 + ["failed"]
 
 
 @pytest.mark.parametrize(

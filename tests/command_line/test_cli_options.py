@@ -36,7 +36,7 @@ def failed(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 # -- targets -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", names())
+@pytest.mark.parametrize("name", [name for name in names() if name.startswith("cortex-")])
 def test_spellings_of_targets(name: str) -> None:
     short = name.removeprefix("cortex-")
     for text in (name, short, short.upper(), f"cortex_{short}", f"Cortex-{short.upper()}", f"cortex{short}"):
@@ -113,13 +113,13 @@ def test_inspect_for_a_target(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_instruction_set_levels(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setenv("TWINFER_ISA", "foo")
-    assert "TWINFER_ISA=foo is no instruction-set level; there are: base, v3, v4" in failed(
+    assert f"TWINFER_ISA=foo is no instruction-set level; there are: {', '.join(LEVELS)}" in failed(
         capsys, "run", "digits_int8"
     )
     for i, name in enumerate(LEVELS):
         monkeypatch.setenv("TWINFER_ISA", name)
         assert isa.level() == min(i, lib.tw_level())
-        assert isa.this_computer().has("avx512_vnni") == (isa.level() == 2)
+        assert isa.this_computer().has("avx512_vnni") == (LEVELS[isa.level()] == "v4")
         assert isa.this_computer().features >= HOST.features
     for unset in ("", None):
         monkeypatch.setenv("TWINFER_ISA", "") if unset == "" else monkeypatch.delenv("TWINFER_ISA")

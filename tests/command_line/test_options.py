@@ -156,7 +156,8 @@ def ask(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Ask:
         monkeypatch.setattr(place, name, door(note))
     monkeypatch.setattr(embedded, "need_tools", lambda card: None)
     monkeypatch.setattr(estimated, "need_model", lambda card: None)
-    monkeypatch.setattr("twinfer.bench.peers.engines.installed", lambda peer: peer != "litert")
+    absent = ("litert", "onnxruntime", "openvino")
+    monkeypatch.setattr("twinfer.bench.peers.engines.installed", lambda peer: peer not in absent)
     monkeypatch.chdir(tmp_path)
     Path("net.onnx").touch()
     Path("rules.toml").touch()
@@ -398,7 +399,7 @@ MATRIX: dict[str, tuple[Facts, dict[str, Facts]]] = {
 #: Options whose effect is not a call; they have tests of their own.
 ELSEWHERE = {
     "bench": {"--compare", "--max-drift"},
-    "compile": {"--io"},
+    "compile": {"--io", "--tuned"},
     "run": {"--input", "--output", "--seed", "--io"},
     "verify": {"--io"},
     "explain": {"--ladder", "--techniques", "--input-rows", "--input-in-place", "--io", "--json", "--html"},
@@ -407,6 +408,7 @@ ELSEWHERE = {
     "inspect": {"--json", "--target", "--memory", "--input-rows", "--input-in-place", "--picture", "--io"},
     "ops": {"--json", "--markdown", "--target"},
     "stream": {"--output"},
+    "tune": {"--seconds", "--json"},
 }
 
 

@@ -25,10 +25,11 @@ from twinfer.aot.print.emit import emit
 from twinfer.kernels_c import LEVELS, lib
 from twinfer.runtime.graph import Array, Node
 from twinfer.runtime.op import Case, along, tensor
-from twinfer.runtime.ops.conv import conv2d, depthwise_conv2d
+from twinfer.runtime.ops.conv import conv2d, conv2d_wide
 from twinfer.runtime.ops.dense import fully_connected
+from twinfer.runtime.ops.depthwise import depthwise_conv2d
 from twinfer.runtime.plan.make import make_plan
-from twinfer.runtime.target import AVX512_VNNI, DSP, GENERIC, HOST, MVE
+from twinfer.runtime.target import AVX2, AVX512_VNNI, DSP, GENERIC, HOST, MVE, NEON_I8MM
 
 #: Nodes of each operator and type for a core under QEMU.
 ON_CORES = 12
@@ -68,6 +69,8 @@ def shapes(rng: np.random.Generator, op: str) -> tuple[tuple[int, ...], tuple[in
     k_h, k_w = (3, 3) if rng.integers(2) else (size(rng, 5), size(rng, 5))
     if op == "CONV_2D":
         return image, (size(rng, 20), k_h, k_w, image[3]), 0
+    if not rng.integers(4):
+        k_h, k_w = some(rng, (9, 1), (1, 9), (7, 7), (size(rng, 12), size(rng, 7)))
     return image, (1, k_h, k_w, image[3] * int(some(rng, 1, 1, 1, 2))), 3
 
 
@@ -127,10 +130,28 @@ def test_on_the_host(op: str, type: str, seed: int) -> None:
     for target in (DSP, MVE, GENERIC):
         (got,) = interpreted(graph, [value], target, 0)
         np.testing.assert_array_equal(got, want.reshape(got.shape), err_msg=f"{target.name}: {node}")
-    for target, level in product((HOST, AVX512_VNNI), range(lib.tw_level() + 1)):
+    for target, level in product((HOST, AVX2, AVX512_VNNI, NEON_I8MM), range(lib.tw_level() + 1)):
         (got,) = interpreted(graph, [value], target, level)
         where = f"{target.name}, {LEVELS[level]}: {node}"
         np.testing.assert_array_equal(got, want.reshape(got.shape), err_msg=where)
+
+
+@pytest.mark.parametrize("band", [1, 300])
+def test_bands_of_rows(band: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bands of few rows: a last one may have fewer, and each begins in the padding anew."""
+    monkeypatch.setattr(conv2d_wide, "BAND", band)
+    bands = []
+    for seed in range(60):
+        node, value = node_of(np.random.default_rng(seed), "CONV_2D", "INT8")
+        graph = graph_of(node)
+        (want,) = numpy_outputs(Case(node), graph, [value])
+        params = make_plan(graph, AVX512_VNNI).steps[0].call.params
+        bands.append(-(-node.output.shape[1] // params["band"]) if "band" in params else 0)
+        for target, level in product((AVX2, AVX512_VNNI, NEON_I8MM), range(lib.tw_level() + 1)):
+            (got,) = interpreted(graph, [value], target, level)
+            where = f"{target.name}, {LEVELS[level]}: {node}"
+            np.testing.assert_array_equal(got, want.reshape(got.shape), err_msg=where)
+    assert sum(count > 2 for count in bands) > 10
 
 
 @pytest.mark.parametrize("type", TYPES)
@@ -140,10 +161,16 @@ def test_every_choice_is_tried(op: str, type: str) -> None:
     bits = type.removeprefix("INT")
     endings = [(DSP, f"_dsp_s{bits}"), (MVE, f"_mve_s{bits}"), (GENERIC, f"_s{bits}")]
     if type == "INT8":
-        endings.append((AVX512_VNNI, "_vnni_s8" if op == "DEPTHWISE_CONV_2D" else "_wide_s8"))
+        endings.append((AVX512_VNNI, "_avx2_s8" if op == "DEPTHWISE_CONV_2D" else "_wide_s8"))
+    if (op, type) == ("CONV_2D", "INT8"):
+        endings.append((NEON_I8MM, "_i8mm_s8"))
+    if (op, type) == ("DEPTHWISE_CONV_2D", "INT8"):
+        endings += [(MVE, "_planes_mve_s8"), (DSP, "_planes_dsp_s8"), (DSP, "_fours_dsp_s8")]
+    if (op, type) == ("DEPTHWISE_CONV_2D", "INT16"):
+        endings.append((DSP, "_planes_dsp_s16"))
     for target, ending in endings:
         rng, kernels = np.random.default_rng(1), []
-        for _ in range(60):
+        for _ in range(160):
             kernels += [step.call.kernel for step in make_plan(graph_of(node_of(rng, op, type)[0]), target).steps]
         assert sum(kernel.endswith(ending) for kernel in kernels) > 10, kernels
 

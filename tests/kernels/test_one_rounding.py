@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
+from itertools import product
 
 import numpy as np
 import pytest
+from cases import with_common_instances
 from hypothesis import given
 from hypothesis import strategies as st
+from needs import ROOT
 from numpy.typing import NDArray
 
+from twinfer.aot.build.firmware import build
+from twinfer.aot.build.runner import Job, run_jobs
+from twinfer.aot.build.targets import find
+from twinfer.aot.print.emit import emit
 from twinfer.converter.build import Builder
 from twinfer.kernels_c import FOLDER
 from twinfer.runtime.fixed_point import quantize_multiplier, requantize, wrap32
+from twinfer.runtime.graph import Graph
 from twinfer.runtime.ops.core.channels import FAST_RIGHT
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.run.session import Session
@@ -27,16 +37,18 @@ EDGES = (-(2**31), 1 - 2**31, -1, 0, 1, 2**31 - 1)
 Sums = NDArray[np.int32]
 
 
-def outputs(scales: NDArray[np.float32], sums: Sums, zero: int, activation: str) -> tuple[Sums, bool]:
-    """What becomes of sums by the kernel over 16 lanes, and whether it rounds once.
-
-    The layer's weights are 0: its sums are its biases.
-    """
+def layer(scales: NDArray[np.float32], sums: Sums, zero: int, activation: str) -> Graph:
+    """A layer whose weights are 0: its sums are its biases."""
     b = Builder("sums")
     weights = b.constant(np.zeros((len(sums), 4), np.int8), scales)
     inputs = [b.input("x", "INT8", (1, 4), 1.0), weights, b.constant(sums)]
     y = b.op("FULLY_CONNECTED", inputs, (1, len(sums)), "INT8", 1.0, zero, fused_activation_function=activation)
-    plan = make_plan(b.graph([y]), HOST)
+    return b.graph([y])
+
+
+def outputs(scales: NDArray[np.float32], sums: Sums, zero: int, activation: str) -> tuple[Sums, bool]:
+    """What becomes of sums by the kernel over 16 lanes, and whether it rounds once."""
+    plan = make_plan(layer(scales, sums, zero, activation), HOST)
     (step,) = plan.steps
     assert step.call.kernel == "tw_fully_connected_wide_s8"
     session = Session(plan)
@@ -77,6 +89,26 @@ def test_every_shift(shift: int, activation: str) -> None:
         assert once == (-FAST_RIGHT <= shift <= -1)
 
 
+@pytest.mark.parametrize("activation", ["NONE", "RELU"])
+def test_every_shift_on_neon(activation: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Under QEMU: SQRDMULH and SRSHL round as TFLM does, at every shift."""
+    card, rng = find("aarch64"), np.random.default_rng(1)
+    missing = [tool for tool in (card.compiler, card.emulator) if shutil.which(tool) is None]
+    if missing and not os.environ.get("CI"):
+        pytest.skip(f"{' and '.join(missing)}: not installed")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(ROOT / "build" / "cache"))
+    projects, wanted = [], []
+    for i, (shift, zero) in enumerate(product(range(-31, 9), (-128, -7, 0, 127))):
+        scales = scales_at(rng, shift)
+        sums = sums_at(rng, scales)
+        plan = make_plan(layer(scales, sums, zero, activation), card.target)
+        projects.append(emit(plan.printed(mode="interpreted"), f"n{i}"))
+        wanted.append(expected(scales, sums, zero, activation))
+    jobs = [Job([np.zeros((1, 4), np.int8)], i) for i in range(len(projects))]
+    results = run_jobs(build(with_common_instances(projects), card), jobs, count=False)
+    np.testing.assert_array_equal([result.outputs[0][0] for result in results], wanted)
+
+
 @given(st.data())
 def test_sums_of_any_size(data: st.DataObject) -> None:
     shifts = data.draw(st.lists(st.integers(-FAST_RIGHT, -1), min_size=1, max_size=20))
@@ -97,5 +129,5 @@ def test_a_channel_without_a_scale_does_not_matter() -> None:
 
 
 def test_one_limit_for_python_and_c() -> None:
-    header = (FOLDER / "isa" / "wide" / "wide.h").read_text(encoding="utf-8")
+    header = (FOLDER / "isa" / "wide" / "lanes.h").read_text(encoding="utf-8")
     assert re.findall(r"^#define TW_FAST_RIGHT (\d+)$", header, re.MULTILINE) == [str(FAST_RIGHT)]

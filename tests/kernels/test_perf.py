@@ -1,15 +1,17 @@
 """Instructions on Cortex-M, locked in perf.lock: a change of more than 1 % fails and names the layer.
 
-The heaviest cases of every operator, each alone, and a trained model layer by layer in both modes. Counts are exact and
-repeat, so only code changes them. The test is skipped for another compiler than perf.lock's. ``pytest
-tests/kernels/test_perf.py --refresh-perf`` writes the file anew.
+The heaviest cases of every operator and of every kernel that the core has, each alone, and a trained model layer by
+layer in both modes. Counts are exact and repeat, so only code changes them. The test is skipped for another compiler
+than perf.lock's. ``pytest tests/kernels/test_perf.py --refresh-perf`` writes the file anew.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 from itertools import chain, zip_longest
 from pathlib import Path
 from typing import get_args
@@ -27,10 +29,12 @@ from twinfer.runtime.options import Mode
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.registry import operators
 from twinfer.runtime.run.inputs import random_inputs
+from twinfer.runtime.target import Target
 
 pytestmark = pytest.mark.usefixtures("board_tools")
 
 LOCK = Path(__file__).with_name("perf.lock")
+KERNELS = Path(__file__).parents[2] / "kernels_c"
 
 #: Core -> the number of cases locked per operator.
 CASES = {"cortex-m4": 3, "cortex-m0": 1, "cortex-m55": 1}
@@ -49,14 +53,36 @@ HEAD = """\
 """
 
 
-def heaviest(op: str, count: int) -> Iterator[tuple[str, Case]]:
-    """The cases with the most work, by output type in turn."""
+def by_work(op: str) -> list[tuple[str, Case]]:
+    """An operator's cases, heaviest first; uint8 runs as int8."""
+    named = [(name, case) for name, case in cases_of(op).items() if not name.endswith("uint8")]
+    return sorted(named, key=lambda item: -work(item[1]))
+
+
+def heaviest(cases: list[tuple[str, Case]], count: int) -> Iterator[tuple[str, Case]]:
+    """The first cases of every output type in turn."""
     types: dict[str, list[tuple[str, Case]]] = {}
-    named = {name: case for name, case in cases_of(op).items() if not name.endswith("uint8")}  # it runs as int8
-    for name, case in sorted(named.items(), key=lambda item: -work(item[1])):
+    for name, case in cases:
         types.setdefault(case.node.outputs[0].type, []).append((name, case))
     in_turn = [pair for turn in zip_longest(*types.values()) for pair in turn if pair is not None]
     yield from in_turn[:count]
+
+
+@cache
+def locked_cases(core: str) -> dict[str, Case]:
+    """The heaviest cases of every operator, and the heaviest of each kernel that none of them runs."""
+    sorted_cases, target = [by_work(op) for op in operators()], find(core).target
+    chosen = {name: case for cases in sorted_cases for name, case in heaviest(cases, CASES[core])}
+    seen = {kernel for case in chosen.values() for kernel in kernels_of(case, target)}
+    for name, case in chain.from_iterable(sorted_cases):
+        if new := kernels_of(case, target) - seen:
+            chosen[name] = case
+            seen |= new
+    return chosen
+
+
+def kernels_of(case: Case, target: Target) -> set[str]:
+    return {kernel for step in make_plan(graph_of(case.node), target).steps for kernel in step.kernels}
 
 
 def work(case: Case) -> int:
@@ -68,7 +94,7 @@ def work(case: Case) -> int:
 def measured(core: str) -> dict[str, Counts]:
     """Table of perf.lock -> counts by name. All models of a core are in one program."""
     card = find(core)
-    cases = {name: case for op in operators() for name, case in heaviest(op, CASES[core])}
+    cases = locked_cases(core)
     projects = [emit(make_plan(graph_of(c.node), card.target), n.replace("-", "_")) for n, c in cases.items()]
     jobs = [Job(values_of(case, graph_of(case.node)), i) for i, case in enumerate(cases.values())]
     modes = list(whole_models()) if core == MAIN else []
@@ -134,6 +160,19 @@ def test_instructions_are_as_locked(core: str, request: pytest.FixtureRequest) -
     wrong = [f"{table}: {line}" for table, counts in tables.items() for line in changes(counts, locked.get(table, {}))]  # type: ignore[arg-type]
     assert not wrong, "\n".join(["if it is meant: pytest tests/kernels/test_perf.py --refresh-perf", *wrong])
     return None
+
+
+def test_every_kernel_of_an_instruction_set_is_locked() -> None:
+    """Of SMLAD and Helium, all but those that get their input piece by piece, which only plans by rows call."""
+    headers = "".join(path.read_text(encoding="utf-8") for path in KERNELS.rglob("*.h"))
+    named = {name for name in re.findall(r"^TW_KERNEL\((\w+)\)", headers, re.MULTILINE) if re.search("_dsp|_mve", name)}
+    locked = {
+        kernel
+        for core in CASES
+        for case in locked_cases(core).values()
+        for kernel in kernels_of(case, find(core).target)
+    }
+    assert named - locked == {"tw_fully_connected_sums_dsp_s8", "tw_fully_connected_sums_mve_s8"}
 
 
 def test_changes_are_named() -> None:

@@ -13,7 +13,7 @@ from twinfer.runtime.errors import ModelError, TwinferError, UnsupportedOperator
 from twinfer.runtime.fixed_point import quantize_multiplier
 from twinfer.runtime.graph import Node, Quant
 from twinfer.runtime.op import tensor
-from twinfer.runtime.ops.conv import depthwise_conv2d
+from twinfer.runtime.ops.depthwise import depthwise_conv2d
 from twinfer.runtime.ops.recurrent import lstm
 from twinfer.runtime.ops.reduce import mean
 from twinfer.runtime.ops.reduce._reduce import reduction

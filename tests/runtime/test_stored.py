@@ -74,7 +74,7 @@ def test_float16_weights_become_float32_and_take_the_fast_kernels() -> None:
     rng = np.random.default_rng(8)
     w = tensor((12, 8), "FLOAT16", data=rng.standard_normal((12, 8)), name="w")
     graph = dense_graph(w, Node("DEQUANTIZE", (w,), (tensor(w.shape, name="wide"),), version=3))
-    assert [step.call.kernel for step in make_plan(graph).steps] == ["tw_fully_connected_wide_f32"]
+    assert [step.call.kernel for step in make_plan(graph).steps] == ["tw_conv2d_wide_f32"]
     same_as_litert(graph, rng.standard_normal((3, 8)).astype(np.float32), 1e-6)
 
 

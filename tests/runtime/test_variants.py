@@ -18,12 +18,13 @@ from twinfer.runtime.op import tensor
 from twinfer.runtime.ops import conv
 from twinfer.runtime.ops.conv import conv2d
 from twinfer.runtime.ops.core.layer_cases import Layer
-from twinfer.runtime.plan import lower as lowering
+from twinfer.runtime.plan import attempts as asking
 from twinfer.runtime.plan.lower import lower_node
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.registry import operators, variants
 from twinfer.runtime.run.session import Session
 from twinfer.runtime.target import (
+    AVX2,
     AVX512_VNNI,
     AVX_VNNI,
     DSP,
@@ -31,6 +32,7 @@ from twinfer.runtime.target import (
     GENERIC,
     HOST,
     MVE,
+    NEON_I8MM,
     REFERENCE,
     TARGETS,
     Choice,
@@ -57,7 +59,7 @@ def test_every_variant_is_taken(op: str, monkeypatch: pytest.MonkeyPatch) -> Non
     """By some case, on some target, so that the tests of cases try it; and the plain one, too."""
     names = {variant.lower: f"{variant.lower.__module__}.{variant.lower.__name__}" for variant in variants(op)}
     apart = tuple(replace(variant, name=names[variant.lower]) for variant in variants(op))
-    monkeypatch.setattr(lowering, "variants", lambda name: apart)
+    monkeypatch.setattr(asking, "variants", lambda name: apart)
     nodes = [signed_node(case.node) for case in cases_of(op).values()]
     taken = {lower_node(node, target)[1].variant for node in nodes for target in TARGETS}
     assert taken >= {*names.values(), "plain"}
@@ -67,7 +69,8 @@ def test_the_best_that_the_target_has() -> None:
     kernels = {target.name: kernel(conv_node(), target) for target in TARGETS}
     assert kernels == {
         HOST.name: "tw_conv2d_wide_s8", AVX_VNNI.name: "tw_conv2d_avx_vnni_s8", GENERIC.name: "tw_conv2d_s8",
-        AVX512_VNNI.name: "tw_conv2d_wide_s8",
+        AVX2.name: "tw_conv2d_avx2_s8", AVX512_VNNI.name: "tw_conv2d_wide_s8",
+        NEON_I8MM.name: "tw_conv2d_wide_s8",
         DSP.name: "tw_conv2d_dsp_s8", MVE.name: "tw_conv2d_mve_s8", REFERENCE.name: "tw_conv2d_reference_s8",
     }  # fmt: skip
     both = computer("both", "avx_vnni", "avx512_vnni")
@@ -76,10 +79,10 @@ def test_the_best_that_the_target_has() -> None:
 
 def test_one_that_declines_says_why() -> None:
     call, choice = lower_node(conv_node(groups=2), DSP)
-    assert (call.kernel, choice) == ("tw_conv2d_s8", Choice("plain", (("dsp", "it has 2 groups"),)))
+    assert (call.kernel, choice) == ("tw_conv2d_groups_dsp_s8", Choice("dsp", (("dsp", "it has 2 groups"),)))
     call, choice = lower_node(conv_node(dilation_w_factor=2), MVE)
-    assert call.kernel == "tw_conv2d_dsp_s8"
-    assert choice == Choice("dsp", (("mve", "the window is dilated along its rows"),))
+    assert call.kernel == "tw_conv2d_groups_mve_s8"
+    assert choice == Choice("mve", (("mve", "the window is dilated along its rows"),))
 
 
 def test_one_that_serves_two_features_is_asked_once() -> None:
@@ -92,14 +95,15 @@ def test_one_that_serves_an_operator_beside_declines_without_a_word() -> None:
     """CONV_2D's kernels serve a depthwise convolution of one channel, behind its own; of others they say nothing."""
     nodes = [case.node for case in cases_of("DEPTHWISE_CONV_2D").values() if case.node.input(0).type == "INT8"]
     call, choice = lower_node(next(node for node in nodes if node.input(0).shape[3] == 1), MVE)
-    assert (call.kernel, choice) == ("tw_conv2d_mve_s8", Choice("mve", (("mve", "it has one input channel"),)))
+    declined = tuple((name, "it has one input channel") for name in ("planes_mve", "mve"))
+    assert (call.kernel, choice) == ("tw_conv2d_mve_s8", Choice("mve", declined))
     wider = next(node for node in nodes if node.input(0).shape[3] == node.output.shape[3] > 1)
     assert lower_node(wider, computer("both", "avx_vnni", "avx512_vnni"))[1] == Choice("vnni")
 
 
 def test_types_are_not_asked_in_vain() -> None:
     """A variant for int8 does not decline float: it is not asked."""
-    assert lower_node(conv_node(Layer("FLOAT32")), DSP)[1] == Choice()
+    assert dict(lower_node(conv_node(Layer("FLOAT32")), DSP)[1].declined) == {"hybrid_dsp": "weights are float"}
 
 
 def test_needs_are_known() -> None:

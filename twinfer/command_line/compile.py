@@ -45,6 +45,8 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     add_storage(command)
     about = "spread the arena out, and let the emitted code tell a layer that writes memory not its own"
     command.add_argument("--guard", action="store_true", help=about)
+    about = "with --target native: lower layers as twinfer tune has found it to be fastest here"
+    command.add_argument("--tuned", action="store_true", help=about)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -65,6 +67,7 @@ def run(arguments: argparse.Namespace) -> int:
         arguments.mode,
         arguments.guard,
         **memory_of(arguments),
+        tuned=arguments.tuned,
     )
     plans = [make_plan(source.graph, target, options) for source in sources]
     projects = _written(arguments, sources, plans, board)

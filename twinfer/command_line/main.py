@@ -24,6 +24,7 @@ from twinfer.command_line import (
     run,
     search,
     stream,
+    tune,
     verify,
 )
 from twinfer.command_line.command import EXIT_INTERRUPT, EXIT_PIPE, complain
@@ -34,7 +35,7 @@ from twinfer.runtime.printable import printable
 #: The subcommands, in the order that ``--help`` shows.
 COMMANDS = tuple(
     module.COMMAND
-    for module in (bench, explain, report, diff, inspect, ops, run, verify, compile, convert, stream, search)
+    for module in (bench, explain, report, diff, inspect, ops, run, verify, compile, convert, stream, search, tune)
 )
 
 

@@ -50,9 +50,9 @@ def _all(arguments: argparse.Namespace) -> int:
 def _targets(name: str | None) -> list[Target]:
     """The target asked for, else one of every kind."""
     from twinfer.command_line.targets import machine
-    from twinfer.runtime.target import AVX512_VNNI, AVX_VNNI, DSP, GENERIC, HOST, MVE
+    from twinfer.runtime.target import AVX2, AVX512_VNNI, AVX_VNNI, DSP, GENERIC, HOST, MVE, NEON_I8MM
 
-    return [GENERIC, DSP, MVE, HOST, AVX_VNNI, AVX512_VNNI] if name is None else [machine(name)[0]]
+    return [GENERIC, DSP, MVE, HOST, AVX2, AVX_VNNI, AVX512_VNNI, NEON_I8MM] if name is None else [machine(name)[0]]
 
 
 def _model(arguments: argparse.Namespace) -> int:

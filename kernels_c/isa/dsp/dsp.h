@@ -48,6 +48,17 @@ TW_INLINE uint32_t tw_pack(uint32_t a, uint32_t b) {
 #endif
 }
 
+/* The high halves: a's in the low one, b's in the high one. */
+TW_INLINE uint32_t tw_pack_tops(uint32_t a, uint32_t b) {
+#if defined(TW_DSP)
+    uint32_t r;
+    __asm("pkhtb %0, %2, %1, asr #16" : "=r"(r) : "r"(a), "r"(b));
+    return r;
+#else
+    return (a >> 16) | (b & 0xFFFF0000U);
+#endif
+}
+
 /* Bytes 0 and 2 of a word as halves. */
 TW_INLINE uint32_t tw_even(uint32_t x) {
 #if defined(TW_DSP)
@@ -211,6 +222,21 @@ TW_INLINE int32_t tw_rounding(int32_t zero, int32_t shift) { return tw_shift_lef
  * negative sums get one less; if such a sum times mult is 0, the half step makes up for it. */
 TW_INLINE int32_t tw_scaled(int32_t twice, int32_t mult, int32_t rounding, int32_t shift) {
     return (tw_mul_top(twice, mult, rounding) + (twice >> 31)) >> shift;
+}
+
+/* The same for |sum| < 2^16, not doubled. */
+TW_INLINE int32_t tw_scaled_small(int32_t sum, int32_t mult, int32_t rounding, int32_t shift) {
+#if defined(TW_HALVES)
+    return (tw_mul_halves_small(sum, mult) + rounding + (sum >> 31)) >> shift;
+#else
+    return tw_scaled(2 * sum, mult, rounding, shift);
+#endif
+}
+
+/* tw_requantize(twice / 2, mult, shift) for shifts to either side, -28..30, if twice shifted to the left fits. */
+TW_INLINE int32_t tw_scaled_either(int32_t twice, int32_t mult, int32_t shift) {
+    if (shift >= 0) return tw_top(tw_shift_left(twice, shift), mult);
+    return tw_scaled(twice, mult, tw_rounding(0, -shift), -shift);
 }
 
 #endif

@@ -7,7 +7,10 @@
  * multiply-accumulates, loads of weights included; unpacking each channel by itself takes five.
  *
  * Packed weights: words [out / 2][k4 / 2], k4: k rounded up to 4. Per four k come the pair (0, 2), then (1, 3): the
- * order in which SXTB16 unpacks x. Padding has weights of zero, so x may hold anything there. */
+ * order in which SXTB16 unpacks x. Padding has weights of zero, so x may hold anything there.
+ *
+ * A half cannot hold b = -128 beside a negative a. Where weights are stored as bytes, a half is a, then b, and SXTB16
+ * extracts both: five instructions for four multiply-accumulates. */
 #ifndef TW_DSP_TILE_H
 #define TW_DSP_TILE_H
 
@@ -21,11 +24,12 @@
  * word. */
 #define TW_DSP_ENDS 5
 
-/* A packed matrix, and how its sums become outputs. ends: int32 [out / 2][TW_DSP_ENDS]. words: k4 / 2. */
+/* A packed matrix, and how its sums become outputs. ends: int32 [out / 2][TW_DSP_ENDS]. words: k4 / 2. pitch: from the
+ * outputs of one pixel to those of the next. */
 typedef struct {
     const uint32_t *weights;
     const int32_t *ends;
-    int32_t words, out, zero;
+    int32_t words, out, pitch, zero;
 } tw_dsp_matrix;
 
 /* Gives a value a register of its own in the assembly that follows. Compilers put equal values into one register (x may
@@ -100,7 +104,7 @@ TW_INLINE const uint32_t *tw_dsp_pair3(const uint32_t *x, const uint32_t *w, con
     w = tw_dsp_sums3(x, w, m->words, both, first);
     const tw_dsp_channel end_a = tw_dsp_end(ends, 0, m), end_b = tw_dsp_end(ends, 1, m);
 #pragma GCC unroll 3
-    for (int r = 0; r < TW_DSP_PIXELS; ++r, y += m->out) {
+    for (int r = 0; r < TW_DSP_PIXELS; ++r, y += m->pitch) {
         if (r >= rows) break;
         y[second] = tw_dsp_output(tw_add(ends[1], tw_dsp_second(both[r], first[r])), &end_b);
         y[0] = tw_dsp_output(tw_add(ends[0], tw_shift_left(first[r], 1)), &end_a);
@@ -116,6 +120,12 @@ TW_INLINE void tw_dsp_panel(const uint32_t *panel, int8_t *y, int32_t rows, cons
         w = tw_dsp_pair3(panel, w, ends, y, m->out % 2 == 0 || left > 1, rows, m);
 }
 
+/* Moves a matrix on to the next one of as many channels behind it. */
+TW_INLINE void tw_dsp_next(tw_dsp_matrix *m) {
+    m->weights += (m->out + 1) / 2 * m->words;
+    m->ends += (m->out + 1) / 2 * TW_DSP_ENDS;
+}
+
 /* Copies count int8, a multiple of 4, into one pixel of a panel; returns where the next ones go. */
 static TW_NOINLINE uint32_t *tw_dsp_widen(uint32_t *TW_RESTRICT to, const int8_t *TW_RESTRICT from, int32_t count) {
 #pragma GCC unroll 2
@@ -127,10 +137,28 @@ static TW_NOINLINE uint32_t *tw_dsp_widen(uint32_t *TW_RESTRICT to, const int8_t
     return to;
 }
 
+/* tw_dsp_sums1 of weights that are stored as bytes. */
+static TW_NOINLINE const uint32_t *tw_dsp_sums1_bytes(const int8_t *x, const uint32_t *w, int32_t words, int32_t *both,
+                                                      int32_t *first) {
+    const uint32_t *end = w + 2 * words;
+    int32_t a0 = 0, b0 = 0, a1 = 0, b1 = 0;
+    for (; w != end; w += 4, x += 4) {
+        const uint32_t even = tw_even(tw_word(x)), odd = tw_odd(tw_word(x));
+        a0 = tw_dual(tw_even(w[1]), odd, tw_dual(tw_even(w[0]), even, a0));
+        b0 = tw_dual(tw_odd(w[1]), odd, tw_dual(tw_odd(w[0]), even, b0));
+        a1 = tw_dual(tw_even(w[3]), odd, tw_dual(tw_even(w[2]), even, a1));
+        b1 = tw_dual(tw_odd(w[3]), odd, tw_dual(tw_odd(w[2]), even, b1));
+    }
+    both[0] = tw_add(tw_shift_left(b0, 8), a0), both[1] = tw_add(tw_shift_left(b1, 8), a1);
+    first[0] = a0, first[1] = a1;
+    return w;
+}
+
 /* The sums of two pairs over one row: of each pair 256 * B + A and A. words: number of words of a pair, even; the
- * pairs' words alternate two by two. Returns the weights that follow. */
-TW_INLINE const uint32_t *tw_dsp_sums1(const int8_t *x, const uint32_t *w, int32_t words, int32_t *both,
+ * pairs' words alternate two by two. bytes: whether weights are stored so. Returns the weights that follow. */
+TW_INLINE const uint32_t *tw_dsp_sums1(const int8_t *x, const uint32_t *w, int32_t words, int32_t bytes, int32_t *both,
                                        int32_t *first) {
+    if (bytes) return tw_dsp_sums1_bytes(x, w, words, both, first);
     const uint32_t *end = w + 2 * words;
     int32_t t0 = 0, t1 = 0, u0 = 0, u1 = 0;
 #if defined(TW_DSP_LOOPS)
@@ -159,6 +187,19 @@ TW_INLINE const uint32_t *tw_dsp_sums1(const int8_t *x, const uint32_t *w, int32
 #endif
     both[0] = t0, both[1] = t1;
     first[0] = u0, first[1] = u1;
+    return w;
+}
+
+/* The doubled sums of two pairs of channels, one after the other, over a row of n values, rounded up to 4; starts: what
+ * they begin with. Returns the weights that follow. */
+TW_INLINE const uint32_t *tw_dsp_four(const int8_t *x, const uint32_t *w, int32_t n, int32_t bytes,
+                                      const int32_t *starts, int32_t *twice) {
+    int32_t both[2], first[2];
+    w = tw_dsp_sums1(x, w, (n + 3) / 4 * 2, bytes, both, first);
+    for (int j = 0; j < 2; ++j) {
+        twice[2 * j] = tw_add(starts[2 * j], tw_shift_left(first[j], 1));
+        twice[2 * j + 1] = tw_add(starts[2 * j + 1], tw_dsp_second(both[j], first[j]));
+    }
     return w;
 }
 

@@ -69,6 +69,11 @@ TW_INLINE tw_b16 tw_b16_clamp(tw_b16 v, int32_t low, int32_t high) {
 #endif
 }
 
+/* Clamps count bytes where they lie. */
+TW_INLINE void tw_b16_clamp_all(int8_t *p, int32_t low, int32_t high, int32_t count) {
+    for (; count > 0; count -= 16, p += 16) tw_b16_store(p, tw_b16_clamp(tw_b16_load(p, count), low, high), count);
+}
+
 #if defined(TW_MVE)
 /* The sums' first values. */
 #define TW_SUM16_BIAS                                                                                                  \

@@ -23,7 +23,28 @@ typedef struct {
 } tw_mve_pair;
 
 #if defined(TW_MVE)
-/* r0..r6 sum x0, r8..lr x1; behind the inner loop they are free. One function for all layers, as it takes long
+/* A block of four channels times a block of x0 and of x1. r0..r6 sum x0, r8..lr x1. */
+#define TW_MVE_BOTH_BLOCK                                                                                              \
+    "vldrb.8 %q[a], [%[x0]], #16\n\tvldrb.8 %q[w], [%[f]], #64\n\t"                                                    \
+    "vmladava.s8 r0, %q[a], %q[w]\n\t"                                                                                 \
+    "vldrb.8 %q[b], [%[x1]], #16\n\t"                                                                                  \
+    "vmladava.s8 r8, %q[b], %q[w]\n\t"                                                                                 \
+    "vldrb.8 %q[w], [%[f], #-48]\n\t"                                                                                  \
+    "vmladava.s8 r2, %q[a], %q[w]\n\tvmladava.s8 r10, %q[b], %q[w]\n\t"                                                \
+    "vldrb.8 %q[w], [%[f], #-32]\n\t"                                                                                  \
+    "vmladava.s8 r4, %q[a], %q[w]\n\tvmladava.s8 r12, %q[b], %q[w]\n\t"                                                \
+    "vldrb.8 %q[w], [%[f], #-16]\n\t"                                                                                  \
+    "vmladava.s8 r6, %q[a], %q[w]\n\tvmladava.s8 lr, %q[b], %q[w]\n\t"
+/* n blocks, two a round, an odd one before; behind the loop, q[a] and q[b] hold the sums. Blocks leave the flags as they
+ * are. */
+#define TW_MVE_BOTH                                                                                                    \
+    "lsrs %[n], %[n], #1\n\tbcc 1f\n\t" TW_MVE_BOTH_BLOCK "beq 2f\n"                                                   \
+    "1:\n\t" TW_MVE_BOTH_BLOCK TW_MVE_BOTH_BLOCK "subs %[n], #1\n\tbne 1b\n"                                           \
+    "2:\n\t"                                                                                                           \
+    "vmov %q[a][2], %q[a][0], r0, r4\n\tvmov %q[a][3], %q[a][1], r2, r6\n\t"                                           \
+    "vmov %q[b][2], %q[b][0], r8, r12\n\tvmov %q[b][3], %q[b][1], r10, lr\n\t"
+
+/* Behind the inner loop the registers of the sums are free. One function for all layers, as it takes long
  * anyway. */
 static TW_NOINLINE __attribute__((unused)) void tw_mve_run_pair(tw_mve_pair *s, const int32_t *f, int32_t low,
                                                                 int32_t high) {
@@ -33,21 +54,7 @@ static TW_NOINLINE __attribute__((unused)) void tw_mve_run_pair(tw_mve_pair *s, 
     __asm volatile("0:\n\t"
                    "ldrd %[x0], %[x1], [%[s]]\n\t"
                    "ldr %[n], [%[s], #16]\n\t"
-                   "ldm %[f], {r0, r2, r4, r6}\n\tldm %[f]!, {r8, r10, r12, lr}\n"
-                   "1:\n\t"
-                   "vldrb.8 %q[a], [%[x0]], #16\n\tvldrb.8 %q[w], [%[f]], #64\n\t"
-                   "vmladava.s8 r0, %q[a], %q[w]\n\t"
-                   "vldrb.8 %q[b], [%[x1]], #16\n\t"
-                   "vmladava.s8 r8, %q[b], %q[w]\n\t"
-                   "vldrb.8 %q[w], [%[f], #-48]\n\t"
-                   "vmladava.s8 r2, %q[a], %q[w]\n\tvmladava.s8 r10, %q[b], %q[w]\n\t"
-                   "vldrb.8 %q[w], [%[f], #-32]\n\t"
-                   "vmladava.s8 r4, %q[a], %q[w]\n\tvmladava.s8 r12, %q[b], %q[w]\n\t"
-                   "vldrb.8 %q[w], [%[f], #-16]\n\t"
-                   "vmladava.s8 r6, %q[a], %q[w]\n\tvmladava.s8 lr, %q[b], %q[w]\n\t"
-                   "subs %[n], #1\n\tbne 1b\n\t"
-                   "vmov %q[a][2], %q[a][0], r0, r4\n\tvmov %q[a][3], %q[a][1], r2, r6\n\t"
-                   "vmov %q[b][2], %q[b][0], r8, r12\n\tvmov %q[b][3], %q[b][1], r10, lr\n\t"
+                   "ldm %[f], {r0, r2, r4, r6}\n\tldm %[f]!, {r8, r10, r12, lr}\n" TW_MVE_BOTH
                    "vldrw.32 %q[w], [%[f]], #16\n\t"
                    "vldrb.s32 %q[shift], [%[f]], #4\n\t"
                    "ldrd r0, r2, [%[s], #8]\n\tldrd r4, r6, [%[s], #20]\n\t"
@@ -91,6 +98,70 @@ TW_INLINE void tw_mve_run_pair(tw_mve_pair *s, const int32_t *f, int32_t low, in
 }
 #endif
 
+/* Copies n bytes (at least one), apart (1..9362) from one another, into blocks of 16 that lie pitch apart, with zeros
+ * behind them. Returns their sum. */
+TW_INLINE int32_t tw_mve_line(int8_t *to, int32_t pitch, const int8_t *from, int32_t apart, int32_t n) {
+    int32_t sum = 0;
+#if defined(TW_MVE)
+    const uint16x8_t at = vmulq_n_u16(vidupq_n_u16(0, 1), (uint16_t)apart);
+    for (; n > 0; n -= TW_MVE_BLOCK, to += pitch, from += TW_MVE_BLOCK * apart) {
+        if (apart == 1) {
+            const int8x16_t v = vldrbq_z_s8(from, vctp8q((uint32_t)n));
+            vstrbq_s8(to, v);
+            sum = vaddvaq_s8(sum, v);
+            continue;
+        }
+        const int16x8_t v = vldrbq_gather_offset_z_s16(from, at, vctp16q((uint32_t)n));
+        const int16x8_t w = vldrbq_gather_offset_z_s16(from + 8 * apart, at, vctp16q((uint32_t)tw_max(n - 8, 0)));
+        vstrbq_s16(to, v);
+        vstrbq_s16(to + 8, w);
+        sum = vaddvaq_s16(vaddvaq_s16(sum, v), w);
+    }
+#else
+    for (; n > 0; n -= TW_MVE_BLOCK, to += pitch) {
+        for (int i = 0; i < TW_MVE_BLOCK; ++i, from += apart) {
+            to[i] = i < n ? *from : 0;
+            sum += to[i];
+        }
+    }
+#endif
+    return sum;
+}
+
+/* The sums of four channels over two windows. */
+typedef struct {
+    tw_v4 first, second;
+} tw_mve_two;
+
+/* The biases of a four plus its weights times x0, and times x1; behind the weights nothing is read. */
+TW_INLINE tw_mve_two tw_mve_two_rows(const int8_t *x0, const int8_t *x1, const int32_t *four, int32_t blocks) {
+    tw_mve_two sums;
+#if defined(TW_MVE)
+    int8x16_t w;
+    __asm volatile("ldm %[f], {r0, r2, r4, r6}\n\tldm %[f]!, {r8, r10, r12, lr}\n" TW_MVE_BOTH
+                   : [a] "=&w"(sums.first), [b] "=&w"(sums.second), [w] "=&w"(w), [x0] "+&r"(x0), [x1] "+&r"(x1),
+                     [n] "+&r"(blocks), [f] "+&r"(four)
+                   :
+                   : "r0", "r2", "r4", "r6", "r8", "r10", "r12", "lr", "cc", "memory");
+#else
+    sums.first = tw_mve_four(x0, four, blocks);
+    sums.second = tw_mve_four(x1, four, blocks);
+#endif
+    return sums;
+}
+
+/* Where four of count rows of n weights lie: the distances of the second to fourth from the first, then n. Rows beyond the
+ * last are the last. */
+typedef struct {
+    int32_t at[4];
+} tw_mve_four_rows;
+
+TW_INLINE tw_mve_four_rows tw_mve_four_rows_of(int32_t n, int32_t count) {
+    const int32_t most = count - 1;
+    const tw_mve_four_rows rows = {{tw_min(1, most) * n, tw_min(2, most) * n, tw_min(3, most) * n, n}};
+    return rows;
+}
+
 /* bias [4] + x . four rows of w; rows: the distances of the other three from the first, then the length of a row. */
 TW_INLINE tw_v4 tw_mve_tile1(const int8_t *x, const int8_t *w, const int32_t *rows, const int32_t *bias) {
 #if defined(TW_MVE)
@@ -130,7 +201,8 @@ TW_INLINE tw_v4 tw_mve_tile1(const int8_t *x, const int8_t *w, const int32_t *ro
 #endif
 }
 
-/* Copies rows (at least one) of count bytes (at least one); both sides have a pitch of their own. */
+/* Copies rows (at least one) of count bytes (at least one), each from its first byte on: a row may move to lower
+ * addresses over itself. Both sides have a pitch of their own. */
 TW_INLINE void tw_mve_rows(int8_t *to, int32_t to_pitch, const int8_t *from, int32_t from_pitch, int32_t rows,
                            int32_t count) {
 #if defined(TW_MVE)
@@ -150,7 +222,7 @@ TW_INLINE void tw_mve_rows(int8_t *to, int32_t to_pitch, const int8_t *from, int
                    : [n] "r"(count), [from_step] "r"(from_pitch - moved), [to_step] "r"(to_pitch - moved)
                    : "lr", "cc", "memory");
 #else
-    for (; rows > 0; --rows, to += to_pitch, from += from_pitch) memcpy(to, from, (size_t)count);
+    for (; rows > 0; --rows, to += to_pitch, from += from_pitch) memmove(to, from, (size_t)count);
 #endif
 }
 

@@ -105,8 +105,21 @@ typedef struct {
 } tw_mve_pair_s16;
 
 #if defined(TW_MVE)
-/* r0..r6 sum x0, r8..lr x1; behind the inner loop they are free. One function for all layers, as it takes long
- * anyway. */
+/* A block of four channels times a block of x0 and of x1. r0..r6 sum x0, r8..lr x1. */
+#define TW_MVE_BOTH_S16                                                                                                \
+    "vldrh.16 %q[a], [%[x0]], #16\n\tvldrb.s16 %q[w], [%[f]], #32\n\t"                                                 \
+    "vmladava.s16 r0, %q[a], %q[w]\n\t"                                                                                \
+    "vldrh.16 %q[b], [%[x1]], #16\n\t"                                                                                 \
+    "vmladava.s16 r8, %q[b], %q[w]\n\t"                                                                                \
+    "vldrb.s16 %q[w], [%[f], #-24]\n\t"                                                                                \
+    "vmladava.s16 r2, %q[a], %q[w]\n\tvmladava.s16 r10, %q[b], %q[w]\n\t"                                              \
+    "vldrb.s16 %q[w], [%[f], #-16]\n\t"                                                                                \
+    "vmladava.s16 r4, %q[a], %q[w]\n\tvmladava.s16 r12, %q[b], %q[w]\n\t"                                              \
+    "vldrb.s16 %q[w], [%[f], #-8]\n\t"                                                                                 \
+    "vmladava.s16 r6, %q[a], %q[w]\n\tvmladava.s16 lr, %q[b], %q[w]\n\t"
+
+/* Two blocks a round, an odd one before (mve_tile.h). Behind the inner loop the registers of the sums are free. One
+ * function for all layers, as it takes long anyway. */
 static TW_NOINLINE void tw_mve_run_pair_s16(tw_mve_pair_s16 *s, const int32_t *f, int32_t low, int32_t high) {
     int16x8_t a, b, w;
     const int16_t *x0, *x1;
@@ -116,18 +129,9 @@ static TW_NOINLINE void tw_mve_run_pair_s16(tw_mve_pair_s16 *s, const int32_t *f
         "ldrd %[x0], %[x1], [%[s]]\n\t"
         "ldr %[n], [%[s], #16]\n\t"
         "ldm %[f], {r0, r2, r4, r6}\n\tldm %[f]!, {r8, r10, r12, lr}\n"
-        "1:\n\t"
-        "vldrh.16 %q[a], [%[x0]], #16\n\tvldrb.s16 %q[w], [%[f]], #32\n\t"
-        "vmladava.s16 r0, %q[a], %q[w]\n\t"
-        "vldrh.16 %q[b], [%[x1]], #16\n\t"
-        "vmladava.s16 r8, %q[b], %q[w]\n\t"
-        "vldrb.s16 %q[w], [%[f], #-24]\n\t"
-        "vmladava.s16 r2, %q[a], %q[w]\n\tvmladava.s16 r10, %q[b], %q[w]\n\t"
-        "vldrb.s16 %q[w], [%[f], #-16]\n\t"
-        "vmladava.s16 r4, %q[a], %q[w]\n\tvmladava.s16 r12, %q[b], %q[w]\n\t"
-        "vldrb.s16 %q[w], [%[f], #-8]\n\t"
-        "vmladava.s16 r6, %q[a], %q[w]\n\tvmladava.s16 lr, %q[b], %q[w]\n\t"
-        "subs %[n], #1\n\tbne 1b\n\t"
+        "lsrs %[n], %[n], #1\n\tbcc 1f\n\t" TW_MVE_BOTH_S16 "beq 2f\n"
+        "1:\n\t" TW_MVE_BOTH_S16 TW_MVE_BOTH_S16 "subs %[n], #1\n\tbne 1b\n"
+        "2:\n\t"
         "vmov %q[a][2], %q[a][0], r0, r4\n\tvmov %q[a][3], %q[a][1], r2, r6\n\t"
         "vmov %q[b][2], %q[b][0], r8, r12\n\tvmov %q[b][3], %q[b][1], r10, lr\n\t"
         "vldrw.32 %q[w], [%[f]], #16\n\t"

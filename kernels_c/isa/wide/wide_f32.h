@@ -1,68 +1,86 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sixteen float lanes, one output channel each: the base of the host's float convolution kernels. */
+/* Vectors of floats, one output channel in each lane: the base of the host's float kernels. Sums run over k in order,
+ * multiplication and addition are rounded separately: the reference's bits. */
 #ifndef TW_WIDE_F32_H
 #define TW_WIDE_F32_H
 
 #include "../../core/epilogue.h"
-#include "wide.h"
+#include "lanes.h"
 
-/* Sixteen float lanes. Sums run over k in order, multiplication and addition are rounded separately: the reference's
- * bits. */
-typedef float tw_f32x16 __attribute__((vector_size(64)));
-typedef float tw_f32x16_any __attribute__((vector_size(64), aligned(4), may_alias));
-typedef int32_t tw_i32x16 __attribute__((vector_size(64)));
+/* Lanes of a vector, and how many pixels (or vectors) a tile sums at once: their sums fill the registers. On Zen 4 only
+ * multiplications that read memory reach the peak of one a cycle, so a tile has one vector of weights there. */
+#if defined(__AVX512F__)
+#include <immintrin.h>
+#define TW_F32_LANES 16
+#define TW_F32_PIXELS 16
+#elif defined(__AVX__)
+#include <immintrin.h>
+#define TW_F32_LANES 8
+#define TW_F32_PIXELS 6
+#elif defined(__aarch64__)
+#define TW_F32_LANES 4
+#define TW_F32_PIXELS 6
+#else
+#define TW_F32_LANES 4
+#define TW_F32_PIXELS 3
+#endif
 
-/* tw_clampf in every lane, by masks: compilers turn the scalar form into branches, which a ReLU's data make
- * mispredict. */
-TW_INLINE void tw_clamp_f32x16(tw_f32x16 *x, float low, float high) {
-    const tw_f32x16 zero = {0}, lows = zero + low, highs = zero + high;
-    const tw_i32x16 below = *x < lows;
-    const tw_i32x16 raised = (below & (tw_i32x16)lows) | (~below & (tw_i32x16)*x);
-    const tw_i32x16 above = highs < (tw_f32x16)raised;
-    *x = (tw_f32x16)((above & (tw_i32x16)highs) | (~above & raised));
+/* Vectors of a block of 16 channels. */
+#define TW_F32_VECTORS (TW_LANES / TW_F32_LANES)
+
+typedef float tw_f32v __attribute__((vector_size(4 * TW_F32_LANES)));
+typedef float tw_f32v_any __attribute__((vector_size(4 * TW_F32_LANES), aligned(4), may_alias));
+typedef int32_t tw_i32v __attribute__((vector_size(4 * TW_F32_LANES)));
+
+TW_INLINE tw_f32v tw_f32v_load(const float *x) { return *(const tw_f32v_any *)(const void *)x; }
+
+/* The first count lanes, zeros in the others. */
+TW_INLINE tw_f32v tw_f32v_some(const float *x, int32_t count) {
+#if defined(__AVX512F__)
+    return (tw_f32v)_mm512_maskz_loadu_ps((__mmask16)((1U << count) - 1U), x);
+#else
+    tw_f32v some = {0};
+    for (int32_t i = 0; i < count; ++i) some[i] = x[i];
+    return some;
+#endif
 }
 
-TW_INLINE void tw_tile_f32(const float *x, int32_t k, const float *w, const float *bias, float *y, int32_t out,
-                           int32_t c, int rows, int blocks, int32_t valid_rows, const tw_limits_f32 *limits) {
-    tw_f32x16 acc[TW_TILE_ROWS][TW_TILE_ROWS], zero;
-    memset(&zero, 0, sizeof zero);
-    for (int b = 0; b < blocks; ++b)
-        for (int r = 0; r < rows; ++r) acc[r][b] = zero;
-    for (int32_t i = 0; i < k; ++i)
-        for (int b = 0; b < blocks; ++b)
-            for (int r = 0; r < rows; ++r)
-                acc[r][b] += x[r * k + i] * *(const tw_f32x16_any *)(const void *)(w + TW_LANES * (b * k + i));
-    for (int r = 0; r < rows; ++r) {
-        if (r >= valid_rows) break;
-        for (int b = 0; b < blocks; ++b) {
-            const int32_t at = c + TW_LANES * b, count = out - at;
-            tw_f32x16 sums = acc[r][b] + *(const tw_f32x16_any *)(const void *)(bias + at);
-            tw_clamp_f32x16(&sums, limits->low, limits->high);
-            if (count >= TW_LANES)
-                memcpy(y + r * out + at, &sums, sizeof sums);
-            else
-                memcpy(y + r * out + at, &sums, (size_t)count * sizeof *y);
-        }
+/* The first count lanes, none if count is not above 0. */
+TW_INLINE void tw_f32v_store(float *y, tw_f32v x, int32_t count) {
+    if (count >= TW_F32_LANES) {
+        *(tw_f32v_any *)(void *)y = x;
+        return;
     }
+#if defined(__AVX512F__)
+    _mm512_mask_storeu_ps(y, (__mmask16)((1U << tw_max(count, 0)) - 1U), (__m512)x);
+#else
+    TW_UNROLLED
+    for (int32_t i = 0; i < TW_F32_LANES; ++i)
+        if (i < count) y[i] = x[i];
+#endif
 }
 
-/* y [rows, out] = clamp(panel [rows padded to 8, k] x weights packed [out / 16][k][16] + bias). */
-TW_INLINE void tw_panel_f32(const float *x, int32_t rows, int32_t k, const float *w, const float *bias, float *y,
-                            int32_t out, const tw_limits_f32 *limits) {
-    const int32_t blocks = (out + TW_LANES - 1) / TW_LANES;
-    for (int32_t b = 0; b < blocks; ++b)
-        for (int32_t r = 0; r < rows; r += TW_TILE_ROWS)
-            tw_tile_f32(x + r * k, k, w + TW_LANES * b * k, bias, y + r * out, out, TW_LANES * b, TW_TILE_ROWS, 1,
-                        rows - r, limits);
+/* tw_clampf in every lane. Its plain form is made of masks: compilers turn the scalar one into branches, which a ReLU's
+ * data make mispredict. */
+TW_INLINE tw_f32v tw_f32v_clamp(tw_f32v x, const tw_limits_f32 *limits) {
+    const tw_f32v zero = {0}, low = zero + limits->low, high = zero + limits->high;
+#if defined(__AVX512F__)
+    return (tw_f32v)_mm512_min_ps((__m512)high, _mm512_max_ps((__m512)low, (__m512)x));
+#elif defined(__AVX__)
+    return (tw_f32v)_mm256_min_ps((__m256)high, _mm256_max_ps((__m256)low, (__m256)x));
+#else
+    const tw_i32v below = x < low;
+    const tw_i32v raised = (below & (tw_i32v)low) | (~below & (tw_i32v)x);
+    const tw_i32v above = high < (tw_f32v)raised;
+    return (tw_f32v)((above & (tw_i32v)high) | (~above & raised));
+#endif
 }
 
-TW_INLINE void tw_row_f32(const float *x, int32_t k, const float *w, const float *bias, float *y, int32_t out,
-                          const tw_limits_f32 *limits) {
-    const int32_t blocks = (out + TW_LANES - 1) / TW_LANES;
-    int32_t b = 0;
-    for (; b + 8 <= blocks; b += 8)
-        tw_tile_f32(x, k, w + TW_LANES * b * k, bias, y, out, TW_LANES * b, 1, 8, 1, limits);
-    for (; b < blocks; ++b) tw_tile_f32(x, k, w + TW_LANES * b * k, bias, y, out, TW_LANES * b, 1, 1, 1, limits);
+/* The pixels of a tile, so that as few tiles as can be cover a row of count of them: all have the same size, and the
+ * last one begins earlier where they do not fit. */
+TW_INLINE int32_t tw_f32_pixels(int32_t count, int32_t most) {
+    const int32_t tiles = (count + most - 1) / most;
+    return (count + tiles - 1) / tiles;
 }
 
 #endif

@@ -57,13 +57,20 @@ class Convolution:
         return int(self.window.pixels * self.weights.size)
 
     @property
+    def groups(self) -> int:
+        """Groups of channels; as many as input channels in a DEPTHWISE_CONV_2D."""
+        return self.window.in_c if self._depthwise else self.window.in_c // self.weights.shape[3]
+
+    @property
+    def _depthwise(self) -> bool:
+        return self.node.op == "DEPTHWISE_CONV_2D"
+
+    @property
     def rows(self) -> Array:
         """The weights of every output channel, [out_c, k_h * k_w * in_c]; Declined if the convolution has groups."""
         w, g = self.weights, self.window
-        depthwise = self.node.op == "DEPTHWISE_CONV_2D"
-        groups = g.in_c if depthwise else g.in_c // w.shape[3]
-        accept(groups == 1, f"it has {groups} groups")
-        return w.reshape(-1, g.out_c).T if depthwise else w.reshape(g.out_c, -1)
+        accept(self.groups == 1, f"it has {self.groups} groups")
+        return w.reshape(-1, g.out_c).T if self._depthwise else w.reshape(g.out_c, -1)
 
 
 def check_one_to_one(g: Window) -> None:

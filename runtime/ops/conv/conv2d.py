@@ -138,7 +138,8 @@ def _lower_hybrid(node: Node, g: Window, macs: int) -> Call:
         raise unsupported(node, "grouped convolution with float activations and int8 weights has no kernel")
     w = w.reshape(g.out_c, -1)
     k4, rows = -(-w.shape[1] // 4) * 4, 8
-    tile = {"k4": k4, "symmetric": int(symmetric_hybrid(node))}
+    symmetric = int(symmetric_hybrid(node))
+    tile = {"k4": k4, "symmetric": symmetric, "together": symmetric}
     params: dict[str, Param] = {"window": g.params, "limits": output_range(node), **tile}
     sums = requantize(w.sum(1, dtype=np.int32))
     inputs = (node.input(0), weights(pack_s8(w), LANES_S8), sums, *hybrid_constants(node, g.out_c))

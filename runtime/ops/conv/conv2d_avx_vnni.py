@@ -9,13 +9,10 @@ from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target
 from twinfer.runtime.variant import Variant
 
-#: Pixels of the kernel's tile: TW_AVX_ROWS.
-ROWS = 6
-
 
 def lower(node: Node, target: Target) -> Call:
     """The call for constant weights; also for DEPTHWISE_CONV_2D of one input channel."""
-    return lower_s8("tw_conv2d_avx_vnni_s8", convolution_of(node), ROWS)
+    return lower_s8("tw_conv2d_avx_vnni_s8", convolution_of(node))
 
 
 VARIANT = Variant("avx_vnni", ("CONV_2D",), frozenset({"avx_vnni"}), lower, ("INT8",), ONE_CHANNEL)

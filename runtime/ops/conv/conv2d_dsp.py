@@ -24,7 +24,7 @@ def lower(node: Node, target: Target) -> Call:
     k4 = 2 * words.shape[1]
     accept(chunk >= words.shape[1], "the sums over a window do not fit half a word")
     params = {"window": layer.window.params, "k4": k4, "in_zero": node.input(0).zero, "end": channels.end}
-    inputs = (node.input(0), weights(words, PAIRS), bias(_ends(channels), ENDS))
+    inputs = (node.input(0), weights(words, PAIRS), bias(ends_of(channels), ENDS))
     scratch, stored = (2 * PIXELS + 1) * k4, Weights(halves=True)
     return Call(
         "tw_conv2d_dsp_s8",
@@ -38,7 +38,7 @@ def lower(node: Node, target: Target) -> Call:
     )
 
 
-def _ends(c: Channels) -> Array:
+def ends_of(c: Channels) -> Array:
     """int32 [out / 2, 5], TW_DSP_ENDS: both biases, doubled, both multipliers, both right shifts in the low bytes."""
     starts, mult, shift = (padded(a, 2).reshape(-1, 2) for a in (2 * c.bias, c.mult, -c.shift.astype(np.int32)))
     shift = np.maximum(shift, 1)

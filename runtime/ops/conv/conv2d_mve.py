@@ -28,7 +28,7 @@ def lower(node: Node, target: Target) -> Call:
         "in_zero": node.input(0).zero,
         "end": channels.end,
     }
-    packed = _fours(channels)
+    packed = fours_of(channels)
     stored = Weights(rows=len(packed), head=4 * FOUR, tail=5 * FOUR)
     inputs, scratch = (node.input(0), weights(packed, FOURS)), 2 * BLOCK_S8 * tile["blocks"]
     return Call(
@@ -50,7 +50,7 @@ def tile_of(layer: Convolution, block: int) -> dict[str, int]:
     return {"blocks": -(-depth // block), "direct": int(g.pointwise and g.in_c >= block // 2)}
 
 
-def _fours(c: Channels) -> Array:
+def fours_of(c: Channels) -> Array:
     """Channels as mve_tile.h describes them, int32 [out / 4, words]."""
     starts, mult = (padded(v, FOUR).reshape(-1, FOUR) for v in (c.bias, c.mult))
     shift = padded(c.shift.astype(np.int8), FOUR).view("<i4")[:, None]

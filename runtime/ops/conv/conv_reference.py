@@ -5,10 +5,10 @@ from __future__ import annotations
 from twinfer.runtime.constant import requantize
 from twinfer.runtime.graph import Node
 from twinfer.runtime.ops.conv._layer import geometry
-from twinfer.runtime.ops.conv.depthwise_conv2d import lower_zero
 from twinfer.runtime.ops.core.channels import bias_of, epilogue, multipliers
 from twinfer.runtime.ops.core.unsigned import weight_zero
 from twinfer.runtime.ops.core.weights import unpacked
+from twinfer.runtime.ops.depthwise.depthwise_conv2d import lower_zero
 from twinfer.runtime.params import Param
 from twinfer.runtime.program import Call, Weights
 from twinfer.runtime.target import Target

@@ -28,7 +28,7 @@ from twinfer.runtime.target import Target
 _LARGE = 1 << 30  # the sum of two sizes must fit int32
 
 
-def _as_conv(node: Node) -> Node:
+def as_conv(node: Node) -> Node:
     """The node with its inputs as CONV_2D has them: x, weights, bias."""
     return replace(node, inputs=(node.input(2), node.input(1), *node.inputs[3:4]))
 
@@ -50,7 +50,7 @@ def _pad(node: Node, out: int, kernel: int, stride: int) -> int:
     return max(0, (-(-out // stride) - 1) * stride + kernel - out) // 2 if padding == "SAME" else 0
 
 
-def _geometry(node: Node) -> Window:
+def geometry(node: Node) -> Window:
     """The window of the convolution from output to input."""
     (b, in_h, in_w, in_c), (out_c, k_h, k_w, _) = node.input(2).shape, node.input(1).shape
     _, out_h, out_w, _ = _shape(node)
@@ -67,8 +67,8 @@ def infer(node: Node) -> list[Shape]:
     need(len(shape) == 4 and min(shape) >= 1, node, f"{list(shape)} is not a valid output shape")
     fits = w.shape[3] == x.shape[3] and shape[::3] == (x.shape[0], w.shape[0])
     need(fits, node, f"{x}, {w} and the output's shape {list(shape)} do not match")
-    check_types(_as_conv(node), w.shape[0])
-    _geometry(node)
+    check_types(as_conv(node), w.shape[0])
+    geometry(node)
     return [shape]
 
 
@@ -80,7 +80,7 @@ def reference(node: Node, inputs: list[Any]) -> list[Array]:
     _, w, x, *bias = inputs
     if zero := _weight_zero(node):
         w = w.astype(np.int16) - np.int16(zero)
-    return _conv.convolve(_as_conv(node), [x, w, *bias], lambda images: _sums(images, w, _geometry(node)))
+    return _conv.convolve(as_conv(node), [x, w, *bias], lambda images: _sums(images, w, geometry(node)))
 
 
 def _weight_zero(node: Node) -> int:
@@ -101,7 +101,7 @@ def _sums(x: Array, w: Array, g: Window) -> Array:
 
 
 def lower(node: Node, target: Target) -> Call:
-    conv, g = _as_conv(node), _geometry(node)
+    conv, g = as_conv(node), geometry(node)
     x, w, y = node.input(2), node.input(1), node.output
     macs = g.batches * g.in_h * g.in_w * w.size
     if is_hybrid(conv):
@@ -121,7 +121,7 @@ def lower(node: Node, target: Target) -> Call:
 
 
 def _lower_hybrid(node: Node, g: Window, macs: int) -> Call:
-    conv = _as_conv(node)
+    conv = as_conv(node)
     params: dict[str, Param] = {"window": g.params, "limits": output_range(node)}
     inputs = (conv.input(0), conv.input(1), *hybrid_constants(conv, g.out_c))
     kernel = "tw_transpose_conv_hybrid"

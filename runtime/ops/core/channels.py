@@ -7,14 +7,14 @@ from numpy.typing import NDArray
 
 from twinfer.runtime import constant
 from twinfer.runtime.constant import Constant, Role
-from twinfer.runtime.fixed_point import quantize_multiplier, requantize, requantize_wide, wrap32
+from twinfer.runtime.fixed_point import quantize_multipliers, requantize, requantize_wide, wrap32
 from twinfer.runtime.graph import Array, Node, Quant, Tensor
 from twinfer.runtime.op import need
 from twinfer.runtime.ops.core.activation import output_range, quantized_range
 from twinfer.runtime.ops.core.packing import padded
 from twinfer.runtime.ops.core.quantized import need_quant
 from twinfer.runtime.ops.core.requantize import Channels, fast_channels
-from twinfer.runtime.ops.core.unsigned import product
+from twinfer.runtime.ops.core.unsigned import products
 
 #: The farthest shift to the right of sums that end in one rounding over lanes: TW_FAST_RIGHT of wide.h.
 FAST_RIGHT = 20
@@ -48,8 +48,7 @@ def multipliers(node: Node, channels: int) -> tuple[NDArray[np.int32], NDArray[n
     x, y = node.input(0), node.output
     scales = weight_scales(node, channels)
     need_quant(node, x, y)
-    pairs = [quantize_multiplier(product(node, x.scale, float(s)) / y.scale) for s in scales]
-    return np.array([m for m, _ in pairs], np.int32), np.array([s for _, s in pairs], np.int8)
+    return quantize_multipliers(products(node, x.scale, scales) / y.scale)
 
 
 def mults_of(*ends: Array) -> int:
@@ -125,9 +124,10 @@ def lane_ends(node: Node, channels: int) -> tuple[NDArray[np.int32], NDArray[np.
     return mult, np.where(mult == 0, -1, shift).astype(np.int8)
 
 
-def lane_channels(node: Node, bias: Array) -> tuple[tuple[Constant, Constant, Constant], int]:
-    """Bias and multiplier int32 and shift int8 of every channel, each padded to whole blocks of 16 lanes; and whether
-    their sums can end in one rounding."""
+def lane_channels(node: Node, bias: Array, times: int = 1) -> tuple[tuple[Constant, Constant, Constant], int]:
+    """Bias and multiplier int32 and shift int8 of every channel, all of them ``times`` times, padded to whole blocks of
+    16 lanes; and whether their sums can end in one rounding."""
     mult, shift = lane_ends(node, bias.shape[-1])
-    ends = constant.requantize(padded(mult)), constant.requantize(padded(shift))
-    return (constant.bias(padded(bias, axis=-1)), *ends), one_rounding(shift)
+    lanes = [padded(np.tile(values, times), axis=-1) for values in (bias, mult, shift)]
+    ends = constant.requantize(lanes[1]), constant.requantize(lanes[2])
+    return (constant.bias(lanes[0]), *ends), one_rounding(shift)

@@ -15,6 +15,8 @@ ROWS = 8
 #: Layouts of weights, as emitted C names them. Blocks also hold what else a channel has.
 LANES_S8 = "packed [out / 16][k / 4][16][4]"
 LANES_F32 = "packed [out / 16][k][16]"
+LANES_HALVES = "packed [out / 16][k / 2][16][2]"
+LANES_EIGHTS = "packed [out / 16][k / 8][16][8]"
 LANES_S16 = "packed [k_h * k_w / 2][out][2]"
 PAIRS = "packed in pairs of channels"
 FOURS = "packed in fours of channels"
@@ -26,9 +28,11 @@ ENDS = "bias, multiplier and shift of a channel together"
 
 def padded(values: Array, multiple: int = LANES, axis: int = 0) -> Array:
     """``values`` with zeros behind, so that the extent of ``axis`` is a multiple of ``multiple``."""
-    pads = [(0, 0)] * values.ndim
-    pads[axis] = (0, -values.shape[axis] % multiple)
-    return np.pad(values, pads)
+    shape = list(values.shape)
+    shape[axis] += -shape[axis] % multiple
+    whole = np.zeros(shape, values.dtype)
+    whole[tuple(map(slice, values.shape))] = values
+    return whole
 
 
 def pack_s8(w: Array) -> Array:

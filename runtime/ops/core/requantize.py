@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,13 @@ class Channels:
     out_zero: int
     low: int
     high: int
+
+    def part(self, first: int, end: int) -> Channels:
+        """Some of the channels."""
+        some = slice(first, end)
+        return replace(
+            self, weights=self.weights[some], bias=self.bias[some], mult=self.mult[some], shift=self.shift[some]
+        )
 
     def ends(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The least and the greatest sum of each channel over all int8 inputs, before int32 wraps it."""

@@ -7,6 +7,7 @@ differs is how some of LiteRT's reference kernels of uint8 round, and in which t
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from twinfer.runtime.graph import Node, Tensor
 
@@ -29,7 +30,12 @@ def is_unsigned(node: Node) -> bool:
 
 def product(node: Node, a: float, b: float) -> float:
     """The product of two scales, which LiteRT's kernels of uint8 round to float32."""
-    return float(np.float32(a) * np.float32(b)) if is_unsigned(node) else a * b
+    return float(products(node, a, np.array(b)))
+
+
+def products(node: Node, a: float, b: NDArray[np.float64]) -> NDArray[np.float64]:
+    """``product`` of one scale and several."""
+    return (np.float32(a) * b.astype(np.float32)).astype(np.float64) if is_unsigned(node) else a * b
 
 
 def ratio(node: Node, a: float, b: float) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -37,7 +37,7 @@ class Window:
     @property
     def params(self) -> dict[str, int]:
         """The members of ``tw_window``."""
-        return asdict(self)
+        return {**vars(self)}
 
     @property
     def shape(self) -> tuple[int, int, int, int]:

@@ -75,11 +75,11 @@ def _check_quant(node: Node, cols: int) -> None:
     if a.type != "INT8":
         zero = b.quant is not None and not b.quant.zero_point.any()
         need(zero, node, f"{b} must have a zero point of 0 beside {a.type.lower()}")
-    if a.type == "INT16" and max(shift for _, shift in _multipliers(node)) > SHIFTS[1]:
+    if a.type == "INT16" and max(shift for _, shift in multipliers(node)) > SHIFTS[1]:
         raise unsupported(node, f"the scale of {y} is too small beside its inputs'; requantise the model")
 
 
-def _multipliers(node: Node) -> list[tuple[int, int]]:
+def multipliers(node: Node) -> list[tuple[int, int]]:
     """Multiplier and shift of all columns, or of each."""
     a, b, y = node.input(0), node.input(1), node.output
     scales = [b.scale] if b.quant is None else b.quant.scale.tolist()
@@ -98,7 +98,7 @@ def reference(node: Node, inputs: list[Any]) -> list[Array]:
         return [total]
     b_zero = int(node.input(1).quant.zero_point[0])  # type: ignore[union-attr]
     acc = (a.astype(np.int64) - node.input(0).zero) @ (b.astype(np.int64) - b_zero)
-    mult, shift = (np.array(values) for values in zip(*_multipliers(node), strict=True))
+    mult, shift = (np.array(values) for values in zip(*multipliers(node), strict=True))
     if a.dtype == np.int16:
         steps = requantize_wide(acc, mult, shift)
     else:
@@ -122,7 +122,7 @@ def _hybrid(node: Node, a: Array, b: Array) -> Array:
     return np.asarray((less @ b.astype(np.int64)).astype(np.float32) * (factors * scales), np.float32)
 
 
-def _matrices(node: Node) -> dict[str, Any]:
+def matrices(node: Node) -> dict[str, Any]:
     """``tw_matrices`` of kernels_c/dense/batch_matmul.h."""
     a, b = node.input(0), node.input(1)
     (rows, depth), (_, cols) = _matrix(node, 0), _matrix(node, 1)
@@ -144,7 +144,7 @@ def lower(node: Node, target: Target) -> Call:
     if dense is not None:
         return fully_connected.lower(dense, target)
     a, b, y = node.input(0), node.input(1), node.output
-    params: dict[str, Param] = {"matrices": _matrices(node)}
+    params: dict[str, Param] = {"matrices": matrices(node)}
     macs = math.prod(y.shape) * _matrix(node, 0)[1]
     if a.type == "FLOAT32" and b.type == "INT8":
         params |= {"symmetric": int(_symmetric(node)), "b_scale": b.scale}
@@ -152,7 +152,7 @@ def lower(node: Node, target: Target) -> Call:
         return Call("tw_batch_matmul_hybrid", params, (a, b), (y,), 5 * depth, macs=macs)
     if a.type == "FLOAT32":
         return Call("tw_batch_matmul_f32", params, (a, b), (y,), macs=macs)
-    ((mult, shift),) = _multipliers(node)
+    ((mult, shift),) = multipliers(node)
     if a.type == "INT16":
         params |= {"mult": int(reduced_multiplier(mult)), "right": 15 - shift}
         kernel = "tw_batch_matmul_s16" if b.type == "INT16" else "tw_batch_matmul_s16_s8"

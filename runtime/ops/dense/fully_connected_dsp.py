@@ -9,7 +9,7 @@ from twinfer.runtime.graph import Node
 from twinfer.runtime.ops.core.channels import mults_of
 from twinfer.runtime.ops.core.packing import FOURS, padded
 from twinfer.runtime.ops.dense._layer import dense_by_sums, dense_of
-from twinfer.runtime.ops.isa.dsp import pairs
+from twinfer.runtime.ops.isa.dsp import alternating, need_bytes, pairs
 from twinfer.runtime.ops.isa.short import channels_s8
 from twinfer.runtime.program import Call, Weights
 from twinfer.runtime.target import Target
@@ -25,17 +25,17 @@ def lower(node: Node, target: Target) -> Call:
     (out, depth) = layer.weights.shape
     accept(depth > 2, f"rows have only {depth} weights and would be mostly padding")
     channels = channels_s8(layer.node, layer.weights, layer.bias)
-    words, chunk = pairs(channels.weights, 4)
+    bytes = need_bytes(channels.weights)
+    words, chunk = pairs(channels.weights, 4, bytes=bytes)
     k4 = 2 * words.shape[1]
-    fours = np.ascontiguousarray(words.reshape(len(words) // 2, 2, -1, 2).transpose(0, 2, 1, 3))
     mult, shift = padded(channels.mult, 4), np.ones(2 * len(words), np.int8)
     shift[:out] = -channels.shift
     if mults_of(channels.mult, channels.shift) == 1:
         mult, shift = mult[:1], shift[:1]
     ends = (bias(padded(2 * channels.bias, 4)), requantize(mult), requantize(shift))
-    inputs, scratch = (node.input(0), weights(fours, FOURS), *ends), k4 if k4 != depth else 0
-    params = {**layer.shape, "k4": k4, "chunk": chunk, "mults": mult.size, "end": channels.end}
-    stored = Weights(halves=True, unit=4)
+    inputs, scratch = (node.input(0), weights(alternating(words), FOURS), *ends), k4 if k4 != depth else 0
+    params = {**layer.shape, "k4": k4, "chunk": chunk, "mults": mult.size, "bytes": int(bytes), "end": channels.end}
+    stored = Weights(halves=not bytes, unit=4)
     call = Call("tw_fully_connected_dsp_s8", params, inputs, (node.output,), scratch, macs=layer.macs, weights=stored)
     return dense_by_sums(layer, call, "tw_fully_connected_sums_dsp_s8", WORD)
 

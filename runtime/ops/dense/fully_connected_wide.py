@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from twinfer.runtime import constant
 from twinfer.runtime.constant import weights
-from twinfer.runtime.graph import Node
+from twinfer.runtime.graph import Array, Node
 from twinfer.runtime.ops.core.activation import output_range
 from twinfer.runtime.ops.core.channels import epilogue, fold_zero, lane_channels
 from twinfer.runtime.ops.core.packing import LANES, LANES_F32, LANES_S8, ROWS, pack_f32, pack_s8, padded
+from twinfer.runtime.ops.core.window import Window
 from twinfer.runtime.ops.dense._layer import Dense, dense_of
 from twinfer.runtime.params import Param
 from twinfer.runtime.program import Call, Weights
@@ -22,21 +23,32 @@ def lower(node: Node, target: Target) -> Call:
 
 
 def _lower_f32(layer: Dense) -> Call:
-    node = layer.node
-    params: dict[str, Param] = {**layer.shape, "limits": output_range(node)}
+    """Batches are pixels of a convolution."""
+    node, limits = layer.node, output_range(layer.node)
     packed = (node.input(0), weights(pack_f32(layer.weights), LANES_F32), constant.bias(padded(layer.bias)))
-    return Call("tw_fully_connected_wide_f32", params, packed, (node.output,), macs=layer.macs)
+    batches, depth, out = (layer.shape[name] for name in ("batches", "depth", "out"))
+    if batches == 1:
+        one: dict[str, Param] = {**layer.shape, "limits": limits}
+        return Call("tw_fully_connected_wide_f32", one, packed, (node.output,), macs=layer.macs)
+    window = Window(1, 1, batches, depth, 1, batches, out, 1, 1, 1, 1, 1, 1, 0, 0)
+    many: dict[str, Param] = {"window": window.params, "limits": limits, "columns": 0}
+    return Call("tw_conv2d_wide_f32", many, packed, (node.output,), macs=layer.macs)
 
 
 def _lower_s8(layer: Dense) -> Call:
-    node, w, x, batches = layer.node, layer.weights, layer.node.input(0), layer.shape["batches"]
-    depth4 = -(-w.shape[1] // 4) * 4
-    ends, fast = lane_channels(node, fold_zero(w, layer.bias, 128 + x.zero))
-    inputs = (x, weights(pack_s8(w), LANES_S8), *ends)
+    return call_s8(layer.node, layer.weights, layer.bias, layer.shape["batches"], layer.macs)
+
+
+def call_s8(node: Node, w: Array, bias: Array, batches: int, macs: int) -> Call:
+    """The call that multiplies rows of the node's first input [batches, depth] by int8 weights [out, depth]."""
+    (out, depth), zero = w.shape, node.input(0).zero
+    depth4 = -(-depth // 4) * 4
+    ends, fast = lane_channels(node, fold_zero(w, bias, 128 + zero))
     rows = 1 if batches == 1 else -(-batches // ROWS) * ROWS
-    params: dict[str, Param] = {**layer.shape, "depth4": depth4, "end": epilogue(node), "fast": fast}
-    args, stored = ((node.output,), rows * depth4), Weights(unit=LANES)
-    return Call("tw_fully_connected_wide_s8", params, inputs, *args, macs=layer.macs, weights=stored)
+    sizes = {"batches": batches, "depth": depth, "out": out, "depth4": depth4}
+    params: dict[str, Param] = {**sizes, "end": epilogue(node), "fast": fast}
+    inputs, stored = (node.input(0), weights(pack_s8(w), LANES_S8), *ends), Weights(unit=LANES)
+    return Call("tw_fully_connected_wide_s8", params, inputs, (node.output,), rows * depth4, macs=macs, weights=stored)
 
 
 VARIANT = Variant("wide", ("FULLY_CONNECTED",), frozenset({"simd"}), lower, ("INT8", "FLOAT32"), also=("BATCH_MATMUL",))

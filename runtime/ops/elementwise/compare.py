@@ -130,7 +130,7 @@ def _lower_logical(node: Node, target: Target) -> Call:
 
 
 def _lower_not(node: Node, target: Target) -> Call:
-    return lookup(node, lambda q: q == 0)
+    return lookup(node, lambda q: q == 0, target)
 
 
 def _case(

@@ -244,7 +244,7 @@ def _squared_cases(rng: np.random.Generator) -> Iterator[Case]:
 
 
 OPS = (
-    Op("DIV", _infer_div, _div, lower, _div_cases),
-    Op("POW", lambda node: infer_binary(node, "FLOAT32", "INT32"), _pow, lower, _pow_cases),
-    Op("SQUARED_DIFFERENCE", _infer_squared, _squared, lower, _squared_cases),
+    Op("DIV", _infer_div, _div, lower, _div_cases, pointwise="exact"),
+    Op("POW", lambda node: infer_binary(node, "FLOAT32", "INT32"), _pow, lower, _pow_cases, pointwise="near"),
+    Op("SQUARED_DIFFERENCE", _infer_squared, _squared, lower, _squared_cases, pointwise="exact"),
 )

@@ -99,7 +99,7 @@ def lower(node: Node, target: Target) -> Call:
     if kernel == "tw_lut" and _flips(node):
         return Call("tw_flip", {"size": y.size}, (x,), (y,), inplace=(0,), rows=ELEMENTS)
     if kernel == "tw_lut":
-        return lookup(node, lambda q: _requantized(node, q & 255 if x.type == "UINT8" else q))
+        return lookup(node, lambda q: _requantized(node, q & 255 if x.type == "UINT8" else q), target)
     if x.type == "FLOAT32":
         params = {"size": y.size, "zero": y.zero, "low": low - y.zero, "high": high - y.zero, **_inverse(y.scale)}
         return Call(kernel, params | {"scale": y.scale}, (x,), (y,), rows=ELEMENTS)
@@ -148,4 +148,4 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
         yield _case(tensor((3, 101), "UINT8", scale, zero), "INT16", out_scale, 0, oracle="litert")
 
 
-OP = Op("QUANTIZE", infer, reference, lower, cases)
+OP = Op("QUANTIZE", infer, reference, lower, cases, pointwise="exact")

@@ -15,6 +15,7 @@ from twinfer.runtime.ops.core.quantized import need_fixed_quant
 from twinfer.runtime.ops.functions import _unary
 from twinfer.runtime.program import Call
 from twinfer.runtime.rows import ELEMENTS
+from twinfer.runtime.target import Target
 
 #: Scales of inputs, for ``cases``.
 SCALES_INT8 = (1e-6, 0.001, 0.0235, 0.05, 0.1, 1 / 3, 1.0, math.pi, 15.9, 16.0, 40.0)
@@ -95,12 +96,14 @@ def tanh(at: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.asarray(np.where(at < 0, 127 - above, 128 + above) >> 8)
 
 
-def lower(node: Node, kernel: str, int8: Callable[[Node, Array], Array]) -> Call:
+def lower(node: Node, kernel: str, int8: Callable[[Node, Array], Array], target: Target) -> Call:
     """The call of ``kernel`` with the end for the type of the input; ``int8`` maps stored values."""
     type = node.input(0).type
     if type == "FLOAT32":
         return _unary.elementwise(node, f"{kernel}_f32")
-    return _lower_int16(node, f"{kernel}_s16") if type == "INT16" else _unary.lookup(node, lambda q: int8(node, q))
+    if type == "INT16":
+        return _lower_int16(node, f"{kernel}_s16")
+    return _unary.lookup(node, lambda q: int8(node, q), target)
 
 
 def _lower_int16(node: Node, kernel: str) -> Call:

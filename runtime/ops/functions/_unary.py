@@ -12,6 +12,7 @@ from twinfer.runtime.op import Case, Shape, need, need_type, tensor
 from twinfer.runtime.ops.core.quantized import need_symmetric
 from twinfer.runtime.program import Call
 from twinfer.runtime.rows import ELEMENTS
+from twinfer.runtime.target import Target
 
 #: All int8 values, in order.
 INT8 = np.arange(-128, 128)
@@ -35,12 +36,15 @@ def infer(node: Node, *types: str) -> list[Shape]:
     return [x.shape]
 
 
-def lookup(node: Node, function: Callable[[Array], Array]) -> Call:
+def lookup(node: Node, function: Callable[[Array], Array], target: Target) -> Call:
     """The call that maps every byte of input 0 through ``function``, which maps int8 values (held in int64) to int8."""
-    table = constant.table(np.roll(function(INT8).astype(np.int8), 128))  # indexed by the byte as unsigned
-    return Call(
-        "tw_lut", {"size": node.output.size}, (node.input(0), table), (node.output,), inplace=(0,), rows=ELEMENTS
-    )
+    return by_bytes(node, np.roll(function(INT8).astype(np.int8), 128), target)
+
+
+def by_bytes(node: Node, table: Array, target: Target) -> Call:
+    """The call that looks every byte of input 0 up in ``table`` [256]."""
+    kernel, inputs = "tw_lut_wide" if target.has("simd") else "tw_lut", (node.input(0), constant.table(table))
+    return Call(kernel, {"size": node.output.size}, inputs, (node.output,), inplace=(0,), rows=ELEMENTS)
 
 
 def elementwise(node: Node, kernel: str, **params: float) -> Call:

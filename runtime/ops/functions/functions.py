@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from twinfer.runtime.graph import Array, Node
-from twinfer.runtime.op import Case, Op, Shape, need, need_type, tensor
+from twinfer.runtime.op import Case, Op, Pointwise, Shape, need, need_type, tensor
 from twinfer.runtime.ops.functions import _int8, _wide
 from twinfer.runtime.ops.functions._unary import elementwise, in_double, infer, int8_case, lookup, through_float
 from twinfer.runtime.program import Call
@@ -154,7 +154,7 @@ _PLAIN = ("FLOAT64", "INT32", "INT64")
 def lower(node: Node, target: Target) -> Call:
     x = node.input(0)
     if x.type == "INT8":
-        return lookup(node, lambda q: _stored(node, q))
+        return lookup(node, lambda q: _stored(node, q), target)
     if wide := _int16(node):
         return wide.lower(node)
     way = "_tanh" if _by_tanh(node) else ""
@@ -226,7 +226,8 @@ def _int16_case(op: str, x: float, y: float, values: Array, options: dict[str, o
 
 
 def _op(name: str) -> Op:
-    return Op(name, _infer, reference, lower, lambda rng: cases(name, rng))
+    pointwise: Pointwise = "near" if FUNCTIONS[name].tolerance else "exact"
+    return Op(name, _infer, reference, lower, lambda rng: cases(name, rng), pointwise=pointwise)
 
 
 OPS = tuple(map(_op, FUNCTIONS))

@@ -89,7 +89,7 @@ def reference(node: Node, inputs: list[Any]) -> list[Array]:
 def lower(node: Node, target: Target) -> Call:
     if node.input(0).type == "FLOAT32":
         return elementwise(node, "tw_hard_swish_f32")
-    return lookup(node, lambda q: _int8(node, q))
+    return lookup(node, lambda q: _int8(node, q), target)
 
 
 def cases(rng: np.random.Generator) -> Iterator[Case]:
@@ -111,4 +111,4 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
         yield int8_case("HARD_SWISH", x, y, "none", FINER)
 
 
-OP = Op("HARD_SWISH", infer, reference, lower, cases)
+OP = Op("HARD_SWISH", infer, reference, lower, cases, pointwise="exact")

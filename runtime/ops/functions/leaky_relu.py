@@ -63,7 +63,7 @@ def lower(node: Node, target: Target) -> Call:
         (mult, shift), (alpha_mult, alpha_shift) = (quantize_multiplier(real) for real in _factors(node))
         params = {"mult": mult, "shift": shift, "alpha_mult": alpha_mult, "alpha_shift": alpha_shift}
         return _unary.elementwise(node, "tw_leaky_relu_s16", **params)
-    return _unary.lookup(node, lambda q: _quantized(node, q))
+    return _unary.lookup(node, lambda q: _quantized(node, q), target)
 
 
 def cases(rng: np.random.Generator) -> Iterator[Case]:
@@ -79,4 +79,4 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
             yield Case(Node("LEAKY_RELU", (x,), (y,), {"alpha": alpha}), (everything,))
 
 
-OP = Op("LEAKY_RELU", infer, reference, lower, cases)
+OP = Op("LEAKY_RELU", infer, reference, lower, cases, pointwise="exact")

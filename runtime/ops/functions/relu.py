@@ -54,7 +54,7 @@ def lower(node: Node, target: Target) -> Call:
         mult, shift = quantize_multiplier(x.scale / y.scale)
         return elementwise(node, "tw_relu_s16", mult=mult, shift=shift, low=least, high=most)
     if (x.scale, x.zero) != (y.scale, y.zero):
-        return lookup(node, lambda q: _integers(node, q))
+        return lookup(node, lambda q: _integers(node, q), target)
     return elementwise(node, "tw_relu_s8", low=least, high=most)
 
 
@@ -80,7 +80,7 @@ def _cases(op: str) -> Iterator[Case]:
 
 
 def _op(name: str) -> Op:
-    return Op(name, infer, reference, lower, lambda rng: _cases(name))
+    return Op(name, infer, reference, lower, lambda rng: _cases(name), pointwise="exact")
 
 
 OPS = tuple(_op(name) for name in ("RELU", "RELU6", "RELU_N1_TO_1", "RELU_0_TO_1"))

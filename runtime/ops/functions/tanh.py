@@ -36,7 +36,7 @@ def reference(node: Node, inputs: list[Any]) -> list[Array]:
 
 
 def lower(node: Node, target: Target) -> Call:
-    return _sigmoid.lower(node, "tw_tanh", _int8)
+    return _sigmoid.lower(node, "tw_tanh", _int8, target)
 
 
 def cases(rng: np.random.Generator) -> Iterator[Case]:
@@ -50,4 +50,4 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
         yield int16_case("TANH", scale, 1 / 32768)
 
 
-OP = Op("TANH", _sigmoid.infer, reference, lower, cases)
+OP = Op("TANH", _sigmoid.infer, reference, lower, cases, pointwise="near")

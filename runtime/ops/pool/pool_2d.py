@@ -116,11 +116,11 @@ def lower(node: Node, target: Target) -> Call:
     return pool_call(_KERNELS[node.op, node.input(0).type], node)
 
 
-def pool_call(kernel: str, node: Node) -> Call:
+def pool_call(kernel: str, node: Node, scratch: int = 0) -> Call:
     """The call of a pooling kernel; all have the same params."""
     g = geometry(node)
     params = {"window": g.params, "limits": output_range(node)}
-    call = Call(kernel, params, (node.input(0),), (node.output,), rows=g.by_rows())
+    call = Call(kernel, params, (node.input(0),), (node.output,), scratch, rows=g.by_rows())
     return _by_sums(node, call, g) if node.op == "AVERAGE_POOL_2D" and node.input(0).type == "INT8" else call
 
 

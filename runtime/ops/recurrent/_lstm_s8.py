@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from twinfer.runtime.ops.core.quantized import need_quant
 from twinfer.runtime.ops.functions import _sigmoid
 from twinfer.runtime.ops.recurrent._lstm import Lstm
 from twinfer.runtime.params import Param
-from twinfer.runtime.program import Call
+from twinfer.runtime.program import Argument, Call
 
 #: Positions of inputs: weights, recurrent weights and bias per gate (forget, input, cell, output).
 GATES = ((2, 6, 13), (1, 5, 12), (3, 7, 14), (4, 8, 15))
@@ -24,7 +24,6 @@ HIDDEN, CELL = 18, 19
 
 #: Scales of sums (12 fractional bits) and of gates' outputs (15).
 _SUM, _GATE = 2.0**-12, 2.0**-15
-
 
 #: The greatest shift of sums of 64 bits.
 _MOST_SHIFT = 7
@@ -130,15 +129,14 @@ def _narrowed(scale: tuple[int, int]) -> tuple[int, int]:
     return int(reduced_multiplier(scale[0])), 15 - scale[1]
 
 
-def lower(lstm: Lstm) -> Call:
+def params_of(lstm: Lstm) -> dict[str, Param]:
+    """``tw_lstm_s8_params`` of kernels_c/recurrent/lstm_s8.h."""
     node, layout, size, units = lstm.node, lstm.layout, lstm.x.shape[-1], lstm.units
     sizes = {"batches": layout.batches, "steps": layout.steps, "size": size, "units": units}
     params: dict[str, Param] = {**sizes, "clip": _clip(node)}
     for name, n in (("x", size), ("y", units)):
         place = layout.place(n)
         params |= {f"{name}_batch": place["batch"], f"{name}_step": place["step"]}
-    inputs = (node.input(0), *(node.input(i) for gate in GATES for i in gate))
-    outputs = (node.output, node.input(HIDDEN), node.input(CELL))
     multipliers = _multipliers(node)
     if _wide(node):
         multipliers = [(_narrowed(of_x), _narrowed(of_h)) for of_x, of_h in multipliers]
@@ -147,5 +145,18 @@ def lower(lstm: Lstm) -> Call:
     params |= {"x_zero": node.input(0).zero, "hidden_zero": node.input(HIDDEN).zero, "cell": _left(node)}
     for name, (mult, shift) in _products(node).items():
         params |= {f"{name}_mult": mult, f"{name}_shift": shift}
-    kernel = "tw_lstm_s16" if _wide(node) else "tw_lstm_s8"
-    return Call(kernel, params, (*inputs, table(_sigmoid.table())), outputs, 8 * units, macs=lstm.macs)
+    return params
+
+
+def call_of(lstm: Lstm, kernel: str, inputs: Sequence[Argument], scratch: int) -> Call:
+    """A kernel's call; ``inputs`` are those between x and the table."""
+    node = lstm.node
+    every = (node.input(0), *inputs, table(_sigmoid.table()))
+    outputs = (node.output, node.input(HIDDEN), node.input(CELL))
+    return Call(kernel, params_of(lstm), every, outputs, scratch, macs=lstm.macs)
+
+
+def lower(lstm: Lstm) -> Call:
+    """The call in plain C."""
+    inputs = [lstm.node.input(i) for gate in GATES for i in gate]
+    return call_of(lstm, "tw_lstm_s16" if _wide(lstm.node) else "tw_lstm_s8", inputs, 8 * lstm.units)

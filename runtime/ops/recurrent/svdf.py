@@ -14,7 +14,7 @@ from twinfer.runtime.op import Case, Op, Shape, need, need_type, tensor, unsuppo
 from twinfer.runtime.ops.core.activation import float_range, quantized_range
 from twinfer.runtime.ops.core.quantized import need_quant
 from twinfer.runtime.params import Param
-from twinfer.runtime.program import Call
+from twinfer.runtime.program import Argument, Call
 from twinfer.runtime.target import Target
 
 
@@ -51,7 +51,7 @@ def _check_types(node: Node) -> None:
     quantized_range(node, node.output)
 
 
-def _multipliers(node: Node) -> tuple[tuple[int, int], tuple[int, int]]:
+def multipliers_of(node: Node) -> tuple[tuple[int, int], tuple[int, int]]:
     """Multipliers of the features and of the output. Source: TFLM svdf_common.cc, PrepareSvdf."""
     x, features, time, state = (node.input(i) for i in (0, 1, 2, 4))
     first = quantize_multiplier(x.scale * features.scale / state.scale)
@@ -61,6 +61,12 @@ def _multipliers(node: Node) -> tuple[tuple[int, int], tuple[int, int]]:
 def _bias(node: Node) -> Any:
     kind = np.float32 if node.input(0).type == "FLOAT32" else np.int32
     return node.optional(3) or np.zeros(node.output.shape[1], kind)
+
+
+def bias_of(node: Node) -> Array | None:
+    """The bias's value, zeros where there is none, None where it is computed at run time."""
+    bias = node.optional(3)
+    return np.zeros(node.output.shape[1], np.int32) if bias is None else bias.data
 
 
 def reference(node: Node, inputs: list[Any]) -> list[Array]:
@@ -74,35 +80,45 @@ def reference(node: Node, inputs: list[Any]) -> list[Array]:
     if x.dtype == np.int8:
         info = np.iinfo(state.dtype)
         held = node.input(4).zero
-        newest = np.clip(requantize(wrap32(newest), *_multipliers(node)[0]) + held, info.min, info.max) - held
+        newest = np.clip(requantize(wrap32(newest), *multipliers_of(node)[0]) + held, info.min, info.max) - held
         rows = rows.astype(wide) - held
     moved = np.concatenate([rows[:, :, 1:], newest[:, :, None]], axis=2)
     sums = (moved * time).sum(axis=2).reshape(*node.output.shape, -1).sum(axis=2) + start
     if x.dtype == np.float32:
         return [np.clip(sums, *float_range(node)).astype(np.float32)]
-    steps = wrap32(requantize(wrap32(sums.astype(np.int64)), *_multipliers(node)[1]) + node.output.zero)
+    steps = wrap32(requantize(wrap32(sums.astype(np.int64)), *multipliers_of(node)[1]) + node.output.zero)
     return [np.clip(steps, *quantized_range(node, node.output)).astype(np.int8)]
 
 
+def _sizes(node: Node) -> dict[str, Param]:
+    (batches, size), units, memory = node.input(0).shape, node.output.shape[1], node.input(2).shape[1]
+    return {"batches": batches, "size": size, "units": units, "rank": int(node.options["rank"]), "memory": memory}
+
+
+def params_s8(node: Node) -> dict[str, Param]:
+    """``tw_svdf_s8_params`` of kernels_c/recurrent/svdf.h."""
+    x, state, y = node.input(0), node.input(4), node.output
+    least, most = quantized_range(node, y)
+    (mult, shift), (out_mult, out_shift) = multipliers_of(node)
+    zeros = {"in_zero": x.zero, "state_zero": state.zero, "out_zero": y.zero, "low": least, "high": most}
+    return {**_sizes(node), **zeros, "mult": mult, "shift": shift, "out_mult": out_mult, "out_shift": out_shift}
+
+
+def call_of(node: Node, kernel: str, params: dict[str, Param], inputs: tuple[Argument, ...], scratch: int = 0) -> Call:
+    """A kernel's call."""
+    macs = node.input(0).shape[0] * (node.input(1).size + node.input(2).size)
+    return Call(kernel, params, inputs, (node.output, node.input(4)), scratch, macs=macs)
+
+
 def lower(node: Node, target: Target) -> Call:
-    x, features, time, state, y = node.input(0), node.input(1), node.input(2), node.input(4), node.output
-    params: dict[str, Param] = {
-        "batches": x.shape[0],
-        "size": x.shape[1],
-        "units": y.shape[1],
-        "rank": int(node.options["rank"]),
-        "memory": time.shape[1],
-    }
-    macs = x.shape[0] * (features.size + time.size)
-    inputs = (x, features, time, _bias(node))
+    """The call in plain C."""
+    x, state = node.input(0), node.input(4)
+    inputs = (x, node.input(1), node.input(2), _bias(node))
     if x.type == "FLOAT32":
         low, high = float_range(node)
-        return Call("tw_svdf_f32", params | {"low": low, "high": high}, inputs, (y, state), macs=macs)
-    least, most = quantized_range(node, y)
-    (mult, shift), (out_mult, out_shift) = _multipliers(node)
-    params |= {"in_zero": x.zero, "state_zero": state.zero, "out_zero": y.zero, "low": least, "high": most}
-    params |= {"mult": mult, "shift": shift, "out_mult": out_mult, "out_shift": out_shift}
-    return Call("tw_svdf_s8" if state.type == "INT8" else "tw_svdf_s16", params, inputs, (y, state), macs=macs)
+        return call_of(node, "tw_svdf_f32", {**_sizes(node), "low": low, "high": high}, inputs)
+    kernel = "tw_svdf_s8" if state.type == "INT8" else "tw_svdf_s16"
+    return call_of(node, kernel, params_s8(node), inputs)
 
 
 UNCLIPPED = "TFLM and LiteRT ignore the activation of int8"

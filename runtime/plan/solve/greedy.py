@@ -13,13 +13,19 @@ from twinfer.runtime.plan.solve.timeline import Timeline, lives
 Fit = Callable[[Sequence[int]], list[int]]
 
 
+#: The pairs a block up to which a look at every pair takes less time than the timeline.
+_FEW = 12
+
+
 def lowest_fit(puzzle: Puzzle) -> Fit:
     """A function that places the blocks in a given order, each at the lowest offset that is free over its life.
 
-    Blocks that may lie nearer to another than by its size are kept apart from the timeline, which has only bytes.
+    Blocks that may lie nearer to another than by its size are kept apart from the timeline, which has only bytes; so
+    are all blocks where each meets few others: it gives the same and takes less time.
     """
     spans = lives(puzzle.spans)
-    special = frozenset(chain.from_iterable(puzzle.gaps))
+    few = puzzle.pairs <= _FEW * len(spans)
+    special = frozenset(range(len(puzzle.sizes)) if few else chain.from_iterable(puzzle.gaps))
     near = puzzle.neighbours(special)
     grain = gcd(*puzzle.alignments)  # nothing begins in the padding behind a block
 

@@ -70,6 +70,8 @@ class Timeline:
 
     def lowest(self, life: Life, size: int, alignment: int, at: int = 0) -> int:
         """The lowest multiple of ``alignment`` from ``at`` (one itself) where ``size`` bytes are free over a life."""
+        if not self._some:
+            return at
         nodes = [self._some.get(node) for node in life.parts] + [self._whole.get(node) for node in life.above]
         taken = [ranges for ranges in nodes if ranges is not None]
         agreed = 0

@@ -256,7 +256,7 @@ def test_two_inputs_that_die_in_one_chain(channels: int, wide: int, out: int) ->
 
 
 def test_observers_are_refused() -> None:
-    graph = network(3)
+    graph = network(2)
     engine = Interpreter.from_graph(graph, ROWS, on_call=lambda position, step: None)
     engine.allocate_tensors()
     engine.set_tensor(0, random_inputs(graph)[0])
@@ -267,7 +267,7 @@ def test_observers_are_refused() -> None:
 
 
 def test_plans_that_must_hold_every_value_have_no_chains() -> None:
-    graph = network(3)
+    graph = network(2)
     assert make_plan(graph, options=ROWS).chains
     for options in (replace(ROWS, preserve_all=True), replace(ROWS, guard=True)):
         assert not make_plan(graph, options=options).chains

@@ -13,6 +13,7 @@ from twinfer.runtime.control import CONTROL
 from twinfer.runtime.errors import TwinferError
 from twinfer.runtime.graph import Graph, Node, Tensor, walk
 from twinfer.runtime.ops.core.unsigned import is_added
+from twinfer.runtime.ops.functions._table import stacked_of
 from twinfer.runtime.passes.folding import FOLDED
 from twinfer.runtime.plan.lower import lower_node
 from twinfer.runtime.plan.make import make_plan
@@ -77,6 +78,7 @@ def _operator(node: Node, step: Step | None, plan: Plan | None) -> dict[str, Any
         "op": node.op,
         "added": is_added(node),
         "folded": node.options.get(FOLDED),
+        "stacked": list(stacked.others) if (stacked := stacked_of(node)) else [],
         "kernel": call.kernel if call else None,
         "variant": step.choice.variant if step else None,
         "declined": [{"variant": name, "reason": why} for name, why in step.choice.declined] if step else [],
@@ -118,7 +120,7 @@ def _lowered(node: Node, target: Target) -> Call | None:
 def merged(graph: Graph, planned: Graph) -> Iterator[Node]:
     """The nodes of a planned graph in order, and among them those of the file that planning has computed."""
     # Planning keeps the position of every tensor; it may add others behind them.
-    into = {each.options[FOLDED]: each.index for each in planned.nodes if FOLDED in each.options}
+    into = {other: each.index for each in planned.nodes for other in _folded_into(each)}
     final: dict[Tensor | None, Tensor] = dict(zip(graph.tensors, planned.tensors, strict=False))
     waiting = deque(planned.nodes)
     for node in graph.nodes:
@@ -132,6 +134,12 @@ def merged(graph: Graph, planned: Graph) -> Iterator[Node]:
             yield waiting.popleft()
         yield waiting.popleft()
     yield from waiting
+
+
+def _folded_into(node: Node) -> tuple[int, ...]:
+    """The indices of the operators that planning has folded into a node."""
+    stacked = stacked_of(node)
+    return (*((node.options[FOLDED],) if FOLDED in node.options else ()), *(stacked.others if stacked else ()))
 
 
 def _is(planned: Node, node: Node, outputs: tuple[Tensor, ...]) -> bool:

@@ -23,8 +23,10 @@ HEADINGS = {
     "dsp": "Cortex-M4, M7, M33",
     "mve": "Cortex-M55",
     "host": "any computer",
+    "avx2": "with AVX2",
     "avx_vnni": "with AVX-VNNI",
     "avx512_vnni": "with AVX512-VNNI",
+    "neon_i8mm": "with Arm's i8mm",
 }
 
 #: So many words may stand in a cell of types as they are.

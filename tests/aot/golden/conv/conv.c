@@ -9,22 +9,22 @@
 #include <string.h>
 
 /* Layer 0: CONV_2D, operator 0 of the model; tw_conv2d_wide_f32, 216 MACs
- *   in  "x" FLOAT32[1, 4, 4, 2]: arena [576, 704)
+ *   in  "x" FLOAT32[1, 4, 4, 2]: arena [0, 128)
  *   in  float32[1, 18, 16]: conv_0_weights
  *   in  float32[16]: conv_0_bias
- *   out "y" FLOAT32[1, 2, 2, 3]: arena [704, 752)
- *   scratch: arena [0, 576) */
+ *   out "y" FLOAT32[1, 2, 2, 3]: arena [128, 176)
+ *   scratch: arena [176, 296) */
 static const tw_conv2d_wide_f32_params conv_0_params = {
     .window = {
         .batches = 1, .in_h = 4, .in_w = 4, .in_c = 2, .out_h = 2, .out_w = 2, .out_c = 3, .k_h = 3, .k_w = 3,
         .stride_h = 2, .stride_w = 2, .dilation_h = 1, .dilation_w = 1, .pad_h = 0, .pad_w = 0,
     },
-    .limits = {.low = 0.0f, .high = 6.0f}, .panel = 8, .direct = 0,
+    .limits = {.low = 0.0f, .high = 6.0f}, .columns = 5,
 };
 static TW_NOINLINE void conv_0_conv_2d(unsigned char *arena) {
-    const void *const in[] = {arena + 576, conv_0_weights, conv_0_bias};
-    void *const out[] = {arena + 704};
-    tw_conv2d_wide_f32_body(&conv_0_params, in, out, arena + 0);
+    const void *const in[] = {arena + 0, conv_0_weights, conv_0_bias};
+    void *const out[] = {arena + 128};
+    tw_conv2d_wide_f32_body(&conv_0_params, in, out, arena + 176);
 }
 
 /* Copies unless one side is absent or the value is in place already. */

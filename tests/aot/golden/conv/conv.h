@@ -6,25 +6,25 @@
 #include <stdint.h>
 
 #define CONV_TWINFER_VERSION "VERSION"
-#define CONV_ARENA_BYTES 752
+#define CONV_ARENA_BYTES 296
 #define CONV_ARENA_ALIGN 16
-#define CONV_LOWER_BOUND_BYTES 752 /* no placement of these tensors needs less */
+#define CONV_LOWER_BOUND_BYTES 296 /* no placement of these tensors needs less */
 #define CONV_STATE_BYTES 0 /* that last from run to run */
 #define CONV_CONSTANT_BYTES 1216 /* weights and everything else in the constants' file, read only */
 #define CONV_MACS 216 /* multiply-accumulates of a run */
 #define CONV_INPUT_COUNT 1
 #define CONV_OUTPUT_COUNT 1
 
-/* Input 0: "x" FLOAT32, arena [576, 704) */
-#define CONV_INPUT_0_OFFSET 576
+/* Input 0: "x" FLOAT32, arena [0, 128) */
+#define CONV_INPUT_0_OFFSET 0
 #define CONV_INPUT_0_BYTES 128
 #define CONV_INPUT_0_TYPE float
 #define CONV_INPUT_0_SIZE 32
 #define CONV_INPUT_0_RANK 4
 #define CONV_INPUT_0_SHAPE {1, 4, 4, 2}
 
-/* Output 0: "y" FLOAT32, arena [704, 752) */
-#define CONV_OUTPUT_0_OFFSET 704
+/* Output 0: "y" FLOAT32, arena [128, 176) */
+#define CONV_OUTPUT_0_OFFSET 128
 #define CONV_OUTPUT_0_BYTES 48
 #define CONV_OUTPUT_0_TYPE float
 #define CONV_OUTPUT_0_SIZE 12

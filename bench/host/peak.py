@@ -1,0 +1,51 @@
+"""The most that a core of this machine does, measured by a small C program, and the time that no model can undercut."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from twinfer.runtime.plan.plan import Plan
+from twinfer.runtime.run import isa
+from twinfer.runtime.tools import built, compiler_version, find_compiler, run_tool
+
+SOURCE = Path(__file__).with_name("peak.c")
+
+#: Feature of a computer -> the compiler's options for it; the first that a computer has is taken.
+_OPTIONS = {"avx512_vnni": ("-march=x86-64-v4", "-mavx512vnni"), "avx_vnni": ("-march=x86-64-v3", "-mavxvnni")}
+
+
+@dataclass(frozen=True)
+class Peak:
+    """Rates of one core: 10^9 multiply-accumulates a second of int8 and float32, 10^9 bytes a second out of L2."""
+
+    int8: float
+    float32: float
+    l2: float
+
+    def floor_us(self, plan: Plan) -> float:
+        """Microseconds that a run takes at least: its multiplications at the peak, or its constants out of L2."""
+        floats = sum(step.call.macs for step in plan.steps if step.node.output.type == "FLOAT32")
+        multiplied = floats / self.float32 + (plan.macs - floats) / self.int8
+        return max(multiplied, plan.constant_bytes / self.l2) / 1e3
+
+
+@cache
+def peak() -> Peak:
+    """The rates of this machine at the level of instructions that the kernels use; takes a tenth of a second.
+
+    ToolError if there is no C compiler.
+    """
+    compiler = find_compiler()
+    command = (*compiler, "-std=gnu11", "-O2", "-ffp-contract=off", *_options(), SOURCE.name, "-o", "peak")
+    sources = {SOURCE.name: SOURCE.read_text(encoding="utf-8")}
+    program = built(sources, command, "peak", compiler_version(compiler))
+    return Peak(*map(float, run_tool([str(program)]).split()))
+
+
+def _options() -> tuple[str, ...]:
+    """What the compiler may use: what the level of the interpreter's kernels has."""
+    features = isa.this_computer().features
+    best = next((options for feature, options in _OPTIONS.items() if feature in features), ())
+    return best or (("-march=x86-64-v3",) if isa.level() else ())

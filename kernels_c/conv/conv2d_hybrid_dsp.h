@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* CONV_2D, NHWC, float32 activations and int8 weights, on the DSP extension: pixel by pixel, four channels at a time. */
+#ifndef TW_CONV2D_HYBRID_DSP_H
+#define TW_CONV2D_HYBRID_DSP_H
+
+#include "../isa/dsp/dsp_tile.h"
+#include "conv2d_hybrid.h"
+
+/* As tw_conv2d_hybrid but for the weights: packed as for tw_fully_connected_dsp_s8, for k = k_h * k_w * in_c; |sums| <
+ * 2^30. bytes: whether they are stored so. direct: the windows are the input's pixels. scratch: int8 image, then a
+ * window int8 [k4], both rounded up to 16. */
+typedef struct {
+    tw_conv2d_hybrid_params all;
+    int32_t bytes, direct;
+} tw_conv2d_hybrid_dsp_params;
+
+/* All channels of one pixel; x: its window, int8. */
+TW_INLINE void tw_conv2d_hybrid_dsp_pixel(float *y, const int8_t *x, const void *const *in, tw_hybrid_quant q,
+                                          const tw_conv2d_hybrid_dsp_params *p) {
+    static const int32_t nothing[4] = {0, 0, 0, 0};
+    const uint32_t *w = (const uint32_t *)in[1];
+    for (int32_t c = 0; c < p->all.window.out_c; c += 4) {
+        int32_t twice[4];
+        w = tw_dsp_four(x, w, p->all.k4, p->bytes, nothing, twice);
+        for (int32_t j = 0; j < 4 && c + j < p->all.window.out_c; ++j)
+            y[c + j] = tw_conv2d_hybrid_output(twice[j] >> 1, c + j, in, q, &p->all);
+    }
+}
+
+TW_KERNEL(tw_conv2d_hybrid_dsp) {
+    const tw_conv2d_hybrid_dsp_params p = *params;
+    const tw_window *w = &p.all.window;
+    const float *x = (const float *)in[0];
+    float *y = (float *)out[0];
+    int8_t *quantized = (int8_t *)scratch, *column = quantized + (tw_window_image(w) + 15) / 16 * 16;
+    for (int32_t b = 0; b < w->batches; ++b, x += tw_window_image(w)) {
+        const tw_hybrid_quant q = tw_hybrid_quantize(quantized, x, tw_window_image(w), p.all.symmetric);
+        const tw_gather g = {w, w->in_c, q.zero, 0};
+        tw_pixel at = tw_pixel_first(quantized, 1, w);
+        for (int32_t left = w->out_h * w->out_w; left > 0; --left, tw_pixel_next(&at, w), y += w->out_c) {
+            if (!p.direct) tw_gather_window(column, &at, 0, &g);
+            tw_conv2d_hybrid_dsp_pixel(y, p.direct ? (const int8_t *)tw_pixel_corner(&at, w) : column, in, q, &p);
+        }
+    }
+}
+
+#endif

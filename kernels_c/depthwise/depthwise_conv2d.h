@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* DEPTHWISE_CONV_2D, NHWC, int8, weights [k_h][k_w][out_c], out_c = in_c * multiplier. */
+#ifndef TW_DEPTHWISE_CONV2D_H
+#define TW_DEPTHWISE_CONV2D_H
+
+#include "../core/sums.h"
+#include "../core/window.h"
+#include "../isa/wide/wide.h"
+
+/* Plain C. in: x, w, bias int32 [out_c] with the input zero point folded in (less in_zero times the channel's sum of
+ * weights), mult int32 [out_c], shift int8 [out_c]. Padding holds in_zero. out: y. fast: see tw_channels_s8. scratch:
+ * int8 [k_h][columns][min(in_c, TW_DEPTHWISE_CHANNELS)]; columns: how many two windows side by side cover. */
+typedef struct {
+    tw_window window;
+    tw_epilogue_s8 end;
+    int32_t multiplier, in_zero, fast;
+} tw_depthwise_conv2d_s8_params;
+
+/* Input channels whose padded windows are gathered at a time. */
+#define TW_DEPTHWISE_CHANNELS 32
+
+/* Some channels of two windows side by side; bytes from one row of taps to the next, and from column to column. */
+typedef struct {
+    const int8_t *x;
+    int32_t row, column;
+} tw_patch;
+
+/* Some channels, from first on, of the windows at a pixel and at the next: in place, or gathered if they reach into the
+ * padding. They are one window over all columns that the two cover. */
+TW_INLINE tw_patch tw_depthwise_conv2d_patch_s8(int8_t *to, const tw_pixel *at, int32_t first, int32_t channels,
+                                                const tw_depthwise_conv2d_s8_params *p) {
+    tw_window both = p->window;
+    both.k_w = (both.k_w - 1) * both.dilation_w + 1 + both.stride_w;
+    both.dilation_w = 1;
+    const tw_patch lying = {(const int8_t *)tw_pixel_corner(at, &both) + first, both.dilation_h * both.in_w * both.in_c,
+                            both.in_c};
+    const tw_patch gathered = {to, both.k_w * channels, channels};
+    const tw_gather g = {&both, channels, p->in_zero, 0};
+    if (at->y >= 0 && at->y + (both.k_h - 1) * both.dilation_h < both.in_h && at->x >= 0 &&
+        at->x + both.k_w <= both.in_w)
+        return lying;
+    tw_gather_window(to, at, first, &g);
+    return gathered;
+}
+
+/* One channel of two outputs; patch points to the input's channel, w and y to the output's. */
+TW_INLINE void tw_depthwise_conv2d_pair_s8(const tw_patch *patch, const int8_t *w, int8_t *y, int32_t c, int32_t pair,
+                                           const tw_channels_s8 *channels, const tw_window *window) {
+    const int32_t step = window->dilation_w * patch->column, beside = window->stride_w * patch->column;
+    int32_t left = channels->bias[c], right = left, at = 0;
+    const int8_t *row = patch->x;
+    for (int32_t ky = 0; ky < window->k_h; ++ky, row += patch->row)
+        for (int32_t kx = 0; kx < window->k_w; ++kx, at += window->out_c) {
+            const int32_t tap = w[at];
+            left = tw_add(left, row[kx * step] * tap);
+            right = tw_add(right, row[kx * step + beside] * tap);
+        }
+    y[c] = tw_end_s8(left, channels->mult[c], channels->shift[c], channels);
+    if (pair) y[window->out_c + c] = tw_end_s8(right, channels->mult[c], channels->shift[c], channels);
+}
+
+/* All channels of one or two outputs; the first one's window is at a pixel. */
+TW_INLINE void tw_depthwise_conv2d_outputs_s8(const int8_t *w, int8_t *y, int8_t *scratch, const tw_pixel *at,
+                                              int32_t pair, const tw_channels_s8 *channels,
+                                              const tw_depthwise_conv2d_s8_params *p) {
+    int32_t c = 0;
+    for (int32_t first = 0; first < p->window.in_c; first += TW_DEPTHWISE_CHANNELS) {
+        const int32_t count = tw_min(p->window.in_c - first, TW_DEPTHWISE_CHANNELS);
+        tw_patch patch = tw_depthwise_conv2d_patch_s8(scratch, at, first, count, p);
+        for (int32_t i = 0; i < count; ++i, ++patch.x)
+            for (int32_t m = 0; m < p->multiplier; ++m, ++c)
+                tw_depthwise_conv2d_pair_s8(&patch, w + c, y, c, pair, channels, &p->window);
+    }
+}
+
+TW_KERNEL(tw_depthwise_conv2d_s8) {
+    const tw_depthwise_conv2d_s8_params p = *params;
+    const int8_t *w = (const int8_t *)in[1];
+    int8_t *y = (int8_t *)out[0];
+    const tw_channels_s8 channels = tw_channels_s8_of(in, 0, p.fast, &p.end);
+    const int32_t out_w = p.window.out_w;
+    tw_pixel at = tw_pixel_first(in[0], 1, &p.window);
+    for (int32_t row = p.window.batches * p.window.out_h; row > 0; --row)
+        for (int32_t left = out_w; left > 0; left -= 2) {
+            const int32_t pair = left > 1;
+            tw_depthwise_conv2d_outputs_s8(w, y, (int8_t *)scratch, &at, pair, &channels, &p);
+            y += (1 + pair) * p.window.out_c;
+            tw_pixel_next(&at, &p.window);
+            if (pair) tw_pixel_next(&at, &p.window);
+        }
+}
+
+/* Over 16 channels at a time, multiplier 1. in: x, w int32 [k_h][k_w][padded] (int16 values, zeros above), bias int32
+ * [classes][padded] with the input zero point folded in for the taps inside the image, mult int32 and shift int8
+ * [padded], rows int32 [out_h][3], columns int32 [out_w][3]: first tap inside, end of the taps inside, border class.
+ * The bias of an output is that of class row_class * column_classes + column_class. padded: in_c rounded up to 16.
+ * out: y. */
+typedef struct {
+    tw_window window;
+    tw_epilogue_s8 end;
+    int32_t padded, column_classes, fast;
+} tw_depthwise_conv2d_wide_s8_params;
+
+/* Outputs side by side that are computed at once, if their windows lie inside the image along its rows. */
+#define TW_DEPTHWISE_PIXELS 4
+
+/* pixels outputs (1 or TW_DEPTHWISE_PIXELS) side by side, 16 channels from c on. x: the image; base: the index of the
+ * first window's corner (negative where padding begins there; only taps inside are read). row, column: as above. */
+TW_INLINE void tw_depthwise_conv2d_lanes(tw_acc *TW_RESTRICT acc, int pixels, const int8_t *x, int32_t base,
+                                         const int32_t *w, const int32_t *row, int32_t kx0, int32_t kx1, int32_t lanes,
+                                         const tw_depthwise_conv2d_wide_s8_params *p) {
+    const tw_window *window = &p->window;
+    for (int32_t ky = row[0]; ky < row[1]; ++ky)
+        for (int32_t kx = kx0; kx < kx1; ++kx) {
+            const int32_t at = base + tw_window_tap(ky, kx, window);
+            const int32_t *tap = w + (ky * window->k_w + kx) * p->padded;
+            for (int i = 0; i < pixels; ++i)
+                acc[i] = tw_acc_mul(acc[i], x + (at + i * window->stride_w * window->in_c), tap, lanes);
+        }
+}
+
+/* One row of outputs, 16 channels from c on. */
+TW_INLINE void tw_depthwise_conv2d_row(const int8_t *x, int32_t base, const int32_t *w, const int32_t *row,
+                                       const int32_t *columns, int8_t *y, int32_t c, const tw_channels_s8 *channels,
+                                       const tw_depthwise_conv2d_wide_s8_params *p) {
+    const tw_window *window = &p->window;
+    const int32_t lanes = tw_min(window->in_c - c, TW_LANES);
+    const tw_ends ends = tw_ends_load(channels, c);
+    for (int32_t ox = 0; ox < window->out_w;) {
+        tw_acc acc[TW_DEPTHWISE_PIXELS];
+        const int32_t *column = columns + 3 * ox, *last = column + 3 * (TW_DEPTHWISE_PIXELS - 1);
+        const int32_t inside = ox + TW_DEPTHWISE_PIXELS <= window->out_w && column[0] == 0 &&
+                               column[1] == window->k_w && last[0] == 0 && last[1] == window->k_w;
+        const int32_t at = base + ox * window->stride_w * window->in_c, count = inside ? TW_DEPTHWISE_PIXELS : 1;
+        const tw_acc start = tw_acc_load(channels->bias + (row[2] * p->column_classes + column[2]) * p->padded + c);
+        for (int i = 0; i < TW_DEPTHWISE_PIXELS; ++i) acc[i] = start;
+        if (inside)
+            tw_depthwise_conv2d_lanes(acc, TW_DEPTHWISE_PIXELS, x + c, at, w + c, row, 0, window->k_w, lanes, p);
+        else
+            tw_depthwise_conv2d_lanes(acc, 1, x + c, at, w + c, row, column[0], column[1], lanes, p);
+        for (int32_t i = 0; i < count; ++i)
+            tw_acc_end(y + (ox + i) * window->in_c + c, acc[i], &ends, tw_ending(channels), lanes);
+        ox += count;
+    }
+}
+
+TW_KERNEL(tw_depthwise_conv2d_wide_s8) {
+    const tw_depthwise_conv2d_wide_s8_params p = *params;
+    const tw_window *window = &p.window;
+    const int8_t *x = (const int8_t *)in[0];
+    const int32_t *w = (const int32_t *)in[1], *rows = (const int32_t *)in[5], *columns = (const int32_t *)in[6];
+    int8_t *y = (int8_t *)out[0];
+    const tw_channels_s8 channels = tw_channels_s8_of(in, 0, p.fast, &p.end);
+    (void)scratch;
+    for (int32_t b = 0; b < window->batches; ++b, x += tw_window_image(window))
+        for (int32_t oy = 0; oy < window->out_h; ++oy, y += window->out_w * window->in_c) {
+            const int32_t top = oy * window->stride_h - window->pad_h;
+            const int32_t base = (top * window->in_w - window->pad_w) * window->in_c;
+            for (int32_t c = 0; c < window->in_c; c += TW_LANES)
+                tw_depthwise_conv2d_row(x, base, w, rows + 3 * oy, columns, y, c, &channels, &p);
+        }
+}
+
+#endif

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Threads that compute parts of one call side by side, each rows of its own. Only the extension includes it: kernels
+ * know nothing of threads. */
+#ifndef TW_POOL_H
+#define TW_POOL_H
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "rows.h"
+
+#define TW_MAX_THREADS 64
+
+/* How often a thread looks before it sleeps or lets others run: some ten microseconds. */
+enum { TW_LOOKS = 2000 };
+
+/* A call as parts that may run at the same time: none reads or writes what another writes. */
+typedef struct {
+    const tw_rows_call *call;
+    const tw_rows_part *parts;
+    int32_t count;
+} tw_split;
+
+/* ticket: the number of the split, and in its lower half how many parts nobody has taken yet; who lowers it has the part
+ * of that number. left: the parts that are not done; split only changes when there are none. owner: a process that was
+ * forked has no threads. */
+typedef struct {
+    pthread_mutex_t lock;
+    pthread_cond_t begun;
+    const tw_split *split;
+    uint64_t ticket;
+    int32_t left, stopped, size;
+    pid_t owner;
+    pthread_t threads[TW_MAX_THREADS];
+} tw_pool;
+
+TW_INLINE void tw_pool_pause(void) {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#endif
+}
+
+TW_INLINE uint64_t tw_pool_ticket(tw_pool *pool) { return __atomic_load_n(&pool->ticket, __ATOMIC_ACQUIRE); }
+
+/* Computes parts until all are taken; returns the ticket then. */
+static uint64_t tw_pool_help(tw_pool *pool) {
+    uint64_t ticket = tw_pool_ticket(pool);
+    while ((uint32_t)ticket) {
+        if (!__atomic_compare_exchange_n(&pool->ticket, &ticket, ticket - 1, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+            continue;
+        tw_run_rows(pool->split->call, pool->split->parts + ((uint32_t)ticket - 1));
+        __atomic_sub_fetch(&pool->left, 1, __ATOMIC_RELEASE);
+        ticket = tw_pool_ticket(pool);
+    }
+    return ticket;
+}
+
+/* Waits for another ticket than the one seen. */
+static void tw_pool_wait(tw_pool *pool, uint64_t seen) {
+    for (int i = 0; i < TW_LOOKS; ++i) {
+        if (tw_pool_ticket(pool) != seen) return;
+        tw_pool_pause();
+    }
+    pthread_mutex_lock(&pool->lock);
+    while (tw_pool_ticket(pool) == seen) pthread_cond_wait(&pool->begun, &pool->lock);
+    pthread_mutex_unlock(&pool->lock);
+}
+
+static void *tw_pool_work(void *argument) {
+    tw_pool *pool = (tw_pool *)argument;
+    for (;;) {
+        const uint64_t ticket = tw_pool_help(pool);
+        if (__atomic_load_n(&pool->stopped, __ATOMIC_ACQUIRE)) return NULL; /* it is set before the last ticket */
+        tw_pool_wait(pool, ticket);
+    }
+}
+
+/* Gives out the next ticket, for so many parts. */
+static void tw_pool_begin(tw_pool *pool, int32_t parts) {
+    const uint64_t next = (((pool->ticket >> 32) + 1) << 32) | (uint32_t)parts;
+    pthread_mutex_lock(&pool->lock);
+    __atomic_store_n(&pool->ticket, next, __ATOMIC_RELEASE);
+    pthread_cond_broadcast(&pool->begun);
+    pthread_mutex_unlock(&pool->lock);
+}
+
+/* Ends the threads, but for those that a fork has left behind. */
+static void tw_pool_free(void *given) {
+    tw_pool *pool = (tw_pool *)given;
+    if (pool->owner == getpid()) {
+        __atomic_store_n(&pool->stopped, 1, __ATOMIC_RELEASE);
+        tw_pool_begin(pool, 0);
+        for (int32_t i = 0; i < pool->size; ++i) pthread_join(pool->threads[i], NULL);
+    }
+    free(pool);
+}
+
+/* A pool of so many threads beside the caller's; with fewer, or NULL, if the system gives no more. */
+static void *tw_pool_new(int threads) {
+    tw_pool *pool = (tw_pool *)calloc(1, sizeof *pool);
+    if (!pool) return NULL;
+    pthread_mutex_init(&pool->lock, NULL);
+    pthread_cond_init(&pool->begun, NULL);
+    pool->owner = getpid();
+    while (pool->size < tw_min(threads, TW_MAX_THREADS) &&
+           !pthread_create(pool->threads + pool->size, NULL, tw_pool_work, pool))
+        ++pool->size;
+    return pool;
+}
+
+/* A split as a call: params is a tw_split, scratch the pool. Parts that no thread takes in time are the caller's. */
+static void tw_run_split(const void *params, const void *const *in, void *const *out, void *scratch) {
+    const tw_split *split = (const tw_split *)params;
+    tw_pool *pool = (tw_pool *)scratch;
+    (void)in, (void)out;
+    if (pool->owner != getpid()) {
+        for (int32_t i = 0; i < split->count; ++i) tw_run_rows(split->call, split->parts + i);
+        return;
+    }
+    pool->split = split;
+    pool->left = split->count;
+    tw_pool_begin(pool, split->count);
+    (void)tw_pool_help(pool);
+    for (int32_t looks = 0; __atomic_load_n(&pool->left, __ATOMIC_ACQUIRE); ++looks) {
+        if (looks < TW_LOOKS)
+            tw_pool_pause();
+        else
+            sched_yield();
+    }
+}
+
+#endif

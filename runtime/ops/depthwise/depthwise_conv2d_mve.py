@@ -1,0 +1,81 @@
+"""DEPTHWISE_CONV_2D of int8 on Helium: kernels_c/depthwise/depthwise_conv2d_mve.h."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from twinfer.runtime.constant import weights
+from twinfer.runtime.graph import Array, Node
+from twinfer.runtime.ops.conv._layer import check_one_to_one, convolution_of
+from twinfer.runtime.ops.core.activation import quantized_range
+from twinfer.runtime.ops.core.channels import epilogue, fold_zero, multipliers
+from twinfer.runtime.ops.core.packing import BLOCKS, LANES, padded
+from twinfer.runtime.ops.core.window import Window
+from twinfer.runtime.ops.depthwise import _planes_mve
+from twinfer.runtime.params import Param
+from twinfer.runtime.program import Call, Weights
+from twinfer.runtime.target import Target
+from twinfer.runtime.variant import Variant, accept
+
+#: Most bytes of scratch, in which the kernel keeps k_h rows of 16 channels.
+MOST_SCRATCH = 1 << 14
+
+#: Instructions that a call takes until the rows of its first window are in scratch.
+SETUP = 600
+
+#: Sum, multiplier and shift number i of a block belong to channel ORDER[i] (mve_s8.h: even and odd halves, twice).
+ORDER = np.array([4 * lane + byte for byte in (0, 2, 1, 3) for lane in range(4)])
+
+
+def lower(node: Node, target: Target) -> Call:
+    """The call for constant weights."""
+    layer = convolution_of(node)
+    g, w, x = layer.window, layer.weights, node.input(0)
+    pixels = 2 if (g.in_c, g.stride_w) == (8, 1) else 1
+    steps = -(-g.out_w // pixels) * pixels
+    row = LANES * max(g.pad_w + g.in_w, (steps - 1) * g.stride_w + g.k_w)
+    check_rows(g, row)
+    mult, shift = multipliers(layer.node, g.out_c)
+    accept(w.min() > -128 and _fits(w, layer.bias), "a weight is -128, or sums do not fit 32 bits")
+    accept(shift.max() <= 0 and shift.min() >= -31, "a multiplier is above 1 or below 2^-32")
+    limits = quantized_range(node, node.output)
+    nine = (g.k_h, g.k_w, *limits) == (3, 3, -128, 127) and shift.max() < 0
+    folded = fold_zero(w.reshape(-1, g.out_c).T, layer.bias, x.zero)
+    blocks = _blocks(w.reshape(-1, g.out_c), folded, mult, shift, pixels)
+    kernel = "tw_depthwise_conv2d_nine_mve_s8" if nine else "tw_depthwise_conv2d_mve_s8"
+    numbers = {"twice": pixels - 1, "row": row, "in_zero": x.zero}
+    params: dict[str, Param] = {"window": g.params, "end": epilogue(node), **numbers}
+    stored = Weights(rows=len(blocks), head=blocks.shape[1] - LANES * len(w.reshape(-1, g.out_c)))
+    inputs = (x, weights(blocks, BLOCKS))
+    same = (0,) if (g.in_h, g.in_w) == (g.out_h, g.out_w) else ()  # rows are in scratch when their place is written
+    outputs, scratch, rows = (node.output,), g.k_h * row, g.by_rows(setup=SETUP)
+    return Call(kernel, params, inputs, outputs, scratch, inplace=same, macs=layer.macs, weights=stored, rows=rows)
+
+
+def check_rows(g: Window, row: int) -> None:
+    """Declined unless every output channel has its input channel, and k_h rows of ``row`` bytes fit the scratch."""
+    check_one_to_one(g)
+    accept(not g.dilated, "the window is dilated")
+    accept(g.k_h * row <= MOST_SCRATCH, f"the rows of a window take {g.k_h * row} bytes, {MOST_SCRATCH} are the limit")
+
+
+def _fits(w: Array, bias: Array) -> bool:
+    """Whether no sum leaves int32, not even with the output's zero point added."""
+    most = 256 * np.abs(w.astype(np.int64)).sum(axis=(0, 1, 2)) + np.abs(bias.astype(np.int64))
+    return int(most.max()) < (1 << 31) - 256
+
+
+def _blocks(w: Array, bias: Array, mult: Array, shift: Array, times: int) -> Array:
+    """Constants per 16 channels (8 stand twice): shift, bias, mult, weights [taps, 16]; int8 [blocks, bytes]."""
+    ends = [padded(np.tile(v, times)).reshape(-1, LANES)[:, ORDER] for v in (shift, bias, mult)]
+    taps = padded(np.tile(w, (1, times)), axis=1).reshape(len(w), -1, LANES).transpose(1, 0, 2)
+    parts = [np.ascontiguousarray(v).reshape(len(taps), -1).view(np.int8) for v in (*ends, taps)]
+    return np.concatenate(parts, axis=1)
+
+
+_OP, _NEEDS, _TYPES = ("DEPTHWISE_CONV_2D",), frozenset({"mve"}), ("INT8",)
+
+VARIANTS = (
+    Variant("planes_mve", _OP, _NEEDS, _planes_mve.lower, _TYPES),
+    Variant("mve", _OP, _NEEDS, lower, _TYPES),
+)

@@ -1,0 +1,45 @@
+"""LSTMs of int8 with constant weights, as the kernels on SMLAD and Helium read them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+
+from twinfer.runtime.graph import Array, Node
+from twinfer.runtime.ops.core.channels import fold_zero
+from twinfer.runtime.ops.isa.dsp import EITHER
+from twinfer.runtime.ops.recurrent._lstm import Lstm
+from twinfer.runtime.ops.recurrent._lstm_s8 import GATES, HIDDEN, is_plain, params_of
+from twinfer.runtime.ops.recurrent.lstm import lstm_of
+from twinfer.runtime.variant import accept, present
+
+
+@dataclass(frozen=True)
+class Gate:
+    """Weights int8 [units, size] over the input, [units, units] over the hidden state, and what the sums over each
+    begin with, int32 [units], zero points folded in."""
+
+    weights: Array
+    recurrent: Array
+    bias: Array
+    start: Array
+
+
+def gates_of(node: Node) -> tuple[Lstm, list[Gate]]:
+    """The LSTM and its gates in the kernels' order; Declined unless the kernels suit it."""
+    lstm = lstm_of(node)
+    accept(is_plain(lstm), "it has more than four gates")
+    params = params_of(lstm)
+    for name in ("keep", "add", "give"):
+        shift = cast(int, params[f"{name}_shift"])
+        accept(EITHER <= shift < 0, f"a product's shift is {shift}, not in {EITHER}..-1")
+    return lstm, [_gate(node, *gate) for gate in GATES]
+
+
+def _gate(node: Node, w: int, r: int, b: int) -> Gate:
+    why = "weights or a bias are computed at run time"
+    weights, recurrent, bias = (present(node.input(i).data, why) for i in (w, r, b))
+    bias = fold_zero(weights, bias, node.input(0).zero)
+    return Gate(weights, recurrent, bias, fold_zero(recurrent, np.zeros_like(bias), node.input(HIDDEN).zero))

@@ -1,0 +1,84 @@
+"""What ``twinfer tune`` has found to be fastest on this computer: which variant and blocking a node's shape gets."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from hashlib import sha256
+from importlib.metadata import version
+from pathlib import Path
+
+from twinfer.runtime.errors import InvalidArgumentError
+from twinfer.runtime.graph import Node
+from twinfer.runtime.plan.attempts import attempts
+from twinfer.runtime.program import Call
+from twinfer.runtime.registry import operator
+from twinfer.runtime.target import NATIVE, PLAIN, Target
+from twinfer.runtime.tools import cache_folder, cpu
+from twinfer.runtime.variant import Variant
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A variant by its name and, where its kernel works block by block, their size; 0 for the usual one."""
+
+    variant: str = PLAIN.variant
+    block: int = 0
+
+
+#: What a node is to its kernel (``key``) -> how it is lowered.
+Settings = Mapping[str, Setting]
+
+
+def key(node: Node) -> str:
+    """A hash of all that a kernel's time depends on: operator, types, shapes and options, not values."""
+    tensors = [None if t is None else (t.type, t.shape, t.data is None) for t in (*node.inputs, *node.outputs)]
+    told = (node.op, tensors, sorted(node.options.items(), key=lambda item: item[0]))
+    return sha256(repr(told).encode()).hexdigest()[:24]
+
+
+def ways(node: Node, target: Target) -> Iterator[tuple[Setting, Call]]:
+    """Every way to lower a node on a target, the usual one first, plain C last. ``infer`` must have agreed."""
+    for variant, call in attempts(node, target):
+        if isinstance(call, Call):
+            yield Setting(variant.name), call
+            yield from _blocked(variant, call, node, target)
+    yield Setting(), operator(node).lower(node, target)
+
+
+def _blocked(variant: Variant, usual: Call, node: Node, target: Target) -> Iterator[tuple[Setting, Call]]:
+    """The calls with other blocks, each once."""
+    seen = [usual.params]
+    for size, call in variant.blocks(node, target) if variant.blocks else ():
+        if call.params not in seen:
+            seen.append(call.params)
+            yield Setting(variant.name, size), call
+
+
+def file(target: Target) -> Path:
+    """Where the settings for this CPU, these features and this version of twinfer are kept."""
+    told = (version("twinfer"), cpu(), sorted(target.features))
+    return cache_folder() / f"tuned-{sha256(repr(told).encode()).hexdigest()[:24]}.json"
+
+
+def kept(target: Target) -> Settings:
+    """The settings that were kept for this computer; InvalidArgumentError for another target than it."""
+    if target.name != NATIVE:
+        raise InvalidArgumentError(f"tuned plans are for this computer (native), not for {target.name}")
+    try:
+        told = json.loads(file(target).read_text(encoding="utf-8"))
+        return {name: Setting(**setting) for name, setting in told.items()}
+    except (OSError, ValueError, TypeError, AttributeError):
+        return {}  # nothing was tuned here, or the file is no longer readable: the usual choice is right
+
+
+def keep(target: Target, settings: Settings) -> Path:
+    """Add settings to those that are kept for this computer; returns where."""
+    every, place = {**kept(target), **settings}, file(target)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    text = json.dumps({name: asdict(setting) for name, setting in sorted(every.items())}, indent=1)
+    new = place.with_suffix(".new")
+    new.write_text(text, encoding="utf-8")
+    new.replace(place)
+    return place

@@ -1,0 +1,116 @@
+"""AVX-VNNI: the instructions come out of compilers that are asked for them, and the extension takes the kernel."""
+
+from __future__ import annotations
+
+import platform
+import re
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cases import cases_of, graph_of, interpreted, values_of
+
+from twinfer import kernels_c
+from twinfer.kernels_c import FOLDER
+from twinfer.kernels_c.ffi_build import headers, lists, texts
+from twinfer.runtime.ops.conv import conv2d_wide
+from twinfer.runtime.ops.core import packing
+from twinfer.runtime.run import isa
+from twinfer.runtime.target import AVX_VNNI, HOST
+from twinfer.runtime.tools import run_tool
+
+pytestmark = pytest.mark.skipif(platform.machine() != "x86_64", reason="the instructions are those of x86-64")
+
+WARNINGS = ("-std=c11", "-O3", "-Wall", "-Wextra", "-Wconversion", "-pedantic", "-Werror")
+KERNEL = "tw_conv2d_avx_vnni_s8"
+
+
+def assembly(tmp_path: Path, compiler: str, *flags: str) -> str:
+    """What the kernel becomes."""
+    if shutil.which(compiler) is None:
+        pytest.fail(f"{compiler} is not installed")
+    source, output = tmp_path / "kernel.c", tmp_path / "kernel.s"
+    source.write_text(f'#include "conv/conv2d_avx_vnni.h"\nTW_SHARED({KERNEL}, kernel)\n')
+    run_tool([compiler, *WARNINGS, *flags, "-I", str(FOLDER), "-S", str(source), "-o", str(output)])
+    return output.read_text()
+
+
+@pytest.mark.parametrize("compiler", ["gcc", "clang"])
+@pytest.mark.parametrize(
+    ("flags", "vectors"),
+    [
+        (("-mavx2", "-mavxvnni"), "%ymm"),
+        (("-march=x86-64-v4", "-mavx512vnni"), "%zmm"),
+        (("-march=x86-64-v3",), None),
+        ((), None),
+    ],
+    ids=["avx-vnni", "avx512-vnni", "avx2", "baseline"],
+)
+def test_compilers_use_the_instruction(
+    compiler: str, flags: tuple[str, ...], vectors: str | None, tmp_path: Path
+) -> None:
+    text = assembly(tmp_path, compiler, *flags)
+    sums = [line for line in text.splitlines() if "vpdpbusd" in line]
+    assert bool(sums) == (vectors is not None)
+    assert all(vectors in line for line in sums if vectors), "vectors as wide as the flags allow"
+
+
+def test_the_set_is_compiled_beside_the_levels() -> None:
+    """Its list of names has the order of all kernels, and its own marked."""
+    files = lists(texts(headers()))
+    everything, own = files["names.inc"].splitlines(), files["names_avx_vnni.inc"].splitlines()
+    assert [line.split("(")[1] for line in own] == [line.split("(")[1] for line in everything]
+    assert [line for line in own if line.startswith("TW_ENTRY")] == [f"TW_ENTRY({KERNEL})"]
+    assert files["headers_avx_vnni.inc"] == '#include "conv/conv2d_avx_vnni.h"\n'
+
+
+def has_it() -> bool:
+    return " avx_vnni " in Path("/proc/cpuinfo").read_text() and kernels_c.lib.tw_level() >= 1
+
+
+def test_features_follow_the_level(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TWINFER_ISA", "v3")
+    assert isa.this_computer().features == {"simd", "avx2", *({"avx_vnni"} if has_it() else set())}
+    monkeypatch.setenv("TWINFER_ISA", "base")
+    assert isa.this_computer().features == HOST.features
+
+
+@pytest.mark.skipif(not has_it(), reason="this processor has no AVX-VNNI")
+def test_a_processor_with_it_runs_it() -> None:
+    """At the level of AVX2 the extension takes the function that was compiled for the set."""
+    symbols = {}
+    for line in run_tool(["nm", "--defined-only", kernels_c._ffi.__file__]).splitlines():
+        address, _, name = line.split()
+        symbols[name] = int(address, 16)
+    base, own = (int(kernels_c.ffi.cast("intptr_t", kernels_c.kernel(KERNEL, level))) for level in (0, 1))
+    assert own - base == symbols[f"{KERNEL}_avx_vnni"] - symbols[f"{KERNEL}_base"]
+
+
+@pytest.mark.parametrize(
+    ("header", "macro", "value"),
+    [
+        ("conv/conv2d_wide.h", "TW_CONV_PLACES", conv2d_wide.PLACES),
+        ("isa/wide/wide.h", "TW_TILE_ROWS", packing.ROWS),
+        ("isa/wide/lanes.h", "TW_LANES", packing.LANES),
+    ],
+)
+def test_tiles_are_those_of_the_kernels(header: str, macro: str, value: int) -> None:
+    """Scratch is as large as what kernels read of it."""
+    assert re.findall(rf"#define {macro} (\d+)$", (FOLDER / header).read_text(), re.MULTILINE) == [str(value)]
+
+
+@pytest.mark.parametrize("lanes", sorted((FOLDER / "isa/wide").glob("lanes_*.h")), ids=lambda path: path.stem)
+def test_places_are_padded_to_whole_tiles(lanes: Path) -> None:
+    """A tile reads the places of all its pixels, whatever the level."""
+    pixels = re.findall(r"#define TW_CONV_PIXELS (\d+)$", lanes.read_text(), re.MULTILINE)
+    assert [conv2d_wide.PLACES % int(count) for count in pixels] == [0]
+
+
+def test_levels_agree() -> None:
+    """The kernel's own instructions, those of AVX-512, and plain C give the same bits."""
+    case = cases_of("CONV_2D")["conv_2d-0"]
+    graph = graph_of(case.node)
+    values = values_of(case, graph)
+    outputs = [interpreted(graph, values, AVX_VNNI, level)[0] for level in range(kernels_c.lib.tw_level() + 1)]
+    assert all(np.array_equal(outputs[0], other) for other in outputs)

@@ -1,0 +1,150 @@
+"""NEON on AArch64: compilers use the instructions that they are asked for, and the extension takes what the CPU has.
+
+The bits are those of all other kernels: ``tests/aot/test_qemu.py`` and ``test_fast_paths.py`` run the cards of AArch64.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cases import graph_of, numpy_outputs, with_common_instances
+from needs import ROOT
+
+from twinfer.aot.build.firmware import build
+from twinfer.aot.build.runner import Job, measure, run_jobs
+from twinfer.aot.build.targets import find
+from twinfer.aot.print.emit import emit
+from twinfer.bench.models.builtin import builtin
+from twinfer.kernels_c import FEATURES, FOLDER
+from twinfer.kernels_c.ffi_build import FLAGS, LEVEL_FILES, SET_FILES, headers, lists, texts
+from twinfer.runtime.graph import Array, Node
+from twinfer.runtime.op import Case, along, tensor
+from twinfer.runtime.plan.make import make_plan
+from twinfer.runtime.run.inputs import random_inputs
+from twinfer.runtime.target import NEON_I8MM
+from twinfer.runtime.tools import run_tool
+
+CARDS = ("aarch64", "aarch64-dotprod", "aarch64-i8mm")
+DENSE, EIGHTS = ("dense/fully_connected.h", "tw_fully_connected_wide_s8"), ("conv/conv2d_wide.h", "tw_conv2d_i8mm_s8")
+WARNINGS = ("-std=c11", "-O3", "-Wall", "-Wextra", "-Wconversion", "-pedantic", "-Werror")
+
+#: What the extension tells of itself.
+TELLS = """
+#include <stdio.h>
+#include "run/host.h"
+#include "headers.inc"
+int main(void) {
+    const int level = tw_level();
+    tw_fn *const of[] = {tw_table_base[0], tw_table_dotprod[0], tw_table_i8mm[0]};
+    printf("%s %d %d", tw_levels[level], tw_features(level), tw_kernel(level, 0) == of[level]);
+    return 0;
+}
+"""
+
+
+@pytest.fixture(autouse=True)
+def tools(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the tools the tests are skipped, but fail in CI."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(ROOT / "build" / "cache"))
+    missing = [tool for tool in (find("aarch64").compiler, find("aarch64").emulator) if shutil.which(tool) is None]
+    if missing and not os.environ.get("CI"):
+        pytest.skip(f"{' and '.join(missing)}: not installed")
+
+
+def assembly(folder: Path, compiler: tuple[str, ...], arch: str, header: str, kernel: str) -> str:
+    """What a kernel over lanes becomes."""
+    if shutil.which(compiler[0]) is None:
+        pytest.fail(f"{compiler[0]} is not installed")
+    source, output = folder / "kernel.c", folder / "kernel.s"
+    source.write_text(f'#include "{header}"\nTW_SHARED({kernel}, kernel)\n')
+    run_tool([*compiler, *WARNINGS, arch, "-I", str(FOLDER), "-S", str(source), "-o", str(output)])
+    return output.read_text()
+
+
+@pytest.mark.parametrize(
+    "compiler",
+    [
+        ("aarch64-linux-gnu-gcc",),
+        ("clang", "--target=aarch64-linux-gnu", "-isystem", "/usr/aarch64-linux-gnu/include"),
+    ],
+    ids=["gcc", "clang"],
+)
+def test_compilers_use_the_instructions(compiler: tuple[str, ...], tmp_path: Path) -> None:
+    """SDOT where that is all, USDOT alone where there is that, neither on ARMv8.0; USMMLA for pairs of pixels."""
+    dots, eights = [], []
+    for card in CARDS:
+        text = assembly(tmp_path, compiler, find(card).flags[0], *DENSE)
+        dots.append(tuple(f"\t{name}\t" in text for name in ("sdot", "usdot", "sqrdmulh")))
+        eights.append("\tusmmla\t" in assembly(tmp_path, compiler, find(card).flags[0], *EIGHTS))
+    assert dots == [(False, False, True), (True, False, True), (False, True, True)]
+    assert eights == [False, False, True]
+
+
+def test_the_extension_takes_what_the_cpu_has(tmp_path: Path) -> None:
+    """All levels compile for AArch64; each CPU of QEMU's takes the best of its own, and tells its features."""
+    for name, text in lists(texts(headers())).items():
+        (tmp_path / name).write_text(text)
+    (tmp_path / "tells.c").write_text(TELLS)
+    quick = [flag for flag in FLAGS if flag != "-O3"]
+    command = [find("aarch64").compiler, *quick, "-Werror", "-Wno-unused-function", "-D_GNU_SOURCE", "-static"]
+    sources = [str(tmp_path / "tells.c"), *map(str, (*LEVEL_FILES, *SET_FILES))]
+    run_tool([*command, "-I", str(FOLDER), "-I", str(tmp_path), *sources, "-o", str(tmp_path / "tells"), "-lm"])
+    told = {}
+    for card in map(find, CARDS):
+        level, bits, own = run_tool([card.emulator, "-cpu", card.machine, str(tmp_path / "tells")]).split()
+        assert own == "1"
+        told[level] = {feature for i, feature in enumerate(FEATURES) if int(bits) >> i & 1}
+        assert told[level] == card.target.features - {"simd"}
+    assert list(told) == ["base", "dotprod", "i8mm"]
+
+
+def convolution(rng: np.random.Generator, pixels: int, channels: int, window: int, depth: int) -> tuple[Node, Array]:
+    """A row of so many outputs, and an input; extreme values are likely."""
+    w = rng.choice([-127, -1, 2, 127, *rng.integers(-127, 128, 4)], (channels, 1, window, depth))
+    scales = (0.01 * 2.0 ** rng.uniform(-2, 2, channels)).tolist()
+    x = tensor((1, 1, pixels + window - 1, depth), "INT8", 0.05, int(rng.integers(-128, 128)), name="x")
+    weights = along(tensor(w.shape, "INT8", scales, data=w, name="w"), 0)
+    bias = tensor((channels,), "INT32", 1.0, data=rng.integers(-10_000, 10_000, channels), name="b")
+    y = tensor((1, 1, pixels, channels), "INT8", 0.5 * (window * depth) ** 0.5, int(rng.integers(-128, 128)), name="y")
+    options = {"padding": "VALID", "stride_h": 1, "stride_w": 1, "fused_activation_function": "NONE"}
+    value = rng.choice([-128, 127, *rng.integers(-128, 128, 6)], x.shape).astype(np.int8)
+    return Node("CONV_2D", (x, weights, bias), (y,), options), value
+
+
+def test_eights_at_the_edges_of_tiles() -> None:
+    """Plans for i8mm give numpy's bits on all CPUs: those without it run plain C.
+
+    Tiles are 4 pixels, the last one 2 or 4, times 16 channels; steps are 8 bytes.
+    """
+    rng = np.random.default_rng(20261125)
+    projects, values, wanted = [], [], []
+    for pixels, channels, (window, depth) in product(
+        (1, 2, 3, 4, 5, 6, 7, 9), (9, 16, 17, 33), ((1, 5), (1, 8), (3, 3), (1, 16), (3, 7))
+    ):
+        node, value = convolution(rng, pixels, channels, window, depth)
+        plan = make_plan(graph_of(node), NEON_I8MM)
+        assert [step.call.kernel for step in plan.steps] == ["tw_conv2d_i8mm_s8"]
+        projects.append(emit(plan.printed(mode="interpreted"), f"n{len(projects)}"))
+        values.append(value)
+        wanted += numpy_outputs(Case(node), plan.graph, [value])
+    for card in map(find, CARDS):
+        jobs = [Job([value], i) for i, value in enumerate(values)]
+        results = run_jobs(build(with_common_instances(projects), card), jobs, count=False)
+        for project, result, want in zip(projects, results, wanted, strict=True):
+            (got,) = result.outputs
+            np.testing.assert_array_equal(got, want, err_msg=f"{card.name}: {project.plan.graph.nodes[0]}")
+
+
+def test_each_set_saves_instructions() -> None:
+    """Each takes fewer than the one before, over all of kws, whose depthwise layers have no products of eights."""
+    graph = builtin()["kws_int8"]()
+    inputs = random_inputs(graph)
+    counts = [measure(emit(make_plan(graph, find(card).target), "kws"), find(card), inputs) for card in CARDS]
+    base, dotprod, i8mm = (count.instructions for count in counts)
+    assert i8mm < 0.9 * dotprod
+    assert dotprod < 0.6 * base

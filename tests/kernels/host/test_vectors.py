@@ -1,0 +1,116 @@
+"""Operators of int8 that computers run in vectors: the reference's bits at every length, on every level."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pytest
+from cases import graph_of, numpy_outputs, outputs_of
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from twinfer.kernels_c import LEVELS, lib
+from twinfer.runtime.errors import InvalidArgumentError
+from twinfer.runtime.graph import Node, Tensor
+from twinfer.runtime.op import Case, tensor
+from twinfer.runtime.ops.recurrent import svdf
+from twinfer.runtime.ops.reduce._reduce import reduction
+from twinfer.runtime.plan.make import make_plan
+from twinfer.runtime.run.inputs import random_inputs
+from twinfer.runtime.run.session import Session
+
+NONE = {"fused_activation_function": "NONE"}
+
+
+def alike(node: Node, seed: int, kernel: str = "") -> None:
+    """Every level gives the reference's bits; ``kernel`` is what computes it."""
+    graph = graph_of(node)
+    plan, values = make_plan(graph), random_inputs(graph, seed)
+    want = numpy_outputs(Case(node), graph, values)[0]
+    assert kernel in ("", plan.steps[0].call.kernel)
+    for level in range(lib.tw_level() + 1):
+        np.testing.assert_array_equal(outputs_of(Session(plan, level), values)[0], want, LEVELS[level])
+
+
+def quantised(rng: np.random.Generator, shape: tuple[int, ...], name: str) -> Tensor:
+    return tensor(shape, "INT8", float(rng.uniform(0.01, 0.1)), int(rng.integers(-128, 128)), name=name)
+
+
+seeds = st.integers(0, 1 << 20)
+
+
+@pytest.mark.parametrize("op", ["ADD", "SUB", "MUL"])
+@given(seed=seeds, count=st.integers(1, 200), rows=st.integers(1, 5), bias=st.booleans(), act=st.booleans())
+@settings(max_examples=60, deadline=None)
+def test_pairs(op: str, seed: int, count: int, rows: int, bias: bool, act: bool) -> None:
+    rng = np.random.default_rng(seed)
+    a, y = quantised(rng, (rows, count), "a"), quantised(rng, (rows, count), "y")
+    b = quantised(rng, (count,) if bias else (rows, count), "b")
+    node = Node(op, (a, b), (y,), {"fused_activation_function": "RELU" if act else "NONE"})
+    alike(node, seed)
+
+
+@pytest.mark.parametrize(
+    ("op", "kernel"), [("ADD", "tw_add_wide_s8"), ("SUB", "tw_add_wide_s8"), ("MUL", "tw_mul_wide_s8")]
+)
+def test_usual_scales(op: str, kernel: str) -> None:
+    a, b, y = (tensor((3, 77), "INT8", scale, 5, name=f"{scale}") for scale in (0.0513, 0.0712, 0.1017))
+    alike(Node(op, (a, b), (y,), NONE), 1, kernel)
+
+
+@given(seed=seeds, count=st.integers(1, 300))
+@settings(max_examples=60, deadline=None)
+def test_tables(seed: int, count: int) -> None:
+    rng = np.random.default_rng(seed)
+    alike(Node("LEAKY_RELU", (quantised(rng, (count,), "x"),), (quantised(rng, (count,), "y"),), {"alpha": 0.3}), seed,
+          "tw_lut_wide")  # fmt: skip
+
+
+@pytest.mark.parametrize("op", ["AVERAGE_POOL_2D", "MAX_POOL_2D"])
+@given(seed=seeds, channels=st.integers(1, 150), window=st.integers(1, 4), same=st.booleans())
+@settings(max_examples=40, deadline=None)
+def test_pools(op: str, seed: int, channels: int, window: int, same: bool) -> None:
+    size = 5 if same else 6 - window
+    x = tensor((1, 5, 5, channels), "INT8", 0.1, 3, name="x")
+    y = tensor((1, size, size, channels), "INT8", 0.1, 3, name="y")
+    geometry: Mapping[str, object] = {
+        "filter_height": window, "filter_width": window, "stride_h": 1, "stride_w": 1,
+        "padding": "SAME" if same else "VALID",
+    }  # fmt: skip
+    alike(Node(op, (x,), (y,), {**geometry, **NONE}), seed)
+
+
+@pytest.mark.parametrize("op", ["MEAN", "SUM", "REDUCE_MAX"])
+@given(seed=seeds, channels=st.integers(1, 150), axes=st.sampled_from([(1, 2), (0, 2), (3,), (1, 3), (0, 1, 2, 3)]))
+@settings(max_examples=40, deadline=None)
+def test_reductions(op: str, seed: int, channels: int, axes: tuple[int, ...]) -> None:
+    node = reduction(op, tensor((2, 3, 4, channels), "INT8", 0.1, 3, name="x"), axes, True, (0.1, 3))
+    alike(node, seed)
+
+
+@given(seed=seeds, channels=st.integers(1, 90), half=st.booleans())
+@settings(max_examples=40, deadline=None)
+def test_bilinear(seed: int, channels: int, half: bool) -> None:
+    x = tensor((1, 3, 4, channels), "INT8", 0.1, 3, name="x")
+    y = tensor((1, 7, 5, channels), "INT8", 0.1, 3, name="y")
+    size = tensor((2,), "INT32", data=np.array([7, 5]), name="size")
+    alike(Node("RESIZE_BILINEAR", (x, size), (y,), {"align_corners": False, "half_pixel_centers": half}), seed)
+
+
+@given(
+    seed=seeds, batches=st.integers(1, 2), size=st.integers(1, 40), units=st.integers(1, 40), rank=st.integers(1, 3),
+    memory=st.integers(1, 20),
+)  # fmt: skip
+@settings(max_examples=40, deadline=None)
+def test_svdf(seed: int, batches: int, size: int, units: int, rank: int, memory: int) -> None:
+    rng = np.random.default_rng(seed)
+    case: Case = svdf._case(rng, "INT8", (batches, size), (units, rank, memory), (2.0, 0))
+    alike(case.node, seed, "tw_svdf_wide_s8")
+
+
+def test_levels_that_the_cpu_lacks_are_refused() -> None:
+    plan = make_plan(graph_of(svdf._case(np.random.default_rng(1), "INT8", (1, 8), (4, 1, 5), (2.0, 0)).node))
+    for level in (-1, lib.tw_level() + 1):
+        with pytest.raises(InvalidArgumentError, match=f"level {level} of the kernels does not run here"):
+            Session(plan, level)
