@@ -25,7 +25,7 @@ from typing import Any
 import hypothesis
 import numpy as np
 import pytest
-from needs import ROOT, SHARED
+from needs import ALL_CASES, ROOT, ROTATION, SHARED
 
 #: CI tries the same examples every time, so that a submission fails only for what it changes. Developers try others.
 hypothesis.settings.register_profile("same", derandomize=True)
@@ -33,7 +33,6 @@ if os.environ.get("CI"):
     hypothesis.settings.load_profile("same")
 
 CORPUS = SHARED / "corpus"
-ROTATION = "TWINFER_ROTATION"
 
 
 @dataclass(frozen=True)
@@ -61,7 +60,9 @@ def entries() -> list[dict[str, Any]]:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--all-models", action="store_true", help="take every corpus model where a test takes a sample")
+    parser.addoption(
+        "--all-models", action="store_true", help="take every corpus model and every case where a test takes a sample"
+    )
     parser.addoption(
         "--refresh-golden", action="store_true", help="write tests/aot/golden anew from what is emitted now"
     )
@@ -74,6 +75,8 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "corpus(*groups, sample=None): which corpus models corpus_model runs over")
     config.addinivalue_line("markers", "slow: takes more than a few seconds")
     os.environ.setdefault(ROTATION, time.strftime("%Y-%m-%d"))  # xdist's workers inherit it
+    if config.getoption("all_models"):
+        os.environ[ALL_CASES] = "1"
 
 
 def pytest_report_header(config: pytest.Config) -> str:

@@ -16,7 +16,7 @@ COMPILER = find("cortex-m4").compiler
 pytestmark = pytest.mark.usefixtures("board_tools")
 
 WARNINGS = ("-std=c11", "-Wall", "-Wextra", "-Wconversion", "-pedantic", "-Werror")
-CORES = ("cortex-m0", "cortex-m3", "cortex-m4", "cortex-m55")
+CORES = ("cortex-m0", "cortex-m4", "cortex-m55")
 FLAGS = ("-O0", "-O2 -fno-omit-frame-pointer -DTW_NO_ASM")
 
 #: clang's names of the cores' architectures.

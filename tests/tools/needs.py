@@ -1,18 +1,34 @@
-"""What tests need beside twinfer: optional packages, and paths."""
+"""What tests need beside twinfer: optional packages, paths, and the day's sample."""
 
 from __future__ import annotations
 
 import importlib
 import os
+import random
+from collections.abc import Iterable
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
 #: The project, and what is shared beside it.
 ROOT = Path(__file__).resolve().parents[2]
 SHARED = Path(os.environ.get("TWINFER_SHARED") or ROOT.parent / "shared")
+
+#: Variables of the environment: the day that samples are of, and whether tests take everything in their place.
+ROTATION, ALL_CASES = "TWINFER_ROTATION", "TWINFER_ALL_CASES"
+
+T = TypeVar("T")
+
+
+def todays(items: Iterable[T], every: int, of: str) -> list[T]:
+    """One item in so many, others each day and for each text ``of``; all of them with ``--all-models``."""
+    listed = list(items)
+    if os.environ.get(ALL_CASES) or not listed:
+        return listed
+    first = random.Random(f"{os.environ[ROTATION]} {of}").randrange(min(every, len(listed)))
+    return listed[first::every]
 
 
 def needs(*packages: str) -> Any:

@@ -44,19 +44,18 @@ typedef struct {
     static TW_NOINLINE void tw_plane_row##vectors(const tw_plane_row *row) {                                           \
         const int8_t *x = row->x;                                                                                      \
         int8_t *y = row->y;                                                                                            \
-        int32_t left = row->count, a, b, c;                                                                            \
+        int32_t left = row->count, a = (left + 3) / 4, b, c; /* a: first the number of rounds */                       \
         int32x4_t t, s;                                                                                                \
-        __asm volatile(                                                                                                \
-            "dls lr, %[rounds]\n"                                                                                      \
-            "1:\n\t" TW_PLANE_FOUR(TW_PLANE_SUM##vectors) TW_PLANE_END "le lr, 1b"                                     \
-            : [x] "+&r"(x), [y] "+&r"(y), [left] "+&r"(left), [a] "=&Te"(a), [b] "=&Te"(b), [c] "=&Te"(c),             \
-              [t] "=&w"(t), [s] "=&w"(s)                                                                               \
-            : [rounds] "r"((left + 3) / 4), [step] "r"(row->step), [four] "r"(4 * row->jump),                          \
-              [bias] "w"(vdupq_n_s32(row->ends[0])), [mult] "r"(row->ends[1]), [shift] "r"(row->ends[2]),              \
-              [zero] "r"(row->zero), [one] "r"(1), [to] "w"(vmulq_n_u32(vidupq_n_u32(0, 1), (uint32_t)row->jump)),     \
-              [w0] "w"(TW_PLANE_WEIGHTS(0)), [w1] "w"(TW_PLANE_WEIGHTS(tw_min(1, vectors - 1))),                       \
-              [w2] "w"(TW_PLANE_WEIGHTS(tw_min(2, vectors - 1))), [w3] "w"(TW_PLANE_WEIGHTS(vectors - 1))              \
-            : "lr", TW_PREDICATE, "memory");                                                                           \
+        __asm volatile("dls lr, %[a]\n"                                                                                \
+                       "1:\n\t" TW_PLANE_FOUR(TW_PLANE_SUM##vectors) TW_PLANE_END "le lr, 1b"                          \
+                       : [x] "+&r"(x), [y] "+&r"(y), [left] "+&r"(left), [a] "+&Te"(a), [b] "=&Te"(b), [c] "=&Te"(c),  \
+                         [t] "=&w"(t), [s] "=&w"(s)                                                                    \
+                       : [step] "r"(row->step), [four] "r"(4 * row->jump), [bias] "w"(vdupq_n_s32(row->ends[0])),      \
+                         [mult] "r"(row->ends[1]), [shift] "r"(row->ends[2]), [zero] "r"(row->zero), [one] "r"(1),     \
+                         [to] "w"(vmulq_n_u32(vidupq_n_u32(0, 1), (uint32_t)row->jump)),                               \
+                         [w0] "w"(TW_PLANE_WEIGHTS(0)), [w1] "w"(TW_PLANE_WEIGHTS(tw_min(1, vectors - 1))),            \
+                         [w2] "w"(TW_PLANE_WEIGHTS(tw_min(2, vectors - 1))), [w3] "w"(TW_PLANE_WEIGHTS(vectors - 1))   \
+                       : "lr", TW_PREDICATE, "memory");                                                                \
     }
 TW_PLANE_ROW(1)
 TW_PLANE_ROW(2)
