@@ -14,37 +14,6 @@ typedef struct {
     int32_t batches, depth, k4, chunk, out, mults;
 } tw_fully_connected_dsp_s16_params;
 
-/* The sums of two pairs over words of a pair, an even number: of each pair 256 * B + A in 64 bits, and A, whose
- * products take what SXTB16 gives of the same halves. So the weights of B need no unpacking. */
-TW_INLINE void tw_dsp_sums1_s16(const uint32_t *x, const uint32_t *w, int32_t words, int64_t *both, int32_t *first) {
-    const uint32_t *const end = w + 2 * words;
-    int32_t u0 = 0, u1 = 0;
-#if defined(TW_DSP_LOOPS)
-#define TW_DSP_TWO(x)                                                                                                  \
-    "ldmia %[w]!, {r6, r8}\n smlald %[l0], %[h0], r6, " x "\n smlald %[l1], %[h1], r8, " x "\n"                        \
-    "sxtb16 r6, r6\n sxtb16 r8, r8\n smlad %[u0], r6, " x ", %[u0]\n smlad %[u1], r8, " x ", %[u1]\n"
-#define TW_DSP_FOUR "ldmia %[x]!, {r4, r5}\n" TW_DSP_TWO("r4") TW_DSP_TWO("r5")
-    uint32_t l0 = (uint32_t)words, h0 = 0, l1 = 0, h1 = 0; /* if not a multiple of 4, begin mid-loop */
-    __asm volatile("ands r6, %[l0], #2\n mov %[l0], #0\n bne 2f\n 1:\n" TW_DSP_FOUR "2:\n" TW_DSP_FOUR
-                   "cmp %[w], %[end]\n bne 1b\n"
-                   : [l0] "+r"(l0), [h0] "+r"(h0), [l1] "+r"(l1), [h1] "+r"(h1), [u0] "+r"(u0), [u1] "+r"(u1),
-                     [x] "+r"(x), [w] "+r"(w)
-                   : [end] "r"(end)
-                   : "r4", "r5", "r6", "r8", "cc", "memory");
-#undef TW_DSP_TWO
-#undef TW_DSP_FOUR
-    both[0] = (int64_t)((uint64_t)h0 << 32 | l0), both[1] = (int64_t)((uint64_t)h1 << 32 | l1);
-#else
-    int64_t t0 = 0, t1 = 0;
-    for (; w != end; w += 2, ++x) {
-        t0 = tw_dual64(w[0], *x, t0), t1 = tw_dual64(w[1], *x, t1);
-        u0 = tw_dual(tw_even(w[0]), *x, u0), u1 = tw_dual(tw_even(w[1]), *x, u1);
-    }
-    both[0] = t0, both[1] = t1;
-#endif
-    first[0] = u0, first[1] = u1;
-}
-
 /* Channels c..c + 3 of one output. Channels beyond the last are written to the first one's place and overwritten there.
  * Returns the weights of the next four. */
 TW_INLINE const uint32_t *tw_fully_connected_dsp_four_s16(const int16_t *x, const uint32_t *w, const void *const *in,

@@ -128,7 +128,7 @@ def on_other_cores(card: Card) -> Iterator[str]:
     ("core", "op"), [*((MAIN, op) for op in operators()), *(("cortex-m55", op) for op in with_kernels(MVE, "_mve_"))]
 )
 def test_operators(core: str, op: str, mode: Mode) -> None:
-    """Cases on the main core, and on the Cortex-M55 if the operator has Helium kernels. Compiled ones are specialised."""
+    """Cases on the main core; on the Cortex-M55 if an operator has Helium kernels. Compiled ones are specialised."""
     card, policy = find(core), specialise if mode == "compiled" else None
     assert not differing(card, list(trials_of(op, card, mode, policy, SAMPLES[mode])))
 

@@ -64,7 +64,17 @@ TW_INLINE tw_v4 tw_mve_sums4_s16(tw_v4 s, const int16_t *x, const int8_t *w, int
     return s;
 }
 
-/* The same with a total that begins as the biases, gets the sums of every chunk of activations (a multiple of 8) and is
+/* How long a four of channels over n activations is in words, without multipliers. */
+TW_INLINE int32_t tw_mve_four_words_s16(int32_t n) {
+    return 4 + (n + TW_MVE_BLOCK_S16 - 1) / TW_MVE_BLOCK_S16 * TW_MVE_BLOCK_S16;
+}
+
+/* The sums of a four of channels, biases included, over n activations. */
+TW_INLINE tw_v4 tw_mve_four_s16(const int16_t *x, const int32_t *four, int32_t n) {
+    return tw_mve_sums4_s16(tw_v4_load(four, 4), x, (const int8_t *)(four + 4), n);
+}
+
+/* The same in 64 bits: a total begins as the biases, gets the sums of every chunk of activations (a multiple of 8) and is
  * saturated to 32 bits. */
 static TW_NOINLINE TW_COLD tw_v4 tw_mve_long_s16(const int16_t *x, const int32_t *four, int32_t n, int32_t chunk) {
     const int8_t *w = (const int8_t *)(four + 4);
@@ -88,9 +98,7 @@ typedef struct {
 TW_INLINE void tw_mve_row_s16(const int16_t *x, const int32_t *four, int16_t *y, const tw_mve_matrix_s16 *m) {
 #pragma GCC unroll 1
     for (int32_t left = m->out; left > 0; left -= 4, y += 4) {
-        const int8_t *w = (const int8_t *)(four + 4);
-        const tw_v4 sums = m->chunk >= m->n ? tw_mve_sums4_s16(tw_v4_load(four, 4), x, w, m->n)
-                                            : tw_mve_long_s16(x, four, m->n, m->chunk);
+        const tw_v4 sums = m->chunk >= m->n ? tw_mve_four_s16(x, four, m->n) : tw_mve_long_s16(x, four, m->n, m->chunk);
         four += 4 + TW_MVE_BLOCK_S16 * m->blocks;
         tw_v4_store_s16(y, tw_v4_top(sums, tw_v4_load(four, 4)), m->limits.low, m->limits.high, left);
         four += 4;

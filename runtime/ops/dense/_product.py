@@ -1,9 +1,9 @@
-"""A product of two int8 matrices that are both computed: a BATCH_MATMUL, or a FULLY_CONNECTED by such weights."""
+"""A product of two matrices that are both computed: a BATCH_MATMUL or, of int8, a FULLY_CONNECTED by such weights."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,10 +20,14 @@ from twinfer.runtime.ops.dense import batch_matmul
 from twinfer.runtime.ops.dense._layer import as_dense, macs_of, shape_of
 from twinfer.runtime.params import Param
 from twinfer.runtime.program import Call
+from twinfer.runtime.target import Target
 from twinfer.runtime.variant import accept, present
 
 #: The greatest magnitude of a product of two int8 less their zero points.
 _PRODUCT = 255 * 255
+
+#: The farthest that neighbours may lie apart on Helium: offsets of eight of them have 16 bits.
+_APART = 9362
 
 
 @dataclass(frozen=True)
@@ -55,6 +59,25 @@ def product_of(node: Node) -> Product:
     accept(most + depth * _PRODUCT < BOUND, "the sums do not fit the short requantisation")
     accept(SHIFTS[0] <= product.shift <= SHIFTS[1], f"the shift is {product.shift}, not in {SHIFTS[0]}..{SHIFTS[1]}")
     return product
+
+
+def need_near(matrices: dict[str, Any]) -> None:
+    """Declined unless Helium's offsets reach the neighbours in a row of the first matrix and a column of the second."""
+    near = max(matrices["a_depth"], matrices["b_depth"]) <= _APART
+    accept(near, f"neighbours in a column lie more than {_APART} values apart")
+
+
+def matrices_s16(node: Node) -> dict[str, Any]:
+    """``tw_matrices`` of a BATCH_MATMUL of int16; Declined if the second operand is better packed before the run."""
+    accept(as_dense(node) is None, "the second operand is one constant matrix")
+    return batch_matmul.matrices(node)
+
+
+def product_s16(node: Node, target: Target, kernel: str, own: dict[str, Param], scratch: int) -> Call:
+    """The plain call of int16 by int16 or int8 with another kernel; ``own`` are the params of its tiles."""
+    plain = batch_matmul.lower(node, target)
+    size = node.input(1).dtype.itemsize
+    return replace(plain, kernel=kernel, params={**plain.params, **own, "bytes": size}, scratch=scratch)
 
 
 def _of_matrices(node: Node) -> Product:

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from twinfer.runtime.graph import Node
-from twinfer.runtime.ops.dense._product import product_of
+from twinfer.runtime.ops.dense._product import need_near, product_of
 from twinfer.runtime.ops.isa.mve import BLOCK_S8, FOUR
 from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target
-from twinfer.runtime.variant import Variant, accept
-
-#: The farthest that neighbours may lie apart: offsets of eight of them have 16 bits.
-_APART = 9362
+from twinfer.runtime.variant import Variant
 
 
 def lower(node: Node, target: Target) -> Call:
     product = product_of(node)
     m = product.matrices
-    accept(max(m["a_depth"], m["b_depth"]) <= _APART, f"neighbours in a column lie more than {_APART} bytes apart")
+    need_near(m)
     blocks = -(-m["depth"] // BLOCK_S8)
     scratch = 4 * m["rows"] + BLOCK_S8 * blocks * (m["rows"] + FOUR) + 4 * FOUR
     return product.call("tw_batch_matmul_mve_s8", {"shift": product.shift, "blocks": blocks}, scratch)

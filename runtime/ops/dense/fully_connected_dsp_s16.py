@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from twinfer.runtime.constant import bias, requantize, weights
 from twinfer.runtime.graph import Node
 from twinfer.runtime.ops.core.channels import mults_of
 from twinfer.runtime.ops.core.packing import FOURS, padded
 from twinfer.runtime.ops.dense._layer import dense_of
-from twinfer.runtime.ops.isa.dsp import halves
+from twinfer.runtime.ops.isa.dsp import fours_s16
 from twinfer.runtime.ops.isa.short import channels_s16
 from twinfer.runtime.program import Call, Weights
 from twinfer.runtime.target import Target
@@ -20,12 +18,10 @@ def lower(node: Node, target: Target) -> Call:
     """The call for constant weights."""
     layer = dense_of(node)
     c = channels_s16(layer.node, layer.weights)
-    k = padded(padded(c.weights.astype(np.int32), 4, 1), 4, 0)
-    fours = halves(k).reshape(len(k) // 4, 2, -1, 2).transpose(0, 2, 1, 3)
-    words = np.ascontiguousarray(fours, "<i2").reshape(len(fours), -1).view("<i4")
+    words = fours_s16(c.weights)
     mult = c.mult[:1] if mults_of(c.mult) == 1 else padded(c.mult, 4)
     inputs = (node.input(0), weights(words, FOURS), bias(padded(c.bias, 4)), requantize(mult))
-    k4 = k.shape[1]
+    k4 = words.shape[1]
     scratch = 2 * k4 if k4 != layer.shape["depth"] else 0
     params = {**layer.shape, "k4": k4, "chunk": 2 * c.chunk(4), "mults": mult.size, "limits": c.limits}
     stored = Weights(halves=True, unit=4)

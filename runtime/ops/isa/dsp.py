@@ -35,6 +35,14 @@ def fours(w: Array, *, bytes: bool = False) -> Array:
     return alternating(words)
 
 
+def fours_s16(w: Array) -> Array:
+    """Weights int8 [out, k] for int16 activations, int32 [out / 4, k4]: halves of two channels, where two pairs of
+    channels alternate by two weights (kernels_c/isa/dsp/dsp_tile_s16.h). Raises ``Declined`` as ``halves``."""
+    k = padded(padded(w.astype(np.int32), 4, 1), 4, 0)
+    pairs = halves(k).reshape(len(k) // 4, 2, -1, 2).transpose(0, 2, 1, 3)
+    return np.ascontiguousarray(pairs, "<i2").reshape(len(pairs), -1).view("<i4")
+
+
 def need_bytes(w: Array) -> bool:
     """Whether weights int8 [out, k] do not fit halves and must be stored as bytes."""
     k = padded(w.astype(np.int32), 2)

@@ -21,6 +21,19 @@ def channels_s16(node: Node, w: Array) -> requantize_s16.Channels:
     return present(requantize_s16.short_channels(node, w), _REASON)
 
 
+def need_words(w: Array, starts: Array) -> None:
+    """Declined unless sums of int16 by weights int8 [..., k] that begin with ``starts`` [...] fit 32 bits."""
+    most = int(requantize_s16.reach(w.reshape(-1, w.shape[-1]), starts.reshape(-1)).max())
+    accept(most < 1 << 31, f"sums up to {most} do not fit 32 bits")
+
+
+def top(mult: int, right: int) -> int:
+    """A multiplier of 15 bits and its shift to the right as one that keeps the upper 32 bits of products."""
+    least, most = (15 - shift for shift in reversed(requantize_s16.SHIFTS))
+    accept(least <= right <= most, f"a shift to the right by {right} is not in {least}..{most}")
+    return mult << (32 - right)
+
+
 def scaled_s8(mult: int, shift: int, zero: int) -> dict[str, int]:
     """The params of ``tw_scaled`` (kernels_c/isa/dsp/dsp.h): a multiplier, and a rounding that adds the zero point."""
     accept(SHIFTS[0] <= shift <= SHIFTS[1], f"the shift is {shift}, not in {SHIFTS[0]}..{SHIFTS[1]}")

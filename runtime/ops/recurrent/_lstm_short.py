@@ -1,4 +1,4 @@
-"""LSTMs of int8 with constant weights, as the kernels on SMLAD and Helium read them."""
+"""LSTMs of int8 and int16 with constant weights, as the kernels on SMLAD and Helium read them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from twinfer.runtime.variant import accept, present
 @dataclass(frozen=True)
 class Gate:
     """Weights int8 [units, size] over the input, [units, units] over the hidden state, and what the sums over each
-    begin with, int32 [units], zero points folded in."""
+    begin with, int32 [units], zero points folded in; of int16 LSTMs int64 [units], and zeros."""
 
     weights: Array
     recurrent: Array
@@ -41,5 +41,7 @@ def gates_of(node: Node) -> tuple[Lstm, list[Gate]]:
 def _gate(node: Node, w: int, r: int, b: int) -> Gate:
     why = "weights or a bias are computed at run time"
     weights, recurrent, bias = (present(node.input(i).data, why) for i in (w, r, b))
+    if node.input(0).type == "INT16":
+        return Gate(weights, recurrent, bias, np.zeros_like(bias))
     bias = fold_zero(weights, bias, node.input(0).zero)
     return Gate(weights, recurrent, bias, fold_zero(recurrent, np.zeros_like(bias), node.input(HIDDEN).zero))
