@@ -55,7 +55,8 @@ WITH_LIBM = (
 )  # fmt: skip
 
 
-MODES = pytest.mark.parametrize("mode", ["compiled", "interpreted"])
+BOTH: tuple[Mode, ...] = ("compiled", "interpreted")
+MODES = pytest.mark.parametrize("mode", BOTH)
 
 
 @pytest.fixture(autouse=True)
@@ -133,12 +134,14 @@ def test_operators(core: str, op: str, mode: Mode) -> None:
     assert not differing(card, list(trials_of(op, card, mode, policy, SAMPLES[mode])))
 
 
-@MODES
 @pytest.mark.parametrize("core", [name for name in names() if name != MAIN])
-def test_operators_on_other_cores(core: str, mode: Mode) -> None:
-    """Some cases of every operator, kernels shared: one program per core."""
-    card, policy = find(core), share_all if mode == "compiled" else None
-    assert not differing(card, [t for op in on_other_cores(card) for t in trials_of(op, card, mode, policy, SAMPLE)])
+def test_operators_on_other_cores(core: str) -> None:
+    """Some cases of every operator, kernels shared, in one mode each day: one program per core."""
+    card = find(core)
+    for mode in todays(BOTH, len(BOTH), core):
+        policy = share_all if mode == "compiled" else None
+        trials = [t for op in on_other_cores(card) for t in trials_of(op, card, mode, policy, SAMPLE)]
+        assert not differing(card, trials), mode
 
 
 @pytest.mark.parametrize("core", names())
@@ -153,18 +156,18 @@ def test_padding_that_was_folded(core: str) -> None:
     assert not differing(card, trials)
 
 
-@MODES
 @pytest.mark.parametrize("core", names())
-def test_models(core: str, mode: Mode) -> None:
-    """The topologies of MLPerf Tiny in int8, and a float model; by layers, by rows, and with the input by rows. Cores
-    without instructions of their own in kernels take one of the three each day."""
+def test_models(core: str) -> None:
+    """The topologies of MLPerf Tiny in int8 and a float model, by layers, by rows, and with the input by rows, in both
+    modes. All cores but two take one of these six ways each day."""
     card = find(core)
     graphs = {name: builtin()[name]() for name in BUILTIN}
     want = {name: interpreted(graph, random_inputs(graph), HOST, isa.level()) for name, graph in graphs.items()}
-    plans = [Options(memory="layers"), Options(memory="rows"), Options(memory="rows", input_rows=True)]
-    if core not in (MAIN, "cortex-m55", "aarch64-i8mm"):
-        plans = todays(plans, len(plans), f"{core} {mode}")
-    for options, trials in ((dataclasses.replace(each, mode=mode), list[Trial]()) for each in plans):
+    memories = (Options(memory="layers"), Options(memory="rows"), Options(memory="rows", input_rows=True))
+    plans = [dataclasses.replace(each, mode=mode) for each in memories for mode in BOTH]
+    if core not in (MAIN, "cortex-m55"):
+        plans = todays(plans, len(plans), core)
+    for options, trials in ((each, list[Trial]()) for each in plans):
         for name, graph in graphs.items():
             project = emit(make_plan(graph, card.target, options), name)
             trials.append(Trial(project, random_inputs(graph), want[name], LIBM if name.endswith("float32") else 0))

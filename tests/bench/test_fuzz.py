@@ -244,7 +244,7 @@ def test_a_short_run_is_clean(tmp_path: Path, capsys: pytest.CaptureFixture[str]
 
 
 @pytest.mark.slow
-def test_two_minutes(tmp_path: Path) -> None:
+def test_hundreds_of_models(tmp_path: Path) -> None:
     """What CI adds: the same models every time, so that a submission fails only for what it changes.
 
     A slow machine tries fewer of them, and none more. Findings are in build/fuzz. Other seeds and longer runs are tried
@@ -252,7 +252,7 @@ def test_two_minutes(tmp_path: Path) -> None:
     """
     if not os.environ.get("CI"):
         pytest.skip("CI runs it; here: python -m twinfer.bench.fuzz --seconds 120")
-    command = [sys.executable, "-m", "twinfer.bench.fuzz", "--seconds", "120", "--seed", str(SEED), "--models", "960"]
+    command = [sys.executable, "-m", "twinfer.bench.fuzz", "--seconds", "120", "--seed", str(SEED), "--models", "480"]
     done = subprocess.run(
         [*command, "--out", str(ROOT / "build" / "fuzz")], capture_output=True, text=True, timeout=900, check=False
     )
