@@ -137,29 +137,29 @@ static TW_NOINLINE uint32_t *tw_dsp_widen(uint32_t *TW_RESTRICT to, const int8_t
     return to;
 }
 
-/* tw_dsp_sums1 of weights that are stored as bytes. */
-static TW_NOINLINE const uint32_t *tw_dsp_sums1_bytes(const int8_t *x, const uint32_t *w, int32_t words, int32_t *both,
-                                                      int32_t *first) {
-    const uint32_t *end = w + 2 * words;
-    int32_t a0 = 0, b0 = 0, a1 = 0, b1 = 0;
-    for (; w != end; w += 4, x += 4) {
+/* The sums of one pair of channels, whose weights are stored as bytes, over one row: 256 * B + A; first: A. The two words of
+ * another pair lie between its own. A function that takes few registers, and so little stack. */
+static TW_NOINLINE int32_t tw_dsp_sums1_bytes(const int8_t *x, const uint32_t *w, const uint32_t *end, int32_t *first) {
+    int32_t a = 0, b = 0;
+    for (; w < end; w += 4, x += 4) {
         const uint32_t even = tw_even(tw_word(x)), odd = tw_odd(tw_word(x));
-        a0 = tw_dual(tw_even(w[1]), odd, tw_dual(tw_even(w[0]), even, a0));
-        b0 = tw_dual(tw_odd(w[1]), odd, tw_dual(tw_odd(w[0]), even, b0));
-        a1 = tw_dual(tw_even(w[3]), odd, tw_dual(tw_even(w[2]), even, a1));
-        b1 = tw_dual(tw_odd(w[3]), odd, tw_dual(tw_odd(w[2]), even, b1));
+        a = tw_dual(tw_even(w[1]), odd, tw_dual(tw_even(w[0]), even, a));
+        b = tw_dual(tw_odd(w[1]), odd, tw_dual(tw_odd(w[0]), even, b));
     }
-    both[0] = tw_add(tw_shift_left(b0, 8), a0), both[1] = tw_add(tw_shift_left(b1, 8), a1);
-    first[0] = a0, first[1] = a1;
-    return w;
+    *first = a;
+    return tw_add(tw_shift_left(b, 8), a);
 }
 
 /* The sums of two pairs over one row: of each pair 256 * B + A and A. words: number of words of a pair, even; the
  * pairs' words alternate two by two. bytes: whether weights are stored so. Returns the weights that follow. */
 TW_INLINE const uint32_t *tw_dsp_sums1(const int8_t *x, const uint32_t *w, int32_t words, int32_t bytes, int32_t *both,
                                        int32_t *first) {
-    if (bytes) return tw_dsp_sums1_bytes(x, w, words, both, first);
     const uint32_t *end = w + 2 * words;
+    if (bytes) {
+        both[0] = tw_dsp_sums1_bytes(x, w, end, first);
+        both[1] = tw_dsp_sums1_bytes(x, w + 2, end, first + 1);
+        return end;
+    }
     int32_t t0 = 0, t1 = 0, u0 = 0, u1 = 0;
 #if defined(TW_DSP_LOOPS)
 #define TW_DSP_FOUR                                                                                                    \
