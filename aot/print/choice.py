@@ -18,7 +18,7 @@ from twinfer.aot.print.initialiser import initialiser
 from twinfer.runtime.graph import Tensor
 from twinfer.runtime.options import Optimize
 from twinfer.runtime.plan.plan import Plan
-from twinfer.runtime.program import Step
+from twinfer.runtime.program import Call, Step
 
 #: Which steps, by position, call one shared instance of their kernel, which reads its params at run time.
 Policy = Callable[[Plan], frozenset[int]]
@@ -27,7 +27,7 @@ Policy = Callable[[Plan], frozenset[int]]
 #: specialised 151 us, shared 206 us, for 0.7 KB of code and 0.04 s (clang: 0.15 s) of compile time per body.
 MOST_BODIES = 64
 
-#: The file of prices: what the bodies of each kernel cost and save.
+#: The file of prices: what the bodies of each kernel cost and save, by ``form_of`` calls.
 PRICES = Path(__file__).with_name("prices.toml")
 
 #: Bytes of flash that one per cent of the instructions is worth on a small target.
@@ -52,10 +52,10 @@ def share_all(plan: Plan) -> frozenset[int]:
 
 @dataclass(frozen=True)
 class Price:
-    """A kernel's bytes per specialised body and for the shared instance, and the instructions saved per output element.
+    """A form's bytes per specialised body and for the shared instance, and the instructions saved per output element.
 
     ``body`` is what a layer takes beyond one that calls the instance; the small ones are of code compiled for size.
-    ``pace`` is the instructions per unit of work. A kernel that was not measured has the defaults.
+    ``pace`` is the instructions per unit of work. A form that was not measured has the defaults.
     """
 
     body: float = 400
@@ -73,32 +73,35 @@ class Price:
 def by_price(plan: Plan) -> frozenset[int]:
     """Share where that is cheapest, by bytes of flash and what instructions are worth in bytes.
 
-    A body saves about the same per output element, so the layers of a kernel with the smallest outputs share. How many
-    do is tried out.
+    Layers share whose body costs more than the instructions that it saves, if they pay for the instance together.
     """
     total, worth = sum(map(instructions, plan.steps)), 100 * WORTH[plan.options.optimize]
     shared = set[int](specialise(plan))
-    for kernel, users in bodies(plan).items():
-        price = _price(kernel)
-        body, instance = price.flash(plan.options.optimize)
-        losses = [worth * price.saved * _outputs(plan, steps) / max(total, 1) for steps in users]
-
-        costs = [
-            own * body + (instance if own < len(losses) else 0) + sum(losses[own:]) for own in range(len(losses) + 1)
-        ]
-        own = max(own for own, cost in enumerate(costs) if cost == min(costs))
-        shared.update(i for steps in users[own:] for i in steps)
+    for users in bodies(plan).values():
+        gains, instance = dict[int, float](), 0.0
+        for user, steps in enumerate(users):
+            price = _price(plan.steps[steps[0]].call)
+            body, instance = price.flash(plan.options.optimize)
+            gains[user] = body - worth * price.saved * _outputs(plan, steps) / max(total, 1)
+        sharing = [user for user, gain in gains.items() if gain > 0]
+        if sum(gains[user] for user in sharing) > instance:
+            shared.update(i for user in sharing for i in users[user])
     return frozenset(shared)
 
 
-def _price(kernel: str) -> Price:
-    return _prices().get(kernel, Price())
+def form_of(call: Call) -> str:
+    """The kernel, and whether the layer takes its windows where they lie: its body is then much smaller."""
+    return f"{call.kernel}-direct" if call.params.get("direct") else call.kernel
+
+
+def _price(call: Call) -> Price:
+    return _prices().get(form_of(call), Price())
 
 
 @cache
 def _prices() -> Mapping[str, Price]:
-    kernels = tomllib.loads(PRICES.read_text(encoding="utf-8"))["kernels"]
-    return {kernel: Price(*figures) for kernel, figures in kernels.items()}
+    forms = tomllib.loads(PRICES.read_text(encoding="utf-8"))["forms"]
+    return {form: Price(*figures) for form, figures in forms.items()}
 
 
 def default_policy(plan: Plan) -> frozenset[int]:
@@ -131,7 +134,7 @@ def _parts(plan: Plan) -> list[float]:
 
 def instructions(step: Step) -> float:
     """Estimated instructions of a step with a specialised body."""
-    return _price(step.call.kernel).pace * work(step)
+    return _price(step.call).pace * work(step)
 
 
 def work(step: Step) -> int:

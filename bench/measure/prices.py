@@ -10,12 +10,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 
 from twinfer.aot.build.sizes import sizes
 from twinfer.aot.build.targets import find
-from twinfer.aot.print.choice import PRICES, bodies, outputs_of, share_all, specialise, work
+from twinfer.aot.print.choice import PRICES, bodies, form_of, outputs_of, share_all, specialise, work
 from twinfer.aot.print.emit import emit
 from twinfer.aot.print.literals import identifier
 from twinfer.bench.measure.price import build_steps, instances, own_code
@@ -23,6 +24,7 @@ from twinfer.bench.models.source import Source, load
 from twinfer.converter.convert import convert
 from twinfer.runtime.options import Options
 from twinfer.runtime.plan.make import make_plan
+from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.run.inputs import random_inputs
 
 #: Built-in models that are measured with int16 activations, too.
@@ -31,21 +33,21 @@ WIDE = ("kws_float32", "ic_float32")
 CORES = ("cortex-m3", "cortex-m4", "cortex-m55")
 
 HEAD = """\
-# Of every kernel in models and single operators: [more bytes that a specialised body takes than a layer over a shared
-# one, bytes of the shared instance, the same two of code compiled for size, instructions that specialising saves an
-# element of the output, instructions that a unit of work takes]. Means over layers, under QEMU; `make prices` writes
-# this file anew.
+# Of every kernel in models and single operators, by form (`-direct`: windows are read where they lie): [more bytes that
+# a specialised body takes than a layer over a shared one, bytes of the shared instance, the same two of code compiled
+# for size, instructions that specialising saves an element of the output, instructions that a unit of work takes].
+# Means over layers, under QEMU; `make prices` writes this file anew.
 """
 
 
 @dataclass(frozen=True)
 class Sample:
-    """One kernel in one model on one core: sums over its layers, and how many different bodies they have.
+    """A form of one kernel in one model on one core: sums over its layers, and how many different bodies they have.
 
     ``small`` is as ``body_bytes`` and ``instance``, of code compiled for size.
     """
 
-    kernel: str
+    form: str
     bodies: int
     body_bytes: int
     instance: int
@@ -57,7 +59,7 @@ class Sample:
 
 
 def samples(source: Source, core: str) -> Iterator[Sample]:
-    """A sample of every kernel of the model on that core."""
+    """A sample of every form of the kernels of the model on that core."""
     card = find(core)
     plan = make_plan(source.graph, card.target, Options(optimize="speed", memory="layers"))
     inputs, name = random_inputs(plan.graph), identifier(source.name)
@@ -65,26 +67,37 @@ def samples(source: Source, core: str) -> Iterator[Sample]:
     project = emit(plan, name, policy=share_all)
     shared = build_steps(project, card, inputs)
     shared_bodies, small = instances(project, shared.sizes), _small(source, core)
-    for kernel, users in bodies(plan).items():
-        steps = [i for same in users for i in same]
+    for form, users in _forms(plan).items():
+        steps, kernel = [i for same in users for i in same], plan.steps[users[0][0]].call.kernel
         saved, more = (sum(shared.price(i)[j] - own.price(i)[j] for i in steps) for j in range(2))
         outputs, effort = (sum(of(plan.steps[i]) for i in steps) for of in (outputs_of, work))
         taken = sum(own.price(i)[0] for i in steps)
-        yield Sample(kernel, len(users), -more, shared_bodies[kernel], small[kernel], saved, outputs, taken, effort)
+        flash = (-more, shared_bodies[kernel], small[form])
+        yield Sample(form, len(users), *flash, saved, outputs, taken, effort)
+
+
+def _forms(plan: Plan) -> Mapping[str, list[Sequence[int]]]:
+    """Form -> groups of steps that share a body."""
+    users: dict[str, list[Sequence[int]]] = {}
+    for steps in chain.from_iterable(bodies(plan).values()):
+        users.setdefault(form_of(plan.steps[steps[0]].call), []).append(steps)
+    return users
 
 
 def _small(source: Source, core: str) -> Mapping[str, tuple[int, int]]:
-    """Kernel -> the bytes of all its bodies beyond those of calls, and of the instance, compiled for size."""
+    """Form -> the bytes of all its bodies beyond those of calls, and of the instance, compiled for size."""
     card, name = find(core), identifier(source.name)
     plan = make_plan(source.graph, card.target, Options(optimize="size", memory="layers"))
     projects = [emit(plan, name, policy=policy) for policy in (specialise, share_all)]
     own, shared = (sizes(project, card) for project in projects)
     of_instances = instances(projects[1], shared)
-    users = {kernel: [i for same in every for i in same] for kernel, every in bodies(plan).items()}
+    users = {form: [i for same in every for i in same] for form, every in _forms(plan).items()}
     return {
-        kernel: (sum(own_code(own, i) - own_code(shared, i) for i in steps), of_instances[kernel])
-        for kernel, steps in users.items()
-    }
+        form: (
+            sum(own_code(own, i) - own_code(shared, i) for i in steps), of_instances[plan.steps[steps[0]].call.kernel]
+        )
+        for form, steps in users.items()
+    }  # fmt: skip
 
 
 def wide(model: str) -> Source:
@@ -96,16 +109,16 @@ def wide(model: str) -> Source:
 
 def table(every: Sequence[Sample]) -> str:
     """The file: means over bodies, models, outputs and work."""
-    lines = [HEAD + "[kernels]"]
-    for kernel in sorted({sample.kernel for sample in every}):
-        own = [sample for sample in every if sample.kernel == kernel]
+    lines = [HEAD + "[forms]"]
+    for form in sorted({sample.form for sample in every}):
+        own = [sample for sample in every if sample.form == form]
         count = sum(s.bodies for s in own)
         body, small_body = sum(s.body_bytes for s in own) / count, sum(s.small[0] for s in own) / count
         instance, small_instance = (sum(s.instance for s in own) / len(own), sum(s.small[1] for s in own) / len(own))
         saved = sum(s.saved for s in own) / max(sum(s.outputs for s in own), 1)
         pace = sum(s.instructions for s in own) / max(sum(s.work for s in own), 1)
         flash = ", ".join(f"{figure:.0f}" for figure in (body, instance, small_body, small_instance))
-        lines.append(f"{kernel} = [{flash}, {saved:.1f}, {pace:.2f}]")
+        lines.append(f"{form} = [{flash}, {saved:.1f}, {pace:.2f}]")
     return "\n".join(lines) + "\n"
 
 
