@@ -193,16 +193,21 @@ TW_KERNEL(tw_max_pool_2d_s16) {
     tw_pool_2d_s16(&p, (const int16_t *)in[0], (int16_t *)out[0], 0);
 }
 
-/* y [channels] = the sum of the window at x, in the order of its elements, or the largest, which is never NaN and at
+/* y [n] = the average of the window at x, summed in the order of its elements, or the largest, which is never NaN and at
  * least -FLT_MAX. */
-TW_INLINE void tw_pool_reduce_f32(const tw_pool_window *w, const float *TW_RESTRICT x, float *TW_RESTRICT y,
-                                  int32_t channels, int average) {
-    for (int32_t c = 0; c < channels; ++c) y[c] = average ? 0.0F : -FLT_MAX;
+TW_INLINE void tw_pool_block_f32(const tw_pool_window *w, const float *TW_RESTRICT x, float *TW_RESTRICT y, int32_t n,
+                                 const tw_limits_f32 *limits, int average) {
+    const float count = (float)(w->rows * w->cols);
+    TW_VECTOR
+    for (int32_t c = 0; c < n; ++c) y[c] = average ? 0.0F : -FLT_MAX;
     for (int32_t r = 0; r < w->rows; ++r)
         for (int32_t k = 0; k < w->cols; ++k) {
             const float *tap = x + (r * w->row + k * w->col);
-            for (int32_t c = 0; c < channels; ++c) y[c] = average ? y[c] + tap[c] : y[c] < tap[c] ? tap[c] : y[c];
+            TW_VECTOR
+            for (int32_t c = 0; c < n; ++c) y[c] = average ? y[c] + tap[c] : y[c] < tap[c] ? tap[c] : y[c];
         }
+    TW_VECTOR
+    for (int32_t c = 0; c < n; ++c) y[c] = tw_clampf(average ? y[c] / count : y[c], limits->low, limits->high);
 }
 
 /* All windows: their averages, or their largest values. */
@@ -212,10 +217,12 @@ TW_INLINE void tw_pool_2d_f32(const tw_pool_2d_f32_params *p, const float *x, fl
     tw_pixel at = tw_pixel_first(x, sizeof *x, window);
     TW_EACH_PIXEL(at, window) {
         const tw_pool_window w = tw_pool_cut(&at, window);
-        const float count = (float)(w.rows * w.cols);
-        tw_pool_reduce_f32(&w, (const float *)w.x, y, channels, average);
-        for (int32_t c = 0; c < channels; ++c)
-            y[c] = tw_clampf(average ? y[c] / count : y[c], p->limits.low, p->limits.high);
+        int32_t c = 0;
+        for (; TW_FILLS && c + 16 <= channels; c += 16)
+            tw_pool_block_f32(&w, (const float *)w.x + c, y + c, 16, &p->limits, average);
+        for (; TW_FILLS && c + 8 <= channels; c += 8)
+            tw_pool_block_f32(&w, (const float *)w.x + c, y + c, 8, &p->limits, average);
+        if (c < channels) tw_pool_block_f32(&w, (const float *)w.x + c, y + c, channels - c, &p->limits, average);
         y += channels;
     }
 }

@@ -80,12 +80,16 @@ TW_INLINE int32_t tw_pool_wide_width(int32_t j, const tw_window *w) {
     return tw_min(j * w->stride_w - w->pad_w + w->k_w, w->in_w) - tw_pool_wide_first(j, w);
 }
 
-/* The sums of windows from j on that have so many columns; returns the first one that has another number. */
+/* The sums of windows from j on that have so many columns: all that lie inside the image, or one that is cut off by its
+ * edge. Returns the window behind them. */
 TW_INLINE int32_t tw_pool_wide_alike(const int16_t *x, int16_t *sums, int32_t j, int32_t columns, const tw_window *w,
                                      tw_pool_kind kind) {
-    for (; j < w->out_w && tw_pool_wide_width(j, w) == columns; ++j)
-        tw_pool_wide_columns(x + tw_pool_wide_first(j, w) * w->in_c, sums + j * w->in_c, w->in_c, columns, kind);
-    return j;
+    const int32_t channels = w->in_c, step = w->stride_w * channels;
+    const int32_t inside = (w->in_w + w->pad_w - w->k_w) / w->stride_w + 1;
+    const int32_t end = columns == w->k_w ? tw_min(inside, w->out_w) : j + 1;
+    x += tw_pool_wide_first(j, w) * channels, sums += j * channels;
+    for (; j < end; ++j, x += step, sums += channels) tw_pool_wide_columns(x, sums, channels, columns, kind);
+    return end;
 }
 
 /* One row of outputs; x: the first row of the image inside the windows, of which there are rows. */

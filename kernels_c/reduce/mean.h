@@ -36,11 +36,6 @@ TW_INLINE int32_t tw_mean_of(const tw_mean_s8_params *p, int32_t sum) {
 
 /* sums[c] += the n values of each of the rows x [count, n]. */
 TW_INLINE void tw_mean_add_s8(const int8_t *x, int32_t *sums, int32_t count, int32_t n) {
-    if (n == 1) {
-        TW_VECTOR
-        for (int32_t c = 0; c < count; ++c) sums[c] += x[c];
-        return;
-    }
     for (int32_t c = 0; c < count; ++c, x += n) {
         int32_t sum = 0, i = 0;
         for (; TW_FILLS && i + 16 <= n; i += 16) TW_VECTOR
@@ -54,8 +49,17 @@ TW_INLINE void tw_mean_add_s8(const int8_t *x, int32_t *sums, int32_t count, int
 TW_INLINE void tw_mean_block_s8(const tw_mean_s8_params *p, const int8_t *TW_RESTRICT x, int8_t *TW_RESTRICT y,
                                 int32_t count) {
     int32_t sums[TW_MEAN_BLOCK];
-    memset(sums, 0, sizeof sums);
-    TW_EACH_REDUCED(p->axes) { tw_mean_add_s8(x + tw_axes_row(p->axes, i, j), sums, count, p->axes.last); }
+    TW_VECTOR
+    for (int32_t c = 0; c < count; ++c) sums[c] = 0;
+    if (p->axes.last == 1) { /* a loop of its own, in which sums stay in registers */
+        TW_EACH_REDUCED(p->axes) {
+            const int8_t *row = x + tw_axes_row(p->axes, i, j);
+            TW_VECTOR
+            for (int32_t c = 0; c < count; ++c) sums[c] += row[c];
+        }
+    } else {
+        TW_EACH_REDUCED(p->axes) { tw_mean_add_s8(x + tw_axes_row(p->axes, i, j), sums, count, p->axes.last); }
+    }
     TW_ROLLED
     for (int32_t i = 0; i < count; ++i) y[i] = (int8_t)tw_clamp(tw_mean_of(p, sums[i]), INT8_MIN, INT8_MAX);
 }
