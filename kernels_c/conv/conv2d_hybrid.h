@@ -60,4 +60,26 @@ TW_KERNEL(tw_conv2d_hybrid) {
     }
 }
 
+/* All channels of one pixel; x: its window, int8; q: how its image was quantised; params: the kernel's. */
+typedef void tw_conv2d_hybrid_pixel(float *y, const int8_t *x, const void *const *in, tw_hybrid_quant q,
+                                    const void *params);
+
+/* All pixels of kernels that take them one by one. direct: the windows are the input's pixels. scratch: int8 image, then a
+ * window int8 [k4], both rounded up to 16. */
+TW_INLINE void tw_conv2d_hybrid_pixels(const tw_conv2d_hybrid_params *all, int32_t direct, const void *const *in,
+                                       float *y, int8_t *scratch, tw_conv2d_hybrid_pixel *pixel, const void *params) {
+    const tw_window *w = &all->window;
+    const float *x = (const float *)in[0];
+    int8_t *column = scratch + (tw_window_image(w) + 15) / 16 * 16;
+    for (int32_t b = 0; b < w->batches; ++b, x += tw_window_image(w)) {
+        const tw_hybrid_quant q = tw_hybrid_quantize(scratch, x, tw_window_image(w), all->symmetric);
+        const tw_gather g = {w, w->in_c, q.zero, 0};
+        tw_pixel at = tw_pixel_first(scratch, 1, w);
+        for (int32_t left = w->out_h * w->out_w; left > 0; --left, tw_pixel_next(&at, w), y += w->out_c) {
+            if (!direct) tw_gather_window(column, &at, 0, &g);
+            pixel(y, direct ? (const int8_t *)tw_pixel_corner(&at, w) : column, in, q, params);
+        }
+    }
+}
+
 #endif

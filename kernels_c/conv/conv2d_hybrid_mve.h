@@ -14,9 +14,9 @@ typedef struct {
     int32_t direct;
 } tw_conv2d_hybrid_mve_params;
 
-/* All channels of one pixel; x: its window, int8. */
 TW_INLINE void tw_conv2d_hybrid_mve_pixel(float *y, const int8_t *x, const void *const *in, tw_hybrid_quant q,
-                                          const tw_conv2d_hybrid_mve_params *p) {
+                                          const void *params) {
+    const tw_conv2d_hybrid_mve_params *p = (const tw_conv2d_hybrid_mve_params *)params;
     static const int32_t nothing[4] = {0, 0, 0, 0};
     const int8_t *w = (const int8_t *)in[1];
     const int32_t k = p->all.k4, out_c = p->all.window.out_c;
@@ -31,19 +31,7 @@ TW_INLINE void tw_conv2d_hybrid_mve_pixel(float *y, const int8_t *x, const void 
 
 TW_KERNEL(tw_conv2d_hybrid_mve) {
     const tw_conv2d_hybrid_mve_params p = *params;
-    const tw_window *w = &p.all.window;
-    const float *x = (const float *)in[0];
-    float *y = (float *)out[0];
-    int8_t *quantized = (int8_t *)scratch, *column = quantized + (tw_window_image(w) + 15) / 16 * 16;
-    for (int32_t b = 0; b < w->batches; ++b, x += tw_window_image(w)) {
-        const tw_hybrid_quant q = tw_hybrid_quantize(quantized, x, tw_window_image(w), p.all.symmetric);
-        const tw_gather g = {w, w->in_c, q.zero, 0};
-        tw_pixel at = tw_pixel_first(quantized, 1, w);
-        for (int32_t left = w->out_h * w->out_w; left > 0; --left, tw_pixel_next(&at, w), y += w->out_c) {
-            if (!p.direct) tw_gather_window(column, &at, 0, &g);
-            tw_conv2d_hybrid_mve_pixel(y, p.direct ? (const int8_t *)tw_pixel_corner(&at, w) : column, in, q, &p);
-        }
-    }
+    tw_conv2d_hybrid_pixels(&p.all, p.direct, in, (float *)out[0], (int8_t *)scratch, tw_conv2d_hybrid_mve_pixel, &p);
 }
 
 #endif
