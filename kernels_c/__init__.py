@@ -104,4 +104,4 @@ def _ffi_of(kernel: str) -> Any:
 
 def _owner(name: str) -> Library | None:
     """The added library that has a kernel of that name."""
-    return next((library for library in _ADDED if name in library.kernels), None)
+    return next((library for library in _ADDED if name in library.kernels), None) if _ADDED else None

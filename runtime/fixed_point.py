@@ -23,12 +23,15 @@ def quantize_multipliers(real: NDArray[np.float64]) -> tuple[NDArray[np.int32], 
     if not np.isfinite(real).all():
         raise OverflowError("a multiplier is infinite or not a number")
     mantissa, shift = np.frexp(real)
-    size = np.floor(np.abs(mantissa) * (1 << 31) + 0.5).astype(np.int64)
-    carried = size == 1 << 31
-    size, shift = np.where(carried, size >> 1, size), shift + carried
-    small, large = shift < -31, shift > 30
-    mult = np.where(large, (1 << 31) - 1, np.where(small, 0, np.where(real < 0, -size, size)))
-    return mult.astype(np.int32), np.where(small, 0, np.minimum(shift, 30)).astype(np.int8)
+    size = (np.abs(mantissa) * (1 << 31) + 0.5).astype(np.int64)
+    carried = size >> 31  # 1 where the mantissa was rounded up to 1
+    size, shift = size >> carried, shift + carried
+    mult = np.where(real < 0, -size, size)
+    if shift.size and (shift.min() < -31 or shift.max() > 30):
+        small = shift < -31
+        mult = np.where(shift > 30, (1 << 31) - 1, np.where(small, 0, mult))
+        shift = np.where(small, 0, np.minimum(shift, 30))
+    return mult.astype(np.int32), shift.astype(np.int8)
 
 
 def multiply_high(a: NDArray[Any], b: NDArray[Any] | int) -> NDArray[np.int64]:

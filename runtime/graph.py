@@ -35,6 +35,11 @@ DTYPES: Mapping[str, np.dtype[Any]] = MappingProxyType(
     }
 )  # fmt: skip
 
+#: Integer type -> the least and the greatest value of an element.
+LIMITS: Mapping[str, tuple[int, int]] = MappingProxyType(
+    {name: (int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)) for name, dtype in DTYPES.items() if dtype.kind in "iu"}
+)
+
 #: Bits of one element of the types that numpy lacks.
 PACKED_BITS: Mapping[str, int] = MappingProxyType(
     {"INT4": 4, "UINT4": 4, "INT2": 2, "BFLOAT16": 16, "FLOAT8_E4M3FN": 8, "FLOAT8_E5M2": 8}
@@ -58,6 +63,21 @@ class Quant:
     @property
     def per_channel(self) -> bool:
         return self.scale.size > 1
+
+    @cached_property
+    def scales(self) -> NDArray[np.float64]:
+        """The scales, exactly, in the type that multipliers are computed in."""
+        return self.scale.astype(np.float64)
+
+    @cached_property
+    def usable(self) -> bool:
+        """Whether no scale is negative, infinite or not a number."""
+        return bool(np.isfinite(self.scale).all() and (self.scale >= 0).all())
+
+    @cached_property
+    def zeros_of_bytes(self) -> bool:
+        """Whether there is a zero point per scale, and int8 holds them all."""
+        return self.zero_point.size == self.scale.size and bool((np.abs(self.zero_point + 0.5) < 128).all())
 
     def __eq__(self, other: object) -> bool:
         return (
@@ -109,6 +129,13 @@ class Tensor:
         return self.size * self.dtype.itemsize
 
     @property
+    def limits(self) -> tuple[int, int]:
+        """The least and the greatest value of an element; ModelError if they are no integers."""
+        if self.type not in LIMITS:
+            raise ModelError(f"{self}: its elements are no integers of whole bytes")
+        return LIMITS[self.type]
+
+    @cached_property
     def too_large(self) -> bool:
         """Whether it has 2 GiB or more, which int32 offsets do not reach; a dimension of 0 counts as 1."""
         bits = PACKED_BITS.get(self.type) or 8 * self.dtype.itemsize
@@ -117,20 +144,21 @@ class Tensor:
     @property
     def scale(self) -> float:
         """Per-tensor scale as float64 (exactly the file's float32); ModelError if there is none."""
-        return float(self._per_tensor().scale[0])
+        return self._affine[0]
 
     @property
     def zero(self) -> int:
         """Per-tensor zero point; ModelError if there is none."""
-        return int(self._per_tensor().zero_point[0])
+        return self._affine[1]
 
-    def _per_tensor(self) -> Quant:
+    @cached_property
+    def _affine(self) -> tuple[float, int]:
         if self.quant is None or self.quant.per_channel:
             what = "no quantisation" if self.quant is None else "per-channel quantisation"
             raise ModelError(
                 f"{self} has {what}, a single scale and zero point are needed here: quantise it per tensor"
             )
-        return self.quant
+        return float(self.quant.scale[0]), int(self.quant.zero_point[0])
 
     def __str__(self) -> str:
         return self._said

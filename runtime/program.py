@@ -90,18 +90,15 @@ class Call:
         """Inputs, then outputs."""
         return (*self.inputs, *self.outputs)
 
-    @property
-    def read(self) -> Iterator[Tensor | Constant]:
+    @cached_property
+    def read(self) -> tuple[Tensor | Constant, ...]:
         """The values that its inputs lie in."""
-        return (value_of(argument) for argument in self.inputs if argument is not None)
+        return tuple(value_of(argument) for argument in self.inputs if argument is not None)
 
-    @property
-    def written(self) -> Iterator[Tensor]:
+    @cached_property
+    def written(self) -> tuple[Tensor, ...]:
         """The tensors that its outputs lie in."""
-        for argument in self.outputs:
-            value = value_of(argument)
-            if isinstance(value, Tensor):
-                yield value
+        return tuple(value for value in map(value_of, self.outputs) if isinstance(value, Tensor))
 
 
 @dataclass(frozen=True)
@@ -140,16 +137,15 @@ class Step:
         """The kernels that its calls use, each once, in the order of first use."""
         return tuple(dict.fromkeys(call.kernel for call in self.calls))
 
-    @property
-    def read(self) -> Iterator[Tensor | Constant]:
+    @cached_property
+    def read(self) -> tuple[Tensor | Constant, ...]:
         """The values that its calls read."""
-        return (value for call in self.calls for value in call.read)
+        return tuple(value for call in self.calls for value in call.read)
 
-    @property
-    def touched(self) -> Iterator[Tensor]:
+    @cached_property
+    def touched(self) -> tuple[Tensor, ...]:
         """The tensors in memory that its calls read or write, and its scratch."""
-        yield from (value for value in self.read if isinstance(value, Tensor))
-        yield from self.written
+        return (*(value for value in self.read if isinstance(value, Tensor)), *self.written)
 
     @cached_property
     def written(self) -> tuple[Tensor, ...]:
@@ -200,7 +196,7 @@ class Layer:
     @property
     def out(self) -> Tensor:
         """The tensor that it computes."""
-        return next(self.step.call.written)
+        return self.step.call.written[0]
 
     @property
     def row_bytes(self) -> int:

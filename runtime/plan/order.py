@@ -37,7 +37,7 @@ def reordered(stored: Stored, lifetimes: Lifetimes, outputs: Collection[Tensor])
     Programs that branch or loop keep their order, and so do those of more than ``MOST_STEPS`` steps.
     """
     steps = [part for part in stored.program if isinstance(part, Step)]
-    if len(steps) != len(stored.program) or len(steps) > MOST_STEPS:
+    if len(steps) != len(stored.program) or len(steps) > MOST_STEPS or _is_row(steps):
         return None
     best = lowest(Steps(steps, lifetimes, outputs))
     if best is None:
@@ -45,6 +45,11 @@ def reordered(stored: Stored, lifetimes: Lifetimes, outputs: Collection[Tensor])
     positions = [step.position for step in steps]
     again = (replace(steps[i], position=position) for i, position in zip(best.steps, positions, strict=True))
     return replace(stored, program=tuple(again))
+
+
+def _is_row(steps: Sequence[Step]) -> bool:
+    """Whether every step reads what the one before it writes, so that there is no other order."""
+    return all(not set(step.written).isdisjoint(behind.read) for step, behind in pairwise(steps))
 
 
 class Steps:
@@ -106,7 +111,7 @@ class Steps:
     def taken(self, i: int, done: int) -> int:
         """Bytes that step ``i`` needs beside what is live before it: outputs, less one in place, and scratch."""
         step, after = self._steps[i], done | 1 << i
-        out = next(step.call.written, None)
+        out = next(iter(step.call.written), None)
         places = (0,) if step.call.kernel == COPY else step.call.inplace
         under = [step.call.inputs[place] for place in places]
         dying = [t for t in under if isinstance(t, Tensor) and self._dies(t, after) and out is not None]

@@ -154,12 +154,12 @@ class _Replay:
         """Whether a step may write ``out`` over an input: output 0 on one that its kernel can work in place on."""
         may = any(step.call.inputs[i] is source for i in step.call.inplace)
         once = [value for value in step.call.read if value is source]
-        return may and len(once) == 1 and out is next(step.call.written) and self.spans[out] == self.spans[source]
+        return may and len(once) == 1 and out is step.call.written[0] and self.spans[out] == self.spans[source]
 
     def by_planes(self, step: Step, source: Tensor, out: Tensor) -> bool:
         """Whether a step may write ``out`` over input 0, channel by channel: then it may if it may row by row."""
         rows, inputs = step.call.rows, [value for value in step.call.read if isinstance(value, Tensor)]
-        if rows is None or not rows.planes or inputs != [source] or out is not next(step.call.written):
+        if rows is None or not rows.planes or inputs != [source] or out is not step.call.written[0]:
             return False
         if (self.spans[source][0] - self.spans[out][0]) % rows.planes:
             return False

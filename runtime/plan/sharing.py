@@ -114,7 +114,7 @@ class _Sharing:
 
     def take_over(self, step: Step) -> None:
         """Output 0 lies on an input that dies in the step, if its kernel can work in place on that."""
-        out = next(step.call.written, None)
+        out = next(iter(step.call.written), None)
         if out is None or out in self.state or self.owner[out] is not out or self.lives[out][0] != step.position:
             return
         for source in _inplace(step):

@@ -8,12 +8,11 @@ unions as ``(table name, dict)`` or None. Anything wrong raises ``Damage`` with 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from twinfer.runtime.read.schema import IDENTIFIER, TABLES, UNIONS, Field, Table
+from twinfer.runtime.read.schema import IDENTIFIER, TABLES, UNIONS, Enum, Field, Table
 
 Values = dict[str, Any]
 
@@ -43,23 +42,35 @@ def label(kind: str, index: int, name: object = None) -> str:
     return f"{known} {name if len(name) <= 100 else name[:99] + '…'!r}"
 
 
-@contextmanager
-def at(place: str) -> Iterator[None]:
-    """Adds a place to the damage inside."""
-    try:
-        yield
-    except Damage as damage:
-        damage.place.insert(0, place)
-        raise
+class at:
+    """Adds a place to the damage inside: its name, or the words of ``label``, which are put together only then."""
+
+    __slots__ = ("place",)
+
+    def __init__(self, *place: Any) -> None:
+        self.place = place
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, Damage):
+            error.place.insert(0, self.place[0] if len(self.place) == 1 else label(*self.place))
 
 
-class Stored(NamedTuple):
-    """A field that a table has, and where its value lies behind the table's start; ``behind`` is that of the next slot:
-    of a union's table (0: absent), whose value itself is the type code."""
+class Layout(NamedTuple):
+    """Where the fields lie in all tables with one vtable, so that one read fetches them all.
 
-    field: Field
-    offset: int
-    behind: int
+    ``names`` and ``packed`` are of every field that is there: a scalar, or the offset to what is no scalar. ``further``
+    are those that mean more than the number that is read, with their positions in ``names``. ``unions`` are apart: each
+    with the places of its type code and of its table (0: absent).
+    """
+
+    packed: struct.Struct
+    names: tuple[str, ...]
+    offsets: tuple[int, ...]
+    further: tuple[tuple[int, Field], ...]
+    unions: tuple[tuple[Field, int, int], ...]
 
 
 class Reader:
@@ -73,7 +84,7 @@ class Reader:
         self.data = data
         self.budget = 2 * len(data) + 65536
         self._length = len(data)
-        self._stored: dict[tuple[str, int], Sequence[Stored]] = {}
+        self._layouts: dict[tuple[str, int], Layout] = {}
 
     def root(self, table: str) -> Values:
         """The file's root table."""
@@ -86,7 +97,9 @@ class Reader:
 
     def _get(self, form: str, position: int) -> tuple[Any, ...]:
         """Unpack at a position; Damage if it reaches outside of the file."""
-        packed = _struct(form)
+        return self._unpack(_struct(form), position)
+
+    def _unpack(self, packed: struct.Struct, position: int) -> tuple[Any, ...]:
         if position < 0 or position + packed.size > self._length:
             reason = f"byte {position}, {packed.size} bytes, file {self._length}"
             raise Damage(f"it reaches outside of the file ({reason})")
@@ -100,19 +113,20 @@ class Reader:
 
     def _follow(self, position: int) -> int:
         """Where the offset stored at a position leads."""
-        offset: int = self._get("<I", position)[0]
+        return self._target(position, self._unpack(_UINT32, position)[0])
+
+    def _target(self, position: int, offset: int) -> int:
+        """Where an offset leads that is stored at a position."""
         if offset < 4:
             raise Damage(f"offset {offset} at byte {position} leads nowhere")
         return position + offset
 
-    def _fields(self, table: Table, position: int) -> Sequence[Stored]:
-        """The fields that the table at a position has."""
-        start = position - self._get("<i", position)[0]
-        known = self._stored.get((table.name, start))
+    def _layout(self, table: Table, position: int) -> Layout:
+        """How the fields of the table at a position lie."""
+        start = position - self._unpack(_INT32, position)[0]
+        known = self._layouts.get((table.name, start))
         if known is None:
-            vtable = self._vtable(start)
-            every = (Stored(f, _offset(vtable, f.slot), _offset(vtable, f.slot + 1)) for f in table.fields)
-            known = self._stored[table.name, start] = [each for each in every if each.offset]
+            known = self._layouts[table.name, start] = _layout(table, self._vtable(start))
         return known
 
     def _vtable(self, start: int) -> tuple[int, ...]:
@@ -124,21 +138,23 @@ class Reader:
         return self._get(f"<{length // 2}H", start)
 
     def _table(self, table: Table, position: int) -> Values:
-        field, values = None, {**table.absent}
+        self.spend(8)
+        layout, values, field = self._layout(table, position), {**table.absent}, None
+        numbers = self._unpack(layout.packed, position)
+        values.update(zip(layout.names, numbers, strict=True))
         try:
-            self.spend(8)
-            for stored in self._fields(table, position):
-                field = stored.field
-                values[field.name] = self._field(stored, position)
+            for i, field in layout.further:
+                values[field.name] = self._value(field, numbers[i], position + layout.offsets[i])
+            for field, type_at, table_at in layout.unions:
+                values[field.name] = self._union(field, position + type_at, table_at and position + table_at)
             return values
         except Damage as damage:
             if field and not (field.vector and damage.place):  # "tensor 3" says more than "field tensors, tensor 3"
                 damage.place.insert(0, f"field {field.name}")
             raise
 
-    def _element(self, table: Table, position: int, index: int) -> Values:
+    def _element(self, table: Table, start: int, index: int) -> Values:
         """A table in a vector: damage is reported with its index and name."""
-        start = self._follow(position)
         try:
             return self._table(table, start)
         except Damage as damage:
@@ -148,48 +164,44 @@ class Reader:
     def _name(self, table: Table, position: int) -> object:
         """The name of a damaged table, if it has one that can still be read."""
         try:
-            named = (each for each in self._fields(table, position) if each.field.name == "name")
-            return next((self._field(each, position) for each in named), None)
+            layout = self._layout(table, position)
+            numbers = self._unpack(layout.packed, position)
+            named = ((i, field) for i, field in layout.further if field.name == "name")
+            return next((self._value(field, numbers[i], position + layout.offsets[i]) for i, field in named), None)
         except Damage:
             return None
 
-    def _field(self, stored: Stored, table: int) -> Any:
-        field, at = stored.field, table + stored.offset
-        if field.kind in UNIONS:
-            return self._union(field, at, stored.behind and table + stored.behind)
-        if field.scalar and not field.vector:
-            return self._values(field, at, 1)[0]
-        start = self._follow(at)
-        if field.kind == "string":
-            return self._string(start)
-        return self._vector(field, start) if field.vector else self._table(TABLES[field.kind], start)
+    def _value(self, field: Field, number: int, position: int) -> Any:
+        """What a field means whose number lies at a position: the name of an enum, or what an offset leads to."""
+        if field.enum and not field.vector:
+            return _named(field.enum, number)
+        start = self._target(position, number)
+        if field.vector:
+            return self._vector(field, start)
+        return self._string(start) if field.kind == "string" else self._table(TABLES[field.kind], start)
 
     def _values(self, field: Field, position: int, count: int) -> tuple[Any, ...]:
         """Scalars or enums at a position."""
         values, enum = self._get(f"<{count}{field.format}", position), field.enum
-        if enum is None:
-            return values
-        for value in values:
-            if not 0 <= value < len(enum.names):
-                raise Damage(f"value {value} is not a {enum.name} ({enum})")
-        return tuple(enum.names[value] for value in values)
+        return values if enum is None else tuple(_named(enum, value) for value in values)
 
     def _vector(self, field: Field, start: int) -> tuple[Any, ...] | memoryview:
-        count = self._get("<I", start)[0]
+        count = self._unpack(_UINT32, start)[0]
         size = count * (field.scalar.bytewidth if field.scalar else 4)
         start += 4
-        if start + size > len(self.data):
-            raise Damage(f"{count} elements at byte {start} reach outside of the file ({len(self.data)} bytes)")
+        if start + size > self._length:
+            raise Damage(f"{count} elements at byte {start} reach outside of the file ({self._length} bytes)")
         if field.kind == "uint8":
             return self.data[start : start + size]
         self.spend(size)
         if field.scalar:
             return self._values(field, start, count)
         table = TABLES[field.kind]
-        return tuple(self._element(table, start + 4 * i, i) for i in range(count))
+        places = enumerate(zip(range(start, start + size, 4), self._get(f"<{count}I", start), strict=True))
+        return tuple([self._element(table, self._target(at, offset), i) for i, (at, offset) in places])
 
     def _string(self, start: int) -> str:
-        size = self._get("<I", start)[0]
+        size = self._unpack(_UINT32, start)[0]
         self.spend(size)
         raw = self._get(f"<{size}s", start + 4)[0]
         try:
@@ -199,7 +211,7 @@ class Reader:
 
     def _union(self, field: Field, type_at: int, at: int) -> tuple[str, Values] | None:
         """A union by the places of its type code and of its table (0: absent)."""
-        names, code = UNIONS[field.kind], self._get("<B", type_at)[0]
+        names, code = UNIONS[field.kind], self._unpack(_UINT8, type_at)[0]
         if code >= len(names):
             raise Damage(f"type {code} is not one of {field.kind} (0 to {len(names) - 1})")
         if not code:
@@ -210,6 +222,31 @@ class Reader:
 
 #: A form of ``struct``, compiled once.
 _struct = lru_cache(1024)(struct.Struct)
+
+_INT32, _UINT32, _UINT8 = map(struct.Struct, ("<i", "<I", "<B"))
+
+
+def _layout(table: Table, vtable: Sequence[int]) -> Layout:
+    """The layout of tables with these field offsets; Damage if fields overlap."""
+    stored = [(field, _offset(vtable, field.slot)) for field in table.fields]
+    stored = sorted([(field, offset) for field, offset in stored if offset], key=lambda each: each[1])
+    unions = tuple((f, at, _offset(vtable, f.slot + 1)) for f, at in stored if f.kind in UNIONS)
+    plain = [(field, offset) for field, offset in stored if field.kind not in UNIONS]
+    form, end = "<", 0
+    for field, offset in plain:
+        if offset < end:
+            raise Damage(f"field {field.name} of {table.name} overlaps another one")
+        letter = field.format if field.scalar and not field.vector else "I"
+        form += f"{offset - end}x{letter}"
+        end = offset + struct.calcsize("<" + letter)
+    further = tuple((i, f) for i, (f, _) in enumerate(plain) if f.vector or f.enum or not f.scalar)
+    return Layout(_struct(form), tuple(f.name for f, _ in plain), tuple(at for _, at in plain), further, unions)
+
+
+def _named(enum: Enum, value: int) -> str:
+    if not 0 <= value < len(enum.names):
+        raise Damage(f"value {value} is not a {enum.name} ({enum})")
+    return enum.names[value]
 
 
 def _offset(vtable: tuple[int, ...], slot: int) -> int:

@@ -18,7 +18,7 @@ from twinfer.runtime.errors import InvalidArgumentError, ModelError, ModelWarnin
 from twinfer.runtime.graph import EMPTY, Graph, Node, Signature, Tensor, walk
 from twinfer.runtime.read import schema
 from twinfer.runtime.read.files import read_bytes
-from twinfer.runtime.read.flatbuffer import Damage, Reader, Values, at, label
+from twinfer.runtime.read.flatbuffer import Damage, Reader, Values, at
 from twinfer.runtime.read.subgraphs import check_calls
 from twinfer.runtime.read.tflite_tensor import pick, pick_buffer, pick_optional, read_tensors
 
@@ -161,7 +161,7 @@ class _Model:
     def _metadata(self) -> Mapping[str, bytes]:
         metadata: dict[str, bytes] = {}
         for i, entry in enumerate(self.root["metadata"]):
-            with at(label("Metadata", i, entry["name"])):
+            with at("Metadata", i, entry["name"]):
                 data = pick_buffer(self.buffers, entry["buffer"])
                 self.reader.spend(0 if data is None else data.size)
                 metadata[entry["name"]] = b"" if data is None else data.tobytes()

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from twinfer.runtime.graph import DTYPES, EMPTY, PACKED_BITS, Quant, Tensor
-from twinfer.runtime.read.flatbuffer import Damage, Values, at, label
+from twinfer.runtime.graph import DTYPES, EMPTY, LIMITS, PACKED_BITS, Quant, Tensor
+from twinfer.runtime.read.flatbuffer import Damage, Values, at
 
 #: The most bytes that a process can address (47 bits on x86-64).
 MAX_BYTES = 1 << 47
@@ -46,12 +46,12 @@ def read_tensors(raws: Sequence[Values], buffers: Buffers, repaired: list[str]) 
     """All tensors of a subgraph; Damage if one is wrong. The names of repaired ones are added to ``repaired``."""
     tensors: list[Tensor] = []
     for i, raw in enumerate(raws):
-        with at(label("Tensor", i, raw["name"])):
+        with at("Tensor", i, raw["name"]):
             tensors.append(_tensor(raw, buffers, repaired))
     for i, raw in enumerate(raws):  # only now: the details of a quantisation refer to other tensors
         details = raw["quantization"] and raw["quantization"]["details"]
         if details:
-            with at(label("Tensor", i, raw["name"])), at("field details"):
+            with at("Tensor", i, raw["name"]), at("field details"):
                 extra = {**tensors[i].extra, "details": _details(details, tensors, raws)}
                 tensors[i] = replace(tensors[i], extra=MappingProxyType(extra))
     return tuple(tensors)
@@ -69,7 +69,7 @@ def _quant(raw: Values, shape: tuple[int, ...], repaired: list[str]) -> Quant | 
     quant = raw["quantization"]
     if quant is None or not quant["scale"]:
         return None
-    scale, zero, axis = quant["scale"], quant["zero_point"], quant["quantized_dimension"]
+    scale, zero, axis = np.array(quant["scale"], np.float32), quant["zero_point"], quant["quantized_dimension"]
     if len(zero) != len(scale):
         raise Damage(f"{len(zero)} zero points, but {len(scale)} scales", "field zero_point")
     if not np.isfinite(scale).all():
@@ -83,7 +83,7 @@ def _quant(raw: Values, shape: tuple[int, ...], repaired: list[str]) -> Quant | 
             raise Damage(what, "field quantized_dimension")
         repaired.append(raw["name"])
         axis = 0
-    return Quant(np.array(scale, np.float32), np.array(zero, np.int64), axis)
+    return Quant(scale, np.array(zero, np.int64), axis)
 
 
 def _constant(raw: Values, tensor: Tensor, buffers: Buffers) -> NDArray[Any] | None:
@@ -128,12 +128,11 @@ def _check_zero_points(zero: tuple[int, ...], type: str) -> None:
     bits = PACKED_BITS.get(type)
     if bits is not None and "INT" in type:
         low, high = (0, (1 << bits) - 1) if type.startswith("U") else (-(1 << bits - 1), (1 << bits - 1) - 1)
-    elif type in DTYPES and DTYPES[type].kind in "iu":
-        limits = np.iinfo(DTYPES[type])
-        low, high = int(limits.min), int(limits.max)
+    elif type in LIMITS:
+        low, high = LIMITS[type]
     else:
         return
-    for value in zero:
+    for value in (min(zero), max(zero)):
         if not low <= value <= high:
             raise Damage(f"zero point {value} is outside of {type} ({low} to {high})", "field zero_point")
 

@@ -88,7 +88,7 @@ class _Encoder:
     def _tables(self, field: Field, values: Any) -> int:
         offsets = []
         for i, value in enumerate(values):
-            with at(label(field.kind, i, value.get("name"))):
+            with at(field.kind, i, value.get("name")):
                 offsets.append(self.table(TABLES[field.kind], value))
         self.builder.StartVector(4, len(offsets), 4)
         for offset in reversed(offsets):

@@ -62,20 +62,23 @@ def quantized_range(node: Node, output: Tensor) -> tuple[int, int]:
     Source: TFLite's CalculateActivationRangeQuantized; bounds are divided by the scale in float32 and
     rounded half away from zero.
     """
-    info = np.iinfo(output.dtype)
+    least, most = output.limits
     low, high = _range(node)
-    scale, zero = np.float32(output.scale), output.zero
+    if low is not None:
+        least = max(least, _quantize(low, output))
+    if high is not None:
+        most = min(most, _quantize(high, output))
+    return least, most
 
-    def quantize(real: float) -> int:
-        with np.errstate(over="ignore"):
-            value = float(np.float32(real) / scale)
-        steps = math.floor(min(abs(value), _ENDLESS) + 0.5)
-        return zero + int(math.copysign(steps, value))
 
-    return (
-        info.min if low is None else max(int(info.min), quantize(low)),
-        info.max if high is None else min(int(info.max), quantize(high)),
-    )
+def _quantize(real: float, output: Tensor) -> int:
+    """The stored value of a bound, which may be far outside of the type."""
+    if not real:
+        return output.zero
+    with np.errstate(over="ignore"):
+        value = float(np.float32(real) / np.float32(output.scale))
+    steps = math.floor(min(abs(value), _ENDLESS) + 0.5)
+    return output.zero + int(math.copysign(steps, value))
 
 
 def clamped(values: Array, low: int, high: int) -> Array:

@@ -7,9 +7,9 @@ from numpy.typing import NDArray
 
 from twinfer.runtime import constant
 from twinfer.runtime.constant import Constant, Role
+from twinfer.runtime.errors import ModelError
 from twinfer.runtime.fixed_point import quantize_multipliers, requantize, requantize_wide, wrap32
-from twinfer.runtime.graph import Array, Node, Quant, Tensor
-from twinfer.runtime.op import need
+from twinfer.runtime.graph import Array, Node, Tensor
 from twinfer.runtime.ops.core.activation import output_range, quantized_range
 from twinfer.runtime.ops.core.packing import padded
 from twinfer.runtime.ops.core.quantized import need_quant
@@ -29,14 +29,16 @@ def narrow_sums(node: Node) -> bool:
 def weight_scales(node: Node, channels: int) -> NDArray[np.float64]:
     """Scale of every output channel, [channels]; ModelError if the weights have no usable ones."""
     w = node.input(1)
-    need(w.quant is not None, node, f"{w} has no quantisation")
-    quant = w.quant or Quant.per_tensor(0.0)
-    scales, zeros = quant.scale.astype(np.float64), quant.zero_point
-    need(scales.size in (1, channels), node, f"{w} has {scales.size} scales for {channels} output channels")
-    usable = bool(np.isfinite(scales).all() and (scales >= 0).all())
-    need(usable, node, f"{w} has a scale that is negative or not a number")
-    in_type = zeros.size == scales.size and bool((np.abs(zeros + 0.5) < 128).all())
-    need(in_type, node, f"{w} has zero points outside of its type, or not one per scale")
+    quant = w.quant
+    if quant is None:
+        raise ModelError(f"{node}: {w} has no quantisation")
+    scales = quant.scales
+    if scales.size not in (1, channels):
+        raise ModelError(f"{node}: {w} has {scales.size} scales for {channels} output channels")
+    if not quant.usable:
+        raise ModelError(f"{node}: {w} has a scale that is negative or not a number")
+    if not quant.zeros_of_bytes:
+        raise ModelError(f"{node}: {w} has zero points outside of its type, or not one per scale")
     return np.broadcast_to(scales, (channels,)) if scales.size == 1 else scales
 
 
@@ -128,6 +130,6 @@ def lane_channels(node: Node, bias: Array, times: int = 1) -> tuple[tuple[Consta
     """Bias and multiplier int32 and shift int8 of every channel, all of them ``times`` times, padded to whole blocks of
     16 lanes; and whether their sums can end in one rounding."""
     mult, shift = lane_ends(node, bias.shape[-1])
-    lanes = [padded(np.tile(values, times), axis=-1) for values in (bias, mult, shift)]
+    lanes = [padded(np.tile(values, times) if times > 1 else values, axis=-1) for values in (bias, mult, shift)]
     ends = constant.requantize(lanes[1]), constant.requantize(lanes[2])
     return (constant.bias(lanes[0]), *ends), one_rounding(shift)

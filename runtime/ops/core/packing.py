@@ -27,7 +27,9 @@ ENDS = "bias, multiplier and shift of a channel together"
 
 
 def padded(values: Array, multiple: int = LANES, axis: int = 0) -> Array:
-    """``values`` with zeros behind, so that the extent of ``axis`` is a multiple of ``multiple``."""
+    """``values`` with zeros behind, so that the extent of ``axis`` is a multiple of ``multiple``; itself if it is."""
+    if values.shape[axis] % multiple == 0:
+        return values
     shape = list(values.shape)
     shape[axis] += -shape[axis] % multiple
     whole = np.zeros(shape, values.dtype)

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
+from twinfer.runtime.errors import ModelError
 from twinfer.runtime.graph import Node, Tensor
-from twinfer.runtime.op import need, unsupported
+from twinfer.runtime.op import unsupported
 
 
 def need_quant(node: Node, *tensors: Tensor) -> None:
     """ModelError unless every tensor has one usable scale and a zero point within its type."""
     for tensor in tensors:
-        info = np.iinfo(tensor.dtype)
-        need(math.isfinite(tensor.scale) and tensor.scale > 0, node, f"{tensor}: scale {tensor.scale} is not positive")
-        need(info.min <= tensor.zero <= info.max, node, f"{tensor}: zero point {tensor.zero} is outside its type")
+        scale, zero = tensor.scale, tensor.zero
+        low, high = tensor.limits
+        if not 0 < scale < math.inf:
+            raise ModelError(f"{node}: {tensor}: scale {scale} is not positive")
+        if not low <= zero <= high:
+            raise ModelError(f"{node}: {tensor}: zero point {zero} is outside its type")
 
 
 def need_fixed_quant(node: Node, tensor: Tensor, steps: int, zero: int) -> None:

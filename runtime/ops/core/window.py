@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from twinfer.runtime.errors import ModelError
 from twinfer.runtime.graph import Array, Node
 from twinfer.runtime.op import need
 from twinfer.runtime.rows import Rows
@@ -102,23 +103,24 @@ def window(
     two numbers are elements of padding before and behind, fewer than a window reaches over.
     Raises ModelError where nothing fits. Source: TFLM padding.h, ComputeOutSize and ComputePaddingWithOffset.
     """
-    sizes = {"input": extent_in, "filter": kernel, "stride": stride, "dilation": dilation}
-    for what, size in sizes.items():
-        need(size >= 1, node, f"{what} of {size} along a spatial axis: it must be at least 1")
-    need(
-        not isinstance(padding, str) or padding in ("SAME", "VALID"),
-        node,
-        f"padding {padding!r} is neither SAME nor VALID",
-    )
+    if min(extent_in, kernel, stride, dilation) < 1:
+        sizes = {"input": extent_in, "filter": kernel, "stride": stride, "dilation": dilation}
+        what, size = next(each for each in sizes.items() if each[1] < 1)
+        raise ModelError(f"{node}: {what} of {size} along a spatial axis: it must be at least 1")
     reach = (kernel - 1) * dilation + 1
-    need(max(extent_in, stride, reach) < _TOO_LARGE, node, f"filter {reach} or stride {stride} is too large")
+    if max(extent_in, stride, reach) >= _TOO_LARGE:
+        raise ModelError(f"{node}: filter {reach} or stride {stride} is too large")
     if padding == "SAME":
         out = -(-extent_in // stride)
         return out, max(0, (out - 1) * stride + reach - extent_in) // 2
+    if isinstance(padding, str) and padding != "VALID":
+        raise ModelError(f"{node}: padding {padding!r} is neither SAME nor VALID")
     before, behind = (0, 0) if isinstance(padding, str) else padding
-    need(max(before, behind) < reach, node, f"padding of {before} and {behind} lets windows of {reach} leave the input")
+    if max(before, behind) >= reach:
+        raise ModelError(f"{node}: padding of {before} and {behind} lets windows of {reach} leave the input")
     padded = before + extent_in + behind
-    need(reach <= padded, node, f"a window of {reach} does not fit an input of {padded} without padding")
+    if reach > padded:
+        raise ModelError(f"{node}: a window of {reach} does not fit an input of {padded} without padding")
     return (padded - reach) // stride + 1, before
 
 

@@ -95,7 +95,7 @@ class Candidates:
 
     def _in_place(self, step: Step) -> int:
         """Bytes saved because output 0 lies on an input that dies."""
-        out = next(step.call.written, None)
+        out = next(iter(step.call.written), None)
         inputs = [step.call.inputs[place] for place in step.call.inplace]
         fit = [t for t in inputs if isinstance(t, Tensor) and self._lives.get(t, (0, -1))[1] == step.position]
         return max((t.nbytes for t in fit if out is not None and t.nbytes == out.nbytes), default=0)

@@ -34,7 +34,7 @@ def instructions(steps: Iterable[Step], target: Target) -> float:
 
 
 def _of_step(step: Step, target: Target) -> float:
-    out = next(step.call.written, None)
+    out = next(iter(step.call.written), None)
     if out is None:
         return 0.0
     integers = next((figures for feature, figures in INTEGERS.items() if target.has(feature)), PLAIN)

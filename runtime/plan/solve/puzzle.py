@@ -76,7 +76,11 @@ class Puzzle:
 
     def lowest(self, i: int, others: Iterable[int], offsets: Sequence[int], at: int = 0) -> int:
         """The lowest place of block ``i`` from ``at`` on that keeps its gaps to ``others``, which have offsets."""
-        barred = [(offsets[j] + self.gap(j, i), offsets[j] - self.gap(i, j)) for j in others]
+        if self.gaps:
+            barred = [(offsets[j] + self.gap(j, i), offsets[j] - self.gap(i, j)) for j in others]
+        else:
+            sizes, size = self.sizes, self.sizes[i]
+            barred = [(offsets[j] + sizes[j], offsets[j] - size) for j in others]
         for high, low in sorted(barred):
             if low < at < high:
                 at = aligned(high, self.alignments[i])

@@ -42,7 +42,7 @@ def onto(plan: Plan, tensor: Tensor, other: Tensor, by: int = 0) -> Plan:
 
 def out(plan: Plan, i: int) -> Tensor:
     """The output of step ``i``."""
-    return next(plan.steps[i].call.written)
+    return plan.steps[i].call.written[0]
 
 
 def refused(plan: Plan, *words: str) -> None:
@@ -270,13 +270,13 @@ def changed(plan: Plan, old: Part, *new: Part) -> Plan:
 
 def test_a_branch_overwrites_what_both_need() -> None:
     plan = branched()
-    absolute = next(branch_of(plan).then[0].call.written)
+    absolute = branch_of(plan).then[0].call.written[0]
     refused(onto(plan, absolute, plan.graph.inputs[2]), "ADD .* reads", "ABS.* written there")
 
 
 def test_a_branch_may_overwrite_what_only_the_other_needs() -> None:
     plan = branched()
-    good(onto(plan, next(branch_of(plan).then[0].call.written), out(plan, 0)))
+    good(onto(plan, branch_of(plan).then[0].call.written[0], out(plan, 0)))
 
 
 @pytest.mark.parametrize("side", ["then", "orelse"])
@@ -331,19 +331,19 @@ def of(program: Program, op: str) -> Step:
 def test_the_second_trip_misses_what_the_first_destroyed(reader: str, which: int) -> None:
     """The value is there when the loop begins; a step behind its reader takes it."""
     plan = looped()
-    last = next(loop_of(plan).body[-3].call.written)
+    last = loop_of(plan).body[-3].call.written[0]
     refused(onto(plan, last, plan.graph.inputs[which]), f"{reader} .* reads", "written there")
 
 
 def test_a_loop_overwrites_what_is_read_behind_it() -> None:
     plan = looped()
-    absolute = next(of(loop_of(plan).body, "ABS").call.written)
+    absolute = of(loop_of(plan).body, "ABS").call.written[0]
     refused(onto(plan, absolute, plan.graph.inputs[4]), "ADD .* reads", "ABS.* written there")
 
 
 def test_a_loop_may_overwrite_what_is_read_before_it() -> None:
     plan = looped()
-    absolute = next(of(loop_of(plan).body, "ABS").call.written)
+    absolute = of(loop_of(plan).body, "ABS").call.written[0]
     good(onto(plan, absolute, plan.graph.inputs[2]))
 
 
@@ -361,7 +361,7 @@ def test_a_loops_condition_is_overwritten() -> None:
     loop = loop_of(plan)
     late = changed(plan, loop, replace(loop, test=(*loop.test, of(loop.body, "ABS"))))
     good(late)
-    refused(onto(late, next(of(loop.body, "ABS").call.written), loop.condition), "a loop reads .*BOOL", "written there")
+    refused(onto(late, of(loop.body, "ABS").call.written[0], loop.condition), "a loop reads .*BOOL", "written there")
 
 
 def test_a_loop_does_not_advance() -> None:
@@ -390,7 +390,7 @@ def stateful() -> Plan:
 @pytest.mark.parametrize(("op", "reader"), [("EXP", "READ_VARIABLE"), ("MUL", "what follows the run")])
 def test_state_is_overwritten(op: str, reader: str) -> None:
     plan = stateful()
-    refused(onto(plan, next(of(plan.program, op).call.written), *plan.variables), reader, "reads", f"{op} .* written")
+    refused(onto(plan, of(plan.program, op).call.written[0], *plan.variables), reader, "reads", f"{op} .* written")
 
 
 def test_state_under_an_input() -> None:
@@ -434,9 +434,9 @@ def test_the_reset() -> None:
     absolute, exp, copy = plan.start
     assert copy.call.kernel == "tw_copy"
     refused(replace(plan, start=(exp, absolute, copy)), "step 0 of the reset .* EXP", "reads", "holds no value then")
-    refused(onto(plan, next(exp.call.written), next(absolute.call.written), 4), "step 1 of the reset .* EXP .* over")
+    refused(onto(plan, exp.call.written[0], absolute.call.written[0], 4), "step 1 of the reset .* EXP .* over")
     two = replace(plan, start=(absolute, exp, copy, absolute))
-    refused(onto(two, next(absolute.call.written), *plan.variables), "the first run reads", "ABS.* written there")
+    refused(onto(two, absolute.call.written[0], *plan.variables), "the first run reads", "ABS.* written there")
 
 
 # -- what the planner would do wrong -----------------------------------------------------------------------------------

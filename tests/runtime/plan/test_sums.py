@@ -132,7 +132,7 @@ def test_under_qemu(core: str) -> None:
 
 def called(call: Call, x: Array, cuts: Sequence[int]) -> Array:
     """The output of a kernel that gets its input in pieces, cut at these elements."""
-    out, scratch = np.zeros(next(call.written).nbytes, np.uint8), np.full(call.scratch + 16, 0xA5, np.uint8)
+    out, scratch = np.zeros(call.written[0].nbytes, np.uint8), np.full(call.scratch + 16, 0xA5, np.uint8)
     keep = [
         np.frombuffer(each.array.tobytes(), np.uint8).copy() for each in call.inputs[1:] if isinstance(each, Constant)
     ]
