@@ -249,5 +249,5 @@ def _named(enum: Enum, value: int) -> str:
     return enum.names[value]
 
 
-def _offset(vtable: tuple[int, ...], slot: int) -> int:
+def _offset(vtable: Sequence[int], slot: int) -> int:
     return vtable[slot + 2] if slot + 2 < len(vtable) else 0

@@ -8,7 +8,7 @@ from typing import Any
 import flatbuffers
 import numpy as np
 
-from twinfer.runtime.read.flatbuffer import Damage, Values, at, label
+from twinfer.runtime.read.flatbuffer import Damage, Values, at
 from twinfer.runtime.read.schema import ENUMS, IDENTIFIER, TABLES, UNIONS, Field, Table
 
 #: Alignment in bytes of the data of every buffer in the file; kernels may read constants in place.
