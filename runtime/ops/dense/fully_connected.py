@@ -244,6 +244,10 @@ def _wide_cases(rng: np.random.Generator) -> Iterator[Case]:
     yield replace(halves, oracle="none", why=IN_FLOAT64)
     lowest = _case(rng, (2, 16), 5, Layer("HYBRID", per_tensor=True, lowest=True))
     yield replace(lowest, oracle="none", why=LOWEST)
+    for depth in (1, 2):  # rows shorter than a word
+        yield _case(rng, (3, depth), 13, Layer(bound=1 << 20))
+        yield _case(rng, (1, depth), 16, replace(Layer(per_tensor=True), zero=127), fused_activation_function="RELU6")
+        yield _case(rng, (2, depth), 6, Layer(zero=-128, lowest=True))
 
 
 OP = Op("FULLY_CONNECTED", infer, reference, lower, cases)

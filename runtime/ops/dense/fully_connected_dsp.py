@@ -8,7 +8,8 @@ from twinfer.runtime.constant import bias, requantize, weights
 from twinfer.runtime.graph import Node
 from twinfer.runtime.ops.core.channels import mults_of
 from twinfer.runtime.ops.core.packing import FOURS, padded
-from twinfer.runtime.ops.dense._layer import dense_by_sums, dense_of
+from twinfer.runtime.ops.core.requantize import Channels
+from twinfer.runtime.ops.dense._layer import Dense, dense_by_sums, dense_of
 from twinfer.runtime.ops.isa.dsp import alternating, need_bytes, pairs
 from twinfer.runtime.ops.isa.short import channels_s8
 from twinfer.runtime.program import Call, Weights
@@ -18,13 +19,17 @@ from twinfer.runtime.variant import Variant, accept
 #: Values of x in a word.
 WORD = 4
 
+#: The layout of rows of one or two weights.
+SHORT = "two weights as halves, then the bias doubled"
+
 
 def lower(node: Node, target: Target) -> Call:
     """The call for constant weights."""
     layer = dense_of(node)
     (out, depth) = layer.weights.shape
-    accept(depth > 2, f"rows have only {depth} weights and would be mostly padding")
     channels = channels_s8(layer.node, layer.weights, layer.bias)
+    if depth <= 2:
+        return _lower_short(layer, channels)
     bytes = need_bytes(channels.weights)
     words, chunk = pairs(channels.weights, 4, bytes=bytes)
     k4 = 2 * words.shape[1]
@@ -38,6 +43,17 @@ def lower(node: Node, target: Target) -> Call:
     stored = Weights(halves=not bytes, unit=4)
     call = Call("tw_fully_connected_dsp_s8", params, inputs, (node.output,), scratch, macs=layer.macs, weights=stored)
     return dense_by_sums(layer, call, "tw_fully_connected_sums_dsp_s8", WORD)
+
+
+def _lower_short(layer: Dense, channels: Channels) -> Call:
+    """The call for rows of one or two weights, which words of four would fill with padding."""
+    mults = mults_of(channels.mult, channels.shift)
+    halves = padded(channels.weights.astype(np.int16), 2, axis=1).view(np.int32)
+    rows = np.stack((halves[:, 0], 2 * channels.bias), axis=1)
+    ends = requantize(channels.mult[:mults]), requantize(-channels.shift[:mults])
+    params = {**layer.shape, "mults": mults, "end": channels.end}
+    inputs, kernel = (layer.node.input(0), weights(rows, SHORT), *ends), "tw_fully_connected_short_dsp_s8"
+    return Call(kernel, params, inputs, (layer.node.output,), macs=layer.macs)
 
 
 VARIANT = Variant("dsp", ("FULLY_CONNECTED",), frozenset({"dsp"}), lower, ("INT8",), also=("BATCH_MATMUL",))
