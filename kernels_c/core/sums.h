@@ -68,18 +68,29 @@ tw_rows_s8(int32_t *acc, const int8_t *x, const int8_t *w, int32_t n, int32_t si
     "2:\n adds %[n], #4\n beq 4f\n"                                                                                    \
     "3:\n" step "subs %[n], #1\n bne 3b\n4:\n"
 
+/* The same where the compiler knows that no rest is left. */
+#define TW_LOOP_WHOLE(step) ".syntax unified\n1:\n" step step step step "subs %[n], #4\n bne 1b\n"
+#define TW_IS_WHOLE(n) (__builtin_constant_p((n) % 4 == 0) && (n) % 4 == 0)
+
 /* acc[j] += x . w[j], four rows. */
 TW_INLINE void tw_rows_s8(int32_t *acc, const int8_t *x, const int8_t *w, int32_t n, int32_t size) {
     const int8_t *w1 = w + size, *w2 = w1 + size, *w3 = w2 + size;
     int32_t s0 = acc[0], s1 = acc[1], s2 = acc[2], s3 = acc[3], a, b, c;
-    __asm volatile(TW_LOOP("ldrsb %[a], [%[x]], #1\n ldrsb %[b], [%[w0]], #1\n ldrsb %[c], [%[w1]], #1\n"
-                           "mla %[s0], %[a], %[b], %[s0]\n mla %[s1], %[a], %[c], %[s1]\n"
-                           "ldrsb %[b], [%[w2]], #1\n ldrsb %[c], [%[w3]], #1\n"
-                           "mla %[s2], %[a], %[b], %[s2]\n mla %[s3], %[a], %[c], %[s3]\n")
-                   : [s0] "+r"(s0), [s1] "+r"(s1), [s2] "+r"(s2), [s3] "+r"(s3), [x] "+r"(x), [w0] "+r"(w),
-                     [w1] "+r"(w1), [w2] "+r"(w2), [w3] "+r"(w3), [n] "+r"(n), [a] "=&r"(a), [b] "=&r"(b), [c] "=&r"(c)
-                   :
-                   : "cc", "memory");
+#define TW_SUMS(loop)                                                                                                  \
+    __asm volatile(loop("ldrsb %[a], [%[x]], #1\n ldrsb %[b], [%[w0]], #1\n ldrsb %[c], [%[w1]], #1\n"                 \
+                        "mla %[s0], %[a], %[b], %[s0]\n mla %[s1], %[a], %[c], %[s1]\n"                                \
+                        "ldrsb %[b], [%[w2]], #1\n ldrsb %[c], [%[w3]], #1\n"                                          \
+                        "mla %[s2], %[a], %[b], %[s2]\n mla %[s3], %[a], %[c], %[s3]\n")                               \
+                   : [s0] "+r"(s0), [s1] "+r"(s1), [s2] "+r"(s2), [s3] "+r"(s3), [x] "+r"(x), [w0] "+r"(w),            \
+                     [w1] "+r"(w1), [w2] "+r"(w2), [w3] "+r"(w3), [n] "+r"(n), [a] "=&r"(a), [b] "=&r"(b),             \
+                     [c] "=&r"(c)                                                                                      \
+                   :                                                                                                   \
+                   : "cc", "memory")
+    if (TW_IS_WHOLE(n))
+        TW_SUMS(TW_LOOP_WHOLE);
+    else
+        TW_SUMS(TW_LOOP);
+#undef TW_SUMS
     acc[0] = s0, acc[1] = s1, acc[2] = s2, acc[3] = s3;
 }
 
@@ -88,14 +99,21 @@ TW_INLINE void tw_square_s8(int32_t *acc, const int8_t *x0, const int8_t *x1, co
                             int32_t size) {
     const int8_t *w1 = w + size;
     int32_t s0 = acc[0], s1 = acc[1], s2 = acc[2], s3 = acc[3], a, b, c, d;
-    __asm volatile(TW_LOOP("ldrsb %[a], [%[x0]], #1\n ldrsb %[b], [%[x1]], #1\n"
-                           "ldrsb %[c], [%[w0]], #1\n ldrsb %[d], [%[w1]], #1\n"
-                           "mla %[s0], %[a], %[c], %[s0]\n mla %[s1], %[b], %[c], %[s1]\n"
-                           "mla %[s2], %[a], %[d], %[s2]\n mla %[s3], %[b], %[d], %[s3]\n")
-                   : [s0] "+r"(s0), [s1] "+r"(s1), [s2] "+r"(s2), [s3] "+r"(s3), [x0] "+r"(x0), [x1] "+r"(x1),
-                     [w0] "+r"(w), [w1] "+r"(w1), [n] "+r"(n), [a] "=&r"(a), [b] "=&r"(b), [c] "=&r"(c), [d] "=&r"(d)
-                   :
-                   : "cc", "memory");
+#define TW_SUMS(loop)                                                                                                  \
+    __asm volatile(loop("ldrsb %[a], [%[x0]], #1\n ldrsb %[b], [%[x1]], #1\n"                                          \
+                        "ldrsb %[c], [%[w0]], #1\n ldrsb %[d], [%[w1]], #1\n"                                          \
+                        "mla %[s0], %[a], %[c], %[s0]\n mla %[s1], %[b], %[c], %[s1]\n"                                \
+                        "mla %[s2], %[a], %[d], %[s2]\n mla %[s3], %[b], %[d], %[s3]\n")                               \
+                   : [s0] "+r"(s0), [s1] "+r"(s1), [s2] "+r"(s2), [s3] "+r"(s3), [x0] "+r"(x0), [x1] "+r"(x1),         \
+                     [w0] "+r"(w), [w1] "+r"(w1), [n] "+r"(n), [a] "=&r"(a), [b] "=&r"(b), [c] "=&r"(c),               \
+                     [d] "=&r"(d)                                                                                      \
+                   :                                                                                                   \
+                   : "cc", "memory")
+    if (TW_IS_WHOLE(n))
+        TW_SUMS(TW_LOOP_WHOLE);
+    else
+        TW_SUMS(TW_LOOP);
+#undef TW_SUMS
     acc[0] = s0, acc[1] = s1, acc[2] = s2, acc[3] = s3;
 }
 #else

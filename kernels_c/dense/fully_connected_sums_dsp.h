@@ -27,7 +27,7 @@ TW_KERNEL(tw_fully_connected_sums_dsp_s8) {
     }
     if (part.first + part.count < p.depth) return;
     for (int32_t c = 0; c < p.out; ++c) {
-        const tw_dsp_channel end = tw_fully_connected_dsp_end(in, p.mults > 1 ? c : 0, &p);
+        const tw_dsp_channel end = tw_fully_connected_dsp_end(in + 3, p.mults > 1 ? c : 0, p.end.zero);
         y[c] = tw_dsp_output(twice[c], &end);
     }
     tw_dsp_activation(y, p.out, p.end.low, p.end.high);
