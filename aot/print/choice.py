@@ -36,6 +36,9 @@ WORTH: Mapping[Optimize, float] = {"speed": 1000, "balanced": 300, "size": 20}
 #: The share of the model's instructions that all layers compiled for size may have together.
 COLD: Mapping[Optimize, float] = {"speed": 0.001, "balanced": 0.005, "size": 0.03}
 
+#: What the kernels of pools begin with, whose bodies all windows suit alike.
+_POOLS = ("tw_average_pool", "tw_max_pool", "tw_l2_pool")
+
 #: Work per element that is read or written, in multiply-accumulates: loading, rescaling, clamping, storing.
 WORK_PER_ELEMENT = 4
 
@@ -90,12 +93,20 @@ def by_price(plan: Plan) -> frozenset[int]:
 
 
 def form_of(call: Call) -> str:
-    """The kernel, and whether the layer takes its windows where they lie: its body is then much smaller."""
-    return f"{call.kernel}-direct" if call.params.get("direct") else call.kernel
+    """The kernel, and what makes a layer's body much smaller: it takes windows where they lie, they are single pixels,
+    or they go along one column."""
+    if call.params.get("direct"):
+        return f"{call.kernel}-direct"
+    window = call.params.get("window")
+    if not isinstance(window, Mapping) or call.kernel.startswith(_POOLS):
+        return call.kernel
+    if window["k_h"] == window["k_w"] == 1:
+        return f"{call.kernel}-pixel"
+    return f"{call.kernel}-column" if window["k_w"] == window["in_w"] == 1 else call.kernel
 
 
 def _price(call: Call) -> Price:
-    return _prices().get(form_of(call), Price())
+    return _prices().get(form_of(call)) or _prices().get(call.kernel, Price())
 
 
 @cache

@@ -33,9 +33,10 @@ WIDE = ("kws_float32", "ic_float32")
 CORES = ("cortex-m3", "cortex-m4", "cortex-m55")
 
 HEAD = """\
-# Of every kernel in models and single operators, by form (`-direct`: windows are read where they lie): [more bytes that
-# a specialised body takes than a layer over a shared one, bytes of the shared instance, the same two of code compiled
-# for size, instructions that specialising saves an element of the output, instructions that a unit of work takes].
+# Of every kernel in models and single operators, by form (`-direct`: windows are read where they lie; `-pixel`: they
+# are pixels; `-column`: they go along one column): [more bytes that a specialised body takes than a layer over a shared
+# one, bytes of the shared instance, the same two of code compiled for size, instructions that specialising saves an
+# element of the output, instructions that a unit of work takes].
 # Means over layers, under QEMU; `make prices` writes this file anew.
 """
 

@@ -105,15 +105,15 @@ TW_KERNEL(tw_conv2d_groups_dsp_s8) {
     }
 }
 
-/* TRANSPOSE_CONV. in: x, then weights and ends of one phase after the other (window.h), by the tap that it begins with;
- * every phase has taps. k4: of the largest phase; in_zero and scratch: as above. */
+/* TRANSPOSE_CONV. in: x, then weights and ends of one phase after the other (window.h), by the tap that it begins with.
+ * k4: of the largest phase; in_zero and scratch: as above. */
 typedef tw_conv2d_dsp_s8_params tw_transpose_conv_dsp_s8_params;
 
 /* One phase; y: its first output. m, end: of the whole layer; weights and ends move on to the next phase's. */
 TW_INLINE void tw_transpose_conv_dsp_phase(const int8_t *x, int8_t *y, const tw_phase *phase, uint32_t *panel,
                                            tw_dsp_matrix *m, const tw_transpose_conv_dsp_s8_params *p) {
     const tw_window *w = &phase->window;
-    const int32_t k4 = (w->k_h * w->k_w * w->in_c + 3) / 4 * 4, row = p->window.out_w * m->out;
+    const int32_t k4 = 4 * tw_phase_blocks(w, 4), row = p->window.out_w * m->out;
     const tw_conv2d_dsp_gather g = {{w, w->in_c, p->in_zero, 0}, (int8_t *)panel + 2 * TW_DSP_PIXELS * p->k4, k4, 0};
     tw_pixel at = tw_pixel_first(x, 1, w);
     m->words = k4 / 2;
@@ -121,7 +121,8 @@ TW_INLINE void tw_transpose_conv_dsp_phase(const int8_t *x, int8_t *y, const tw_
         int8_t *to = y + (line / w->out_h * p->window.out_h + line % w->out_h * p->window.stride_h) * row;
         for (int32_t left = w->out_w; left > 0; left -= TW_DSP_PIXELS, to += TW_DSP_PIXELS * m->pitch) {
             const int32_t rows = tw_min(left, TW_DSP_PIXELS);
-            for (int32_t r = 0; r < rows; ++r, tw_pixel_next(&at, w)) tw_conv2d_dsp_window(panel + r, &at, &g);
+            for (int32_t r = 0; r < rows && tw_phase_has_taps(w); ++r, tw_pixel_next(&at, w))
+                tw_conv2d_dsp_window(panel + r, &at, &g);
             tw_dsp_panel(panel, to, rows, m);
         }
     }

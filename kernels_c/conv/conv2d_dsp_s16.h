@@ -20,7 +20,7 @@ TW_KERNEL(tw_conv2d_dsp_s16) {
     const tw_conv2d_dsp_s16_params p = *params;
     const tw_window bytes = tw_window_bytes(&p.window, sizeof(int16_t));
     const tw_dsp_matrix_s16 m = {
-        (const uint32_t *)in[1], (const int32_t *)in[2], p.words, p.chunk, bytes.out_c, p.limits};
+        (const uint32_t *)in[1], (const int32_t *)in[2], p.words, p.chunk, bytes.out_c, bytes.out_c, p.limits};
     uint32_t *panel = (uint32_t *)scratch;
     const tw_conv2d_dsp_gather g = {
         {&bytes, bytes.in_c, 0, 0}, (int8_t *)(panel + TW_DSP_PIXELS_S16 * p.words), 4 * p.words, 1};

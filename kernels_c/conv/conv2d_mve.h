@@ -135,8 +135,8 @@ TW_KERNEL(tw_conv2d_groups_mve_s8) {
     }
 }
 
-/* TRANSPOSE_CONV. in: x, then fours of one phase after the other (window.h), by the tap that it begins with; every phase
- * has taps. out: y. scratch: int8 [2, 16 * blocks] of the largest phase. */
+/* TRANSPOSE_CONV. in: x, then fours of one phase after the other (window.h), by the tap that it begins with. out: y.
+ * scratch: int8 [2, 16 * blocks] of the largest phase. */
 typedef struct {
     tw_window window;
     tw_epilogue_s8 end;
@@ -147,7 +147,7 @@ typedef struct {
 TW_INLINE void tw_transpose_conv_mve_phase(const int8_t *x, const int32_t *fours, int8_t *y, const tw_phase *phase,
                                            int8_t *columns, const tw_transpose_conv_mve_s8_params *p) {
     const tw_window *w = &phase->window;
-    const int32_t blocks = (w->k_h * w->k_w * w->in_c + TW_MVE_BLOCK - 1) / TW_MVE_BLOCK, out_c = w->out_c;
+    const int32_t blocks = tw_phase_blocks(w, TW_MVE_BLOCK), out_c = w->out_c;
     const int32_t apart = p->window.stride_w * out_c, row = p->window.out_w * out_c;
     const tw_gather g = {w, w->in_c, p->in_zero, 0};
     tw_conv2d_mve_next next = tw_conv2d_mve_first(x, columns, TW_MVE_BLOCK * blocks, 0, &g);
@@ -156,7 +156,7 @@ TW_INLINE void tw_transpose_conv_mve_phase(const int8_t *x, const int32_t *fours
         int8_t *to = y + (line / w->out_h * p->window.out_h + line % w->out_h * p->window.stride_h) * row;
         for (int32_t left = w->out_w; left > 0; left -= 2, to += 2 * apart) {
             const int32_t both = left > 1;
-            tw_conv2d_mve_windows(&pair.x0, &pair.x1, both, &next);
+            if (tw_phase_has_taps(w)) tw_conv2d_mve_windows(&pair.x0, &pair.x1, both, &next);
             pair.y0 = to, pair.y1 = to + both * apart;
             pair.out = out_c;
             tw_mve_run_pair(&pair, fours, p->end.low, p->end.high);
@@ -171,11 +171,10 @@ TW_KERNEL(tw_transpose_conv_mve_s8) {
 #pragma GCC unroll 1
     for (int32_t tap = 0; tap < p.window.stride_h * p.window.stride_w; ++tap) {
         const tw_phase phase = tw_phase_of(tap / p.window.stride_w, tap % p.window.stride_w, &p.window);
-        const int32_t k = phase.window.k_h * phase.window.k_w * p.window.in_c;
         tw_transpose_conv_mve_phase((const int8_t *)in[0], fours,
                                     (int8_t *)out[0] + (phase.y * p.window.out_w + phase.x) * out_c, &phase,
                                     (int8_t *)scratch, &p);
-        fours += (out_c + 3) / 4 * (9 + (k + TW_MVE_BLOCK - 1) / TW_MVE_BLOCK * TW_MVE_BLOCK);
+        fours += (out_c + 3) / 4 * (9 + TW_MVE_BLOCK * tw_phase_blocks(&phase.window, TW_MVE_BLOCK));
     }
 }
 

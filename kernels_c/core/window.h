@@ -63,6 +63,15 @@ TW_INLINE tw_phase tw_phase_of(int32_t ky, int32_t kx, const tw_window *w) {
     return p;
 }
 
+/* Whether windows of a phase have taps; where strides are longer than the window some have none, and their outputs are
+ * the bias. */
+TW_INLINE int32_t tw_phase_has_taps(const tw_window *w) { return w->k_h > 0 && w->k_w > 0; }
+
+/* Blocks of so many weights of an output channel of a phase: one of zeros where there are no taps. */
+TW_INLINE int32_t tw_phase_blocks(const tw_window *w, int32_t size) {
+    return tw_max((w->k_h * w->k_w * w->in_c + size - 1) / size, 1);
+}
+
 /* Where a window lies: its image, whose elements have size bytes, and row and column of its first tap, which may be
  * outside the image. size is a constant at every call. */
 typedef struct {

@@ -17,11 +17,11 @@
 
 /* A packed matrix, and how its sums become outputs: weights int8 [out / 2][words][2][2], the two channels alternate
  * every two activations; ends: int32 [out / 2][TW_DSP_ENDS_S16]. words: of a pair of channels, even. chunk: words after
- * which sums are added to the total, even. */
+ * which sums are added to the total, even. pitch: from the outputs of one pixel to those of the next. */
 typedef struct {
     const uint32_t *weights;
     const int32_t *ends;
-    int32_t words, chunk, out;
+    int32_t words, chunk, out, pitch;
     tw_limits limits;
 } tw_dsp_matrix_s16;
 
@@ -88,7 +88,7 @@ TW_INLINE void tw_dsp_panel_s16(const uint32_t *panel, int16_t *y, int32_t rows,
         else
             tw_dsp_pair3_s16(panel, w, sums, m);
 #pragma GCC unroll 3
-        for (int r = 0; r < TW_DSP_PIXELS_S16; ++r, to += m->out) {
+        for (int r = 0; r < TW_DSP_PIXELS_S16; ++r, to += m->pitch) {
             if (r >= rows) break;
             to[second] = tw_dsp_output_s16(sums[3 + r], ends[3], &m->limits);
             to[0] = tw_dsp_output_s16(sums[r], ends[2], &m->limits);

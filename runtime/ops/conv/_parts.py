@@ -4,22 +4,26 @@ phases of a TRANSPOSE_CONV (kernels_c/core/window.h)."""
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 import numpy as np
 
 from twinfer.runtime.graph import Array, Node
 from twinfer.runtime.ops.conv import transpose_conv
 from twinfer.runtime.ops.conv._layer import Convolution, convolution_of
+from twinfer.runtime.ops.core import requantize, requantize_s16
 from twinfer.runtime.ops.core.channels import constant_bias
 from twinfer.runtime.ops.core.hybrid import is_hybrid
-from twinfer.runtime.ops.core.requantize import Channels
 from twinfer.runtime.ops.core.unsigned import is_unsigned
 from twinfer.runtime.ops.core.window import Window
-from twinfer.runtime.ops.isa.short import channels_s8
+from twinfer.runtime.ops.isa.short import channels_s8, channels_s16
 from twinfer.runtime.variant import accept, present
 
+#: Channels of int8 or of int16.
+C = TypeVar("C", requantize.Channels, requantize_s16.Channels)
 
-def groups_of(node: Node) -> tuple[Convolution, list[Channels]]:
+
+def groups_of(node: Node) -> tuple[Convolution, list[requantize.Channels]]:
     """A CONV_2D and the channels of each of its groups, which may be one if its taps have gaps."""
     layer = convolution_of(node)
     apart = layer.window.dilated
@@ -30,11 +34,11 @@ def groups_of(node: Node) -> tuple[Convolution, list[Channels]]:
 
 
 @dataclass(frozen=True)
-class Phases:
+class Phases(Generic[C]):
     """A TRANSPOSE_CONV: its window, and the channels of each phase, by the tap that it begins with."""
 
     window: Window
-    channels: list[Channels]
+    channels: list[C]
     macs: int
 
     @property
@@ -43,21 +47,38 @@ class Phases:
         return max(int(channels.weights.shape[1]) for channels in self.channels)
 
 
-def phases_of(node: Node) -> Phases:
-    """Declined unless all of it is constant and every phase has taps."""
+def phases_of(node: Node) -> Phases[requantize.Channels]:
+    """The phases of int8; Declined unless all of it is constant."""
+    conv, g, bias, taps = _taps_of(node, "INT8")
+    return Phases(g, [channels_s8(conv, each, bias) for each in taps], _macs(node, g))
+
+
+def phases_s16(node: Node) -> Phases[requantize_s16.Channels]:
+    """The phases of int16; Declined unless all of it is constant and all sums fit 32 bits."""
+    conv, g, _, taps = _taps_of(node, "INT16")
+    channels = [channels_s16(conv, each) for each in taps]
+    accept(all(each.fit for each in channels), "the sums over a window do not fit 32 bits")
+    return Phases(g, channels, _macs(node, g))
+
+
+def _macs(node: Node, g: Window) -> int:
+    return g.batches * g.in_h * g.in_w * node.input(1).size
+
+
+def _taps_of(node: Node, type: str) -> tuple[Node, Window, Array, list[Array]]:
+    """The node as a convolution, its window, the bias, and the weights of every phase, int8 [out_c, k]: zeros where
+    outputs lie between windows."""
     conv, g = transpose_conv.as_conv(node), transpose_conv.geometry(node)
     accept(not is_hybrid(conv), "activations are float and weights int8")
-    accept(node.input(2).type == "INT8", "its values are not of int8")
+    accept(node.input(2).type == type, f"its values are not of {type.lower()}")
     accept(not is_unsigned(node), "the weights may have a zero point")
-    accept(g.k_h >= g.stride_h and g.k_w >= g.stride_w, "outputs lie between the windows")
     w = present(node.input(1).data, "the weights are computed at run time")
     bias = present(constant_bias(conv, g.out_c), "the bias is computed at run time")
-    every = [_taps(w, g, ky, kx) for ky in range(g.stride_h) for kx in range(g.stride_w)]
-    channels = [channels_s8(conv, taps, bias) for taps in every]
-    return Phases(g, channels, g.batches * g.in_h * g.in_w * w.size)
+    taps = [_taps(w, g, ky, kx) for ky in range(g.stride_h) for kx in range(g.stride_w)]
+    return conv, g, bias, taps
 
 
 def _taps(w: Array, g: Window, ky: int, kx: int) -> Array:
-    """Every stride-th tap from the last to (ky, kx), int8 [out_c, k]."""
+    """Every stride-th tap from the last to (ky, kx)."""
     taps = w[:, ky :: g.stride_h, kx :: g.stride_w][:, ::-1, ::-1]
-    return np.ascontiguousarray(taps).reshape(g.out_c, -1)
+    return np.ascontiguousarray(taps).reshape(g.out_c, -1) if taps.size else np.zeros((g.out_c, 1), np.int8)

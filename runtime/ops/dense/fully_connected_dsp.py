@@ -12,9 +12,10 @@ from twinfer.runtime.ops.core.requantize import Channels
 from twinfer.runtime.ops.dense._layer import Dense, dense_by_sums, dense_of
 from twinfer.runtime.ops.isa.dsp import alternating, need_bytes, pairs
 from twinfer.runtime.ops.isa.short import channels_s8
+from twinfer.runtime.params import Param
 from twinfer.runtime.program import Call, Weights
 from twinfer.runtime.target import Target
-from twinfer.runtime.variant import Variant, accept
+from twinfer.runtime.variant import Variant
 
 #: Values of x in a word.
 WORD = 4
@@ -51,7 +52,7 @@ def _lower_short(layer: Dense, channels: Channels) -> Call:
     halves = padded(channels.weights.astype(np.int16), 2, axis=1).view(np.int32)
     rows = np.stack((halves[:, 0], 2 * channels.bias), axis=1)
     ends = requantize(channels.mult[:mults]), requantize(-channels.shift[:mults])
-    params = {**layer.shape, "mults": mults, "end": channels.end}
+    params: dict[str, Param] = {**layer.shape, "mults": mults, "end": channels.end}
     inputs, kernel = (layer.node.input(0), weights(rows, SHORT), *ends), "tw_fully_connected_short_dsp_s8"
     return Call(kernel, params, inputs, (layer.node.output,), macs=layer.macs)
 

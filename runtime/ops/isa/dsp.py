@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from twinfer.runtime.graph import Array
+from twinfer.runtime.ops.core import requantize_s16
 from twinfer.runtime.ops.core.packing import padded
 from twinfer.runtime.ops.core.requantize import BOUND
 from twinfer.runtime.variant import accept
@@ -41,6 +42,15 @@ def fours_s16(w: Array) -> Array:
     k = padded(padded(w.astype(np.int32), 4, 1), 4, 0)
     pairs = halves(k).reshape(len(k) // 4, 2, -1, 2).transpose(0, 2, 1, 3)
     return np.ascontiguousarray(pairs, "<i2").reshape(len(pairs), -1).view("<i4")
+
+
+def pairs_s16(c: requantize_s16.Channels) -> tuple[Array, Array]:
+    """Channels for int16 activations as tiles of three pixels take them: weights int32 [out / 2, words], whose bytes
+    are those of two channels by turns; biases and multipliers int32 [out / 2, 2, 2] (dsp_tile_s16.h)."""
+    k = padded(padded(c.weights, 4, 1), 2)
+    both = np.ascontiguousarray(k.reshape(len(k) // 2, 2, -1, 2).transpose(0, 2, 3, 1))
+    ends = np.stack([padded(values, 2).reshape(-1, 2) for values in (c.bias, c.mult)], 1)
+    return both.reshape(len(both), -1).view("<i4"), ends
 
 
 def need_bytes(w: Array) -> bool:
