@@ -39,4 +39,38 @@ TW_KERNEL(tw_conv2d_mve_s16) {
     }
 }
 
+/* CONV_2D with groups, or with gaps between the taps of a row: fours of every group in turn, of k = k_h * k_w * bytes / 2,
+ * where bytes of a pixel and out channels belong to a group. All sums fit 32 bits. scratch: as above. */
+typedef struct {
+    tw_window window;
+    tw_limits limits;
+    int32_t blocks, bytes, out;
+} tw_conv2d_groups_mve_s16_params;
+
+TW_KERNEL(tw_conv2d_groups_mve_s16) {
+    const tw_conv2d_groups_mve_s16_params p = *params;
+    const tw_window bytes = tw_window_bytes(&p.window, sizeof(int16_t));
+    const tw_gather g = {&bytes, p.bytes, 0, 0};
+    const int32_t size = TW_MVE_BLOCK * p.blocks, out_c = bytes.out_c;
+    const int32_t words = (p.out + 3) / 4 * (4 + tw_mve_four_words_s16(TW_MVE_BLOCK_S16 * p.blocks));
+    int16_t *y = (int16_t *)out[0];
+    int8_t *columns = (int8_t *)scratch;
+    tw_pixel at = tw_pixel_first(in[0], 1, &bytes);
+    for (int32_t left = tw_window_count(&bytes); left > 0; left -= 2, y += 2 * out_c) {
+        const int32_t both = left > 1;
+        const int32_t *fours = (const int32_t *)in[1];
+        const int16_t *x0 = (const int16_t *)(const void *)columns, *x1 = x0 + both * size / 2;
+        tw_pixel first = at, second = at;
+        tw_pixel_next(&second, &bytes);
+        at = second;
+        tw_pixel_next(&at, &bytes);
+        for (int32_t c = 0; c < out_c; c += p.out, fours += words, first.image += p.bytes, second.image += p.bytes) {
+            tw_conv2d_groups_mve_window(columns, &first, &g);
+            if (both) tw_conv2d_groups_mve_window(columns + size, &second, &g);
+            tw_mve_pair_s16 pair = {x0, x1, y + c, y + both * out_c + c, p.blocks, p.out};
+            tw_mve_run_pair_s16(&pair, fours, p.limits.low, p.limits.high);
+        }
+    }
+}
+
 #endif

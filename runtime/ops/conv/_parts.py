@@ -24,13 +24,25 @@ C = TypeVar("C", requantize.Channels, requantize_s16.Channels)
 
 
 def groups_of(node: Node) -> tuple[Convolution, list[requantize.Channels]]:
-    """A CONV_2D and the channels of each of its groups, which may be one if its taps have gaps."""
-    layer = convolution_of(node)
-    apart = layer.window.dilated
-    accept(layer.groups > 1 or apart, "it has no groups, and its taps have no gaps")
-    out = layer.window.out_c // layer.groups
+    """A CONV_2D of int8 and the channels of each of its groups, which may be one if its taps have gaps."""
+    layer, firsts = _grouped(node)
     channels = channels_s8(layer.node, layer.weights.reshape(layer.window.out_c, -1), layer.bias)
-    return layer, [channels.part(first, first + out) for first in range(0, layer.window.out_c, out)]
+    return layer, [channels.part(first, first + firsts.step) for first in firsts]
+
+
+def groups_s16(node: Node) -> tuple[Convolution, list[requantize_s16.Channels]]:
+    """The same of int16; Declined unless all sums fit 32 bits."""
+    layer, firsts = _grouped(node)
+    channels = channels_s16(layer.node, layer.weights.reshape(layer.window.out_c, -1))
+    accept(channels.fit, "the sums over a window do not fit 32 bits")
+    return layer, [channels.part(first, first + firsts.step) for first in firsts]
+
+
+def _grouped(node: Node) -> tuple[Convolution, range]:
+    """A CONV_2D, and the first output channel of each of its groups."""
+    layer = convolution_of(node)
+    accept(layer.groups > 1 or layer.window.dilated, "it has no groups, and its taps have no gaps")
+    return layer, range(0, layer.window.out_c, layer.window.out_c // layer.groups)
 
 
 @dataclass(frozen=True)

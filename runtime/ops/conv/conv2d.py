@@ -182,6 +182,10 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
         yield _case(rng, x_shape, w_shape, Layer(bound=1 << 20))
     yield _case(rng, (1, 9, 4, 3), (5, 3, 2, 3), dilation_h_factor=4)
     yield from _wide_cases(rng)
+    wide = Layer("INT16", bound=1 << 24)
+    yield _case(rng, (2, 5, 4, 9), (9, 3, 2, 3), wide, stride_h=2)  # three groups of three channels
+    yield _case(rng, (1, 3, 7, 12), (20, 1, 3, 3), wide, dilation_w_factor=2, fused_activation_function="RELU6")
+    yield _case(rng, (1, 1, 13, 5), (6, 1, 4, 5), wide, padding="VALID", dilation_w_factor=3)  # a filter in time
 
 
 def _window_cases(rng: np.random.Generator, kind: str) -> Iterator[Case]:

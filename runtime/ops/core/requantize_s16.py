@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,11 @@ class Channels:
     mult: Array
     low: int
     high: int
+
+    def part(self, first: int, end: int) -> Channels:
+        """Some of the channels."""
+        some = slice(first, end)
+        return replace(self, weights=self.weights[some], bias=self.bias[some], mult=self.mult[some])
 
     @property
     def limits(self) -> dict[str, int]:
