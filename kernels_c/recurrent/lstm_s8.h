@@ -76,30 +76,43 @@ TW_INLINE int32_t tw_lstm_gate_s8(const tw_lstm_s8_step *s, int32_t g, int32_t u
     return tw_clamp16(one + other);
 }
 
-TW_INLINE void tw_lstm_advance_s8(const tw_lstm_s8_step *s) {
+/* What gate g gives for its sum. */
+TW_INLINE int32_t tw_lstm_gate_of(int32_t sum, int32_t g, const uint16_t *table) {
+    return g == 2 ? tw_tanh16(sum, 0, table) : tw_sigmoid16(sum, table);
+}
+
+/* The cell and the hidden state of unit u from its gates. */
+TW_INLINE void tw_lstm_cell_s8(const tw_lstm_s8_step *s, int32_t u, int32_t forget, int32_t take, int32_t new,
+                               int32_t give, const uint16_t *table) {
     const tw_lstm_s8_params *p = s->p;
+    const int32_t kept = tw_clamp16(tw_product16(forget, s->cell[u], p->keep_mult, p->keep_shift, 0));
+    const int32_t added = tw_clamp16(tw_product16(take, new, p->add_mult, p->add_shift, 0));
+    const int32_t value = tw_clamp16(kept + added);
+    s->cell[u] = (int16_t)(p->clip > 0 ? tw_clamp(value, -p->clip, p->clip) : value);
+    const int32_t shown = tw_tanh16(s->cell[u], p->cell, table);
+    const int32_t q = tw_product16(shown, give, p->give_mult, p->give_shift, p->hidden_zero);
+    if (s->wide) {
+        ((int16_t *)s->hidden)[u] = (int16_t)tw_clamp16(q);
+    } else {
+        ((int8_t *)s->hidden)[u] = (int8_t)tw_clamp(q, INT8_MIN, INT8_MAX);
+    }
+}
+
+/* The same from the sums of its four gates, 12 fractional bits. */
+TW_INLINE void tw_lstm_unit_s8(const tw_lstm_s8_step *s, int32_t u, int32_t *sums, const uint16_t *table) {
+    for (int g = 0; g < TW_MAX_GATES; ++g) sums[g] = tw_lstm_gate_of(sums[g], g, table);
+    tw_lstm_cell_s8(s, u, sums[0], sums[1], sums[2], sums[3], table);
+}
+
+TW_INLINE void tw_lstm_advance_s8(const tw_lstm_s8_step *s) {
     const uint16_t *table = (const uint16_t *)s->in[13];
-    const int32_t n = p->units;
-    int16_t *gates = s->gates, *cell = s->cell;
-    for (int32_t g = 0; g < TW_MAX_GATES; ++g) {
-        for (int32_t u = 0; u < n; ++u) {
-            const int32_t sum = tw_lstm_gate_s8(s, g, u);
-            gates[g * n + u] = (int16_t)(g == 2 ? tw_tanh16(sum, 0, table) : tw_sigmoid16(sum, table));
-        }
-    }
-    for (int32_t u = 0; u < n; ++u) {
-        const int32_t kept = tw_clamp16(tw_product16(gates[u], cell[u], p->keep_mult, p->keep_shift, 0));
-        const int32_t added = tw_clamp16(tw_product16(gates[n + u], gates[2 * n + u], p->add_mult, p->add_shift, 0));
-        const int32_t value = tw_clamp16(kept + added);
-        cell[u] = (int16_t)(p->clip > 0 ? tw_clamp(value, -p->clip, p->clip) : value);
-        const int32_t shown = tw_tanh16(cell[u], p->cell, table);
-        const int32_t q = tw_product16(shown, gates[3 * n + u], p->give_mult, p->give_shift, p->hidden_zero);
-        if (s->wide) {
-            ((int16_t *)s->hidden)[u] = (int16_t)tw_clamp16(q);
-        } else {
-            ((int8_t *)s->hidden)[u] = (int8_t)tw_clamp(q, INT8_MIN, INT8_MAX);
-        }
-    }
+    const int32_t n = s->p->units;
+    int16_t *gates = s->gates;
+    for (int32_t g = 0; g < TW_MAX_GATES; ++g)
+        for (int32_t u = 0; u < n; ++u)
+            gates[g * n + u] = (int16_t)tw_lstm_gate_of(tw_lstm_gate_s8(s, g, u), g, table);
+    for (int32_t u = 0; u < n; ++u)
+        tw_lstm_cell_s8(s, u, gates[u], gates[n + u], gates[2 * n + u], gates[3 * n + u], table);
 }
 
 /* All sequences. bytes: of a value of x, hidden and y. advance: does one step. */

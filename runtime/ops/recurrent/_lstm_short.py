@@ -1,4 +1,4 @@
-"""LSTMs of int8 and int16 with constant weights, as the kernels on SMLAD and Helium read them."""
+"""LSTMs of int8 and int16 with constant weights, as the kernels of microcontrollers read them."""
 
 from __future__ import annotations
 
@@ -28,13 +28,19 @@ class Gate:
 
 
 def gates_of(node: Node) -> tuple[Lstm, list[Gate]]:
-    """The LSTM and its gates in the kernels' order; Declined unless the kernels suit it."""
-    lstm = lstm_of(node)
-    accept(is_plain(lstm), "it has more than four gates")
+    """As ``constant_gates``; Declined where a product needs a shift that the short requantisation has not."""
+    lstm, gates = constant_gates(node)
     params = params_of(lstm)
     for name in ("keep", "add", "give"):
         shift = cast(int, params[f"{name}_shift"])
         accept(EITHER <= shift < 0, f"a product's shift is {shift}, not in {EITHER}..-1")
+    return lstm, gates
+
+
+def constant_gates(node: Node) -> tuple[Lstm, list[Gate]]:
+    """The LSTM and its gates in the kernels' order; Declined unless all of it is constant, with four gates alone."""
+    lstm = lstm_of(node)
+    accept(is_plain(lstm), "it has more than four gates")
     return lstm, [_gate(node, *gate) for gate in GATES]
 
 
