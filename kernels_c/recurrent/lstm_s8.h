@@ -82,11 +82,11 @@ TW_INLINE int32_t tw_lstm_gate_of(int32_t sum, int32_t g, const uint16_t *table)
 }
 
 /* The cell and the hidden state of unit u from its gates. */
-TW_INLINE void tw_lstm_cell_s8(const tw_lstm_s8_step *s, int32_t u, int32_t forget, int32_t take, int32_t new,
+TW_INLINE void tw_lstm_cell_s8(const tw_lstm_s8_step *s, int32_t u, int32_t forget, int32_t take, int32_t fresh,
                                int32_t give, const uint16_t *table) {
     const tw_lstm_s8_params *p = s->p;
     const int32_t kept = tw_clamp16(tw_product16(forget, s->cell[u], p->keep_mult, p->keep_shift, 0));
-    const int32_t added = tw_clamp16(tw_product16(take, new, p->add_mult, p->add_shift, 0));
+    const int32_t added = tw_clamp16(tw_product16(take, fresh, p->add_mult, p->add_shift, 0));
     const int32_t value = tw_clamp16(kept + added);
     s->cell[u] = (int16_t)(p->clip > 0 ? tw_clamp(value, -p->clip, p->clip) : value);
     const int32_t shown = tw_tanh16(s->cell[u], p->cell, table);
