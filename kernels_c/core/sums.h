@@ -68,9 +68,10 @@ tw_rows_s8(int32_t *acc, const int8_t *x, const int8_t *w, int32_t n, int32_t si
     "2:\n adds %[n], #4\n beq 4f\n"                                                                                    \
     "3:\n" step "subs %[n], #1\n bne 3b\n4:\n"
 
-/* The same where the compiler knows that no rest is left. */
+/* The same where the compiler knows n, and that no rest is left, or one. */
 #define TW_LOOP_WHOLE(step) ".syntax unified\n1:\n" step step step step "subs %[n], #4\n bne 1b\n"
-#define TW_IS_WHOLE(n) (__builtin_constant_p((n) % 4 == 0) && (n) % 4 == 0)
+#define TW_LOOP_ONE(step) ".syntax unified\n subs %[n], #1\n" TW_LOOP_WHOLE(step) step
+#define TW_HAS_REST(n, rest) (__builtin_constant_p((n) > 3 && (n) % 4 == (rest)) && (n) > 3 && (n) % 4 == (rest))
 
 /* acc[j] += x . w[j], four rows. */
 TW_INLINE void tw_rows_s8(int32_t *acc, const int8_t *x, const int8_t *w, int32_t n, int32_t size) {
@@ -86,8 +87,10 @@ TW_INLINE void tw_rows_s8(int32_t *acc, const int8_t *x, const int8_t *w, int32_
                      [c] "=&r"(c)                                                                                      \
                    :                                                                                                   \
                    : "cc", "memory")
-    if (TW_IS_WHOLE(n))
+    if (TW_HAS_REST(n, 0))
         TW_SUMS(TW_LOOP_WHOLE);
+    else if (TW_HAS_REST(n, 1))
+        TW_SUMS(TW_LOOP_ONE);
     else
         TW_SUMS(TW_LOOP);
 #undef TW_SUMS
@@ -109,8 +112,10 @@ TW_INLINE void tw_square_s8(int32_t *acc, const int8_t *x0, const int8_t *x1, co
                      [d] "=&r"(d)                                                                                      \
                    :                                                                                                   \
                    : "cc", "memory")
-    if (TW_IS_WHOLE(n))
+    if (TW_HAS_REST(n, 0))
         TW_SUMS(TW_LOOP_WHOLE);
+    else if (TW_HAS_REST(n, 1))
+        TW_SUMS(TW_LOOP_ONE);
     else
         TW_SUMS(TW_LOOP);
 #undef TW_SUMS
@@ -157,9 +162,11 @@ TW_INLINE void tw_outputs_s8(int8_t *const *y, const int8_t *const *x, const int
 #else
         tw_square_s8(acc, x[0], x[1], w + first * n, n, rows.apart * n);
 #endif
-        for (int k = 0; k < TW_TILE; ++k) {
-            const int32_t c = first + k / TW_TILE_PIXELS * rows.apart;
-            y[k % TW_TILE_PIXELS][c] = tw_end_s8(acc[k], channels->mult[c], channels->shift[c], channels);
+        for (int32_t k = 0, c = first; k < TW_TILE; k += TW_TILE_PIXELS, c += rows.apart) {
+            const int32_t mult = channels->mult[c], shift = channels->shift[c];
+            int8_t ends[TW_TILE_PIXELS]; /* before the first is written: compilers think channels might lie there */
+            for (int i = 0; i < TW_TILE_PIXELS; ++i) ends[i] = tw_end_s8(acc[k + i], mult, shift, channels);
+            for (int i = 0; i < TW_TILE_PIXELS; ++i) y[i][c] = ends[i];
         }
     }
 }

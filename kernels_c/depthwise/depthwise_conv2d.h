@@ -25,6 +25,19 @@ typedef struct {
     int32_t row, column;
 } tw_patch;
 
+/* Copies some channels, from first on, of the window at a pixel, without dilation along its rows, tap by tap: a copy of
+ * whole rows would be quicker at the top and the bottom of the image, and as long again. */
+TW_INLINE void tw_depthwise_conv2d_gather_s8(int8_t *TW_RESTRICT to, const tw_pixel *at, int32_t first,
+                                             int32_t channels, int32_t fill, const tw_window *w) {
+    for (int32_t ky = 0, y = at->y; ky < w->k_h; ++ky, y += w->dilation_h)
+        for (int32_t x = at->x; x < at->x + w->k_w; ++x, to += channels) {
+            if (tw_row_inside(y, w) && tw_column_inside(x, w))
+                memcpy(to, at->image + (y * w->in_w + x) * w->in_c + first, (size_t)channels);
+            else
+                memset(to, fill, (size_t)channels);
+        }
+}
+
 /* Some channels, from first on, of the windows at a pixel and at the next: in place, or gathered if they reach into the
  * padding. They are one window over all columns that the two cover. */
 TW_INLINE tw_patch tw_depthwise_conv2d_patch_s8(int8_t *to, const tw_pixel *at, int32_t first, int32_t channels,
@@ -35,11 +48,10 @@ TW_INLINE tw_patch tw_depthwise_conv2d_patch_s8(int8_t *to, const tw_pixel *at, 
     const tw_patch lying = {(const int8_t *)tw_pixel_corner(at, &both) + first, both.dilation_h * both.in_w * both.in_c,
                             both.in_c};
     const tw_patch gathered = {to, both.k_w * channels, channels};
-    const tw_gather g = {&both, channels, p->in_zero, 0};
     if (at->y >= 0 && at->y + (both.k_h - 1) * both.dilation_h < both.in_h && at->x >= 0 &&
         at->x + both.k_w <= both.in_w)
         return lying;
-    tw_gather_window(to, at, first, &g);
+    tw_depthwise_conv2d_gather_s8(to, at, first, channels, p->in_zero, &both);
     return gathered;
 }
 
@@ -55,8 +67,11 @@ TW_INLINE void tw_depthwise_conv2d_pair_s8(const tw_patch *patch, const int8_t *
             left = tw_add(left, row[kx * step] * tap);
             right = tw_add(right, row[kx * step + beside] * tap);
         }
-    y[c] = tw_end_s8(left, channels->mult[c], channels->shift[c], channels);
-    if (pair) y[window->out_c + c] = tw_end_s8(right, channels->mult[c], channels->shift[c], channels);
+    /* Both before the first is written: compilers think that channels might lie there. */
+    const int32_t mult = channels->mult[c], shift = channels->shift[c];
+    const int8_t first = tw_end_s8(left, mult, shift, channels), second = tw_end_s8(right, mult, shift, channels);
+    y[c] = first;
+    if (pair) y[window->out_c + c] = second;
 }
 
 /* All channels of one or two outputs; the first one's window is at a pixel. */
