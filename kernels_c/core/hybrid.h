@@ -68,6 +68,10 @@ TW_INLINE tw_hybrid_quant tw_hybrid_quantize(int8_t *TW_RESTRICT to, const float
 /* sums int32 [rows, out padded to 16] = panel uint8 [rows, k] x weights packed as in wide.h; rows is 1 or TW_TILE_ROWS. */
 TW_INLINE void tw_hybrid_sums(const uint8_t *x, int rows, int32_t k, const int8_t *w, int32_t *sums, int32_t out) {
     const int32_t blocks = (out + TW_LANES - 1) / TW_LANES;
+    if (rows == 1) {
+        tw_row_sums(x, k, w, sums, blocks);
+        return;
+    }
     for (int32_t b = 0; b < blocks; ++b) {
         tw_tile_acc acc;
         const tw_acc start = tw_acc_start(tw_acc_zero(), w + TW_LANES * b * k, k);

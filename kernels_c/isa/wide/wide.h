@@ -108,4 +108,20 @@ TW_INLINE void tw_row_s8(const uint8_t *x, int32_t k, const int8_t *w, int8_t *y
     for (; b < blocks; ++b) tw_tile_s8(x, k, w + TW_LANES * b * k, y, out, TW_LANES * b, 1, 1, 1, channels);
 }
 
+/* sums int32 [16 * blocks] of one row, of blocks (a constant) of weights. */
+TW_INLINE void tw_row_blocks_sums(const uint8_t *x, int32_t k, const int8_t *w, int32_t *sums, int blocks) {
+    tw_tile_acc acc;
+    for (int b = 0; b < blocks; ++b) acc[0][b] = tw_acc_start(tw_acc_zero(), w + TW_LANES * b * k, k);
+    tw_tile_sums(acc, x, k, w, 1, blocks);
+    for (int b = 0; b < blocks; ++b) memcpy(sums + TW_LANES * b, &acc[0][b], sizeof acc[0][b]);
+}
+
+/* sums int32 [16 * blocks] of one row: several blocks at once, so that additions do not wait for each other. */
+TW_INLINE void tw_row_sums(const uint8_t *x, int32_t k, const int8_t *w, int32_t *sums, int32_t blocks) {
+    int32_t b = 0;
+    for (; b + TW_ROW_BLOCKS <= blocks; b += TW_ROW_BLOCKS)
+        tw_row_blocks_sums(x, k, w + TW_LANES * b * k, sums + TW_LANES * b, TW_ROW_BLOCKS);
+    for (; b < blocks; ++b) tw_row_blocks_sums(x, k, w + TW_LANES * b * k, sums + TW_LANES * b, 1);
+}
+
 #endif

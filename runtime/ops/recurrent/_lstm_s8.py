@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from twinfer.runtime.constant import table
+from twinfer.runtime.constant import Constant, table
 from twinfer.runtime.fixed_point import quantize_multiplier, reduced_multiplier, requantize, requantize_wide, wrap32
 from twinfer.runtime.graph import Array, Node
 from twinfer.runtime.op import need, unsupported
@@ -148,10 +148,10 @@ def params_of(lstm: Lstm) -> dict[str, Param]:
     return params
 
 
-def call_of(lstm: Lstm, kernel: str, inputs: Sequence[Argument], scratch: int) -> Call:
-    """A kernel's call; ``inputs`` are those between x and the table."""
+def call_of(lstm: Lstm, kernel: str, inputs: Sequence[Argument], scratch: int, sigmoid: Constant | None = None) -> Call:
+    """A kernel's call; ``inputs`` are those between x and the table, which is the usual one unless given."""
     node = lstm.node
-    every = (node.input(0), *inputs, table(_sigmoid.table()))
+    every = (node.input(0), *inputs, sigmoid or table(_sigmoid.table()))
     outputs = (node.output, node.input(HIDDEN), node.input(CELL))
     return Call(kernel, params_of(lstm), every, outputs, scratch, macs=lstm.macs)
 
