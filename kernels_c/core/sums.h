@@ -27,11 +27,14 @@
 #endif
 #define TW_TILE 4
 
-/* Inlined, unless a product of 64 bits takes many instructions: then there is one copy. */
+/* Inlined, unless a product of 64 bits takes many instructions: then there is one copy, and a branch around a call of it
+ * pays. */
 #if defined(TW_HALVES)
 #define TW_SHORT static TW_NOINLINE __attribute__((unused))
+#define TW_SHORT_IS_DEAR 1
 #else
 #define TW_SHORT TW_INLINE
+#define TW_SHORT_IS_DEAR 0
 #endif
 
 #if TW_THUMB == 1

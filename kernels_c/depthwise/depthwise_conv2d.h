@@ -69,7 +69,8 @@ TW_INLINE void tw_depthwise_conv2d_pair_s8(const tw_patch *patch, const int8_t *
         }
     /* Both before the first is written: compilers think that channels might lie there. */
     const int32_t mult = channels->mult[c], shift = channels->shift[c];
-    const int8_t first = tw_end_s8(left, mult, shift, channels), second = tw_end_s8(right, mult, shift, channels);
+    const int8_t first = tw_end_s8(left, mult, shift, channels);
+    const int8_t second = pair || !TW_SHORT_IS_DEAR ? tw_end_s8(right, mult, shift, channels) : first;
     y[c] = first;
     if (pair) y[window->out_c + c] = second;
 }
