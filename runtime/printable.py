@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from html import escape
-
 
 def printable(text: str, keep: str = "\n\t") -> str:
     r"""The text with every character that prints nothing of its own as its escape: ESC as \x1b, a bidi mark as \u202e.
@@ -17,4 +15,6 @@ def printable(text: str, keep: str = "\n\t") -> str:
 
 def in_html(text: str) -> str:
     """Foreign text made harmless for an HTML page: markup is escaped, too."""
+    from html import escape  # takes a millisecond to import
+
     return escape(printable(text))

@@ -6,7 +6,6 @@ import io
 import os
 import stat
 import sys
-import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -170,6 +169,8 @@ def _stream(path: str | os.PathLike[str]) -> IO[bytes]:
 
 def _replace(path: str, content: memoryview) -> None:
     """Put a regular file in place."""
+    import tempfile  # takes three milliseconds, more than reading a model
+
     with tempfile.NamedTemporaryFile(dir=os.path.dirname(path), prefix=".twinfer-", delete=False) as file:
         try:
             file.write(content)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
@@ -54,6 +53,8 @@ def _about(graph: Graph) -> dict[str, int] | None:
     if text is None:
         return None
     try:
+        import json  # only streams need it
+
         about = {key: int(value) for key, value in json.loads(text).items()}
         if not 0 < about["rows"] < 1 << 31:
             raise ValueError("rows are out of range")
