@@ -6,8 +6,8 @@
 
 #include "conv2d_dsp_s16.h"
 
-/* in: x, then weights and ends (dsp_tile_s16.h) of one phase after the other (window.h), by the tap that it begins with;
- * all sums fit 32 bits. out: y. words: k / 2 of the largest phase, rounded up to an even number. scratch: the panel,
+/* in: x, then weights (dsp_tile_s16.h) of one phase after the other (window.h), by the tap that it begins with, and the
+ * ends, which are those of every phase; all sums fit 32 bits. out: y. words: k / 2 of the largest phase, rounded up to an even number. scratch: the panel,
  * 12 * words bytes, then a window, 4 * words bytes. */
 typedef struct {
     tw_window window;
@@ -15,11 +15,11 @@ typedef struct {
     int32_t words;
 } tw_transpose_conv_dsp_s16_params;
 
-/* One phase; y: its first output. m: weights and ends move on to the next phase's. */
+/* One phase; y: its first output. m: weights move on to the next phase's. */
 TW_INLINE void tw_transpose_conv_dsp_phase_s16(const void *x, int16_t *y, const tw_phase *phase, uint32_t *panel,
                                                tw_dsp_matrix_s16 *m, const tw_transpose_conv_dsp_s16_params *p) {
     const tw_window bytes = tw_window_bytes(&phase->window, sizeof(int16_t)), *w = &bytes;
-    const int32_t row = p->window.out_w * m->out, pairs = (m->out + 1) / 2;
+    const int32_t row = p->window.out_w * m->out;
     m->words = m->chunk = 2 * tw_phase_blocks(&phase->window, 4);
     const tw_conv2d_dsp_gather g = {
         {w, w->in_c, 0, 0}, (int8_t *)(panel + TW_DSP_PIXELS_S16 * p->words), 4 * m->words, 1};
@@ -33,8 +33,7 @@ TW_INLINE void tw_transpose_conv_dsp_phase_s16(const void *x, int16_t *y, const 
             tw_dsp_panel_s16(panel, to, rows, m);
         }
     }
-    m->weights += pairs * m->words;
-    m->ends += pairs * TW_DSP_ENDS_S16;
+    m->weights += (m->out + 1) / 2 * m->words;
 }
 
 TW_KERNEL(tw_transpose_conv_dsp_s16) {
