@@ -36,10 +36,14 @@ from twinfer.runtime.graph import Node
 from twinfer.runtime.op import Op
 from twinfer.runtime.ops.functions import _table
 from twinfer.runtime.printable import printable
+from twinfer.runtime.target import Target
 from twinfer.runtime.variant import Variant
 
 #: Packages of ``runtime/ops`` that hold what operators share.
 SHARED = ("core", "isa")
+
+#: Features that names of modules tell: a process that plans for computers alone never imports what needs them.
+FOR = frozenset({"dsp", "mve", "words"})
 
 
 #: Folders of the user's own, in the order in which they were registered.
@@ -52,15 +56,20 @@ _LOCK = RLock()
 def operators() -> Mapping[str, Op]:
     """All operators by TFLite name. Modules whose name starts with an underscore hold what a family shares."""
     _discover()
-    own = {op.name: op for module in _modules() for op in rows_of(module, "OP")}
+    own = {op.name: op for module in _modules(frozenset()) for op in rows_of(module, "OP")}
     return own | {op.name: op for folder in _ADDED for _, op in folder.rows.ops}
 
 
+def variants(name: str, target: Target | None = None) -> tuple[Variant, ...]:
+    """The variants of an operator, best first; empty if there is only plain C. With ``target``, some that it cannot run
+    may be left out."""
+    return _variants(name, FOR if target is None else FOR & target.features)
+
+
 @cache
-def variants(name: str) -> tuple[Variant, ...]:
-    """The variants of an operator, best first; empty if there is only plain C."""
+def _variants(name: str, features: frozenset[str]) -> tuple[Variant, ...]:
     _discover()
-    rows = [row for module in _modules() for row in rows_of(module, "VARIANT")]
+    rows = [row for module in _modules(features) for row in rows_of(module, "VARIANT")]
     rows += [row for folder in _ADDED for _, row in folder.rows.variants]
     return tuple(sorted((row for row in rows if name in (*row.ops, *row.also)), key=lambda row: row.rank(name)))
 
@@ -127,7 +136,7 @@ def _add(folder: Folder) -> None:
 def forget_known() -> None:
     """Let operators and variants be looked up anew."""
     operators.cache_clear()
-    variants.cache_clear()
+    _variants.cache_clear()
 
 
 _looked = False
@@ -164,13 +173,23 @@ def _add_package(folder: Folder) -> None:
 
 
 @cache
-def _modules() -> tuple[ModuleType, ...]:
-    """All modules of the families."""
-    return tuple(map(importlib.import_module, _names()))
+def _modules(features: frozenset[str]) -> tuple[ModuleType, ...]:
+    """All modules of the families but those for features of ``FOR`` that are not among these."""
+    return tuple(importlib.import_module(name) for name in _names() if needed(name) <= features)
 
 
-def _names() -> Iterator[str]:
+def needed(module: str) -> frozenset[str]:
+    """The features of ``FOR`` that all variants of a module need, by its name: ``conv2d_dsp_s16`` needs "dsp"."""
+    return FOR.intersection(module.rpartition(".")[2].split("_"))
+
+
+@cache
+def _names() -> tuple[str, ...]:
     """The full names of all modules that define operators or variants."""
+    return tuple(_found())
+
+
+def _found() -> Iterator[str]:
     for family in pkgutil.iter_modules(ops.__path__):
         if family.name in SHARED:
             continue

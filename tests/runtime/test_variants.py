@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pkgutil
+import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -42,6 +43,14 @@ from twinfer.runtime.target import (
 from twinfer.runtime.unsigned import signed_node
 from twinfer.runtime.variant import Variant
 
+#: Prints what a process imports that plans a model for this computer.
+IMPORTED = """
+import sys
+from twinfer import Interpreter
+Interpreter(model_path=sys.argv[1]).allocate_tensors()
+print(*(name for name in sys.modules if name.startswith("twinfer.runtime.ops.")))
+"""
+
 SERVED = [name for name in operators() if variants(name)]
 
 
@@ -54,12 +63,31 @@ def kernel(node: Node, target: Target) -> str:
     return lower_node(node, target)[0].kernel
 
 
+def test_names_of_modules_tell_what_variants_need() -> None:
+    """All of a module's variants need what its name says: else some would be missing where it is not imported."""
+    named = [module for module in registry._modules(registry.FOR) if registry.needed(module.__name__)]
+    assert len(named) > 20
+    for module in named:
+        assert not registry.rows_of(module, "OP"), module
+        for variant in registry.rows_of(module, "VARIANT"):
+            assert registry.needed(module.__name__) & registry.FOR <= variant.needs, f"{module}: {variant}"
+
+
+def test_computers_import_no_variants_of_microcontrollers(tmp_path: Path) -> None:
+    path = tmp_path / "conv.tflite"
+    graph_of(conv_node()).save(path)
+    ran = subprocess.run([sys.executable, "-c", IMPORTED, path], check=True, capture_output=True, text=True)
+    imported = {*ran.stdout.split()} & {*registry._names()}
+    assert "twinfer.runtime.ops.conv.conv2d" in imported
+    assert not [name for name in imported if registry.needed(name)]
+
+
 @pytest.mark.parametrize("op", SERVED)
 def test_every_variant_is_taken(op: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """By some case, on some target, so that the tests of cases try it; and the plain one, too."""
     names = {variant.lower: f"{variant.lower.__module__}.{variant.lower.__name__}" for variant in variants(op)}
     apart = tuple(replace(variant, name=names[variant.lower]) for variant in variants(op))
-    monkeypatch.setattr(asking, "variants", lambda name: apart)
+    monkeypatch.setattr(asking, "variants", lambda name, target: apart)
     nodes = [signed_node(case.node) for case in cases_of(op).values()]
     taken = {lower_node(node, target)[1].variant for node in nodes for target in TARGETS}
     assert taken >= {*names.values(), "plain"}
@@ -139,7 +167,7 @@ def new_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]
     (tmp_path / "aaa_new.py").write_text(FILE)
     (tmp_path / "aaa_operator.py").write_text(OPERATOR)
     monkeypatch.setattr(conv, "__path__", [*conv.__path__, str(tmp_path)])
-    caches = (registry._modules, registry.operators, registry.variants)
+    caches = (registry._names, registry._modules, registry.operators, registry._variants)
     for one in caches:
         one.cache_clear()
     yield

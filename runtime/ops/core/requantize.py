@@ -14,6 +14,9 @@ from twinfer.runtime.graph import Array
 SHIFTS = (-22, -1)
 BOUND = 1 << 30
 
+#: The farthest shift to the right that tw_scaled_either takes, as TFLite signs it.
+EITHER = -28
+
 
 @dataclass(frozen=True)
 class Channels:

@@ -42,10 +42,4 @@ def _eights(c: Channels) -> Array:
     return np.concatenate(parts, 1)
 
 
-SERVED, TYPES = ("DEPTHWISE_CONV_2D",), ("INT16",)
-
-#: Computers run it, too: compilers turn the stand-ins of Helium's instructions into vectors.
-VARIANTS = (
-    Variant("mve", SERVED, frozenset({"mve"}), lower, TYPES),
-    Variant("wide", SERVED, frozenset({"simd"}), lower, TYPES),
-)
+VARIANT = Variant("mve", ("DEPTHWISE_CONV_2D",), frozenset({"mve"}), lower, ("INT16",))

@@ -7,7 +7,7 @@ import numpy as np
 from twinfer.runtime.graph import Array
 from twinfer.runtime.ops.core import requantize_s16
 from twinfer.runtime.ops.core.packing import padded
-from twinfer.runtime.ops.core.requantize import BOUND
+from twinfer.runtime.ops.core.requantize import BOUND, EITHER
 from twinfer.runtime.variant import accept
 
 #: Pixels of a panel, and the bound of the second channel's sum: dsp_tile.h.
@@ -15,9 +15,6 @@ PIXELS, MOST = 3, 1 << 23
 
 #: The least half of a word.
 _LEAST = -(1 << 15)
-
-#: The farthest shift to the right that tw_scaled_either takes, as TFLite signs it.
-EITHER = -28
 
 
 def pairs(w: Array, multiple: int, *, bytes: bool = False) -> tuple[Array, int]:

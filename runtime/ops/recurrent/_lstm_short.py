@@ -9,7 +9,7 @@ import numpy as np
 
 from twinfer.runtime.graph import Array, Node
 from twinfer.runtime.ops.core.channels import fold_zero
-from twinfer.runtime.ops.isa.dsp import EITHER
+from twinfer.runtime.ops.core.requantize import EITHER
 from twinfer.runtime.ops.recurrent._lstm import Lstm
 from twinfer.runtime.ops.recurrent._lstm_s8 import GATES, HIDDEN, is_plain, params_of
 from twinfer.runtime.ops.recurrent.lstm import lstm_of
