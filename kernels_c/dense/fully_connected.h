@@ -87,7 +87,7 @@ TW_KERNEL(tw_fully_connected_wide_s8) {
     if (p.batches == 1)
         tw_row_s8(panel, p.depth4, w, (int8_t *)out[0], p.out, &channels);
     else
-        tw_panel_s8(panel, p.batches, p.depth4, w, (int8_t *)out[0], p.out, &channels);
+        tw_panel_s8(panel, p.batches, p.depth4, w, (int8_t *)out[0], p.out, p.out, &channels);
 }
 
 /* float32, plain C. in: x [batches, depth], w [out, depth], bias [out] or null. out: y [batches, out]. */

@@ -62,10 +62,10 @@ TW_INLINE void tw_tile_sums(tw_tile_acc acc, const uint8_t *x, int32_t k, const 
                 acc[r][b] = tw_acc_dot4(acc[r][b], x + r * k + i, w + TW_LANES * (b * k + i));
 }
 
-/* rows x (16 * blocks) outputs at channel c: y[row * out + c ...], the first valid_rows of them. */
-TW_INLINE void tw_tile_s8(const uint8_t *x, int32_t k, const int8_t *w, int8_t *y, int32_t out, int32_t c, int rows,
-                          int blocks, int32_t valid_rows, const tw_channels_s8 *channels) {
-    const tw_tile_out to = {y + c, out, valid_rows, out - c};
+/* rows x (16 * blocks) outputs at channel c: y[row * step + c ...], the first valid_rows of them. */
+TW_INLINE void tw_tile_s8(const uint8_t *x, int32_t k, const int8_t *w, int8_t *y, int32_t step, int32_t out, int32_t c,
+                          int rows, int blocks, int32_t valid_rows, const tw_channels_s8 *channels) {
+    const tw_tile_out to = {y + c, step, valid_rows, out - c};
     tw_acc sums[TW_TILE_VECTORS];
     tw_tile_acc acc;
     tw_ends ends[TW_TILE_ROWS];
@@ -81,20 +81,22 @@ TW_INLINE void tw_tile_s8(const uint8_t *x, int32_t k, const int8_t *w, int8_t *
 }
 
 /* blocks blocks of channels from c on, of all rows of a panel; w: the first block. */
-TW_INLINE void tw_panel_blocks_s8(const uint8_t *x, int32_t rows, int32_t k, const int8_t *w, int8_t *y, int32_t out,
-                                  int32_t c, int blocks, const tw_channels_s8 *channels) {
+TW_INLINE void tw_panel_blocks_s8(const uint8_t *x, int32_t rows, int32_t k, const int8_t *w, int8_t *y, int32_t step,
+                                  int32_t out, int32_t c, int blocks, const tw_channels_s8 *channels) {
     for (int32_t r = 0; r < rows; r += TW_PANEL_ROWS)
-        tw_tile_s8(x + r * k, k, w, y + r * out, out, c, TW_PANEL_ROWS, blocks, rows - r, channels);
+        tw_tile_s8(x + r * k, k, w, y + r * step, step, out, c, TW_PANEL_ROWS, blocks, rows - r, channels);
 }
 
-/* y [rows, out] = requantized panel [rows padded to 8, k] x packed weights; k a multiple of 4. */
-TW_INLINE void tw_panel_s8(const uint8_t *x, int32_t rows, int32_t k, const int8_t *w, int8_t *y, int32_t out,
-                           const tw_channels_s8 *channels) {
+/* y [rows, out], step apart, = requantized panel [rows padded to 8, k] x packed weights; k a multiple of 4. */
+TW_INLINE void tw_panel_s8(const uint8_t *x, int32_t rows, int32_t k, const int8_t *w, int8_t *y, int32_t step,
+                           int32_t out, const tw_channels_s8 *channels) {
     const int32_t blocks = (out + TW_LANES - 1) / TW_LANES;
     int32_t b = 0;
     for (; b + TW_PANEL_BLOCKS <= blocks; b += TW_PANEL_BLOCKS)
-        tw_panel_blocks_s8(x, rows, k, w + TW_LANES * b * k, y, out, TW_LANES * b, TW_PANEL_BLOCKS, channels);
-    for (; b < blocks; ++b) tw_panel_blocks_s8(x, rows, k, w + TW_LANES * b * k, y, out, TW_LANES * b, 1, channels);
+        tw_panel_blocks_s8(x, rows, k, w + TW_LANES * b * k, y, step, out, TW_LANES * b, TW_PANEL_BLOCKS,
+                           channels);
+    for (; b < blocks; ++b)
+        tw_panel_blocks_s8(x, rows, k, w + TW_LANES * b * k, y, step, out, TW_LANES * b, 1, channels);
 }
 
 /* The same for one row, where most of the work is loading weights. */
@@ -103,9 +105,10 @@ TW_INLINE void tw_row_s8(const uint8_t *x, int32_t k, const int8_t *w, int8_t *y
     const int32_t blocks = (out + TW_LANES - 1) / TW_LANES;
     int32_t b = 0;
     for (; b + TW_ROW_BLOCKS <= blocks; b += TW_ROW_BLOCKS)
-        tw_tile_s8(x, k, w + TW_LANES * b * k, y, out, TW_LANES * b, 1, TW_ROW_BLOCKS, 1, channels);
-    for (; b + 2 <= blocks; b += 2) tw_tile_s8(x, k, w + TW_LANES * b * k, y, out, TW_LANES * b, 1, 2, 1, channels);
-    for (; b < blocks; ++b) tw_tile_s8(x, k, w + TW_LANES * b * k, y, out, TW_LANES * b, 1, 1, 1, channels);
+        tw_tile_s8(x, k, w + TW_LANES * b * k, y, out, out, TW_LANES * b, 1, TW_ROW_BLOCKS, 1, channels);
+    for (; b + 2 <= blocks; b += 2)
+        tw_tile_s8(x, k, w + TW_LANES * b * k, y, out, out, TW_LANES * b, 1, 2, 1, channels);
+    for (; b < blocks; ++b) tw_tile_s8(x, k, w + TW_LANES * b * k, y, out, out, TW_LANES * b, 1, 1, 1, channels);
 }
 
 /* sums int32 [16 * blocks] of one row, of blocks (a constant) of weights. */

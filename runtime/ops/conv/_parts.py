@@ -61,25 +61,37 @@ class Phases(Generic[C]):
 
 def phases_of(node: Node) -> Phases[requantize.Channels]:
     """The phases of int8; Declined unless all of it is constant."""
-    conv, g, bias, taps = _taps_of(node, "INT8")
-    return Phases(g, [channels_s8(conv, each, bias) for each in taps], _macs(node, g))
+    layer = taps_of(node, "INT8")
+    return Phases(layer.window, [channels_s8(layer.conv, each, layer.bias) for each in layer.taps], layer.macs)
 
 
 def phases_s16(node: Node) -> Phases[requantize_s16.Channels]:
     """The phases of int16; Declined unless all of it is constant and all sums fit 32 bits."""
-    conv, g, _, taps = _taps_of(node, "INT16")
-    channels = [channels_s16(conv, each) for each in taps]
+    layer = taps_of(node, "INT16")
+    channels = [channels_s16(layer.conv, each) for each in layer.taps]
     accept(all(each.fit for each in channels), "the sums over a window do not fit 32 bits")
-    return Phases(g, channels, _macs(node, g))
+    return Phases(layer.window, channels, layer.macs)
 
 
-def _macs(node: Node, g: Window) -> int:
-    return g.batches * g.in_h * g.in_w * node.input(1).size
+@dataclass(frozen=True)
+class Taps:
+    """A TRANSPOSE_CONV, ``conv`` with its inputs as CONV_2D has them: its window, its bias [out_c], and the weights of
+    every phase, int8 [out_c, k], zeros where outputs lie between windows."""
+
+    conv: Node
+    window: Window
+    bias: Array
+    taps: list[Array]
+
+    @property
+    def macs(self) -> int:
+        """Multiply-accumulates."""
+        g = self.window
+        return g.batches * g.in_h * g.in_w * self.conv.input(1).size
 
 
-def _taps_of(node: Node, type: str) -> tuple[Node, Window, Array, list[Array]]:
-    """The node as a convolution, its window, the bias, and the weights of every phase, int8 [out_c, k]: zeros where
-    outputs lie between windows."""
+def taps_of(node: Node, type: str) -> Taps:
+    """Declined unless all of it is constant, and the values are of that type."""
     conv, g = transpose_conv.as_conv(node), transpose_conv.geometry(node)
     accept(not is_hybrid(conv), "activations are float and weights int8")
     accept(node.input(2).type == type, f"its values are not of {type.lower()}")
@@ -87,7 +99,7 @@ def _taps_of(node: Node, type: str) -> tuple[Node, Window, Array, list[Array]]:
     w = present(node.input(1).data, "the weights are computed at run time")
     bias = present(constant_bias(conv, g.out_c), "the bias is computed at run time")
     taps = [_taps(w, g, ky, kx) for ky in range(g.stride_h) for kx in range(g.stride_w)]
-    return conv, g, bias, taps
+    return Taps(conv, g, bias, taps)
 
 
 def _taps(w: Array, g: Window, ky: int, kx: int) -> Array:
