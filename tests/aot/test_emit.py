@@ -321,7 +321,7 @@ def test_what_is_worth_a_body(price: Price, worth: float, shared: set[int], monk
 def test_prices_are_of_kernels() -> None:
     """Every entry of the file is a form of an existing kernel with sane prices. If not: make prices."""
     for form, price in choice._prices().items():
-        assert kernel_function(form.removesuffix("-direct"), 0)
+        assert kernel_function(form.partition("-")[0], 0)
         assert price.pace > 0
         assert 0 < price.instance < 5000
         assert 0 < price.small_instance < 5000

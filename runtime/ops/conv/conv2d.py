@@ -186,6 +186,14 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
     yield _case(rng, (2, 5, 4, 9), (9, 3, 2, 3), wide, stride_h=2)  # three groups of three channels
     yield _case(rng, (1, 3, 7, 12), (20, 1, 3, 3), wide, dilation_w_factor=2, fused_activation_function="RELU6")
     yield _case(rng, (1, 1, 13, 5), (6, 1, 4, 5), wide, padding="VALID", dilation_w_factor=3)  # a filter in time
+    for x_shape, w_shape in (
+        ((2, 5, 3, 8), (10, 3, 2, 4)),
+        ((1, 3, 7, 24), (99, 2, 1, 8)),
+        ((1, 4, 4, 12), (3, 1, 1, 4)),
+    ):
+        yield _case(rng, x_shape, w_shape, Layer(bound=1 << 20))  # groups of whole words
+        yield _case(rng, x_shape, w_shape, Layer(zero=-128), stride_h=2, fused_activation_function="RELU")
+    yield _case(rng, (1, 5, 7, 16), (8, 2, 3, 8), Layer(per_tensor=True), dilation_w_factor=2)
 
 
 def _window_cases(rng: np.random.Generator, kind: str) -> Iterator[Case]:

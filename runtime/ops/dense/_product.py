@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -41,12 +42,12 @@ class Product:
     bias: Tensor | Constant | None
     macs: int
 
-    def call(self, kernel: str, params: dict[str, Param], scratch: int) -> Call:
-        """The kernel's call; ``params`` are those that its tiles need."""
+    def call(self, kernel: str, params: Mapping[str, Param], scratch: int, ends: tuple[Constant, ...] = ()) -> Call:
+        """The kernel's call; ``params`` are those of its tiles, ``ends`` say how sums end where params do not."""
         a, b = self.node.input(0), self.node.input(1)
-        zeros = {"a_zero": a.zero, "b_zero": weight_zero(b)}
-        own: dict[str, Param] = {"matrices": self.matrices, **zeros, "end": epilogue(self.node), "mult": self.mult}
-        return Call(kernel, own | params, (a, b, self.bias), (self.node.output,), scratch, macs=self.macs)
+        own: dict[str, Param] = {"matrices": self.matrices, "end": epilogue(self.node), **params}
+        own |= {"a_zero": a.zero, "b_zero": weight_zero(b)} | ({} if ends else {"mult": self.mult})
+        return Call(kernel, own, (a, b, self.bias, *ends), (self.node.output,), scratch, macs=self.macs)
 
 
 def product_of(node: Node) -> Product:
