@@ -18,8 +18,9 @@ typedef struct {
 } tw_conv2d_groups_wide_s8_params;
 
 /* 16 * blocks output channels of a group, from c on, of a panel's rows. x: the group's first byte; blocks: a constant. */
-TW_INLINE void tw_conv2d_groups_wide_tile(const uint8_t *x, const int8_t *w, const tw_tile_out *to, int32_t c, int blocks,
-                                          const tw_channels_s8 *channels, const tw_conv2d_groups_wide_s8_params *p) {
+TW_INLINE void tw_conv2d_groups_wide_tile(const uint8_t *x, const int8_t *w, const tw_tile_out *to, int32_t c,
+                                          int blocks, const tw_channels_s8 *channels,
+                                          const tw_conv2d_groups_wide_s8_params *p) {
     const tw_window *window = &p->window;
     const int32_t taps = window->k_h * window->k_w, row = taps * window->in_c, k = taps * p->bytes;
     tw_acc sums[TW_TILE_VECTORS];

@@ -26,8 +26,12 @@ TW_INLINE void tw_transpose_conv_mve_phase_s16(const void *x, const int32_t *fou
         for (int32_t left = w->out_w; left > 0; left -= 2, to += 2 * apart) {
             const int32_t both = left > 1;
             if (tw_phase_has_taps(w)) tw_conv2d_mve_windows(&first, &second, both, &next);
-            tw_mve_pair_s16 pair = {(const int16_t *)(const void *)first, (const int16_t *)(const void *)second, to,
-                                    to + both * apart, blocks, out_c};
+            tw_mve_pair_s16 pair = {(const int16_t *)(const void *)first,
+                                    (const int16_t *)(const void *)second,
+                                    to,
+                                    to + both * apart,
+                                    blocks,
+                                    out_c};
             tw_mve_run_pair_s16(&pair, fours, p->limits.low, p->limits.high);
         }
     }

@@ -81,15 +81,15 @@ TW_INLINE void tw_rows_s8(int32_t *acc, const int8_t *x, const int8_t *w, int32_
     const int8_t *w1 = w + size, *w2 = w1 + size, *w3 = w2 + size;
     int32_t s0 = acc[0], s1 = acc[1], s2 = acc[2], s3 = acc[3], a, b, c;
 #define TW_SUMS(loop)                                                                                                  \
-    __asm volatile(loop("ldrsb %[a], [%[x]], #1\n ldrsb %[b], [%[w0]], #1\n ldrsb %[c], [%[w1]], #1\n"                 \
-                        "mla %[s0], %[a], %[b], %[s0]\n mla %[s1], %[a], %[c], %[s1]\n"                                \
-                        "ldrsb %[b], [%[w2]], #1\n ldrsb %[c], [%[w3]], #1\n"                                          \
-                        "mla %[s2], %[a], %[b], %[s2]\n mla %[s3], %[a], %[c], %[s3]\n")                               \
-                   : [s0] "+r"(s0), [s1] "+r"(s1), [s2] "+r"(s2), [s3] "+r"(s3), [x] "+r"(x), [w0] "+r"(w),            \
-                     [w1] "+r"(w1), [w2] "+r"(w2), [w3] "+r"(w3), [n] "+r"(n), [a] "=&r"(a), [b] "=&r"(b),             \
-                     [c] "=&r"(c)                                                                                      \
-                   :                                                                                                   \
-                   : "cc", "memory")
+    __asm volatile(                                                                                                    \
+        loop("ldrsb %[a], [%[x]], #1\n ldrsb %[b], [%[w0]], #1\n ldrsb %[c], [%[w1]], #1\n"                            \
+             "mla %[s0], %[a], %[b], %[s0]\n mla %[s1], %[a], %[c], %[s1]\n"                                           \
+             "ldrsb %[b], [%[w2]], #1\n ldrsb %[c], [%[w3]], #1\n"                                                     \
+             "mla %[s2], %[a], %[b], %[s2]\n mla %[s3], %[a], %[c], %[s3]\n")                                          \
+        : [s0] "+r"(s0), [s1] "+r"(s1), [s2] "+r"(s2), [s3] "+r"(s3), [x] "+r"(x), [w0] "+r"(w), [w1] "+r"(w1),        \
+          [w2] "+r"(w2), [w3] "+r"(w3), [n] "+r"(n), [a] "=&r"(a), [b] "=&r"(b), [c] "=&r"(c)                          \
+        :                                                                                                              \
+        : "cc", "memory")
     if (TW_HAS_REST(n, 0))
         TW_SUMS(TW_LOOP_WHOLE);
     else if (TW_HAS_REST(n, 1))
@@ -111,8 +111,7 @@ TW_INLINE void tw_square_s8(int32_t *acc, const int8_t *x0, const int8_t *x1, co
                         "mla %[s0], %[a], %[c], %[s0]\n mla %[s1], %[b], %[c], %[s1]\n"                                \
                         "mla %[s2], %[a], %[d], %[s2]\n mla %[s3], %[b], %[d], %[s3]\n")                               \
                    : [s0] "+r"(s0), [s1] "+r"(s1), [s2] "+r"(s2), [s3] "+r"(s3), [x0] "+r"(x0), [x1] "+r"(x1),         \
-                     [w0] "+r"(w), [w1] "+r"(w1), [n] "+r"(n), [a] "=&r"(a), [b] "=&r"(b), [c] "=&r"(c),               \
-                     [d] "=&r"(d)                                                                                      \
+                     [w0] "+r"(w), [w1] "+r"(w1), [n] "+r"(n), [a] "=&r"(a), [b] "=&r"(b), [c] "=&r"(c), [d] "=&r"(d)  \
                    :                                                                                                   \
                    : "cc", "memory")
     if (TW_HAS_REST(n, 0))

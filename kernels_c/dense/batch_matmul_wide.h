@@ -62,8 +62,8 @@ TW_INLINE void tw_batch_matmul_wide_starts(const int8_t *block, const int32_t *b
     for (int32_t k = 0; k < p->k4; k += 4) sums = tw_acc_dot4(sums, ones, block + TW_LANES * k);
     memcpy(columns, &sums, sizeof columns);
     for (int32_t j = 0; j < TW_LANES; ++j)
-        starts[j] = (bias && j < count ? bias[j] : 0) -
-                    (128 + p->a_zero) * (columns[j] - p->matrices.depth * p->b_zero);
+        starts[j] =
+            (bias && j < count ? bias[j] : 0) - (128 + p->a_zero) * (columns[j] - p->matrices.depth * p->b_zero);
 }
 
 /* All rows of a block of columns; y: that of the first row. */

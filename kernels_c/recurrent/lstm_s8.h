@@ -109,8 +109,7 @@ TW_INLINE void tw_lstm_advance_s8(const tw_lstm_s8_step *s) {
     const int32_t n = s->p->units;
     int16_t *gates = s->gates;
     for (int32_t g = 0; g < TW_MAX_GATES; ++g)
-        for (int32_t u = 0; u < n; ++u)
-            gates[g * n + u] = (int16_t)tw_lstm_gate_of(tw_lstm_gate_s8(s, g, u), g, table);
+        for (int32_t u = 0; u < n; ++u) gates[g * n + u] = (int16_t)tw_lstm_gate_of(tw_lstm_gate_s8(s, g, u), g, table);
     for (int32_t u = 0; u < n; ++u)
         tw_lstm_cell_s8(s, u, gates[u], gates[n + u], gates[2 * n + u], gates[3 * n + u], table);
 }

@@ -93,8 +93,7 @@ TW_INLINE void tw_panel_s8(const uint8_t *x, int32_t rows, int32_t k, const int8
     const int32_t blocks = (out + TW_LANES - 1) / TW_LANES;
     int32_t b = 0;
     for (; b + TW_PANEL_BLOCKS <= blocks; b += TW_PANEL_BLOCKS)
-        tw_panel_blocks_s8(x, rows, k, w + TW_LANES * b * k, y, step, out, TW_LANES * b, TW_PANEL_BLOCKS,
-                           channels);
+        tw_panel_blocks_s8(x, rows, k, w + TW_LANES * b * k, y, step, out, TW_LANES * b, TW_PANEL_BLOCKS, channels);
     for (; b < blocks; ++b)
         tw_panel_blocks_s8(x, rows, k, w + TW_LANES * b * k, y, step, out, TW_LANES * b, 1, channels);
 }

@@ -182,18 +182,7 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
         yield _case(rng, x_shape, w_shape, Layer(bound=1 << 20))
     yield _case(rng, (1, 9, 4, 3), (5, 3, 2, 3), dilation_h_factor=4)
     yield from _wide_cases(rng)
-    wide = Layer("INT16", bound=1 << 24)
-    yield _case(rng, (2, 5, 4, 9), (9, 3, 2, 3), wide, stride_h=2)  # three groups of three channels
-    yield _case(rng, (1, 3, 7, 12), (20, 1, 3, 3), wide, dilation_w_factor=2, fused_activation_function="RELU6")
-    yield _case(rng, (1, 1, 13, 5), (6, 1, 4, 5), wide, padding="VALID", dilation_w_factor=3)  # a filter in time
-    for x_shape, w_shape in (
-        ((2, 5, 3, 8), (10, 3, 2, 4)),
-        ((1, 3, 7, 24), (99, 2, 1, 8)),
-        ((1, 4, 4, 12), (3, 1, 1, 4)),
-    ):
-        yield _case(rng, x_shape, w_shape, Layer(bound=1 << 20))  # groups of whole words
-        yield _case(rng, x_shape, w_shape, Layer(zero=-128), stride_h=2, fused_activation_function="RELU")
-    yield _case(rng, (1, 5, 7, 16), (8, 2, 3, 8), Layer(per_tensor=True), dilation_w_factor=2)
+    yield from _grouped_cases(rng)
 
 
 def _window_cases(rng: np.random.Generator, kind: str) -> Iterator[Case]:
@@ -255,6 +244,22 @@ def _hybrid_cases(rng: np.random.Generator) -> Iterator[Case]:
         above = rng.uniform(2, 3, case.node.input(0).shape).astype(np.float32)
         yield from (replace(case, inputs=(values,)) for values in (above, above - 2, -above, 0 * above))
     yield with_equal_scales(case)
+
+
+def _grouped_cases(rng: np.random.Generator) -> Iterator[Case]:
+    """Groups of channels, and gaps between the taps of int16."""
+    wide = Layer("INT16", bound=1 << 24)
+    yield _case(rng, (2, 5, 4, 9), (9, 3, 2, 3), wide, stride_h=2)  # three groups of three channels
+    yield _case(rng, (1, 3, 7, 12), (20, 1, 3, 3), wide, dilation_w_factor=2, fused_activation_function="RELU6")
+    yield _case(rng, (1, 1, 13, 5), (6, 1, 4, 5), wide, padding="VALID", dilation_w_factor=3)  # a filter in time
+    for x_shape, w_shape in (
+        ((2, 5, 3, 8), (10, 3, 2, 4)),
+        ((1, 3, 7, 24), (99, 2, 1, 8)),
+        ((1, 4, 4, 12), (3, 1, 1, 4)),
+    ):
+        yield _case(rng, x_shape, w_shape, Layer(bound=1 << 20))  # groups of whole words
+        yield _case(rng, x_shape, w_shape, Layer(zero=-128), stride_h=2, fused_activation_function="RELU")
+    yield _case(rng, (1, 5, 7, 16), (8, 2, 3, 8), Layer(per_tensor=True), dilation_w_factor=2)
 
 
 OP = Op("CONV_2D", infer, reference, lower, cases, beyond=beyond)
