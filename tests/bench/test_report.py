@@ -201,11 +201,11 @@ def said(document: Mapping[str, Any], subject: str = "") -> list[str]:
 
 
 def test_remarks_follow_from_the_figures() -> None:
-    kept = report("vww_int8")
-    (sharing,) = [text for text in said(kept, "time") if text.startswith("Layers that share")]
-    causes = kept["ledger"]["total"]["causes"]
-    assert f"cost {-causes['sharing']:,} instructions" in sharing
-    assert f"save {kept['ledger']['bytes']['flash']['causes']['sharing']:,} B" in sharing
+    kept, shared = report("vww_int8"), report("ic_int8")
+    (sharing,) = [text for text in said(shared, "time") if text.startswith("Layers that share")]
+    ledger = shared["ledger"]
+    assert f"cost {-ledger['total']['causes']['sharing']:,} instructions" in sharing
+    assert f"save {ledger['bytes']['flash']['causes']['sharing']:,} B" in sharing
     peak, *hints = said(kept, "RAM")
     assert f"{kept['memory']['forced_by']['bytes']:,} B are live: input (27,648 B)" in peak
     assert any("input in place" in hint for hint in hints)
