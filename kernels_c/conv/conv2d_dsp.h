@@ -113,12 +113,12 @@ typedef tw_conv2d_dsp_s8_params tw_transpose_conv_dsp_s8_params;
 TW_INLINE void tw_transpose_conv_dsp_phase(const int8_t *x, int8_t *y, const tw_phase *phase, uint32_t *panel,
                                            tw_dsp_matrix *m, const tw_transpose_conv_dsp_s8_params *p) {
     const tw_window *w = &phase->window;
-    const int32_t k4 = 4 * tw_phase_blocks(w, 4), row = p->window.out_w * m->out;
+    const int32_t k4 = 4 * tw_phase_blocks(w, 4);
     const tw_conv2d_dsp_gather g = {{w, w->in_c, p->in_zero, 0}, (int8_t *)panel + 2 * TW_DSP_PIXELS * p->k4, k4, 0};
     tw_pixel at = tw_pixel_first(x, 1, w);
     m->words = k4 / 2;
     for (int32_t line = 0; line < w->batches * w->out_h; ++line) {
-        int8_t *to = y + (line / w->out_h * p->window.out_h + line % w->out_h * p->window.stride_h) * row;
+        int8_t *to = y + tw_phase_line(line, w, &p->window);
         for (int32_t left = w->out_w; left > 0; left -= TW_DSP_PIXELS, to += TW_DSP_PIXELS * m->pitch) {
             const int32_t rows = tw_min(left, TW_DSP_PIXELS);
             for (int32_t r = 0; r < rows && tw_phase_has_taps(w); ++r, tw_pixel_next(&at, w))
@@ -138,7 +138,7 @@ TW_KERNEL(tw_transpose_conv_dsp_s8) {
 #pragma GCC unroll 1
     for (int32_t tap = 0; tap < p.window.stride_h * p.window.stride_w; ++tap) {
         const tw_phase phase = tw_phase_of(tap / p.window.stride_w, tap % p.window.stride_w, &p.window);
-        tw_transpose_conv_dsp_phase((const int8_t *)in[0], y + (phase.y * p.window.out_w + phase.x) * out_c, &phase,
+        tw_transpose_conv_dsp_phase((const int8_t *)in[0], y + tw_phase_offset(&phase, &p.window), &phase,
                                     (uint32_t *)scratch, &m, &p);
     }
     tw_dsp_activation(y, tw_window_count(&p.window) * out_c, p.end.low, p.end.high);

@@ -23,23 +23,15 @@ TW_INLINE void tw_conv2d_groups_wide_tile(const uint8_t *x, const int8_t *w, con
                                           const tw_conv2d_groups_wide_s8_params *p) {
     const tw_window *window = &p->window;
     const int32_t taps = window->k_h * window->k_w, row = taps * window->in_c, k = taps * p->bytes;
-    tw_acc sums[TW_TILE_VECTORS];
     tw_tile_acc acc;
-    tw_ends ends[TW_TILE_ROWS];
-    for (int b = 0; b < blocks; ++b) {
-        const tw_acc start = tw_acc_start(tw_acc_load(channels->bias + c + TW_LANES * b), w + TW_LANES * b * k, k);
-        for (int r = 0; r < TW_PANEL_ROWS; ++r) acc[r][b] = start;
-        ends[b] = tw_ends_load(channels, c + TW_LANES * b);
-    }
+    tw_tile_start(acc, w, k, c, TW_PANEL_ROWS, blocks, channels);
     for (int32_t tap = 0; tap < taps; ++tap)
         for (int32_t i = 0; i < p->bytes; i += 4)
             for (int b = 0; b < blocks; ++b)
                 for (int r = 0; r < TW_PANEL_ROWS; ++r)
                     acc[r][b] = tw_acc_dot4(acc[r][b], x + r * row + tap * window->in_c + i,
                                             w + TW_LANES * (b * k + tap * p->bytes + i));
-    for (int b = 0; b < blocks; ++b)
-        for (int r = 0; r < TW_PANEL_ROWS; ++r) sums[r * blocks + b] = acc[r][b];
-    tw_tile_end(to, sums, TW_PANEL_ROWS, blocks, ends, tw_ending(channels));
+    tw_tile_finish(to, acc, c, TW_PANEL_ROWS, blocks, channels);
 }
 
 /* All output channels of a group; y: its first one of the first row. */
@@ -61,7 +53,7 @@ TW_KERNEL(tw_conv2d_groups_wide_s8) {
     const tw_conv2d_groups_wide_s8_params p = *params;
     const tw_gather g = {&p.window, p.window.in_c, p.in_zero, 0x80};
     const int32_t k = p.window.k_h * p.window.k_w * p.window.in_c, out_c = p.window.out_c;
-    const int32_t words = p.padded * (p.window.k_h * p.window.k_w * p.bytes);
+    const int32_t size = p.padded * p.window.k_h * p.window.k_w * p.bytes;
     int8_t *y = (int8_t *)out[0], *panel = (int8_t *)scratch;
     tw_pixel at = tw_pixel_first(in[0], 1, &p.window);
     for (int32_t left = tw_window_count(&p.window); left > 0; left -= TW_PANEL_ROWS, y += TW_PANEL_ROWS * out_c) {
@@ -69,7 +61,7 @@ TW_KERNEL(tw_conv2d_groups_wide_s8) {
         const int8_t *w = (const int8_t *)in[1];
         tw_channels_s8 channels = tw_channels_s8_of(in, 0, p.fast, &p.end);
         for (int32_t r = 0; r < rows; ++r, tw_pixel_next(&at, &p.window)) tw_gather_window(panel + r * k, &at, 0, &g);
-        for (int32_t first = 0, c = 0; c < out_c; first += p.bytes, c += p.out, w += words) {
+        for (int32_t first = 0, c = 0; c < out_c; first += p.bytes, c += p.out, w += size) {
             tw_conv2d_groups_wide_group((const uint8_t *)panel + first, w, y + c, rows, &channels, &p);
             channels.bias += p.padded, channels.mult += p.padded, channels.shift += p.padded;
         }

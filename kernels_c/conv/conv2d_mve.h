@@ -148,12 +148,12 @@ TW_INLINE void tw_transpose_conv_mve_phase(const int8_t *x, const int32_t *fours
                                            int8_t *columns, const tw_transpose_conv_mve_s8_params *p) {
     const tw_window *w = &phase->window;
     const int32_t blocks = tw_phase_blocks(w, TW_MVE_BLOCK), out_c = w->out_c;
-    const int32_t apart = p->window.stride_w * out_c, row = p->window.out_w * out_c;
+    const int32_t apart = p->window.stride_w * out_c;
     const tw_gather g = {w, w->in_c, p->in_zero, 0};
     tw_conv2d_mve_next next = tw_conv2d_mve_first(x, columns, TW_MVE_BLOCK * blocks, 0, &g);
     tw_mve_pair pair = {columns, columns, y, y, blocks, p->end.zero, 0};
     for (int32_t line = 0; line < w->batches * w->out_h; ++line) {
-        int8_t *to = y + (line / w->out_h * p->window.out_h + line % w->out_h * p->window.stride_h) * row;
+        int8_t *to = y + tw_phase_line(line, w, &p->window);
         for (int32_t left = w->out_w; left > 0; left -= 2, to += 2 * apart) {
             const int32_t both = left > 1;
             if (tw_phase_has_taps(w)) tw_conv2d_mve_windows(&pair.x0, &pair.x1, both, &next);
@@ -171,9 +171,8 @@ TW_KERNEL(tw_transpose_conv_mve_s8) {
 #pragma GCC unroll 1
     for (int32_t tap = 0; tap < p.window.stride_h * p.window.stride_w; ++tap) {
         const tw_phase phase = tw_phase_of(tap / p.window.stride_w, tap % p.window.stride_w, &p.window);
-        tw_transpose_conv_mve_phase((const int8_t *)in[0], fours,
-                                    (int8_t *)out[0] + (phase.y * p.window.out_w + phase.x) * out_c, &phase,
-                                    (int8_t *)scratch, &p);
+        tw_transpose_conv_mve_phase((const int8_t *)in[0], fours, (int8_t *)out[0] + tw_phase_offset(&phase, &p.window),
+                                    &phase, (int8_t *)scratch, &p);
         fours += (out_c + 3) / 4 * (9 + TW_MVE_BLOCK * tw_phase_blocks(&phase.window, TW_MVE_BLOCK));
     }
 }

@@ -19,13 +19,12 @@ typedef struct {
 TW_INLINE void tw_transpose_conv_dsp_phase_s16(const void *x, int16_t *y, const tw_phase *phase, uint32_t *panel,
                                                tw_dsp_matrix_s16 *m, const tw_transpose_conv_dsp_s16_params *p) {
     const tw_window bytes = tw_window_bytes(&phase->window, sizeof(int16_t)), *w = &bytes;
-    const int32_t row = p->window.out_w * m->out;
     m->words = m->chunk = 2 * tw_phase_blocks(&phase->window, 4);
     const tw_conv2d_dsp_gather g = {
         {w, w->in_c, 0, 0}, (int8_t *)(panel + TW_DSP_PIXELS_S16 * p->words), 4 * m->words, 1};
     tw_pixel at = tw_pixel_first(x, 1, w);
     for (int32_t line = 0; line < w->batches * w->out_h; ++line) {
-        int16_t *to = y + (line / w->out_h * p->window.out_h + line % w->out_h * p->window.stride_h) * row;
+        int16_t *to = y + tw_phase_line(line, w, &p->window);
         for (int32_t left = w->out_w; left > 0; left -= TW_DSP_PIXELS_S16, to += TW_DSP_PIXELS_S16 * m->pitch) {
             const int32_t rows = tw_min(left, TW_DSP_PIXELS_S16);
             for (int32_t r = 0; r < rows && tw_phase_has_taps(w); ++r, tw_pixel_next(&at, w))
@@ -45,8 +44,8 @@ TW_KERNEL(tw_transpose_conv_dsp_s16) {
 #pragma GCC unroll 1
     for (int32_t tap = 0; tap < p.window.stride_h * p.window.stride_w; ++tap) {
         const tw_phase phase = tw_phase_of(tap / p.window.stride_w, tap % p.window.stride_w, &p.window);
-        tw_transpose_conv_dsp_phase_s16(in[0], y + (phase.y * p.window.out_w + phase.x) * out_c, &phase,
-                                        (uint32_t *)scratch, &m, &p);
+        tw_transpose_conv_dsp_phase_s16(in[0], y + tw_phase_offset(&phase, &p.window), &phase, (uint32_t *)scratch, &m,
+                                        &p);
     }
 }
 

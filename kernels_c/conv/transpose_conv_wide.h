@@ -25,8 +25,7 @@ TW_INLINE const int8_t *tw_transpose_conv_wide_phase(const int8_t *x, const int8
     const tw_gather g = {window, window->in_c, p->in_zero, 0x80};
     tw_pixel at = tw_pixel_first(x, 1, window);
     for (int32_t line = 0; line < window->batches * window->out_h; ++line) {
-        const int32_t row = line / window->out_h * p->window.out_h + line % window->out_h * p->window.stride_h;
-        int8_t *to = y + row * p->window.out_w * out_c;
+        int8_t *to = y + tw_phase_line(line, window, &p->window);
         for (int32_t left = window->out_w; left > 0; left -= TW_PANEL_ROWS, to += TW_PANEL_ROWS * step) {
             const int32_t rows = tw_min(left, TW_PANEL_ROWS);
             for (int32_t r = 0; r < rows && tw_phase_has_taps(window); ++r, tw_pixel_next(&at, window))
@@ -45,7 +44,7 @@ TW_KERNEL(tw_transpose_conv_wide_s8) {
     for (int32_t tap = 0; tap < p.window.stride_h * p.window.stride_w; ++tap) {
         const tw_phase phase = tw_phase_of(tap / p.window.stride_w, tap % p.window.stride_w, &p.window);
         w = tw_transpose_conv_wide_phase((const int8_t *)in[0], w,
-                                         (int8_t *)out[0] + (phase.y * p.window.out_w + phase.x) * out_c, &phase,
+                                         (int8_t *)out[0] + tw_phase_offset(&phase, &p.window), &phase,
                                          (uint8_t *)scratch, &channels, &p);
         channels.bias += (out_c + TW_LANES - 1) / TW_LANES * TW_LANES;
     }

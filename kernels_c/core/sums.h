@@ -76,6 +76,15 @@ tw_rows_s8(int32_t *acc, const int8_t *x, const int8_t *w, int32_t n, int32_t si
 #define TW_LOOP_ONE(step) ".syntax unified\n subs %[n], #1\n" TW_LOOP_WHOLE(step) step
 #define TW_HAS_REST(n, rest) (__builtin_constant_p((n) > 3 && (n) % 4 == (rest)) && (n) > 3 && (n) % 4 == (rest))
 
+/* The statement sums with the loop that suits n. */
+#define TW_CHOOSE_LOOP(n, sums)                                                                                        \
+    if (TW_HAS_REST(n, 0))                                                                                             \
+        sums(TW_LOOP_WHOLE);                                                                                           \
+    else if (TW_HAS_REST(n, 1))                                                                                        \
+        sums(TW_LOOP_ONE);                                                                                             \
+    else                                                                                                               \
+        sums(TW_LOOP)
+
 /* acc[j] += x . w[j], four rows. */
 TW_INLINE void tw_rows_s8(int32_t *acc, const int8_t *x, const int8_t *w, int32_t n, int32_t size) {
     const int8_t *w1 = w + size, *w2 = w1 + size, *w3 = w2 + size;
@@ -90,12 +99,7 @@ TW_INLINE void tw_rows_s8(int32_t *acc, const int8_t *x, const int8_t *w, int32_
           [w2] "+r"(w2), [w3] "+r"(w3), [n] "+r"(n), [a] "=&r"(a), [b] "=&r"(b), [c] "=&r"(c)                          \
         :                                                                                                              \
         : "cc", "memory")
-    if (TW_HAS_REST(n, 0))
-        TW_SUMS(TW_LOOP_WHOLE);
-    else if (TW_HAS_REST(n, 1))
-        TW_SUMS(TW_LOOP_ONE);
-    else
-        TW_SUMS(TW_LOOP);
+    TW_CHOOSE_LOOP(n, TW_SUMS);
 #undef TW_SUMS
     acc[0] = s0, acc[1] = s1, acc[2] = s2, acc[3] = s3;
 }
@@ -114,12 +118,7 @@ TW_INLINE void tw_square_s8(int32_t *acc, const int8_t *x0, const int8_t *x1, co
                      [w0] "+r"(w), [w1] "+r"(w1), [n] "+r"(n), [a] "=&r"(a), [b] "=&r"(b), [c] "=&r"(c), [d] "=&r"(d)  \
                    :                                                                                                   \
                    : "cc", "memory")
-    if (TW_HAS_REST(n, 0))
-        TW_SUMS(TW_LOOP_WHOLE);
-    else if (TW_HAS_REST(n, 1))
-        TW_SUMS(TW_LOOP_ONE);
-    else
-        TW_SUMS(TW_LOOP);
+    TW_CHOOSE_LOOP(n, TW_SUMS);
 #undef TW_SUMS
     acc[0] = s0, acc[1] = s1, acc[2] = s2, acc[3] = s3;
 }

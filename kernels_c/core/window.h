@@ -63,6 +63,16 @@ TW_INLINE tw_phase tw_phase_of(int32_t ky, int32_t kx, const tw_window *w) {
     return p;
 }
 
+/* The elements in front of a phase's first output; w: as above. */
+TW_INLINE int32_t tw_phase_offset(const tw_phase *phase, const tw_window *w) {
+    return (phase->y * w->out_w + phase->x) * w->out_c;
+}
+
+/* The elements from there to the given line of a phase's outputs, counted over all images. */
+TW_INLINE int32_t tw_phase_line(int32_t line, const tw_window *phase, const tw_window *w) {
+    return (line / phase->out_h * w->out_h + line % phase->out_h * w->stride_h) * (w->out_w * w->out_c);
+}
+
 /* Whether windows of a phase have taps; where strides are longer than the window some have none, and their outputs are
  * the bias. */
 TW_INLINE int32_t tw_phase_has_taps(const tw_window *w) { return w->k_h > 0 && w->k_w > 0; }

@@ -32,8 +32,7 @@ TW_INLINE void tw_lstm_dsp_unit(const tw_lstm_s8_step *s, int32_t u, const int32
     const uint16_t *table = (const uint16_t *)s->in[4];
     int32_t gates[TW_MAX_GATES];
     TW_UNROLLED
-    for (int g = 0; g < TW_MAX_GATES; ++g)
-        gates[g] = g == 2 ? tw_tanh16(sums[g], 0, table) : tw_sigmoid16(sums[g], table);
+    for (int g = 0; g < TW_MAX_GATES; ++g) gates[g] = tw_lstm_gate_of(sums[g], g, table);
     const int32_t kept = tw_lstm_dsp_product(gates[0], s->cell[u], p->keep_mult, p->keep_shift);
     const int32_t added = tw_lstm_dsp_product(gates[1], gates[2], p->add_mult, p->add_shift);
     const int32_t value = tw_lstm_dsp_clamp(tw_lstm_dsp_clamp(kept) + tw_lstm_dsp_clamp(added));

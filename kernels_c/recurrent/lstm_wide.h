@@ -14,14 +14,14 @@
  * of sums, which become gates. */
 typedef tw_lstm_s8_params tw_lstm_wide_s8_params;
 
-/* tw_sigmoid_at. */
+/* As tw_sigmoid_at, without a branch. */
 TW_INLINE int32_t tw_lstm_wide_at(const int32_t *pairs, int32_t magnitude, int32_t bits, int32_t most) {
     const int32_t i = magnitude >> bits, pair = pairs[tw_min(i, 255)];
     const int32_t at = ((pair & 0xFFFF) << bits) + (magnitude & ((1 << bits) - 1)) * (pair >> 16);
     return i >= 255 ? most : at;
 }
 
-/* tw_sigmoid16 and tw_tanh16. */
+/* As tw_sigmoid16 and tw_tanh16. */
 TW_INLINE int32_t tw_lstm_wide_sigmoid(int32_t x, const int32_t *pairs) {
     const int32_t upper = tw_lstm_wide_at(pairs, 3 * (x < 0 ? -x : x), 9, 0x7FFF << 10);
     return (x < 0 ? (1 << 25) - upper + 511 : upper + 512) >> 10;

@@ -62,22 +62,34 @@ TW_INLINE void tw_tile_sums(tw_tile_acc acc, const uint8_t *x, int32_t k, const 
                 acc[r][b] = tw_acc_dot4(acc[r][b], x + r * k + i, w + TW_LANES * (b * k + i));
 }
 
-/* rows x (16 * blocks) outputs at channel c: y[row * step + c ...], the first valid_rows of them. */
-TW_INLINE void tw_tile_s8(const uint8_t *x, int32_t k, const int8_t *w, int8_t *y, int32_t step, int32_t out, int32_t c,
-                          int rows, int blocks, int32_t valid_rows, const tw_channels_s8 *channels) {
-    const tw_tile_out to = {y + c, step, valid_rows, out - c};
-    tw_acc sums[TW_TILE_VECTORS];
-    tw_tile_acc acc;
-    tw_ends ends[TW_TILE_ROWS];
+/* The sums of a tile begin as the biases of channels from c on, in every row; w: the tile's weights, k of a channel. */
+TW_INLINE void tw_tile_start(tw_tile_acc acc, const int8_t *w, int32_t k, int32_t c, int rows, int blocks,
+                             const tw_channels_s8 *channels) {
     for (int b = 0; b < blocks; ++b) {
         const tw_acc start = tw_acc_start(tw_acc_load(channels->bias + c + TW_LANES * b), w + TW_LANES * b * k, k);
         for (int r = 0; r < rows; ++r) acc[r][b] = start;
     }
-    tw_tile_sums(acc, x, k, w, rows, blocks);
+}
+
+/* The outputs of a tile's sums, channels from c on. */
+TW_INLINE void tw_tile_finish(const tw_tile_out *to, tw_tile_acc acc, int32_t c, int rows, int blocks,
+                              const tw_channels_s8 *channels) {
+    tw_acc sums[TW_TILE_VECTORS];
+    tw_ends ends[TW_TILE_ROWS];
     for (int b = 0; b < blocks; ++b)
         for (int r = 0; r < rows; ++r) sums[r * blocks + b] = acc[r][b];
     for (int b = 0; b < blocks; ++b) ends[b] = tw_ends_load(channels, c + TW_LANES * b);
-    tw_tile_end(&to, sums, rows, blocks, ends, tw_ending(channels));
+    tw_tile_end(to, sums, rows, blocks, ends, tw_ending(channels));
+}
+
+/* rows x (16 * blocks) outputs at channel c: y[row * step + c ...], the first valid_rows of them. */
+TW_INLINE void tw_tile_s8(const uint8_t *x, int32_t k, const int8_t *w, int8_t *y, int32_t step, int32_t out, int32_t c,
+                          int rows, int blocks, int32_t valid_rows, const tw_channels_s8 *channels) {
+    const tw_tile_out to = {y + c, step, valid_rows, out - c};
+    tw_tile_acc acc;
+    tw_tile_start(acc, w, k, c, rows, blocks, channels);
+    tw_tile_sums(acc, x, k, w, rows, blocks);
+    tw_tile_finish(&to, acc, c, rows, blocks, channels);
 }
 
 /* blocks blocks of channels from c on, of all rows of a panel; w: the first block. */

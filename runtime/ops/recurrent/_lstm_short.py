@@ -1,4 +1,4 @@
-"""LSTMs of int8 and int16 with constant weights, as the kernels of microcontrollers read them."""
+"""LSTMs of int8 and int16 with constant weights, as kernels of packed weights read them."""
 
 from __future__ import annotations
 
