@@ -25,21 +25,20 @@ TW_INLINE int8_t tw_epilogue_s8_of(int32_t scaled, const tw_epilogue_s8 *end) {
 }
 
 /* What the sums of each channel begin with and are scaled by; there may be one mult and shift for all channels. fast:
- * a short form is exact for all: tw_scaled (sums.h) or, over lanes, one rounding (tw_acc_requantize_fast in wide.h). */
+ * a short form is exact for all: tw_scaled (sums.h) or, over lanes, one rounding (tw_acc_requantize_fast in wide.h).
+ * alike: over lanes, mult and shift are those of any 16 channels. */
 typedef struct {
     const int32_t *bias, *mult;
     const int8_t *shift;
-    int32_t fast;
+    int32_t fast, alike;
     tw_epilogue_s8 end;
 } tw_channels_s8;
 
 /* The channels from c on of a kernel that has them as inputs 2 to 4. */
 TW_INLINE tw_channels_s8 tw_channels_s8_of(const void *const *in, int32_t c, int32_t fast, const tw_epilogue_s8 *end) {
-    const tw_channels_s8 channels = {(const int32_t *)in[2] + c,
-                                     (const int32_t *)in[3] + c,
-                                     (const int8_t *)in[4] + c,
-                                     fast,
-                                     {end->zero, end->low, end->high}};
+    const tw_channels_s8 channels = {
+        (const int32_t *)in[2] + c,      (const int32_t *)in[3] + c, (const int8_t *)in[4] + c, fast, 0,
+        {end->zero, end->low, end->high}};
     return channels;
 }
 

@@ -89,7 +89,7 @@ TW_INLINE void tw_batch_matmul_wide_block(const uint8_t *panel, const int32_t *o
 TW_KERNEL(tw_batch_matmul_wide_s8) {
     const tw_batch_matmul_wide_s8_params p = *params;
     const tw_matrices *m = &p.matrices;
-    const tw_channels_s8 channels = {NULL, (const int32_t *)in[3], (const int8_t *)in[4], p.fast, p.end};
+    const tw_channels_s8 channels = {NULL, (const int32_t *)in[3], (const int8_t *)in[4], p.fast, 1, p.end};
     const tw_ends ends = tw_ends_load(&channels, 0);
     const int32_t *bias = (const int32_t *)in[2];
     int32_t *of_rows = (int32_t *)scratch;

@@ -69,20 +69,23 @@ TW_KERNEL(tw_fully_connected_runtime_s8) {
     }
 }
 
-/* int8 over 16 lanes. in: x [batches, depth], w packed (wide.h), bias and mult int32 and shift int8 [out padded to 16].
- * depth4: depth rounded up to 4. out: y [batches, out]. scratch: uint8 [batches padded to 8, depth4] (one row for one
- * batch). */
+/* int8 over 16 lanes. in: x [batches, depth], w packed (wide.h), bias int32 [out padded to 16], mult int32 and shift int8,
+ * as many or, with mults 1, one for all. depth4: depth rounded up to 4. out: y [batches, out]. scratch: uint8 [batches
+ * padded to 8, depth4] (one row for one batch). */
 typedef struct {
     tw_epilogue_s8 end;
-    int32_t batches, depth, depth4, out, fast;
+    int32_t batches, depth, depth4, out, mults, fast;
 } tw_fully_connected_wide_s8_params;
 
 TW_KERNEL(tw_fully_connected_wide_s8) {
     const tw_fully_connected_wide_s8_params p = *params;
     const int8_t *x = (const int8_t *)in[0];
     const int8_t *w = (const int8_t *)in[1];
-    const tw_channels_s8 channels = tw_channels_s8_of(in, 0, p.fast, &p.end);
+    tw_channels_s8 channels = tw_channels_s8_of(in, 0, p.fast, &p.end);
     uint8_t *panel = (uint8_t *)scratch;
+    int32_t mult[TW_LANES];
+    int8_t shift[TW_LANES];
+    if (p.mults == 1) tw_channels_alike(&channels, mult, shift);
     for (int32_t b = 0; b < p.batches; ++b) tw_bias128(panel + b * p.depth4, x + b * p.depth, p.depth);
     if (p.batches == 1)
         tw_row_s8(panel, p.depth4, w, (int8_t *)out[0], p.out, &channels);

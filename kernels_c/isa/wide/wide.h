@@ -62,6 +62,22 @@ TW_INLINE void tw_tile_sums(tw_tile_acc acc, const uint8_t *x, int32_t k, const 
                 acc[r][b] = tw_acc_dot4(acc[r][b], x + r * k + i, w + TW_LANES * (b * k + i));
 }
 
+/* Makes channels that share their first mult and shift alike; both arrays must live as long. */
+TW_INLINE void tw_channels_alike(tw_channels_s8 *channels, int32_t mult[TW_LANES], int8_t shift[TW_LANES]) {
+    for (int i = 0; i < TW_LANES; ++i) {
+        mult[i] = channels->mult[0];
+        shift[i] = channels->shift[0];
+    }
+    channels->mult = mult;
+    channels->shift = shift;
+    channels->alike = 1;
+}
+
+/* The ends of 16 channels from c on. */
+TW_INLINE tw_ends tw_ends_of(const tw_channels_s8 *channels, int32_t c) {
+    return tw_ends_load(channels, channels->alike ? 0 : c);
+}
+
 /* The sums of a tile begin as the biases of channels from c on, in every row; w: the tile's weights, k of a channel. */
 TW_INLINE void tw_tile_start(tw_tile_acc acc, const int8_t *w, int32_t k, int32_t c, int rows, int blocks,
                              const tw_channels_s8 *channels) {
@@ -78,8 +94,31 @@ TW_INLINE void tw_tile_finish(const tw_tile_out *to, tw_tile_acc acc, int32_t c,
     tw_ends ends[TW_TILE_ROWS];
     for (int b = 0; b < blocks; ++b)
         for (int r = 0; r < rows; ++r) sums[r * blocks + b] = acc[r][b];
-    for (int b = 0; b < blocks; ++b) ends[b] = tw_ends_load(channels, c + TW_LANES * b);
+    for (int b = 0; b < blocks; ++b) ends[b] = tw_ends_of(channels, c + TW_LANES * b);
     tw_tile_end(to, sums, rows, blocks, ends, tw_ending(channels));
+}
+
+/* The outputs of a row's sums, channels from c on: ends are used once, so each are loaded where they are. */
+TW_INLINE void tw_row_end_as(const tw_tile_out *to, const tw_acc *sums, int32_t c, int blocks,
+                             const tw_channels_s8 *channels, int ending) {
+    const int32_t whole = to->lanes >= TW_LANES * blocks;
+    tw_ends ends = tw_ends_of(channels, c);
+    TW_UNROLLED
+    for (int b = 0; b < blocks; ++b) {
+        if (b > 0 && !channels->alike) ends = tw_ends_load(channels, c + TW_LANES * b);
+        tw_acc_end(to->y + TW_LANES * b, sums[b], &ends, ending, whole ? TW_LANES : to->lanes - TW_LANES * b);
+    }
+}
+
+TW_INLINE void tw_row_end(const tw_tile_out *to, const tw_acc *sums, int32_t c, int blocks,
+                          const tw_channels_s8 *channels) {
+    const int ending = tw_ending(channels);
+    if (ending == TW_ENDS_RELU)
+        tw_row_end_as(to, sums, c, blocks, channels, TW_ENDS_RELU);
+    else if (ending == TW_ENDS_FAST)
+        tw_row_end_as(to, sums, c, blocks, channels, TW_ENDS_FAST);
+    else
+        tw_row_end_as(to, sums, c, blocks, channels, TW_ENDS_SLOW);
 }
 
 /* rows x (16 * blocks) outputs at channel c: y[row * step + c ...], the first valid_rows of them. */
@@ -89,7 +128,10 @@ TW_INLINE void tw_tile_s8(const uint8_t *x, int32_t k, const int8_t *w, int8_t *
     tw_tile_acc acc;
     tw_tile_start(acc, w, k, c, rows, blocks, channels);
     tw_tile_sums(acc, x, k, w, rows, blocks);
-    tw_tile_finish(&to, acc, c, rows, blocks, channels);
+    if (rows == 1)
+        tw_row_end(&to, acc[0], c, blocks, channels);
+    else
+        tw_tile_finish(&to, acc, c, rows, blocks, channels);
 }
 
 /* blocks blocks of channels from c on, of all rows of a panel; w: the first block. */

@@ -133,3 +133,12 @@ def lane_channels(node: Node, bias: Array, times: int = 1) -> tuple[tuple[Consta
     lanes = [padded(np.tile(values, times) if times > 1 else values, axis=-1) for values in (bias, mult, shift)]
     ends = constant.requantize(lanes[1]), constant.requantize(lanes[2])
     return (constant.bias(lanes[0]), *ends), one_rounding(shift)
+
+
+def lane_channels_or_one(node: Node, bias: Array) -> tuple[tuple[Constant, Constant, Constant], int, int]:
+    """The same, but one multiplier and shift where these serve all channels; and how many there are, 1 or all."""
+    mult, shift = lane_ends(node, len(bias))
+    if (mults := mults_of(mult, shift)) != 1:
+        return *lane_channels(node, bias), mults
+    ends = constant.requantize(mult[:1]), constant.requantize(shift[:1])
+    return (constant.bias(padded(bias)), *ends), one_rounding(shift), mults

@@ -6,7 +6,7 @@ from twinfer.runtime import constant
 from twinfer.runtime.constant import weights
 from twinfer.runtime.graph import Array, Node
 from twinfer.runtime.ops.core.activation import output_range
-from twinfer.runtime.ops.core.channels import epilogue, fold_zero, lane_channels
+from twinfer.runtime.ops.core.channels import epilogue, fold_zero, lane_channels_or_one
 from twinfer.runtime.ops.core.packing import LANES, LANES_F32, LANES_S8, ROWS, pack_f32, pack_s8, padded
 from twinfer.runtime.ops.core.window import Window
 from twinfer.runtime.ops.dense._layer import Dense, dense_of
@@ -43,10 +43,10 @@ def call_s8(node: Node, w: Array, bias: Array, batches: int, macs: int) -> Call:
     """The call that multiplies rows of the node's first input [batches, depth] by int8 weights [out, depth]."""
     (out, depth), zero = w.shape, node.input(0).zero
     depth4 = -(-depth // 4) * 4
-    ends, fast = lane_channels(node, fold_zero(w, bias, 128 + zero))
+    ends, fast, mults = lane_channels_or_one(node, fold_zero(w, bias, 128 + zero))
     rows = 1 if batches == 1 else -(-batches // ROWS) * ROWS
     sizes = {"batches": batches, "depth": depth, "out": out, "depth4": depth4}
-    params: dict[str, Param] = {**sizes, "end": epilogue(node), "fast": fast}
+    params: dict[str, Param] = {**sizes, "end": epilogue(node), "mults": mults, "fast": fast}
     inputs, stored = (node.input(0), weights(pack_s8(w), LANES_S8), *ends), Weights(unit=LANES)
     return Call("tw_fully_connected_wide_s8", params, inputs, (node.output,), rows * depth4, macs=macs, weights=stored)
 
