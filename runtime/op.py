@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
 
 from twinfer.runtime.errors import ModelError, UnsupportedOperatorError
 from twinfer.runtime.graph import Array, Node, Tensor
+from twinfer.runtime.later import dataclass
 from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target
 from twinfer.runtime.unsigned import COMPUTING

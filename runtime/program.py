@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 
 from twinfer.runtime.constant import Constant
 from twinfer.runtime.graph import Node, Tensor
+from twinfer.runtime.later import dataclass
 from twinfer.runtime.params import Param, check_params
 from twinfer.runtime.rows import Feed, Rows
 from twinfer.runtime.target import PLAIN, Choice

@@ -20,17 +20,9 @@ from types import ModuleType
 from twinfer import kernels_c
 from twinfer.runtime import ops
 from twinfer.runtime.control import CONTROL
-from twinfer.runtime.custom.load import (
-    Folder,
-    load,
-    load_package,
-    name_folder,
-    named_folders,
-    packages,
-    resolved,
-    unname_folder,
-)
+from twinfer.runtime.custom.load import Folder, load, load_package
 from twinfer.runtime.custom.modules import rows_of
+from twinfer.runtime.custom.places import name_folder, named_folders, packages, resolved, unname_folder
 from twinfer.runtime.errors import OperatorError, ToolWarning, UnsupportedOperatorError
 from twinfer.runtime.graph import Node
 from twinfer.runtime.op import Op

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from twinfer.runtime.graph import Tensor
+from twinfer.runtime.later import dataclass
 
 
 @dataclass(frozen=True)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 import numpy as np
 
 from twinfer.runtime.control import CONTROL
 from twinfer.runtime.errors import TwinferError
 from twinfer.runtime.graph import Graph, Node, Tensor, walk
+from twinfer.runtime.later import dataclass
 from twinfer.runtime.op import Op
 from twinfer.runtime.plan.inline import inlined
 from twinfer.runtime.plan.lower import lower_node
@@ -115,7 +116,7 @@ def _flipped(tensor: Tensor) -> Tensor:
 # -- a model -----------------------------------------------------------------------------------------------------------
 
 
-@dataclass
+@dataclass()
 class Use:
     """Nodes of a model of the same operator and types that become the same. ``kernel`` is empty where there is none."""
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from twinfer.runtime.errors import InvalidArgumentError
+from twinfer.runtime.later import dataclass
 
 #: What a machine may offer to kernels, best first: a variant that needs an earlier one is tried before the others.
 #: "simd": vectors of any width, which compilers fill by themselves; "mve": Helium; "dsp": SMLAD and related

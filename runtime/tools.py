@@ -14,18 +14,13 @@ from functools import cache
 from pathlib import Path
 
 from twinfer.runtime.errors import ToolError
+from twinfer.runtime.folders import cache_folder
 
 #: Path in a folder -> content.
 Files = Mapping[str, str] | Mapping[str, str | bytes]
 
 #: The longest that one run of a compiler may take, in seconds.
 PATIENCE = 1800
-
-
-def cache_folder() -> Path:
-    """``$XDG_CACHE_HOME/twinfer``, or ``~/.cache/twinfer``."""
-    base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    return Path(base).expanduser().absolute() / "twinfer"  # tools run in folders of their own
 
 
 def built(sources: Files, command: tuple[str, ...], product: str, made_with: str) -> Path:

@@ -15,6 +15,7 @@ from twinfer.bench.measure.turns import Run, Timing, interleaved
 from twinfer.bench.models.source import Source
 from twinfer.bench.peers.engines import find, isolated, open_peer
 from twinfer.runtime.errors import ToolError
+from twinfer.runtime.folders import cache_folder
 from twinfer.runtime.graph import Array
 from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.program import Step
@@ -22,7 +23,6 @@ from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.run.interpreter import Interpreter
 from twinfer.runtime.run.poison import POISONS, poison
 from twinfer.runtime.run.session import Session
-from twinfer.runtime.tools import cache_folder
 
 #: A row of the report, ready for JSON; ``row`` says what is in it.
 Row = dict[str, Any]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +10,7 @@ from twinfer import kernels_c
 from twinfer.kernels_c.ffi_build import KERNEL, structs, typedefs
 from twinfer.kernels_c.includes import included
 from twinfer.runtime.errors import OperatorError
+from twinfer.runtime.later import dataclass
 
 if TYPE_CHECKING:
     from cffi import FFI

@@ -5,13 +5,14 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import wraps
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from twinfer.runtime.errors import OperatorError, TwinferError
+from twinfer.runtime.later import dataclass
 from twinfer.runtime.op import Op
 from twinfer.runtime.variant import Declined, Variant
 

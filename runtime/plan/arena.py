@@ -5,9 +5,9 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
+from twinfer.runtime.later import dataclass
 from twinfer.runtime.plan.solve import exact as search
 from twinfer.runtime.plan.solve import greedy, sat
 from twinfer.runtime.plan.solve.core import lowered

@@ -7,12 +7,13 @@ Each takes blocks, int8 [slices, rows, n], n a multiple of 8, and gives the cons
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from twinfer.runtime.graph import Array
+from twinfer.runtime.later import dataclass
 
 Blocks = NDArray[np.int8]
 

@@ -8,30 +8,21 @@ start, for ever.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
 
 from twinfer.runtime.constant import Constant, Pool
 from twinfer.runtime.graph import Tensor
+from twinfer.runtime.later import dataclass
 from twinfer.runtime.options import Options
 from twinfer.runtime.plan.codes import CODINGS, for_helium
+from twinfer.runtime.plan.decoders import CALL_BYTES, decoder_bytes
 from twinfer.runtime.plan.decoding import decoded_at_start, decoded_before, reading
 from twinfer.runtime.plan.lower import Lowered
 from twinfer.runtime.plan.weights import CodedWeights, PackedWeights
 from twinfer.runtime.program import Program, Step
 from twinfer.runtime.target import Target
 from twinfer.runtime.walks import steps_of, with_steps
-
-#: Bytes of a decoder on Cortex-M4 with the helpers that it shares, of every other decoder, and of a call of one.
-#: Measured by ``twinfer bench --weights lut,huffman,bitmap --layers``.
-DECODER_BYTES: Mapping[str, int] = {
-    "tw_decode_lut_pairs": 90,
-    "tw_decode_huffman_table": 190,
-    "tw_decode_huffman": 340,
-    "tw_decode_bitmap": 340,
-}
-USUAL_BYTES, CALL_BYTES = 200, 50
 
 #: A coding that decodes slower than a table of values must be smaller by this share of the layer's bytes.
 SLOWER: Mapping[str, float] = {"tw_decode_huffman": 0.05, "tw_decode_bitmap": 0.025}
@@ -130,8 +121,3 @@ def _saved(candidate: CodedWeights) -> int:
 def _gain(chosen: Sequence[CodedWeights]) -> int:
     """Bytes of flash that these candidates save, their decoders included."""
     return sum(map(_saved, chosen)) - decoder_bytes(name for coded in chosen for name in coded.code.kernels)
-
-
-def decoder_bytes(kernels: Iterable[str]) -> int:
-    """Estimated bytes of flash of these decoders on a Cortex-M4; each counts once."""
-    return sum(DECODER_BYTES.get(name, USUAL_BYTES) for name in set(kernels))

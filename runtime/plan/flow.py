@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from twinfer.runtime.graph import Node, Tensor
+from twinfer.runtime.later import dataclass
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from twinfer.runtime.errors import UnsupportedOperatorError
 from twinfer.runtime.graph import Graph, Tensor
+from twinfer.runtime.later import dataclass
 from twinfer.runtime.options import Options
 from twinfer.runtime.plan.coding import Stored
 from twinfer.runtime.plan.sharing import Life, loops_of, owners

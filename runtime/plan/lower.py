@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import count, repeat
 from types import MappingProxyType
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from twinfer.runtime.constant import Constant, Pool
 from twinfer.runtime.errors import OperatorError, UnsupportedOperatorError
 from twinfer.runtime.graph import Node, Tensor
+from twinfer.runtime.later import dataclass
 from twinfer.runtime.op import need
 from twinfer.runtime.plan.attempts import attempts
 from twinfer.runtime.plan.flow import Block, Branch, Copy, Flow, Part, Repeat, nodes_of

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from twinfer.runtime.errors import InvalidArgumentError, UnsupportedOperatorError
 from twinfer.runtime.graph import Graph, Tensor
+from twinfer.runtime.later import dataclass
 from twinfer.runtime.options import Options
 from twinfer.runtime.plan.by_rows.kept import Over
 from twinfer.runtime.plan.coding import Stored

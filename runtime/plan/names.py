@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from twinfer.runtime.errors import ModelError
 from twinfer.runtime.graph import Node, Tensor
+from twinfer.runtime.later import dataclass
 from twinfer.runtime.op import need
 
 
@@ -29,7 +30,7 @@ class Variable:
 Value = Tensor | Variable
 
 
-@dataclass
+@dataclass()
 class Names:
     """What the tensors of one call of a subgraph are in the plan; without ``fresh``, as in the main one, themselves."""
 

@@ -7,11 +7,12 @@ sum): once in strides, which finds a good order soon, and once step by step for 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from heapq import heappop, heappush
 from itertools import pairwise
 
 from twinfer.runtime.graph import Tensor
+from twinfer.runtime.later import dataclass
 from twinfer.runtime.plan.coding import Stored
 from twinfer.runtime.plan.lifetimes import Lifetimes
 from twinfer.runtime.program import COPY, Step

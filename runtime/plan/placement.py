@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from itertools import accumulate
 
 from twinfer.runtime.errors import UnsupportedOperatorError
 from twinfer.runtime.graph import Tensor
+from twinfer.runtime.later import dataclass
 from twinfer.runtime.plan import arena
 from twinfer.runtime.plan.arena import Block, Overlap
 from twinfer.runtime.plan.by_rows.kept import Over

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
-from typing import ClassVar, Literal, Unpack
+from typing import TYPE_CHECKING, ClassVar, Literal, Unpack
 
 from twinfer.runtime.constant import Constant
 from twinfer.runtime.control import CONTROL
 from twinfer.runtime.graph import Graph, Node, Tensor
+from twinfer.runtime.later import dataclass
 from twinfer.runtime.options import Options, Printing
-from twinfer.runtime.plan import coding
-from twinfer.runtime.plan.flow import Key, Resource
+from twinfer.runtime.plan.decoders import CALL_BYTES, decoder_bytes
 from twinfer.runtime.program import Chain, Program, Same, Step
 from twinfer.runtime.target import Target
 from twinfer.runtime.walks import steps_of
+
+if TYPE_CHECKING:
+    from twinfer.runtime.plan.flow import Key, Resource
 
 
 @dataclass(frozen=True)
@@ -226,4 +229,4 @@ class Plan:
         """Estimated bytes of flash of the decoders, and of a call of each per layer, on a Cortex-M4."""
         decoders = [kernel for step in self.start for kernel in step.kernels]
         decoders += [kernel for step in self.steps for kernel in step.kernels if kernel != step.call.kernel]
-        return coding.decoder_bytes(decoders) + coding.CALL_BYTES * len(decoders)
+        return decoder_bytes(decoders) + CALL_BYTES * len(decoders)

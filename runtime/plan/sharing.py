@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
 
 from twinfer.runtime.graph import Tensor
+from twinfer.runtime.later import dataclass
 from twinfer.runtime.program import COPY, If, Program, Step, While
 from twinfer.runtime.walks import steps_of, uses_of
 
@@ -35,7 +35,7 @@ def owners(
     return sharing.owner
 
 
-@dataclass
+@dataclass()
 class _Group:
     """Tensors that use the same memory, and the positions between which one of them has a value."""
 

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
 
 from twinfer.runtime.errors import InvalidArgumentError
+from twinfer.runtime.folders import cache_folder
 from twinfer.runtime.graph import Node
+from twinfer.runtime.later import dataclass
 from twinfer.runtime.plan.attempts import attempts
 from twinfer.runtime.program import Call
 from twinfer.runtime.registry import operator
 from twinfer.runtime.target import NATIVE, PLAIN, Target
-from twinfer.runtime.tools import cache_folder, cpu
+from twinfer.runtime.tools import cpu
 from twinfer.runtime.variant import Variant
 
 

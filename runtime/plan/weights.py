@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from twinfer.runtime.constant import Constant
 from twinfer.runtime.graph import Array
+from twinfer.runtime.later import dataclass
 from twinfer.runtime.plan.codes import Blocks, Code
 from twinfer.runtime.program import Call, Step, Weights
 

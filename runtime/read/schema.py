@@ -7,7 +7,6 @@ The rows follow TensorFlow Lite's schema (version 3); tests compare them with th
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any
@@ -15,6 +14,7 @@ from typing import Any
 from flatbuffers import number_types as _numbers
 
 from twinfer.runtime.errors import ModelError
+from twinfer.runtime.later import dataclass
 from twinfer.runtime.read.schema_options import OPERATORS, OPTIONS, OPTIONS_2
 
 IDENTIFIER = b"TFL3"

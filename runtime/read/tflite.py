@@ -29,6 +29,14 @@ def read(data: bytes | bytearray | memoryview, name: str = "model") -> Graph:
     Raises ModelError, with the place and the reason, if anything in the file is damaged. Operators that twinfer has no
     kernel for are no damage: planning rejects them. Warns with ModelWarning about what it repairs.
     """
+    graph, repaired = parse(data, name)
+    if repaired:
+        warnings.warn(repaired, ModelWarning, stacklevel=2)
+    return graph
+
+
+def parse(data: bytes | bytearray | memoryview, name: str) -> tuple[Graph, str]:
+    """The same without the warning: its text, or nothing."""
     if not isinstance(data, bytes | bytearray | memoryview):
         raise InvalidArgumentError(f"a model's content is the bytes of a file, not {type(data).__name__}")
     try:
@@ -36,7 +44,8 @@ def read(data: bytes | bytearray | memoryview, name: str = "model") -> Graph:
     except (TypeError, ValueError) as error:
         raise InvalidArgumentError(f"a model's content is the bytes of a file: {error}") from None
     try:
-        return _Model(view, name).graph()
+        model = _Model(view, name)
+        return model.graph(), model.repairs()
     except Damage as damage:
         raise ModelError(f"{name}: {damage}") from None
 
@@ -77,11 +86,15 @@ class _Model:
             extra={"subgraph_name": main.name},
         )
         check_calls(tuple(walk(graph)))
-        if self.repaired:
-            names = ", ".join(map(repr, self.repaired[:3])) + (", …" if len(self.repaired) > 3 else "")
-            what = "1-D tensors have a quantized_dimension they do not have, axis 0 was assumed"
-            warnings.warn(f"{self.name}: {len(self.repaired)} {what}: {names}", ModelWarning, stacklevel=3)
         return replace(graph, signatures=self._signatures(tuple(walk(graph))))
+
+    def repairs(self) -> str:
+        """What was repaired in the graph, or nothing."""
+        if not self.repaired:
+            return ""
+        names = ", ".join(map(repr, self.repaired[:3])) + (", …" if len(self.repaired) > 3 else "")
+        what = "1-D tensors have a quantized_dimension they do not have, axis 0 was assumed"
+        return f"{self.name}: {len(self.repaired)} {what}: {names}"
 
     def _outside(self, offset: int, size: int, place: str) -> NDArray[np.uint8]:
         """Bytes of the file that lie outside of the flatbuffer."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from twinfer.runtime.graph import DTYPES, Tensor
-from twinfer.runtime.op import Shape
+
+if TYPE_CHECKING:
+    from twinfer.runtime.op import Shape
 
 #: Tensor type -> what LiteRT's details call its dtype.
 NUMPY_TYPES: Mapping[str, type] = {

@@ -12,19 +12,15 @@ from twinfer.runtime.entry import named, with_main
 from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Array, Graph, Tensor, walk
 from twinfer.runtime.options import USUAL, Options
-from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.plan.plan import Plan
-from twinfer.runtime.read.tflite import read, read_file
 from twinfer.runtime.run import isa
 from twinfer.runtime.run.details import NUMPY_TYPES
 from twinfer.runtime.run.feed import RowFeed
-from twinfer.runtime.run.guard import Guard, spread
+from twinfer.runtime.run.kept import ModelFile
 from twinfer.runtime.run.resources import Resources
 from twinfer.runtime.run.session import Hook, Session
 from twinfer.runtime.run.signature_runner import SignatureRunner
-from twinfer.runtime.run.stream import METADATA, Rows, steps_of
 from twinfer.runtime.run.subgraph import Subgraph
-from twinfer.runtime.shapes import shape_of
 
 
 class Interpreter:
@@ -68,10 +64,10 @@ class Interpreter:
             raise InvalidArgumentError(f"num_threads must be a positive integer, not {num_threads!r}")
         if (model_path is None) == (model_content is None):
             raise InvalidArgumentError("give one of model_path and model_content")
-        graph = read_file(model_path) if model_content is None else read(model_content)  # type: ignore[arg-type]
         keep = experimental_preserve_all_tensors
         options = Options(guard=guard, preserve_all=keep, input_rows=input_rows, tuned=tuned)
-        self._setup(graph, options, on_call, num_threads or 1)
+        file = None if model_path is None else ModelFile(model_path, options)
+        self._setup(file.graph if file else _read(model_content), options, on_call, num_threads or 1, file)
 
     @classmethod
     def from_graph(cls, graph: Graph, options: Options = USUAL, *, on_call: Hook | None = None) -> Self:
@@ -80,9 +76,17 @@ class Interpreter:
         self._setup(graph, options, on_call)
         return self
 
-    def _setup(self, graph: Graph, options: Options, on_call: Hook | None, threads: int = 1) -> None:
+    def _setup(
+        self,
+        graph: Graph,
+        options: Options,
+        on_call: Hook | None,
+        threads: int = 1,
+        file: ModelFile | None = None,
+    ) -> None:
         need_graph(graph)
         self._subgraphs = [Subgraph(g, options, partial(with_main, graph, i)) for i, g in enumerate(walk(graph))]
+        self._file = file
         self._resources = Resources()
         self._signatures = {s.key: s for s in graph.signatures}
         self.on_call, self._options, self._threads = on_call, options, threads
@@ -93,10 +97,17 @@ class Interpreter:
 
     def _make(self, index: int, graph: Graph) -> Session:
         """The engine of subgraph ``index`` of the file, which is the main one of ``graph``."""
-        plan = make_plan(graph, isa.this_computer(), self._options)
-        engine = self._open(spread(plan) if self._options.guard else plan)
+        plan = self._plan(graph)
+        engine = self._open(_spread(plan) if self._options.guard else plan)
         self._resources.join(engine, index, self._engines())
         return engine
+
+    def _plan(self, graph: Graph) -> Plan:
+        if self._file and graph is self._file.graph:
+            return self._file.plan()
+        from twinfer.runtime.plan.make import make_plan  # brings the planner and all operators
+
+        return make_plan(graph, isa.this_computer(), self._options)
 
     def _engines(self) -> dict[int, Session]:
         """The engines that there are, by the number of their subgraph."""
@@ -126,6 +137,8 @@ class Interpreter:
         engine = subgraph.ready()
         self._resources.enter(engine)
         if self._options.guard:
+            from twinfer.runtime.run.guard import Guard
+
             Guard(engine).run(self.on_call)
         elif self.on_call is not None:
             engine.run_observed(self.on_call)
@@ -168,6 +181,8 @@ class Interpreter:
         InvalidArgumentError for a model with several inputs or without state, and for a chunk that is no whole number
         of rows.
         """
+        from twinfer.runtime.run.stream import METADATA, Rows, steps_of
+
         session, subgraph = self.session, self._subgraphs[0]
         steps = steps_of(session.plan.graph)
         if not session.plan.state_bytes and METADATA not in session.plan.graph.metadata:
@@ -192,6 +207,8 @@ class Interpreter:
 
     def resize_tensor_input(self, input_index: int, tensor_size: Sequence[int], strict: bool = False) -> None:
         """Give an input another shape, as of the next allocate_tensors(). ``strict``: only open dimensions."""
+        from twinfer.runtime.shapes import shape_of
+
         self._subgraphs[0].resize(input_index, shape_of(tensor_size), strict)
 
     # -- tensors ---------------------------------------------------------------------------------------------------
@@ -248,3 +265,15 @@ class Interpreter:
         signature = named(self._signatures.values(), signature_key)
         make = partial(self._make, signature.subgraph)
         return SignatureRunner(self._subgraphs[signature.subgraph], signature, make, self._invoke)
+
+
+def _read(content: Any) -> Graph:
+    from twinfer.runtime.read.tflite import read
+
+    return read(content)
+
+
+def _spread(plan: Plan) -> Plan:
+    from twinfer.runtime.run.guard import spread
+
+    return spread(plan)

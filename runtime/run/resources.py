@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 from twinfer.runtime.errors import ModelError
 from twinfer.runtime.graph import Array
-from twinfer.runtime.plan.flow import Key
 from twinfer.runtime.run.session import Session
+
+if TYPE_CHECKING:
+    from twinfer.runtime.plan.flow import Key
 
 
 class Resources:

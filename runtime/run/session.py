@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import accumulate
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from twinfer import kernels_c
 from twinfer.kernels_c import ffi, lib
@@ -16,9 +16,10 @@ from twinfer.runtime.program import COPY, Argument, Call, Chain, If, Program, St
 from twinfer.runtime.run import isa
 from twinfer.runtime.run.buffers import aligned_bytes, aligned_copy
 from twinfer.runtime.run.feed import RowFeed
-from twinfer.runtime.run.rows import ChainCall
-from twinfer.runtime.run.split import Pool
 from twinfer.runtime.walks import unrolled
+
+if TYPE_CHECKING:
+    from twinfer.runtime.run.split import Pool
 
 #: Called around every step of an observed run: ``hook(position, step)``.
 Hook = Callable[[int, Step], None]
@@ -35,6 +36,15 @@ def _clock_ns() -> int:
     return int(ns[0])
 
 
+def _pool(plan: Plan, threads: int, level: int) -> Pool | None:
+    """The threads that layers are split over, if there are several."""
+    if threads == 1:
+        return None
+    from twinfer.runtime.run.split import Pool
+
+    return Pool(plan, threads, level)
+
+
 class Session:
     """The interpreter's engine: one buffer for arena and state, and one table of calls for a plan.
 
@@ -47,7 +57,7 @@ class Session:
         self.feed_rows: RowFeed | None = None
         self._keep: list[Any] = []
         self._level = isa.level() if level is None else isa.usable(level)
-        self._pool = Pool(plan, threads, self._level) if threads > 1 else None
+        self._pool = _pool(plan, threads, self._level)
         self.memory = aligned_bytes(plan.buffer_bytes)
         self._base = ffi.cast("char *", ffi.from_buffer(self.memory.data))
         self._constants = {constant: self._memory(constant.array) for constant in plan.constants}
@@ -109,6 +119,8 @@ class Session:
             self._fill(slots[slot], step, call, iteration)
 
     def _fill_chain(self, slot: Any, chain: Chain) -> None:
+        from twinfer.runtime.run.rows import ChainCall  # only plans by rows need it
+
         call = ChainCall(self.plan, chain, lambda argument: self._address(argument, 0), self._level)
         self._keep.append(call)
         slot.fn, slot.params, slot.out = call.fn, call.params, call.out

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from math import prod
 from typing import Any
 
@@ -11,6 +10,7 @@ import numpy as np
 
 from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Array, Graph, Tensor
+from twinfer.runtime.later import dataclass
 from twinfer.runtime.rows import row_axis
 
 #: The entry of a streaming model's metadata: the axis of time, rows per window, new rows per step.

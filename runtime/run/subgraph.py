@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from twinfer.runtime.errors import InvalidArgumentError, NotReadyError
 from twinfer.runtime.graph import Array, Graph, Tensor
-from twinfer.runtime.op import Shape
 from twinfer.runtime.options import Options
 from twinfer.runtime.run.details import details
 from twinfer.runtime.run.session import Session
-from twinfer.runtime.run.stream import Rows
-from twinfer.runtime.shapes import infer_shapes
+
+if TYPE_CHECKING:
+    from twinfer.runtime.op import Shape
+    from twinfer.runtime.run.stream import Rows
 
 
 class Subgraph:
@@ -40,8 +41,7 @@ class Subgraph:
         if self.engine is None:
             wanted = {self.file_graph.tensors[i]: shape for i, shape in self.wanted.items()}
             whole = self.whole()
-            graph = infer_shapes(whole, wanted) if wanted else whole
-            self.engine = make(graph)
+            self.engine = make(_with_shapes(whole, wanted) if wanted else whole)
             self.begin()
             self.graph = self.engine.plan.graph
 
@@ -114,6 +114,12 @@ class Subgraph:
         """LiteRT's details dictionary of a tensor."""
         tensor = self.tensor(index)
         return details(tensor, index, self.wanted.get(index, tensor.shape))
+
+
+def _with_shapes(graph: Graph, wanted: dict[Tensor, Shape]) -> Graph:
+    from twinfer.runtime.shapes import infer_shapes  # brings all operators
+
+    return infer_shapes(graph, wanted)
 
 
 def as_array(value: Any, what: object) -> Array:

@@ -19,11 +19,12 @@ from twinfer.aot.print.emit import emit
 from twinfer.converter.build import Builder
 from twinfer.runtime import tools
 from twinfer.runtime.errors import InvalidArgumentError, ToolError
+from twinfer.runtime.folders import cache_folder
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.run.interpreter import Interpreter
 from twinfer.runtime.run.session import Session
-from twinfer.runtime.tools import cache_folder, find_compiler
+from twinfer.runtime.tools import find_compiler
 
 BUILD_TINY = (
     "import tiny; from twinfer.aot.build.host import compile_plans; compile_plans({'m': tiny.dense()})['m'].run()"

@@ -25,8 +25,9 @@ from twinfer.command_line.main import main
 from twinfer.command_line.show.description import constant_bytes
 from twinfer.converter.build import Builder
 from twinfer.runtime.errors import ModelWarning, TwinferError
+from twinfer.runtime.folders import cache_folder
 from twinfer.runtime.graph import Graph
-from twinfer.runtime.tools import cache_folder, find_compiler
+from twinfer.runtime.tools import find_compiler
 from twinfer.runtime.write.tflite import write
 
 QUICK = ("--runs", "3", "--against", "none")

@@ -3,12 +3,12 @@ phases of a TRANSPOSE_CONV (kernels_c/core/window.h)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 import numpy as np
 
 from twinfer.runtime.graph import Array, Node
+from twinfer.runtime.later import dataclass
 from twinfer.runtime.ops.conv import transpose_conv
 from twinfer.runtime.ops.conv._layer import Convolution, convolution_of
 from twinfer.runtime.ops.core import requantize, requantize_s16

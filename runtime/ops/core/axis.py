@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
+from twinfer.runtime.later import dataclass
 from twinfer.runtime.op import Shape
 
 

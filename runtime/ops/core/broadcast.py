@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
 
 from twinfer.runtime.graph import Array, Node, Tensor
+from twinfer.runtime.later import dataclass
 from twinfer.runtime.op import Case, Shape, need, need_type, tensor, unsupported
 from twinfer.runtime.ops.core.loops import LOOPS, Dimension, Outer, collapse, distances
 from twinfer.runtime.ops.core.quantized import need_symmetric

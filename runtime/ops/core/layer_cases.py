@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from twinfer.runtime.graph import PACKED_BITS, Node, Tensor
+from twinfer.runtime.later import dataclass
 from twinfer.runtime.op import Case, Shape, along, tensor
 from twinfer.runtime.read.packed import pack
 

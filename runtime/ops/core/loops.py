@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import groupby
 
+from twinfer.runtime.later import dataclass
 from twinfer.runtime.op import Shape
 
 #: Most loops of a kernel around its rows: TW_MAX_LOOPS.

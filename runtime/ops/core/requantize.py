@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from twinfer.runtime.fixed_point import requantize
 from twinfer.runtime.graph import Array
+from twinfer.runtime.later import dataclass
 
 #: Shifts that tw_scaled (kernels_c/isa/dsp/dsp.h) takes, as TFLite signs them, and the bound of its sums.
 SHIFTS = (-22, -1)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
 from twinfer.runtime.errors import ModelError
 from twinfer.runtime.graph import Array, Node
+from twinfer.runtime.later import dataclass
 from twinfer.runtime.op import need
 from twinfer.runtime.rows import Rows
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from twinfer.runtime.graph import Array, Node
+from twinfer.runtime.later import dataclass
 from twinfer.runtime.ops.core.by_sums import with_sums
 from twinfer.runtime.ops.core.channels import constant_bias
 from twinfer.runtime.ops.core.hybrid import is_hybrid

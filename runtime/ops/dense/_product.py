@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
 
 from twinfer.runtime.constant import Constant
 from twinfer.runtime.graph import Node, Tensor
+from twinfer.runtime.later import dataclass
 from twinfer.runtime.ops.core.channels import bias_of, constant_bias, epilogue, multipliers
 from twinfer.runtime.ops.core.hybrid import is_hybrid
 from twinfer.runtime.ops.core.loops import Outer

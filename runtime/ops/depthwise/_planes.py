@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from twinfer.runtime.graph import Array
+from twinfer.runtime.later import dataclass
 from twinfer.runtime.ops.conv._layer import Convolution
 from twinfer.runtime.ops.core.window import Window
 from twinfer.runtime.variant import accept

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from twinfer.runtime.constant import bias, requantize, weights
 from twinfer.runtime.graph import Array, Node
+from twinfer.runtime.later import dataclass
 from twinfer.runtime.ops.conv._layer import Convolution, convolution_of
 from twinfer.runtime.ops.core.packing import ENDS, PAIRS
 from twinfer.runtime.ops.core.window import Window

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
 from twinfer.runtime import constant
 from twinfer.runtime.fixed_point import quantize_multiplier, requantize
 from twinfer.runtime.graph import Array, Node
+from twinfer.runtime.later import dataclass
 from twinfer.runtime.op import unsupported
 from twinfer.runtime.ops.core.lookup import lookup_s16, table_s16
 from twinfer.runtime.ops.functions._int8 import by_root, root_multiplier

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from twinfer.runtime.graph import Array, Node
+from twinfer.runtime.later import dataclass
 from twinfer.runtime.op import Case, Op, Pointwise, Shape, need, need_type, tensor
 from twinfer.runtime.ops.functions import _int8, _wide
 from twinfer.runtime.ops.functions._unary import elementwise, in_double, infer, int8_case, lookup, through_float

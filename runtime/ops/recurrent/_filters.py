@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from twinfer.runtime.graph import Array, Node
+from twinfer.runtime.later import dataclass
 from twinfer.runtime.ops.core.channels import fold_zero
 from twinfer.runtime.ops.recurrent.svdf import bias_of
 from twinfer.runtime.variant import present

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from twinfer.runtime.graph import Node, Tensor
+from twinfer.runtime.later import dataclass
 from twinfer.runtime.op import need, need_type, unsupported
 from twinfer.runtime.ops.recurrent._sequences import (
     Layout,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import cast
 
 import numpy as np
 
 from twinfer.runtime.graph import Array, Node
+from twinfer.runtime.later import dataclass
 from twinfer.runtime.ops.core.channels import fold_zero
 from twinfer.runtime.ops.core.requantize import EITHER
 from twinfer.runtime.ops.recurrent._lstm import Lstm

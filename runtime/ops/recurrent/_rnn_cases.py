@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from twinfer.runtime.graph import Node, Tensor
+from twinfer.runtime.later import dataclass
 from twinfer.runtime.op import Case, Shape, tensor
 from twinfer.runtime.ops.recurrent._sequences import Layout
 

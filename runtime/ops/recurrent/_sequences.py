@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from twinfer.runtime.graph import Array, Node, Tensor
+from twinfer.runtime.later import dataclass
 from twinfer.runtime.op import Shape, need
 from twinfer.runtime.ops.core.activation import float_range
 from twinfer.runtime.ops.core.hybrid import quantize_dynamic

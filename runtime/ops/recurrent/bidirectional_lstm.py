@@ -7,12 +7,13 @@ the states of the second sequence and later ones from beyond their places.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from twinfer.runtime.graph import Array, Node, Tensor
+from twinfer.runtime.later import dataclass
 from twinfer.runtime.op import Case, Op, Shape, need, need_type, tensor
 from twinfer.runtime.ops.recurrent import _lstm, _lstm_float
 from twinfer.runtime.ops.recurrent._lstm import Lstm, Places

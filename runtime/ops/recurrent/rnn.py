@@ -7,12 +7,12 @@ weights is ignored. A second input of another width is read by the first one's.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from twinfer.runtime.graph import Array, Node, Tensor
+from twinfer.runtime.later import dataclass
 from twinfer.runtime.op import Op, Shape, need, need_type
 from twinfer.runtime.ops.recurrent import _rnn_cases, _sequences
 from twinfer.runtime.ops.recurrent._sequences import Layout, need_plain_weights, need_shape, need_state, times

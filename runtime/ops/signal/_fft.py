@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from twinfer.runtime.graph import DTYPES, Array, Node
+from twinfer.runtime.later import dataclass
 from twinfer.runtime.op import need, need_type, unsupported
 from twinfer.runtime.ops.signal._options import whole
 from twinfer.runtime.params import Param

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 
 from twinfer.runtime.graph import Tensor
+from twinfer.runtime.later import dataclass
 from twinfer.runtime.plan.by_rows.kept import Kept, Over, kept
 from twinfer.runtime.plan.by_rows.layers import MOST_ROWS, layer_of
 from twinfer.runtime.plan.by_rows.price import more

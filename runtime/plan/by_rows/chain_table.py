@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from twinfer.runtime.graph import Tensor
+from twinfer.runtime.later import dataclass
 from twinfer.runtime.plan.by_rows.rows import Link
 from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.program import Chain

@@ -8,10 +8,11 @@ fewest instructions. Both are found by dynamic programming.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import inf
 
 from twinfer.runtime.graph import Tensor
+from twinfer.runtime.later import dataclass
 from twinfer.runtime.plan.by_rows.candidates import PROGRESS_BYTES, Candidate, Candidates, Scratch, height_of
 from twinfer.runtime.plan.by_rows.kept import Over
 from twinfer.runtime.plan.lifetimes import Lifetimes

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 
 from twinfer.runtime.graph import Tensor
+from twinfer.runtime.later import dataclass
 from twinfer.runtime.plan.by_rows.rows import ChainRun, Link
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, cast
 
+from twinfer.runtime.later import dataclass
 from twinfer.runtime.program import Layer
 
 #: Values of ``Member.each`` that say what else is counted (kernels_c/run/rows.h).

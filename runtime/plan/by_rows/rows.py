@@ -7,10 +7,10 @@ as few rows as its readers allow.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
 
 from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Graph, Tensor
+from twinfer.runtime.later import dataclass
 from twinfer.runtime.program import Chain, Layer, Program
 from twinfer.runtime.rows import Feed, row_axis
 from twinfer.runtime.walks import steps_of

@@ -8,8 +8,8 @@ Sussmann 1964; immediate selection, Carlier and Pinson 1989). The search ends wh
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from twinfer.runtime.later import dataclass
 from twinfer.runtime.plan.solve.core import Core, GaveUp
 from twinfer.runtime.plan.solve.puzzle import Puzzle, aligned
 

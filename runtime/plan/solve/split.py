@@ -9,8 +9,9 @@ then units are moved and swapped as long as that pays.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import accumulate
+
+from twinfer.runtime.later import dataclass
 
 #: The most often that a search asks whether units fit into a bin.
 MOST_LOOKS = 2000

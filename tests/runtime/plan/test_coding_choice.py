@@ -16,7 +16,8 @@ from twinfer.runtime.constant import Constant
 from twinfer.runtime.graph import Array, Graph, Node
 from twinfer.runtime.op import Case, tensor
 from twinfer.runtime.options import Options
-from twinfer.runtime.plan import coding, weights
+from twinfer.runtime.plan import weights
+from twinfer.runtime.plan.decoders import CALL_BYTES, decoder_bytes
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.program import Loop, Step
 from twinfer.runtime.run.session import Session
@@ -73,8 +74,8 @@ def ways(weights: Array, target: Target) -> Iterator[Way]:
 def cost(chosen: Sequence[Way], *, slowness: bool = True, calls: bool = True) -> int:
     """Bytes of flash: constants, a call of every decoder, and every decoder once."""
     names = [name for way in chosen for name in way.decoders]
-    more = sum(way.slowness for way in chosen) * slowness + coding.CALL_BYTES * len(names) * calls
-    return sum(way.constants for way in chosen) + coding.decoder_bytes(names) + more
+    more = sum(way.slowness for way in chosen) * slowness + CALL_BYTES * len(names) * calls
+    return sum(way.constants for way in chosen) + decoder_bytes(names) + more
 
 
 def chosen(weights: Sequence[Array], target: Target) -> tuple[list[Way], list[list[Way]]]:

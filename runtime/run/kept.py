@@ -1,0 +1,217 @@
+"""Model files that were planned before: graph and plan come from the user's cache folder.
+
+Reading and planning takes five to ten times as long as loading what came of it, and needs most of twinfer's modules. A
+kept file holds the model's own bytes and says what it was planned for; both must be the same, byte by byte, and so must
+a checksum. What is missing, damaged, or of another version is made anew.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import pickle
+import struct
+import sys
+import warnings
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from threading import get_ident
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from twinfer import kernels_c
+from twinfer.runtime.custom import places
+from twinfer.runtime.errors import ModelWarning
+from twinfer.runtime.folders import cache_folder
+from twinfer.runtime.graph import Graph
+from twinfer.runtime.options import Options
+from twinfer.runtime.plan.plan import Plan
+from twinfer.runtime.read.files import read_bytes
+from twinfer.runtime.run import isa
+from twinfer.runtime.run.buffers import aligned_bytes
+
+#: The environment variable that turns all of this off: 0.
+VARIABLE = "TWINFER_KEEP_PLANS"
+
+#: The most bytes of a model that is kept, and of all files in the folder: those that were not used for longest go.
+MOST_OF_A_MODEL, MOST_OF_ALL = 2**26, 2**28
+
+#: What a file begins with: the checksum of all behind it, and how many parts follow, whose sizes come next. Every part
+#: begins at a multiple of _ALIGN: what it was planned for, the model's bytes, the pickle, and the arrays in it.
+_HEAD, _SIZE, _ALIGN = struct.Struct("<II"), "Q", 64
+
+
+class ModelFile:
+    """A .tflite file for this computer and ``options``: its graph, and the plan of it.
+
+    Raises what ``read_file`` does, and warns as it does. A model is not kept if it is very large, if it is watched or
+    tuned, or where operators of the user's own may take part.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], options: Options) -> None:
+        content, name = read_bytes(path), Path(path).stem
+        may_keep = _may_keep(options) and len(content) <= MOST_OF_A_MODEL
+        self._options = options
+        self._entry = _Entry(_told(name, options), content) if may_keep else None
+        self._plan: Plan | None = None
+        kept = self._entry.load() if self._entry else None
+        self.graph, self._repaired, self._plan = kept or (*_parsed(content, name), None)
+        if self._repaired:
+            warnings.warn(self._repaired, ModelWarning, stacklevel=3)
+
+    def plan(self) -> Plan:
+        """The plan of the graph as it is in the file. Raises what ``make_plan`` does."""
+        if self._plan is None:
+            from twinfer.runtime.plan.make import make_plan
+
+            self._plan = make_plan(self.graph, isa.this_computer(), self._options)
+            if self._entry:
+                self._entry.save(self.graph, self._repaired, self._plan)
+        self._entry = None  # with the model's bytes
+        return self._plan
+
+
+class _Entry:
+    """What the folder has of a model's bytes, for what ``told`` tells."""
+
+    def __init__(self, told: bytes, content: bytes) -> None:
+        self._told, self._content = told, content
+        self._place = folder() / f"{zlib.crc32(told):08x}{zlib.crc32(content):08x}.plan"
+
+    def load(self) -> tuple[Graph, str, Plan] | None:
+        """The graph, what was repaired in it, and its plan, if they are there and whole."""
+        try:
+            with open(self._place, "rb") as file:
+                data = aligned_bytes(os.fstat(file.fileno()).st_size)
+                file.readinto(data.data)
+            data.flags.writeable = False
+            told, content, pickled, *arrays = _parts(data.data)
+            if told != self._told or content != self._content:
+                return None
+            graph, repaired, plan = _Loader(io.BytesIO(pickled), buffers=arrays).load()
+            os.utime(self._place)
+        except Exception:  # whatever a damaged file leads to
+            return None
+        return graph, repaired, plan
+
+    def save(self, graph: Graph, repaired: str, plan: Plan) -> None:
+        """Keep all three; nothing is kept without a folder that can be written, or of values that cannot be pickled."""
+        arrays: list[pickle.PickleBuffer] = []
+        pickled = io.BytesIO()
+        new = self._place.with_suffix(f".{os.getpid()}-{get_ident()}")
+        try:
+            _Saver(pickled, protocol=5, buffer_callback=arrays.append).dump((graph, repaired, plan))
+            new.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            new.write_bytes(_joined([self._told, self._content, pickled.getvalue(), *(each.raw() for each in arrays)]))
+            os.replace(new, self._place)
+            _trim(new.parent)
+        except (OSError, pickle.PicklingError, TypeError, AttributeError, RecursionError):
+            with suppress(OSError):
+                new.unlink()
+
+
+def _parsed(content: bytes, name: str) -> tuple[Graph, str]:
+    from twinfer.runtime.read.tflite import parse
+
+    return parse(content, name)
+
+
+def folder() -> Path:
+    """Where plans are kept."""
+    return cache_folder() / "plans"
+
+
+def _may_keep(options: Options) -> bool:
+    """Whether a plan depends on nothing but the model, the options and this computer."""
+    return os.environ.get(VARIABLE) != "0" and not (options.tuned or options.guard or _own_operators())
+
+
+def _own_operators() -> bool:
+    """Whether operators of the user's own may take part."""
+    return bool(os.environ.get(places.VARIABLE)) or places.packages_may_offer()
+
+
+def _told(name: str, options: Options) -> bytes:
+    """All that a plan depends on beside the model's bytes."""
+    computer = isa.this_computer()
+    return (repr((name, options, computer.name, sorted(computer.features))) + _version()).encode()
+
+
+@cache
+def _version() -> str:
+    """Python's version, NumPy's, and when which source of twinfer was changed: developers change them all the time."""
+    root = Path(kernels_c.__file__).resolve().parents[1]
+    return repr((sys.version, np.__version__, *_sources(root / "runtime"), *_sources(root / "kernels_c")))
+
+
+def _sources(folder: str | os.PathLike[str]) -> Iterator[tuple[str, int, int]]:
+    """The modules below a folder: paths, times of their last change in ns, bytes."""
+    with os.scandir(folder) as entries:
+        for entry in sorted(entries, key=lambda entry: entry.name):
+            if entry.is_dir() and entry.name != "__pycache__":
+                yield from _sources(entry.path)
+            elif entry.name.endswith((".py", ".so")):
+                yield entry.path, entry.stat().st_mtime_ns, entry.stat().st_size
+
+
+def _parts(data: memoryview) -> Iterator[memoryview]:
+    """The parts of a file's content; ValueError or struct.error if it is damaged."""
+    checksum, count = _HEAD.unpack_from(data)
+    if zlib.crc32(data[4:]) != checksum:
+        raise ValueError("the checksum is another one")
+    sizes = struct.unpack_from(f"<{count}{_SIZE}", data, _HEAD.size)
+    at = _HEAD.size + 8 * count
+    for size in sizes:
+        at += -at % _ALIGN
+        yield data[at : at + size]
+        at += size
+
+
+def _joined(parts: Sequence[bytes | memoryview]) -> bytes:
+    """The content of a file of these parts."""
+    sizes = [memoryview(part).nbytes for part in parts]
+    content = bytearray(struct.pack(f"<I{len(parts)}{_SIZE}", len(parts), *sizes))
+    for part in parts:
+        content += bytes(-(len(content) + 4) % _ALIGN)
+        content += part
+    return struct.pack("<I", zlib.crc32(content)) + bytes(content)
+
+
+def _trim(folder: Path) -> None:
+    """Take files away, the one that was not used for longest first, until all fit."""
+    files = sorted(((file.stat(), file) for file in folder.iterdir()), key=lambda each: each[0].st_mtime_ns)
+    total = sum(about.st_size for about, _ in files)
+    for about, file in files:
+        if total <= MOST_OF_ALL:
+            return
+        file.unlink(missing_ok=True)
+        total -= about.st_size
+
+
+def _read_only(values: dict[Any, Any]) -> MappingProxyType[Any, Any]:
+    """A mapping that nobody can change, as they are pickled."""
+    return MappingProxyType(values)
+
+
+class _Saver(pickle.Pickler):
+    def reducer_override(self, value: Any) -> Any:
+        return (_read_only, (dict(value),)) if isinstance(value, MappingProxyType) else NotImplemented
+
+
+class _Loader(pickle.Unpickler):
+    """Loads values of twinfer and NumPy, and calls nothing else."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        ours = module == __name__ if name == _read_only.__name__ else module.startswith("twinfer.runtime.")
+        if not ours and (module.partition(".")[0], name) not in _KNOWN:
+            raise pickle.UnpicklingError(f"{module}.{name} is no value of a plan")
+        return super().find_class(module, name)
+
+
+#: What values of NumPy and Python are made with.
+_KNOWN = {("numpy", name) for name in ("dtype", "ndarray", "_frombuffer", "_reconstruct", "scalar")}
