@@ -50,10 +50,14 @@ def packages() -> Iterator[EntryPoint]:
     yield from sorted(entry_points(group=GROUP), key=lambda entry: (entry.name, entry.value))
 
 
-@cache
 def packages_may_offer() -> bool:
-    """Whether an installed package may offer operators, by one glance, which takes a millisecond."""
-    return any(map(_may_offer, sys.path))
+    """Whether an installed package may offer operators, by one glance at what is installed."""
+    return _may_offer_of(tuple(sys.path))
+
+
+@cache
+def _may_offer_of(path: tuple[str, ...]) -> bool:
+    return any(map(_may_offer, path))
 
 
 def _may_offer(place: str) -> bool:

@@ -24,7 +24,7 @@ from twinfer.bench.models.verify import verify
 from twinfer.command_line.main import main
 from twinfer.converter.build import Builder
 from twinfer.runtime import registry
-from twinfer.runtime.custom import load as loading
+from twinfer.runtime.custom import places
 from twinfer.runtime.errors import OperatorError, ToolError, ToolWarning, UnsupportedOperatorError
 from twinfer.runtime.plan.lower import lower_node
 from twinfer.runtime.plan.make import make_plan
@@ -190,11 +190,11 @@ def test_other_processes_know_it(folder: Path, file: str) -> None:
 
 def test_the_environment(folder: Path, monkeypatch: pytest.MonkeyPatch, file: str) -> None:
     monkeypatch.setattr(registry, "_looked", False)
-    monkeypatch.setenv(loading.VARIABLE, f":{folder}:")
+    monkeypatch.setenv(places.VARIABLE, f":{folder}:")
     registry.forget_known()
     assert NAME in operators()
     monkeypatch.setattr(registry, "_looked", False)
-    monkeypatch.setenv(loading.VARIABLE, "/nowhere")
+    monkeypatch.setenv(places.VARIABLE, "/nowhere")
     for _ in range(2):  # it stays wrong
         registry.forget_known()
         with pytest.raises(OperatorError, match="/nowhere is no folder"):
