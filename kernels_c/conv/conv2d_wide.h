@@ -24,8 +24,12 @@ typedef struct {
 } tw_conv2d_wide_s8_params;
 
 /* What a kernel is made for, a constant at every call: pairs of pixels; pixels copied as halves, int16, whose products
- * two of a lane are added at once instead of four (conv2d_avx2.h); or eight products at once (isa/wide/eights.h). */
-enum { TW_CONV_PAIR = 1, TW_CONV_HALVES = 2, TW_CONV_EIGHTS = 4 };
+ * two of a lane are added at once instead of four (conv2d_avx2.h); eight products at once (isa/wide/eights.h); or, with
+ * halves, int16 as input and output (conv2d_wide_s16.h). */
+enum { TW_CONV_PAIR = 1, TW_CONV_HALVES = 2, TW_CONV_EIGHTS = 4, TW_CONV_WORDS = 8 };
+
+/* Bytes of a value of input or output. */
+TW_INLINE int32_t tw_conv2d_value(int form) { return form & TW_CONV_WORDS ? 2 : 1; }
 
 /* Bytes of a pixel's copy. */
 TW_INLINE int32_t tw_conv2d_pixel(const tw_window *window, int form) {
@@ -76,10 +80,10 @@ TW_INLINE void tw_conv2d_wide_sums(tw_acc *sums, const tw_conv_band *band, int32
         for (int b = 0; b < blocks; ++b) sums[r * blocks + b] = acc[r][b];
 }
 
-/* Blocks of weights, from channel c on, what their sums begin with, and their ends. */
+/* Blocks of weights, from channel c on, what their sums begin with, and their ends; of int16 multipliers alone. */
 typedef struct {
     const int8_t *w;
-    tw_acc start[TW_CONV_BLOCKS];
+    tw_acc start[TW_CONV_BLOCKS], mult[TW_CONV_BLOCKS];
     tw_ends ends[TW_CONV_BLOCKS];
     int32_t c;
 } tw_conv_blocks;
@@ -89,10 +93,14 @@ TW_INLINE void tw_conv2d_wide_tile(const tw_conv_band *band, int32_t first, cons
                                    int pixels, int blocks, int form, const tw_channels_s8 *channels,
                                    const tw_conv2d_wide_s8_params *p) {
     const int32_t step = form & TW_CONV_PAIR ? 2 * p->window.out_c : p->window.out_c;
-    const tw_tile_out out = {y + first * step + of->c, step, band->vectors - first, step - of->c};
+    const tw_tile_out out = {y + (first * step + of->c) * tw_conv2d_value(form), step, band->vectors - first,
+                             step - of->c};
     tw_acc sums[TW_CONV_PIXELS * TW_CONV_BLOCKS];
     tw_conv2d_wide_sums(sums, band, first, of->start, of->w, pixels, blocks, form, p);
-    tw_tile_end(&out, sums, pixels, blocks, of->ends, tw_ending(channels));
+    if (form & TW_CONV_WORDS)
+        tw_tile_end_s16(&out, sums, pixels, blocks, of->mult, &channels->end);
+    else
+        tw_tile_end(&out, sums, pixels, blocks, of->ends, tw_ending(channels));
 }
 
 /* blocks blocks of channels from c on, of all of a band; w: the weights of channel 0. */
@@ -108,7 +116,10 @@ TW_INLINE void tw_conv2d_wide_blocks(const tw_conv_band *band, int32_t c, const 
         of.start[b] = tw_acc_load(channels->bias + c + TW_LANES * b);
         if (!(form & (TW_CONV_HALVES | TW_CONV_EIGHTS)))
             of.start[b] = tw_acc_start(of.start[b], of.w + TW_LANES * b * k, k);
-        of.ends[b] = tw_ends_load(channels, c + TW_LANES * b);
+        if (form & TW_CONV_WORDS)
+            of.mult[b] = tw_acc_load(channels->mult + c + TW_LANES * b);
+        else
+            of.ends[b] = tw_ends_load(channels, c + TW_LANES * b);
     }
     for (; first + few < band->vectors; first += TW_CONV_PIXELS)
         tw_conv2d_wide_tile(band, first, &of, y, TW_CONV_PIXELS, blocks, form, channels, p);
@@ -146,6 +157,10 @@ TW_INLINE void tw_conv2d_wide_places(int32_t *places, int32_t *steps, int form, 
 /* Copies count values of the image, or, where x is null, as many of its padding. */
 TW_INLINE void tw_conv2d_wide_copy(uint8_t *to, const int8_t *x, int32_t count, int form, int32_t zero) {
     int16_t *halves = (int16_t *)(void *)to;
+    if (form & TW_CONV_WORDS && x) {
+        memcpy(to, x, 2 * (size_t)count);
+        return;
+    }
     /* x is asked outside of the loop: gcc 12 gave wrong bits for AVX-512 at -O3 where it was asked inside. */
     if (form & TW_CONV_HALVES && x)
         for (int32_t i = 0; i < count; ++i) halves[i] = (int16_t)(x[i] - zero);
@@ -167,18 +182,25 @@ TW_INLINE void tw_conv2d_wide_fill(uint8_t *to, const int8_t *x, int32_t iy, int
     const int32_t apart = window->k_h == 1 ? window->stride_h : 1;
     for (int32_t end = iy + rows; iy < end; iy += apart, to += apart * p->columns * pixel) {
         if (tw_row_inside(iy, window))
-            tw_conv2d_wide_copy(to + window->pad_w * pixel, x + iy * row, count, form, p->in_zero);
+            tw_conv2d_wide_copy(to + window->pad_w * pixel, x + iy * row * tw_conv2d_value(form), count, form,
+                                p->in_zero);
         else
             tw_conv2d_wide_copy(to, 0, p->columns * window->in_c, form, p->in_zero);
     }
 }
 
-/* A convolution; form: TW_CONV_HALVES, TW_CONV_EIGHTS or 0. */
+/* A convolution; form: TW_CONV_HALVES, with or without TW_CONV_WORDS, TW_CONV_EIGHTS or 0. */
 TW_INLINE void tw_conv2d_wide(const tw_conv2d_wide_s8_params *params, const void *const *in, void *const *out,
                               void *scratch, int form) {
     const tw_conv2d_wide_s8_params p = *params;
     const tw_window *window = &p.window;
-    const tw_channels_s8 channels = tw_channels_s8_of(in, 0, p.fast, &p.end);
+    const int32_t value = tw_conv2d_value(form);
+    const tw_channels_s8 channels = {(const int32_t *)in[2],
+                                     (const int32_t *)in[3],
+                                     form & TW_CONV_WORDS ? NULL : (const int8_t *)in[4],
+                                     p.fast,
+                                     0,
+                                     {p.end.zero, p.end.low, p.end.high}};
     const int32_t reach = (window->k_h - 1) * window->dilation_h + 1, wide = window->out_w / (1 + p.pair);
     const int32_t places = (p.band * wide + TW_CONV_PLACES - 1) / TW_CONV_PLACES * TW_CONV_PLACES;
     const int8_t *x = (const int8_t *)in[0];
@@ -189,13 +211,13 @@ TW_INLINE void tw_conv2d_wide(const tw_conv2d_wide_s8_params *params, const void
     if (p.columns > window->in_w)
         tw_conv2d_wide_copy(copy, 0, ((p.band - 1) * window->stride_h + reach) * p.columns * window->in_c, form,
                             p.in_zero);
-    for (int32_t b = 0; b < window->batches; ++b, x += tw_window_image(window))
+    for (int32_t b = 0; b < window->batches; ++b, x += tw_window_image(window) * value)
         for (int32_t oy = 0; oy < window->out_h; oy += p.band) {
             const int32_t rows = tw_min(window->out_h - oy, p.band), top = oy * window->stride_h - window->pad_h;
             const tw_conv_band band = {copy, (const int32_t *)scratch, steps, rows * wide};
             tw_conv2d_wide_fill(copy, x, top, (rows - 1) * window->stride_h + reach, form, &p);
             tw_conv2d_wide_band(&band, (const int8_t *)in[1], y, form, &channels, &p);
-            y += rows * window->out_w * window->out_c;
+            y += rows * window->out_w * window->out_c * value;
         }
 }
 

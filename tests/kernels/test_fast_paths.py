@@ -25,7 +25,7 @@ from twinfer.aot.print.emit import emit
 from twinfer.kernels_c import LEVELS, lib
 from twinfer.runtime.graph import Array, Node
 from twinfer.runtime.op import Case, along, tensor
-from twinfer.runtime.ops.conv import conv2d, conv2d_wide
+from twinfer.runtime.ops.conv import _bands, conv2d
 from twinfer.runtime.ops.dense import fully_connected
 from twinfer.runtime.ops.depthwise import depthwise_conv2d
 from twinfer.runtime.plan.make import make_plan
@@ -136,13 +136,14 @@ def test_on_the_host(op: str, type: str, seed: int) -> None:
         np.testing.assert_array_equal(got, want.reshape(got.shape), err_msg=where)
 
 
+@pytest.mark.parametrize("type", TYPES)
 @pytest.mark.parametrize("band", [1, 300])
-def test_bands_of_rows(band: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bands_of_rows(band: int, type: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Bands of few rows: a last one may have fewer, and each begins in the padding anew."""
-    monkeypatch.setattr(conv2d_wide, "BAND", band)
+    monkeypatch.setattr(_bands, "BAND", band)
     bands = []
     for seed in range(60):
-        node, value = node_of(np.random.default_rng(seed), "CONV_2D", "INT8")
+        node, value = node_of(np.random.default_rng(seed), "CONV_2D", type)
         graph = graph_of(node)
         (want,) = numpy_outputs(Case(node), graph, [value])
         params = make_plan(graph, AVX512_VNNI).steps[0].call.params
@@ -162,6 +163,8 @@ def test_every_choice_is_tried(op: str, type: str) -> None:
     endings = [(DSP, f"_dsp_s{bits}"), (MVE, f"_mve_s{bits}"), (GENERIC, f"_s{bits}")]
     if type == "INT8":
         endings.append((AVX512_VNNI, "_avx2_s8" if op == "DEPTHWISE_CONV_2D" else "_wide_s8"))
+    elif op != "DEPTHWISE_CONV_2D":
+        endings += [(target, "_wide_s16") for target in (AVX512_VNNI, AVX2, NEON_I8MM)]
     if (op, type) == ("CONV_2D", "INT8"):
         endings.append((NEON_I8MM, "_i8mm_s8"))
     if (op, type) == ("DEPTHWISE_CONV_2D", "INT8"):

@@ -159,4 +159,27 @@ TW_INLINE void tw_acc_end(int8_t *y, tw_acc acc, const tw_ends *ends, int ending
     for (int32_t lane = 0; lane < count; ++lane) y[lane] = outputs[lane];
 }
 
+/* As in lanes_vnni.h. */
+TW_INLINE __m256i tw_scaled256(__m256i acc, __m256i mult) {
+    const __m256i half = _mm256_set1_epi64x(1LL << 31);
+    const __m256i even = _mm256_add_epi64(_mm256_mul_epi32(acc, mult), half);
+    const __m256i odd =
+        _mm256_add_epi64(_mm256_mul_epi32(_mm256_srli_epi64(acc, 32), _mm256_srli_epi64(mult, 32)), half);
+    return _mm256_blend_epi32(_mm256_srli_epi64(even, 32), odd, 0xAA);
+}
+
+TW_INLINE void tw_acc_end_s16(int16_t *y, tw_acc acc, tw_acc mult, const tw_limits *limits, int32_t count) {
+    const __m256i low = _mm256_set1_epi16((int16_t)limits->low), high = _mm256_set1_epi16((int16_t)limits->high);
+    const __m256i first = tw_scaled256(acc.of[0], mult.of[0]), second = tw_scaled256(acc.of[1], mult.of[1]);
+    const __m256i words = _mm256_permute4x64_epi64(_mm256_packs_epi32(first, second), 0xD8);
+    const __m256i clamped = _mm256_min_epi16(_mm256_max_epi16(words, low), high);
+    if (count >= TW_LANES) {
+        _mm256_storeu_si256((__m256i *)(void *)y, clamped);
+        return;
+    }
+    int16_t outputs[TW_LANES];
+    _mm256_storeu_si256((__m256i *)(void *)outputs, clamped);
+    for (int32_t lane = 0; lane < count; ++lane) y[lane] = outputs[lane];
+}
+
 #endif

@@ -207,4 +207,21 @@ TW_INLINE void tw_acc_end(int8_t *y, tw_acc acc, const tw_ends *ends, int ending
     tw_bytes_store(y, bytes, count);
 }
 
+/* As in lanes_vnni.h. */
+TW_INLINE int16x4_t tw_scaled4(int32x4_t acc, int32x4_t mult) {
+    const int64x2_t first = vmull_s32(vget_low_s32(acc), vget_low_s32(mult)), second = vmull_high_s32(acc, mult);
+    return vqmovn_s32(vrshrn_high_n_s64(vrshrn_n_s64(first, 32), second, 32));
+}
+
+TW_INLINE void tw_acc_end_s16(int16_t *y, tw_acc acc, tw_acc mult, const tw_limits *limits, int32_t count) {
+    const int16x8_t low = vdupq_n_s16((int16_t)limits->low), high = vdupq_n_s16((int16_t)limits->high);
+    int16_t outputs[TW_LANES];
+    for (int j = 0; j < 2; ++j) {
+        const int16x4_t first = tw_scaled4(acc.v[2 * j], mult.v[2 * j]);
+        const int16x8_t words = vcombine_s16(first, tw_scaled4(acc.v[2 * j + 1], mult.v[2 * j + 1]));
+        vst1q_s16((count >= TW_LANES ? y : outputs) + 8 * j, vminq_s16(vmaxq_s16(words, low), high));
+    }
+    for (int32_t lane = 0; count < TW_LANES && lane < count; ++lane) y[lane] = outputs[lane];
+}
+
 #endif

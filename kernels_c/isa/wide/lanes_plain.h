@@ -104,4 +104,11 @@ TW_INLINE void tw_acc_end(int8_t *y, tw_acc acc, const tw_ends *ends, int ending
     for (int lane = 0; lane < count; ++lane) y[lane] = tw_epilogue_s8_of(acc.v[lane], &ends->end);
 }
 
+TW_INLINE void tw_acc_end_s16(int16_t *y, tw_acc acc, tw_acc mult, const tw_limits *limits, int32_t count) {
+    for (int32_t lane = 0; lane < tw_min(count, TW_LANES); ++lane) {
+        const int64_t sum = (int64_t)acc.v[lane] * mult.v[lane] + (1LL << 31);
+        y[lane] = (int16_t)tw_clamp((int32_t)(sum >> 32), limits->low, limits->high);
+    }
+}
+
 #endif

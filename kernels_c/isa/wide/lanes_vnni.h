@@ -119,4 +119,19 @@ TW_INLINE void tw_acc_end(int8_t *y, tw_acc acc, const tw_ends *ends, int ending
         _mm_mask_storeu_epi8(y, tw_lanes(count), clamped);
 }
 
+/* The first count outputs of int16: acc * mult / 2^32 rounded half up, clamped. */
+TW_INLINE void tw_acc_end_s16(int16_t *y, tw_acc acc, tw_acc mult, const tw_limits *limits, int32_t count) {
+    const __m512i uppers = _mm512_set_epi32(31, 15, 29, 13, 27, 11, 25, 9, 23, 7, 21, 5, 19, 3, 17, 1);
+    const __m512i half = _mm512_set1_epi64(1LL << 31), low = _mm512_set1_epi32(limits->low);
+    const __m512i even = _mm512_add_epi64(_mm512_mul_epi32(acc, mult), half);
+    const __m512i odd =
+        _mm512_add_epi64(_mm512_mul_epi32(_mm512_srli_epi64(acc, 32), _mm512_srli_epi64(mult, 32)), half);
+    const __m512i scaled = _mm512_max_epi32(_mm512_permutex2var_epi32(even, uppers, odd), low);
+    const __m256i words = _mm512_cvtepi32_epi16(_mm512_min_epi32(scaled, _mm512_set1_epi32(limits->high)));
+    if (count >= TW_LANES)
+        _mm256_storeu_si256((__m256i *)(void *)y, words);
+    else
+        _mm256_mask_storeu_epi16(y, tw_lanes(count), words);
+}
+
 #endif

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from twinfer.runtime.graph import Node
+from twinfer.runtime.ops.conv._bands import PAIRED
 from twinfer.runtime.ops.conv._layer import convolution_of
-from twinfer.runtime.ops.conv.conv2d_wide import PAIRED, lower_s8
+from twinfer.runtime.ops.conv.conv2d_wide import lower_s8
 from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target
 from twinfer.runtime.variant import Variant, accept

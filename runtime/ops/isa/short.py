@@ -1,4 +1,4 @@
-"""Sums that microcontrollers end with one multiplication; variants that cannot have them decline."""
+"""Sums that end with one multiplication; variants that cannot have them decline."""
 
 from __future__ import annotations
 
@@ -19,6 +19,13 @@ def channels_s8(node: Node, w: Array, bias: Array) -> requantize.Channels:
 def channels_s16(node: Node, w: Array) -> requantize_s16.Channels:
     """The channels of int16 activations and weights int8 [out, k]."""
     return present(requantize_s16.short_channels(node, w), _REASON)
+
+
+def channels_in_32_bits(node: Node, w: Array) -> requantize_s16.Channels:
+    """The same; Declined unless all sums fit 32 bits."""
+    channels = channels_s16(node, w)
+    accept(channels.fit, "sums may leave 32 bits")
+    return channels
 
 
 def need_words(w: Array, starts: Array) -> None:

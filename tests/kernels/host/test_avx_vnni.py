@@ -14,7 +14,7 @@ from cases import cases_of, graph_of, interpreted, values_of
 from twinfer import kernels_c
 from twinfer.kernels_c import FOLDER
 from twinfer.kernels_c.ffi_build import headers, lists, texts
-from twinfer.runtime.ops.conv import conv2d_wide
+from twinfer.runtime.ops.conv import _bands
 from twinfer.runtime.ops.core import packing
 from twinfer.runtime.run import isa
 from twinfer.runtime.target import AVX_VNNI, HOST
@@ -90,7 +90,7 @@ def test_a_processor_with_it_runs_it() -> None:
 @pytest.mark.parametrize(
     ("header", "macro", "value"),
     [
-        ("conv/conv2d_wide.h", "TW_CONV_PLACES", conv2d_wide.PLACES),
+        ("conv/conv2d_wide.h", "TW_CONV_PLACES", _bands.PLACES),
         ("isa/wide/wide.h", "TW_TILE_ROWS", packing.ROWS),
         ("isa/wide/lanes.h", "TW_LANES", packing.LANES),
     ],
@@ -104,7 +104,7 @@ def test_tiles_are_those_of_the_kernels(header: str, macro: str, value: int) -> 
 def test_places_are_padded_to_whole_tiles(lanes: Path) -> None:
     """A tile reads the places of all its pixels, whatever the level."""
     pixels = re.findall(r"#define TW_CONV_PIXELS (\d+)$", lanes.read_text(), re.MULTILINE)
-    assert [conv2d_wide.PLACES % int(count) for count in pixels] == [0]
+    assert [_bands.PLACES % int(count) for count in pixels] == [0]
 
 
 def test_levels_agree() -> None:

@@ -103,35 +103,45 @@ def test_the_extension_takes_what_the_cpu_has(tmp_path: Path) -> None:
     assert list(told) == ["base", "dotprod", "i8mm"]
 
 
-def convolution(rng: np.random.Generator, pixels: int, channels: int, window: int, depth: int) -> tuple[Node, Array]:
+def convolution(
+    rng: np.random.Generator, pixels: int, channels: int, window: int, depth: int, type: str = "INT8"
+) -> tuple[Node, Array]:
     """A row of so many outputs, and an input; extreme values are likely."""
+    bits = int(type.removeprefix("INT"))
+    most, zeros = (1 << (bits - 1)) - 1, rng.integers(-128, 128, 2).tolist() if bits == 8 else [0, 0]
     w = rng.choice([-127, -1, 2, 127, *rng.integers(-127, 128, 4)], (channels, 1, window, depth))
     scales = (0.01 * 2.0 ** rng.uniform(-2, 2, channels)).tolist()
-    x = tensor((1, 1, pixels + window - 1, depth), "INT8", 0.05, int(rng.integers(-128, 128)), name="x")
+    x = tensor((1, 1, pixels + window - 1, depth), type, 0.05, zeros[0], name="x")
     weights = along(tensor(w.shape, "INT8", scales, data=w, name="w"), 0)
-    bias = tensor((channels,), "INT32", 1.0, data=rng.integers(-10_000, 10_000, channels), name="b")
-    y = tensor((1, 1, pixels, channels), "INT8", 0.5 * (window * depth) ** 0.5, int(rng.integers(-128, 128)), name="y")
+    bias_type = "INT32" if bits == 8 else "INT64"
+    bias = tensor((channels,), bias_type, 1.0, data=rng.integers(-10_000, 10_000, channels), name="b")
+    y = tensor((1, 1, pixels, channels), type, 0.5 * (window * depth) ** 0.5, zeros[1], name="y")
     options = {"padding": "VALID", "stride_h": 1, "stride_w": 1, "fused_activation_function": "NONE"}
-    value = rng.choice([-128, 127, *rng.integers(-128, 128, 6)], x.shape).astype(np.int8)
+    value = rng.choice([-most - 1, most, *rng.integers(-most, most, 6)], x.shape).astype(x.dtype)
     return Node("CONV_2D", (x, weights, bias), (y,), options), value
 
 
-def test_eights_at_the_edges_of_tiles() -> None:
+@pytest.mark.parametrize("type", ["INT8", "INT16"])
+def test_at_the_edges_of_tiles(type: str) -> None:
     """Plans for i8mm give numpy's bits on all CPUs: those without it run plain C.
 
-    Tiles are 4 pixels, the last one 2 or 4, times 16 channels; steps are 8 bytes.
+    Tiles are 4 pixels, the last one 2 or 4, times 16 channels; steps are 8 bytes, or 4 of int16.
     """
     rng = np.random.default_rng(20261125)
-    projects, values, wanted = [], [], []
+    projects, values, wanted, kernels = [], [], [], set()
     for pixels, channels, (window, depth) in product(
-        (1, 2, 3, 4, 5, 6, 7, 9), (9, 16, 17, 33), ((1, 5), (1, 8), (3, 3), (1, 16), (3, 7))
+        (1, 2, 3, 4, 5, 6, 7, 9), (8, 9, 16, 17, 33), ((1, 5), (1, 8), (3, 3), (1, 16), (3, 7))
     ):
-        node, value = convolution(rng, pixels, channels, window, depth)
+        if channels == 8 and type == "INT8":
+            continue  # of so few, two pixels share a vector, which i8mm declines
+        node, value = convolution(rng, pixels, channels, window, depth, type)
         plan = make_plan(graph_of(node), NEON_I8MM)
-        assert [step.call.kernel for step in plan.steps] == ["tw_conv2d_i8mm_s8"]
+        kernels |= {step.call.kernel for step in plan.steps}
         projects.append(emit(plan.printed(mode="interpreted"), f"n{len(projects)}"))
         values.append(value)
         wanted += numpy_outputs(Case(node), plan.graph, [value])
+    words = {"tw_conv2d_wide_s16", "tw_fully_connected_wide_s16"}
+    assert kernels == (words if type == "INT16" else {"tw_conv2d_i8mm_s8"})
     for card in map(find, CARDS):
         jobs = [Job([value], i) for i, value in enumerate(values)]
         results = run_jobs(build(with_common_instances(projects), card), jobs, count=False)

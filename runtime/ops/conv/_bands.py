@@ -1,0 +1,102 @@
+"""A convolution band by band, some rows of outputs at once: what the kernels of kernels_c/conv/conv2d_wide.h share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+
+import numpy as np
+
+from twinfer.runtime.constant import Constant, weights
+from twinfer.runtime.graph import Array, Node
+from twinfer.runtime.later import dataclass
+from twinfer.runtime.ops.core.packing import LANES, LANES_EIGHTS, LANES_HALVES, LANES_S8, padded
+from twinfer.runtime.ops.core.window import Window
+from twinfer.runtime.params import Param
+from twinfer.runtime.program import Call, Weights
+
+#: Output channels that share a vector with those of the next pixel; a multiple of what kernels take of the places of
+#: pixels, TW_CONV_PLACES; bytes of the image that a band may see.
+PAIRED, PLACES, BAND = 8, 24, 1 << 14
+
+#: Values of a lane that are multiplied at once -> the layout of weights.
+LAYOUTS = {2: LANES_HALVES, 4: LANES_S8, 8: LANES_EIGHTS}
+
+
+@dataclass(frozen=True, eq=False)
+class Bands:
+    """How a convolution with int8 weights [out_c, k_h * k_w * in_c] is cut.
+
+    ``size`` is the bytes of a value in the copy of a band, 1 or 2; ``block`` the rows of outputs in a band, 0 for what
+    is usually best; ``step`` the bytes whose products a lane adds at once.
+    """
+
+    window: Window
+    rows: Array
+    size: int = 1
+    block: int = 0
+    step: int = 4
+
+    @property
+    def times(self) -> int:
+        """How often a vector has every channel: twice where it holds two pixels side by side."""
+        return 2 if self.step == 4 and self.window.out_c == PAIRED and self.window.out_w % 2 == 0 else 1
+
+    @property
+    def _taps(self) -> int:
+        """Runs of bytes in a row of a window's taps."""
+        return self.window.k_w if self.window.dilation_w > 1 else 1
+
+    @cached_property
+    def _runs(self) -> Array:
+        """The weights as rows of runs, [out_c, k_h * taps, run]."""
+        g, taps = self.window, self._taps
+        return padded(self.rows.reshape(g.out_c, g.k_h * taps, -1), self.step // self.size, axis=2)
+
+    @property
+    def _columns(self) -> int:
+        g = self.window
+        return max(g.pad_w + g.in_w, (g.out_w - 1) * g.stride_w + (g.k_w - 1) * g.dilation_w + 1)
+
+    @property
+    def _row(self) -> int:
+        """Bytes of a row's copy."""
+        return self._columns * self.window.in_c * self.size
+
+    @cached_property
+    def _band(self) -> int:
+        """Rows of outputs at once, all bands about as many: what they see is within ``BAND`` bytes."""
+        g = self.window
+        most = max(1, (BAND // self._row - self._seen(1)) // g.stride_h + 1)
+        return min(self.block, g.out_h) or -(-g.out_h // -(-g.out_h // most))
+
+    def _seen(self, rows: int) -> int:
+        """Rows of the image that some rows of outputs see, its padding among them."""
+        return (rows - 1) * self.window.stride_h + (self.window.k_h - 1) * self.window.dilation_h + 1
+
+    @property
+    def params(self) -> dict[str, Param]:
+        """Those of the window and of the bands."""
+        tile = {"run": self.size * self._runs.shape[2], "runs": self._taps, "columns": self._columns}
+        return {"window": self.window.params, **tile, "band": self._band, "pair": self.times - 1}
+
+    @property
+    def scratch(self) -> int:
+        """Bytes of scratch memory."""
+        g, run = self.window, self.size * self._runs.shape[2]
+        places, steps = -(-self._band * g.out_w // PLACES) * PLACES, g.k_h * self._taps * run // 4
+        return 4 * (places + steps) + self._seen(self._band) * self._row + 16
+
+    @property
+    def weights(self) -> Constant:
+        """The weights as a lane takes them: ``step`` bytes at once."""
+        runs, at_once = np.tile(self._runs.reshape(self.window.out_c, -1), (self.times, 1)), self.step // self.size
+        lanes = padded(runs.astype(f"i{self.size}"))
+        blocks = lanes.reshape(len(lanes) // LANES, LANES, -1, at_once).transpose(0, 2, 1, 3)
+        return weights(np.ascontiguousarray(blocks), LAYOUTS[at_once])
+
+    def call(self, kernel: str, node: Node, params: Mapping[str, Param], ends: tuple[Constant, ...]) -> Call:
+        """The call of a kernel; ``ends``: bias and whatever else its channels have."""
+        g, inputs = self.window, (node.input(0), self.weights, *ends)
+        macs, rows = g.pixels * self.rows.size, g.by_rows()
+        return Call(kernel, params, inputs, (node.output,), self.scratch, macs=macs, weights=Weights(), rows=rows)

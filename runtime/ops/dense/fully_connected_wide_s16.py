@@ -1,0 +1,43 @@
+"""FULLY_CONNECTED of int16 and int8 over 16 lanes: kernels_c/dense/fully_connected_wide_s16.h."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from twinfer.runtime.constant import bias, requantize, weights
+from twinfer.runtime.graph import Node
+from twinfer.runtime.ops.conv._bands_s16 import call_s16
+from twinfer.runtime.ops.core.packing import LANES, LANES_HALVES, padded
+from twinfer.runtime.ops.core.requantize_s16 import Channels
+from twinfer.runtime.ops.core.window import Window
+from twinfer.runtime.ops.dense._layer import dense_of
+from twinfer.runtime.ops.isa.short import channels_in_32_bits
+from twinfer.runtime.params import Param
+from twinfer.runtime.program import Call
+from twinfer.runtime.target import Target
+from twinfer.runtime.variant import Variant
+
+
+def lower(node: Node, target: Target) -> Call:
+    """The call for constant weights; batches are pixels of a convolution."""
+    layer = dense_of(node)
+    channels = channels_in_32_bits(layer.node, layer.weights)
+    batches, depth, out = (layer.shape[name] for name in ("batches", "depth", "out"))
+    if batches == 1:
+        return call_row(layer.node, channels)
+    return call_s16(layer.node, Window(1, 1, batches, depth, 1, batches, out, 1, 1, 1, 1, 1, 1, 0, 0), channels)
+
+
+def call_row(node: Node, channels: Channels) -> Call:
+    """The call that multiplies the node's first input, all of it, by the weights."""
+    out, depth = channels.weights.shape
+    halves = padded(padded(channels.weights.astype(np.int16)), 2, 1)
+    packed = halves.reshape(-1, LANES, halves.shape[1] // 2, 2).transpose(0, 2, 1, 3)
+    ends = bias(padded(channels.bias)), requantize(padded(channels.mult))
+    inputs = (node.input(0), weights(np.ascontiguousarray(packed), LANES_HALVES), *ends)
+    params: dict[str, Param] = {"limits": channels.limits, "depth": depth, "out": out}
+    scratch = 2 * halves.shape[1] if depth % 2 else 0
+    return Call("tw_fully_connected_wide_s16", params, inputs, (node.output,), scratch, macs=out * depth)
+
+
+VARIANT = Variant("wide", ("FULLY_CONNECTED",), frozenset({"simd"}), lower, ("INT16",), also=("BATCH_MATMUL",))
