@@ -13,7 +13,7 @@ from twinfer.runtime.later import dataclass
 from twinfer.runtime.ops.core.packing import LANES, LANES_EIGHTS, LANES_HALVES, LANES_S8, padded
 from twinfer.runtime.ops.core.window import Window
 from twinfer.runtime.params import Param
-from twinfer.runtime.program import Call, Weights
+from twinfer.runtime.program import Argument, Call, Weights
 
 #: Output channels that share a vector with those of the next pixel; a multiple of what kernels take of the places of
 #: pixels, TW_CONV_PLACES; bytes of the image that a band may see.
@@ -75,20 +75,25 @@ class Bands:
         return (rows - 1) * self.window.stride_h + (self.window.k_h - 1) * self.window.dilation_h + 1
 
     @property
+    def _run(self) -> int:
+        """Bytes of a run of taps."""
+        return self.size * int(self._runs.shape[2])
+
+    @property
     def params(self) -> dict[str, Param]:
         """Those of the window and of the bands."""
-        tile = {"run": self.size * self._runs.shape[2], "runs": self._taps, "columns": self._columns}
+        tile = {"run": self._run, "runs": self._taps, "columns": self._columns}
         return {"window": self.window.params, **tile, "band": self._band, "pair": self.times - 1}
 
     @property
     def scratch(self) -> int:
         """Bytes of scratch memory."""
-        g, run = self.window, self.size * self._runs.shape[2]
-        places, steps = -(-self._band * g.out_w // PLACES) * PLACES, g.k_h * self._taps * run // 4
+        g = self.window
+        places, steps = -(-self._band * g.out_w // PLACES) * PLACES, g.k_h * self._taps * self._run // 4
         return 4 * (places + steps) + self._seen(self._band) * self._row + 16
 
     @property
-    def weights(self) -> Constant:
+    def packed(self) -> Constant:
         """The weights as a lane takes them: ``step`` bytes at once."""
         runs, at_once = np.tile(self._runs.reshape(self.window.out_c, -1), (self.times, 1)), self.step // self.size
         lanes = padded(runs.astype(f"i{self.size}"))
@@ -97,6 +102,6 @@ class Bands:
 
     def call(self, kernel: str, node: Node, params: Mapping[str, Param], ends: tuple[Constant, ...]) -> Call:
         """The call of a kernel; ``ends``: bias and whatever else its channels have."""
-        g, inputs = self.window, (node.input(0), self.weights, *ends)
-        macs, rows = g.pixels * self.rows.size, g.by_rows()
+        inputs: tuple[Argument, ...] = (node.input(0), self.packed, *ends)
+        macs, rows = self.window.pixels * self.rows.size, self.window.by_rows()
         return Call(kernel, params, inputs, (node.output,), self.scratch, macs=macs, weights=Weights(), rows=rows)
