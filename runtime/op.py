@@ -11,9 +11,9 @@ import numpy as np
 from twinfer.runtime.errors import ModelError, UnsupportedOperatorError
 from twinfer.runtime.graph import Array, Node, Tensor
 from twinfer.runtime.later import dataclass
+from twinfer.runtime.passes.unsigned import COMPUTING
 from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target
-from twinfer.runtime.unsigned import COMPUTING
 
 #: Floats of another machine or library may differ by this share of the tensor's largest magnitude.
 TOLERANCE = 1e-5

@@ -14,9 +14,9 @@ from twinfer.runtime.control import CALLEES, CONTROL
 from twinfer.runtime.errors import InvalidArgumentError, ModelError, TwinferError, UnsupportedOperatorError
 from twinfer.runtime.graph import DTYPES, PACKED_BITS, Array, Graph, Node, Tensor, walk
 from twinfer.runtime.op import Shape, need, unsupported
+from twinfer.runtime.passes.unsigned import signed_node
 from twinfer.runtime.registry import operator, operators
 from twinfer.runtime.stored import plain_constants
-from twinfer.runtime.unsigned import signed_node
 
 T = TypeVar("T")
 

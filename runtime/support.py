@@ -12,13 +12,13 @@ from twinfer.runtime.errors import TwinferError
 from twinfer.runtime.graph import Graph, Node, Tensor, walk
 from twinfer.runtime.later import dataclass
 from twinfer.runtime.op import Op
+from twinfer.runtime.passes.unsigned import signed_node
 from twinfer.runtime.plan.inline import inlined
 from twinfer.runtime.plan.lower import lower_node
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.registry import operators, variants
 from twinfer.runtime.shapes import guarded, infer_node, infer_shapes
 from twinfer.runtime.target import TARGETS, Choice, Target
-from twinfer.runtime.unsigned import signed_node
 
 #: The seed of the cases.
 SEED = 0

@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 
 from twinfer.runtime.errors import ToolError
-from twinfer.runtime.folders import cache_folder
+from twinfer.runtime.read.files import cache_folder
 
 #: Path in a folder -> content.
 Files = Mapping[str, str] | Mapping[str, str | bytes]

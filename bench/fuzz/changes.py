@@ -9,7 +9,7 @@ import numpy as np
 from twinfer.bench.fuzz.model import Rng, Trial, fitted
 from twinfer.runtime.graph import DTYPES, PACKED_BITS, Array, Quant, Tensor
 from twinfer.runtime.op import Shape
-from twinfer.runtime.unsigned import COMPUTING, LAYERS, MOVING
+from twinfer.runtime.passes.unsigned import COMPUTING, LAYERS, MOVING
 
 #: Types that a type may become.
 OTHERS = {

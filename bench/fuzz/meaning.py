@@ -11,9 +11,9 @@ import numpy as np
 
 from twinfer.bench.fuzz.model import Model, over
 from twinfer.runtime.graph import Array, Graph, Node, Tensor, walk
+from twinfer.runtime.passes.unsigned import signed
 from twinfer.runtime.plan.first_values import first_value
 from twinfer.runtime.registry import operators
-from twinfer.runtime.unsigned import signed
 
 #: The most turns of a loop.
 MOST_TURNS = 1_000

@@ -15,10 +15,10 @@ from twinfer.bench.measure.turns import Run, Timing, interleaved
 from twinfer.bench.models.source import Source
 from twinfer.bench.peers.engines import find, isolated, open_peer
 from twinfer.runtime.errors import ToolError
-from twinfer.runtime.folders import cache_folder
 from twinfer.runtime.graph import Array
 from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.program import Step
+from twinfer.runtime.read.files import cache_folder
 from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.run.interpreter import Interpreter
 from twinfer.runtime.run.poison import POISONS, poison

@@ -13,6 +13,7 @@ from twinfer.runtime.graph import Graph, Tensor
 from twinfer.runtime.options import USUAL, Options
 from twinfer.runtime.passes.folding import folded
 from twinfer.runtime.passes.stacking import stacked
+from twinfer.runtime.passes.unsigned import signed
 from twinfer.runtime.plan import coding, replay
 from twinfer.runtime.plan.first_values import first_values
 from twinfer.runtime.plan.inline import inlined
@@ -22,7 +23,6 @@ from twinfer.runtime.plan.plan import Place, Plan
 from twinfer.runtime.program import COPY, Chain, Program, Same, Step
 from twinfer.runtime.shapes import infer_shapes
 from twinfer.runtime.target import HOST, Target
-from twinfer.runtime.unsigned import signed
 from twinfer.runtime.walks import steps_of, with_steps
 
 if TYPE_CHECKING:

@@ -10,11 +10,11 @@ from importlib.metadata import version
 from pathlib import Path
 
 from twinfer.runtime.errors import InvalidArgumentError
-from twinfer.runtime.folders import cache_folder
 from twinfer.runtime.graph import Node
 from twinfer.runtime.later import dataclass
 from twinfer.runtime.plan.attempts import attempts
 from twinfer.runtime.program import Call
+from twinfer.runtime.read.files import cache_folder
 from twinfer.runtime.registry import operator
 from twinfer.runtime.target import NATIVE, PLAIN, Target
 from twinfer.runtime.tools import cpu

@@ -45,6 +45,12 @@ def read_bytes(path: str | os.PathLike[str]) -> bytes:
         return Path(path).read_bytes()
 
 
+def cache_folder() -> Path:
+    """``$XDG_CACHE_HOME/twinfer``, or ``~/.cache/twinfer``."""
+    base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    return Path(base).expanduser().absolute() / "twinfer"  # tools run in folders of their own
+
+
 def check_file(path: str | os.PathLike[str]) -> None:
     """InvalidArgumentError if there is no such file."""
     need_path(path)

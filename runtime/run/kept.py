@@ -27,11 +27,10 @@ import numpy as np
 from twinfer import kernels_c
 from twinfer.runtime.custom import places
 from twinfer.runtime.errors import ModelWarning
-from twinfer.runtime.folders import cache_folder
 from twinfer.runtime.graph import Graph
 from twinfer.runtime.options import Options
 from twinfer.runtime.plan.plan import Plan
-from twinfer.runtime.read.files import read_bytes
+from twinfer.runtime.read.files import cache_folder, read_bytes
 from twinfer.runtime.run import isa
 from twinfer.runtime.run.buffers import aligned_bytes
 
@@ -151,12 +150,11 @@ def _version() -> str:
 
 def _sources(folder: str | os.PathLike[str]) -> Iterator[tuple[str, int, int]]:
     """The modules below a folder: paths, times of their last change in ns, bytes."""
-    with os.scandir(folder) as entries:
-        for entry in sorted(entries, key=lambda entry: entry.name):
-            if entry.is_dir() and entry.name != "__pycache__":
-                yield from _sources(entry.path)
-            elif entry.name.endswith((".py", ".so")):
-                yield entry.path, entry.stat().st_mtime_ns, entry.stat().st_size
+    for entry in sorted(os.scandir(folder), key=lambda entry: entry.name):
+        if entry.is_dir() and entry.name != "__pycache__":
+            yield from _sources(entry.path)
+        elif entry.name.endswith((".py", ".so")):
+            yield entry.path, entry.stat().st_mtime_ns, entry.stat().st_size
 
 
 def _parts(data: memoryview) -> Iterator[memoryview]:

@@ -19,8 +19,8 @@ from twinfer.aot.print.emit import emit
 from twinfer.converter.build import Builder
 from twinfer.runtime import tools
 from twinfer.runtime.errors import InvalidArgumentError, ToolError
-from twinfer.runtime.folders import cache_folder
 from twinfer.runtime.plan.make import make_plan
+from twinfer.runtime.read.files import cache_folder
 from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.run.interpreter import Interpreter
 from twinfer.runtime.run.session import Session

@@ -25,8 +25,8 @@ from twinfer.command_line.main import main
 from twinfer.command_line.show.description import constant_bytes
 from twinfer.converter.build import Builder
 from twinfer.runtime.errors import ModelWarning, TwinferError
-from twinfer.runtime.folders import cache_folder
 from twinfer.runtime.graph import Graph
+from twinfer.runtime.read.files import cache_folder
 from twinfer.runtime.tools import find_compiler
 from twinfer.runtime.write.tflite import write
 

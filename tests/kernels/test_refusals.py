@@ -37,7 +37,7 @@ def refused(node: Node, error: type[TwinferError], *parts: str) -> None:
 
 
 def test_types_that_are_supported_are_all_named() -> None:
-    """uint8 runs as int8 (runtime/unsigned.py), so no operator's own list has it."""
+    """uint8 runs as int8 (runtime/passes/unsigned.py), so no operator's own list has it."""
     x, y = (tensor((2,), "UINT16", name=name) for name in "xy")
     refused(Node("ADD", (x, x), (y,), {}), UnsupportedOperatorError, "FLOAT32", "UINT8 with a scale")
 

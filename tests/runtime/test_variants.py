@@ -19,6 +19,7 @@ from twinfer.runtime.op import tensor
 from twinfer.runtime.ops import conv
 from twinfer.runtime.ops.conv import conv2d
 from twinfer.runtime.ops.core.layer_cases import Layer
+from twinfer.runtime.passes.unsigned import signed_node
 from twinfer.runtime.plan import attempts as asking
 from twinfer.runtime.plan.lower import lower_node
 from twinfer.runtime.plan.make import make_plan
@@ -40,7 +41,6 @@ from twinfer.runtime.target import (
     Target,
     computer,
 )
-from twinfer.runtime.unsigned import signed_node
 from twinfer.runtime.variant import Variant
 
 #: Prints what a process imports that plans a model for this computer.

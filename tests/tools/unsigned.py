@@ -10,8 +10,8 @@ import numpy as np
 
 from twinfer.runtime.graph import Array, Graph, Quant, Tensor
 from twinfer.runtime.op import Case
+from twinfer.runtime.passes.unsigned import COMPUTING, LAYERS, MOVING, signed
 from twinfer.runtime.registry import operators
-from twinfer.runtime.unsigned import COMPUTING, LAYERS, MOVING, signed
 
 #: Zero points of weights, in turn; 128 is none of int8.
 ZEROS = (128, 121, 0, 140, 255, 128, 96)

@@ -7,10 +7,11 @@ from functools import cached_property
 
 import numpy as np
 
-from twinfer.runtime.constant import Constant, weights
+from twinfer.runtime.constant import Constant, bias, requantize, weights
 from twinfer.runtime.graph import Array, Node
 from twinfer.runtime.later import dataclass
 from twinfer.runtime.ops.core.packing import LANES, LANES_EIGHTS, LANES_HALVES, LANES_S8, padded
+from twinfer.runtime.ops.core.requantize_s16 import Channels
 from twinfer.runtime.ops.core.window import Window
 from twinfer.runtime.params import Param
 from twinfer.runtime.program import Argument, Call, Weights
@@ -105,3 +106,14 @@ class Bands:
         inputs: tuple[Argument, ...] = (node.input(0), self.packed, *ends)
         macs, rows = self.window.pixels * self.rows.size, self.window.by_rows()
         return Call(kernel, params, inputs, (node.output,), self.scratch, macs=macs, weights=Weights(), rows=rows)
+
+
+def call_s16(node: Node, window: Window, channels: Channels, block: int = 0) -> Call:
+    """The call over the windows of the node's first input: kernels_c/conv/conv2d_wide_s16.h.
+
+    ``block`` is the rows of outputs in a band, 0 for what is usually best.
+    """
+    bands = Bands(window, channels.weights, size=2, block=block)
+    first, mult = (padded(np.tile(values, bands.times)) for values in (channels.bias, channels.mult))
+    params: dict[str, Param] = {**bands.params, "end": {"zero": 0, **channels.limits}, "in_zero": 0, "fast": 0}
+    return bands.call("tw_conv2d_wide_s16", node, params, (bias(first), requantize(mult)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from twinfer.runtime.graph import Node
-from twinfer.runtime.ops.conv._bands_s16 import call_s16
+from twinfer.runtime.ops.conv._bands import call_s16
 from twinfer.runtime.ops.conv._layer import ONE_CHANNEL, convolution_of
 from twinfer.runtime.ops.conv.conv2d_wide import is_dense
 from twinfer.runtime.ops.dense.fully_connected_wide_s16 import call_row

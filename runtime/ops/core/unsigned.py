@@ -1,4 +1,4 @@
-"""Nodes of uint8 that run as int8 (runtime/unsigned.py): how they are known, and how LiteRT multiplies their scales.
+"""Nodes of uint8 that run as int8 (runtime/passes/unsigned.py): how they are known; how LiteRT multiplies their scales.
 
 A uint8 value q with zero point z is the int8 value q - 128 with zero point z - 128. The sums of both are the same; what
 differs is how some of LiteRT's reference kernels of uint8 round, and in which type they multiply scales.

@@ -6,7 +6,7 @@ import numpy as np
 
 from twinfer.runtime.constant import bias, requantize, weights
 from twinfer.runtime.graph import Node
-from twinfer.runtime.ops.conv._bands_s16 import call_s16
+from twinfer.runtime.ops.conv._bands import call_s16
 from twinfer.runtime.ops.core.packing import LANES, LANES_HALVES, padded
 from twinfer.runtime.ops.core.requantize_s16 import Channels
 from twinfer.runtime.ops.core.window import Window

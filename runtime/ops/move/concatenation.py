@@ -36,7 +36,7 @@ def _inputs(node: Node) -> list[Tensor]:
     check_moved(node, *inputs)
     for x in inputs:
         need(len(x.shape) == len(inputs[0].shape), node, f"{x} does not have the rank of {inputs[0]}")
-        if not is_unsigned(node) and not same_meaning(x, node.output):  # uint8 is rescaled (runtime/unsigned.py)
+        if not is_unsigned(node) and not same_meaning(x, node.output):  # uint8 is rescaled (runtime/passes/unsigned.py)
             raise unsupported(node, f"{x} and {node.output} differ in quantisation; insert a QUANTIZE before it")
     return inputs
 

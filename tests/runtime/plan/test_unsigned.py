@@ -14,11 +14,11 @@ from twinfer.bench.peers.engines import open_peer
 from twinfer.runtime.graph import Array, Graph, Node
 from twinfer.runtime.op import tensor
 from twinfer.runtime.options import Options
+from twinfer.runtime.passes.unsigned import signed
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.run.interpreter import Interpreter
 from twinfer.runtime.run.session import Session
 from twinfer.runtime.target import DSP, GENERIC, HOST, MVE, Target
-from twinfer.runtime.unsigned import signed
 from twinfer.runtime.write.tflite import write
 
 

@@ -15,6 +15,7 @@ from twinfer.runtime.graph import Graph, Node, Tensor, walk
 from twinfer.runtime.ops.core.unsigned import is_added
 from twinfer.runtime.ops.functions._table import stacked_of
 from twinfer.runtime.passes.folding import FOLDED
+from twinfer.runtime.passes.unsigned import signed_node
 from twinfer.runtime.plan.lower import lower_node
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.plan.plan import Plan
@@ -22,7 +23,6 @@ from twinfer.runtime.program import Call, Step
 from twinfer.runtime.registry import missing
 from twinfer.runtime.shapes import guarded, infer_node
 from twinfer.runtime.target import GENERIC, HOST, Target
-from twinfer.runtime.unsigned import signed_node
 
 #: The version of the JSON: it rises when a key changes its meaning or goes.
 SCHEMA = 1
