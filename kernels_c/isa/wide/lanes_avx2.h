@@ -57,11 +57,11 @@ TW_INLINE tw_acc tw_acc_dot4_pair(tw_acc acc, const uint8_t *x, int32_t behind, 
     return acc;
 }
 
-/* The same of two int16 each. The empty assembly keeps gcc from computing the products of many pixels first, for which
- * there are no registers. */
+/* The same of two int16 each. The addition is in assembly: gcc would compute the products of many pixels first, for which
+ * there are no registers, or copy every sum. */
 TW_INLINE __m256i tw_dot2_256(__m256i acc, __m256i x, __m256i w) {
-    acc = _mm256_add_epi32(acc, _mm256_madd_epi16(x, w));
-    __asm__ volatile("" : "+x"(acc));
+    const __m256i products = _mm256_madd_epi16(x, w);
+    __asm__("vpaddd %1, %0, %0" : "+x"(acc) : "x"(products));
     return acc;
 }
 
