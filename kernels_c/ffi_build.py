@@ -24,7 +24,16 @@ if TYPE_CHECKING:
 FOLDER = Path(__file__).resolve().parent
 ROOT = FOLDER.parent
 GENERATED = ROOT / "build" / "kernels"
-FLAGS = ["-std=c11", "-O3", "-ffp-contract=off", "-fno-trapping-math", "-Wall", "-Wextra", "-Wconversion"]
+FLAGS = [
+    "-std=c11",
+    "-O3",
+    "-ffp-contract=off",
+    "-fno-trapping-math",
+    "-fno-math-errno",
+    "-Wall",
+    "-Wextra",
+    "-Wconversion",
+]
 
 #: One C file for every instruction-set level, and one for every set that some kernels are compiled for beside.
 LEVEL_FILES = sorted(FOLDER.glob("run/level_*.c"))

@@ -23,7 +23,7 @@ from twinfer.runtime.run.poison import perishable
 from twinfer.runtime.tools import built
 
 WARNINGS = ("-Wall", "-Wextra", "-Wconversion", "-pedantic", "-Werror")
-FLAGS = ("-std=c11", "-g", "-ffp-contract=off", "-fno-trapping-math", *WARNINGS)
+FLAGS = ("-std=c11", "-g", "-ffp-contract=off", "-fno-trapping-math", "-fno-math-errno", *WARNINGS)
 
 #: The compiler's level. At -Os loops over tiles that carry no "#pragma GCC unroll" keep their sums in memory: on
 #: Cortex-M4 the SMLAD kernels take 2 to 8 % more instructions, plain kernels up to 40 %, for 4 to 8 % less code.

@@ -24,7 +24,16 @@ from twinfer.runtime.run.feed import RowFeed
 from twinfer.runtime.run.session import Session
 from twinfer.runtime.tools import built, compiler_version, cpu, find_compiler
 
-FLAGS = ("-std=c11", "-O3", "-march=native", "-ffp-contract=off", "-fno-trapping-math", "-shared", "-fPIC")
+FLAGS = (
+    "-std=c11",
+    "-O3",
+    "-march=native",
+    "-ffp-contract=off",
+    "-fno-trapping-math",
+    "-fno-math-errno",
+    "-shared",
+    "-fPIC",
+)
 
 #: x86-64's ABI aligns arrays of 16 bytes and more to 16, and clang relies on it.
 ABI_ALIGNMENT = 16

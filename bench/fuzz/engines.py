@@ -155,7 +155,16 @@ def _compiled(
     plans: Mapping[str, Plan], by_name: Mapping[str, Question], level: str
 ) -> Iterator[tuple[str, Outputs | str]]:
     """The outputs of compiled C by name; where the compiler fails, halves are tried until one model is blamed."""
-    flags = ("-std=c11", level, "-march=native", "-ffp-contract=off", "-fno-trapping-math", "-shared", "-fPIC")
+    flags = (
+        "-std=c11",
+        level,
+        "-march=native",
+        "-ffp-contract=off",
+        "-fno-trapping-math",
+        "-fno-math-errno",
+        "-shared",
+        "-fPIC",
+    )
     try:
         engines = compile_plans(plans, flags=flags, policy=share_all if level == QUICK else None)
     except Exception as error:

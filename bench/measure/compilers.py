@@ -38,7 +38,7 @@ from twinfer.runtime.tools import write_files
 from twinfer.runtime.write.tflite import write
 
 LEVELS = ("-O1", "-O2", "-O3", "-Os")
-FLAGS = ("-std=c11", "-ffp-contract=off", "-fno-trapping-math", "-w")
+FLAGS = ("-std=c11", "-ffp-contract=off", "-fno-trapping-math", "-fno-math-errno", "-w")
 
 #: Graphs per program: they share one copy of the kernels.
 TOGETHER = 25

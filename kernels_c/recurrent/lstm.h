@@ -75,14 +75,33 @@ TW_INLINE float tw_lstm_sum(const tw_lstm_step *s, int32_t g, int32_t u) {
     return sum;
 }
 
+/* The sums of gate g become what it lets through. */
+TW_INLINE void tw_lstm_open(float *gate, int32_t g, const tw_lstm *p) {
+    for (int32_t u = 0; u < p->cell.units; ++u)
+        gate[u] = g == TW_GATE_OF_CELL ? tw_activate(gate[u], &p->activation) : tw_logistic(gate[u]);
+}
+
 TW_INLINE void tw_lstm_gate(const tw_lstm_step *s, int32_t g) {
     const int32_t n = s->p->cell.units;
     const void *const *in = s->in + 2 + TW_GATE_INPUTS * g;
     float *gate = s->gates + g * n;
     for (int32_t u = 0; u < n; ++u) gate[u] = tw_lstm_sum(s, g, u);
     if (s->p->norm) tw_normalize(gate, n, (const float *)in[4], (const float *)in[2]);
-    for (int32_t u = 0; u < n; ++u)
-        gate[u] = g == TW_GATE_OF_CELL ? tw_activate(gate[u], &s->p->activation) : tw_logistic(gate[u]);
+    tw_lstm_open(gate, g, s->p);
+}
+
+/* The new cells, from gates that lie so far apart. */
+TW_INLINE void tw_lstm_cells(float *cell, const float *gates, int32_t apart, const tw_lstm *p) {
+    for (int32_t u = 0; u < p->cell.units; ++u) {
+        const float take = p->coupled ? 1.0F - gates[u] : gates[apart + u];
+        const float value = gates[u] * cell[u] + take * gates[2 * apart + u];
+        cell[u] = p->clip > 0.0F ? tw_clampf(value, -p->clip, p->clip) : value;
+    }
+}
+
+/* What the output gate shows of the cells. */
+TW_INLINE void tw_lstm_show(float *shown, const float *gate, const float *cell, const tw_lstm *p) {
+    for (int32_t u = 0; u < p->cell.units; ++u) shown[u] = tw_activate(cell[u], &p->activation) * gate[u];
 }
 
 /* The new hidden state of what the output gate shows, shown [units]. */
@@ -101,16 +120,12 @@ TW_INLINE void tw_lstm_project(const tw_lstm_step *s, const float *shown, float 
 TW_INLINE void tw_lstm_advance(const tw_lstm_step *s, float *hidden) {
     const tw_lstm *p = s->p;
     const int32_t n = p->cell.units;
-    float *forget = s->gates, *shown = p->project ? s->gates : hidden;
+    float *shown = p->project ? s->gates : hidden;
     for (int32_t g = 0; g < TW_MAX_GATES - 1; ++g)
         if (g != 1 || !p->coupled) tw_lstm_gate(s, g);
-    for (int32_t u = 0; u < n; ++u) {
-        const float take = p->coupled ? 1.0F - forget[u] : forget[n + u];
-        const float value = forget[u] * s->cell[u] + take * forget[2 * n + u];
-        s->cell[u] = p->clip > 0.0F ? tw_clampf(value, -p->clip, p->clip) : value;
-    }
+    tw_lstm_cells(s->cell, s->gates, n, p);
     tw_lstm_gate(s, TW_MAX_GATES - 1);
-    for (int32_t u = 0; u < n; ++u) shown[u] = tw_activate(s->cell[u], &p->activation) * s->gates[3 * n + u];
+    tw_lstm_show(shown, s->gates + 3 * n, s->cell, p);
     if (p->project) tw_lstm_project(s, shown, hidden);
 }
 
