@@ -54,15 +54,15 @@ TW_INLINE void tw_tile_end(const tw_tile_out *out, const tw_acc *sums, int rows,
         tw_tile_end_as(out, sums, rows, blocks, ends, TW_ENDS_SLOW);
 }
 
-/* The same of int16: y of the tile is of them, and step counts them. mult: of every block. */
-TW_INLINE void tw_tile_end_s16(const tw_tile_out *out, const tw_acc *sums, int rows, int blocks, const tw_acc *mult,
+/* The same of int16: y of the tile is of them, and step counts them; ends have multipliers alone. */
+TW_INLINE void tw_tile_end_s16(const tw_tile_out *out, const tw_acc *sums, int rows, int blocks, const tw_ends *ends,
                                const tw_epilogue_s8 *end) {
     const tw_limits limits = {end->low, end->high};
     int16_t *y = (int16_t *)(void *)out->y;
     TW_ROLLED
     for (int32_t r = tw_min(rows, out->rows); r > 0; --r, y += out->step)
         for (int b = 0; b < blocks; ++b)
-            tw_acc_end_s16(y + TW_LANES * b, *sums++, mult[b], &limits, out->lanes - TW_LANES * b);
+            tw_acc_end_s16(y + TW_LANES * b, *sums++, ends[b].mult, &limits, out->lanes - TW_LANES * b);
 }
 
 /* acc[r][b] += row r of x [rows, k] . block b of the packed weights. rows and blocks are constants at every call. */
