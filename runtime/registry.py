@@ -81,6 +81,11 @@ def register(path: str | os.PathLike[str]) -> None:
     name_folder(folder)
 
 
+def has_folders() -> bool:
+    """Whether there are operators of the user's own."""
+    return bool(_ADDED)
+
+
 def unregister(path: str | os.PathLike[str]) -> None:
     """Forget a folder, so that ``register`` reads its files again; what is already planned or loaded stays."""
     place = resolved(path)

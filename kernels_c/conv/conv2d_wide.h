@@ -155,20 +155,21 @@ TW_INLINE void tw_conv2d_wide_places(int32_t *places, int32_t *steps, int form, 
                 *steps++ = ky * window->dilation_h * row + kx * window->dilation_w * pixel + i;
 }
 
-/* Copies count values of the image, or, where x is null, as many of its padding. */
+/* Copies count values of the image. */
 TW_INLINE void tw_conv2d_wide_copy(uint8_t *to, const int8_t *x, int32_t count, int form, int32_t zero) {
     int16_t *halves = (int16_t *)(void *)to;
-    if (form & TW_CONV_WORDS && x) {
+    if (form & TW_CONV_WORDS)
         memcpy(to, x, 2 * (size_t)count);
-        return;
-    }
-    /* x is asked outside of the loop: gcc 12 gave wrong bits for AVX-512 at -O3 where it was asked inside. */
-    if (form & TW_CONV_HALVES && x)
-        for (int32_t i = 0; i < count; ++i) halves[i] = (int16_t)(x[i] - zero);
     else if (form & TW_CONV_HALVES)
-        memset(to, 0, 2 * (size_t)count);
-    else if (x)
+        for (int32_t i = 0; i < count; ++i) halves[i] = (int16_t)(x[i] - zero);
+    else
         tw_bias128(to, x, count);
+}
+
+/* Writes count values of its padding. */
+TW_INLINE void tw_conv2d_wide_pad(uint8_t *to, int32_t count, int form, int32_t zero) {
+    if (form & TW_CONV_HALVES)
+        memset(to, 0, 2 * (size_t)count);
     else
         memset(to, zero + 128, (size_t)count);
 }
@@ -186,7 +187,7 @@ TW_INLINE void tw_conv2d_wide_fill(uint8_t *to, const int8_t *x, int32_t iy, int
             tw_conv2d_wide_copy(to + window->pad_w * pixel, x + iy * row * tw_conv2d_value(form), count, form,
                                 p->in_zero);
         else
-            tw_conv2d_wide_copy(to, 0, p->columns * window->in_c, form, p->in_zero);
+            tw_conv2d_wide_pad(to, p->columns * window->in_c, form, p->in_zero);
     }
 }
 
@@ -210,8 +211,7 @@ TW_INLINE void tw_conv2d_wide(const tw_conv2d_wide_s8_params *params, const void
     uint8_t *copy = (uint8_t *)(steps + tw_conv2d_steps(&p));
     tw_conv2d_wide_places((int32_t *)scratch, steps, form, &p);
     if (p.columns > window->in_w)
-        tw_conv2d_wide_copy(copy, 0, ((p.band - 1) * window->stride_h + reach) * p.columns * window->in_c, form,
-                            p.in_zero);
+        tw_conv2d_wide_pad(copy, ((p.band - 1) * window->stride_h + reach) * p.columns * window->in_c, form, p.in_zero);
     for (int32_t b = 0; b < window->batches; ++b, x += tw_window_image(window) * value)
         for (int32_t oy = 0; oy < window->out_h; oy += p.band) {
             const int32_t rows = tw_min(window->out_h - oy, p.band), top = oy * window->stride_h - window->pad_h;

@@ -26,7 +26,7 @@ TW_INLINE int8_t tw_epilogue_s8_of(int32_t scaled, const tw_epilogue_s8 *end) {
 
 /* What the sums of each channel begin with and are scaled by; there may be one mult and shift for all channels. fast:
  * a short form is exact for all: tw_scaled (sums.h) or, over lanes, one rounding (tw_acc_requantize_fast in wide.h).
- * alike: over lanes, mult and shift are those of any 16 channels. */
+ * alike: over lanes, mult and shift have 16 equal entries, which are those of every channel. */
 typedef struct {
     const int32_t *bias, *mult;
     const int8_t *shift;

@@ -1,8 +1,9 @@
 """Model files that were planned before: graph and plan come from the user's cache folder.
 
-Reading and planning takes five to ten times as long as loading what came of it, and needs most of twinfer's modules. A
-kept file holds the model's own bytes and says what it was planned for; both must be the same, byte by byte, and so must
-a checksum. What is missing, damaged, or of another version is made anew.
+Reading and planning takes five times as long as loading what came of it, and needs most of twinfer's modules. A kept
+file holds the model's own bytes and says what it was planned for; both must be the same, byte by byte, and so must a
+checksum. What is missing, damaged, or of another version is made anew. The folder is the user's own, like that of
+compiled models: whoever can write there can give this user's programs other code, too.
 """
 
 from __future__ import annotations
@@ -10,21 +11,24 @@ from __future__ import annotations
 import io
 import os
 import pickle
+import stat
 import struct
 import sys
 import warnings
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from enum import EnumType
 from functools import cache
 from pathlib import Path
 from threading import get_ident
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from twinfer import kernels_c
+from twinfer.runtime import BEGUN
 from twinfer.runtime.custom import places
 from twinfer.runtime.errors import ModelWarning
 from twinfer.runtime.graph import Graph
@@ -37,8 +41,8 @@ from twinfer.runtime.run.buffers import aligned_bytes
 #: The environment variable that turns all of this off: 0.
 VARIABLE = "TWINFER_KEEP_PLANS"
 
-#: The most bytes of a model that is kept, and of all files in the folder: those that were not used for longest go.
-MOST_OF_A_MODEL, MOST_OF_ALL = 2**26, 2**28
+#: The most bytes of a model, of a file that is kept of one, and of all of them: what was not used for longest goes.
+MOST_OF_A_MODEL, MOST_OF_A_FILE, MOST_OF_ALL = 2**26, 2**27, 2**28
 
 #: What a file begins with: the checksum of all behind it, and how many parts follow, whose sizes come next. Every part
 #: begins at a multiple of _ALIGN: what it was planned for, the model's bytes, the pickle, and the arrays in it.
@@ -53,13 +57,12 @@ class ModelFile:
     """
 
     def __init__(self, path: str | os.PathLike[str], options: Options) -> None:
-        content, name = read_bytes(path), Path(path).stem
-        may_keep = _may_keep(options) and len(content) <= MOST_OF_A_MODEL
+        content, self._name = read_bytes(path), Path(path).stem
         self._options = options
-        self._entry = _Entry(_told(name, options), content) if may_keep else None
+        self._content: bytes | None = content
         self._plan: Plan | None = None
-        kept = self._entry.load() if self._entry else None
-        self.graph, self._repaired, self._plan = kept or (*_parsed(content, name), None)
+        kept = entry.load() if (entry := _entry(self._name, content, options)) else None
+        self.graph, self._repaired, self._plan = kept or (*_parsed(content, self._name), None)
         if self._repaired:
             warnings.warn(self._repaired, ModelWarning, stacklevel=3)
 
@@ -69,9 +72,9 @@ class ModelFile:
             from twinfer.runtime.plan.make import make_plan
 
             self._plan = make_plan(self.graph, isa.this_computer(), self._options)
-            if self._entry:
-                self._entry.save(self.graph, self._repaired, self._plan)
-        self._entry = None  # with the model's bytes
+            if self._content is not None and (entry := _entry(self._name, self._content, self._options)):
+                entry.save(self.graph, self._repaired, self._plan)
+        self._content = None
         return self._plan
 
 
@@ -93,9 +96,10 @@ class _Entry:
             if told != self._told or content != self._content:
                 return None
             graph, repaired, plan = _Loader(io.BytesIO(pickled), buffers=arrays).load()
-            os.utime(self._place)
         except Exception:  # whatever a damaged file leads to
             return None
+        with suppress(OSError):  # others' folders can be read, too
+            os.utime(self._place)
         return graph, repaired, plan
 
     def save(self, graph: Graph, repaired: str, plan: Plan) -> None:
@@ -105,11 +109,14 @@ class _Entry:
         new = self._place.with_suffix(f".{os.getpid()}-{get_ident()}")
         try:
             _Saver(pickled, protocol=5, buffer_callback=arrays.append).dump((graph, repaired, plan))
+            parts = [self._told, self._content, pickled.getbuffer(), *(each.raw() for each in arrays)]
+            if sum(memoryview(part).nbytes for part in parts) > MOST_OF_A_FILE:
+                return
             new.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            new.write_bytes(_joined([self._told, self._content, pickled.getvalue(), *(each.raw() for each in arrays)]))
+            new.write_bytes(_joined(parts))
             os.replace(new, self._place)
             _trim(new.parent)
-        except (OSError, pickle.PicklingError, TypeError, AttributeError, RecursionError):
+        except (OSError, MemoryError, pickle.PicklingError, TypeError, AttributeError, RecursionError):
             with suppress(OSError):
                 new.unlink()
 
@@ -125,36 +132,61 @@ def folder() -> Path:
     return cache_folder() / "plans"
 
 
-def _may_keep(options: Options) -> bool:
-    """Whether a plan depends on nothing but the model, the options and this computer."""
-    return os.environ.get(VARIABLE) != "0" and not (options.tuned or options.guard or _own_operators())
+def _entry(name: str, content: bytes, options: Options) -> _Entry | None:
+    """Where a plan is kept now; None if it depends on more than the model, the options and this computer."""
+    if os.environ.get(VARIABLE) == "0" or options.tuned or options.guard or len(content) > MOST_OF_A_MODEL:
+        return None
+    if _own_operators() or not (version := _version()):
+        return None
+    with suppress(OSError, RuntimeError):  # no folder of the user's own
+        return _Entry(_told(name, options, version), content)
+    return None
 
 
 def _own_operators() -> bool:
     """Whether operators of the user's own may take part."""
-    return bool(os.environ.get(places.VARIABLE)) or places.packages_may_offer()
+    registry = sys.modules.get("twinfer.runtime.registry")
+    registered = registry is not None and registry.has_folders()
+    return registered or bool(os.environ.get(places.VARIABLE)) or places.packages_may_offer()
 
 
-def _told(name: str, options: Options) -> bytes:
+def _told(name: str, options: Options, version: str) -> bytes:
     """All that a plan depends on beside the model's bytes."""
     computer = isa.this_computer()
-    return (repr((name, options, computer.name, sorted(computer.features))) + _version()).encode()
+    return (repr((name, options, computer.name, sorted(computer.features))) + version).encode()
 
 
 @cache
 def _version() -> str:
-    """Python's version, NumPy's, and when which source of twinfer was changed: developers change them all the time."""
-    root = Path(kernels_c.__file__).resolve().parents[1]
-    return repr((sys.version, np.__version__, *_sources(root / "runtime"), *_sources(root / "kernels_c")))
+    """Python's version, NumPy's, and which sources twinfer has, of when: developers change them all the time.
+
+    Nothing if there are no sources, or if one was put in its place since this process has begun: it may run others.
+    """
+    root, sources = Path(kernels_c.__file__).resolve().parents[1], list[Source]()
+    with suppress(OSError):
+        sources = [*_sources(root / "runtime"), *_sources(root / "kernels_c")]
+    if not sources or any(source.changed > BEGUN for source in sources):
+        return ""
+    return repr((sys.version, np.__version__, *map(tuple, sources)))
 
 
-def _sources(folder: str | os.PathLike[str]) -> Iterator[tuple[str, int, int]]:
-    """The modules below a folder: paths, times of their last change in ns, bytes."""
+class Source(NamedTuple):
+    """A module: its path, its bytes, and in ns when it was written and when it was put in its place."""
+
+    path: str
+    size: int
+    written: int
+    changed: int
+
+
+def _sources(folder: str | os.PathLike[str]) -> Iterator[Source]:
+    """The modules below a folder."""
     for entry in sorted(os.scandir(folder), key=lambda entry: entry.name):
         if entry.is_dir() and entry.name != "__pycache__":
             yield from _sources(entry.path)
-        elif entry.name.endswith((".py", ".so")):
-            yield entry.path, entry.stat().st_mtime_ns, entry.stat().st_size
+        elif entry.name.endswith((".py", ".so")) and entry.is_file():
+            about = entry.stat()
+            yield Source(entry.path, about.st_size, about.st_mtime_ns, about.st_ctime_ns)
 
 
 def _parts(data: memoryview) -> Iterator[memoryview]:
@@ -181,14 +213,23 @@ def _joined(parts: Sequence[bytes | memoryview]) -> bytes:
 
 
 def _trim(folder: Path) -> None:
-    """Take files away, the one that was not used for longest first, until all fit."""
-    files = sorted(((file.stat(), file) for file in folder.iterdir()), key=lambda each: each[0].st_mtime_ns)
-    total = sum(about.st_size for about, _ in files)
-    for about, file in files:
+    """Take files away, the one that was not used for longest first, until all fit; what cannot go stays."""
+    files = sorted(_files(folder), key=lambda each: each[1].st_mtime_ns)
+    total = sum(about.st_size for _, about in files)
+    for file, about in files:
         if total <= MOST_OF_ALL:
             return
-        file.unlink(missing_ok=True)
-        total -= about.st_size
+        with suppress(OSError):
+            file.unlink()
+            total -= about.st_size
+
+
+def _files(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
+    """The files of a folder; others may take some away meanwhile."""
+    for file in folder.iterdir():
+        with suppress(OSError):
+            if stat.S_ISREG((about := file.stat()).st_mode):
+                yield file, about
 
 
 def _read_only(values: dict[Any, Any]) -> MappingProxyType[Any, Any]:
@@ -202,14 +243,23 @@ class _Saver(pickle.Pickler):
 
 
 class _Loader(pickle.Unpickler):
-    """Loads values of twinfer and NumPy, and calls nothing else."""
+    """Makes dataclasses and enums of twinfer, and values of NumPy, nothing else."""
 
     def find_class(self, module: str, name: str) -> Any:
-        ours = module == __name__ if name == _read_only.__name__ else module.startswith("twinfer.runtime.")
-        if not ours and (module.partition(".")[0], name) not in _KNOWN:
-            raise pickle.UnpicklingError(f"{module}.{name} is no value of a plan")
-        return super().find_class(module, name)
+        of_numpy = (module.partition(".")[0], name) in _KNOWN
+        if of_numpy or (module.startswith("twinfer.runtime.") and "." not in name):
+            value = super().find_class(module, name)
+            if of_numpy or value is _read_only or _is_ours(value, module):
+                return value
+        raise pickle.UnpicklingError(f"{module}.{name} is no value of a plan")
 
 
-#: What values of NumPy and Python are made with.
+def _is_ours(value: object, module: str) -> bool:
+    """Whether it is a dataclass or an enum of that module."""
+    if not isinstance(value, type) or value.__module__ != module:
+        return False
+    return isinstance(value, EnumType) or any("__dataclass_fields__" in vars(base) for base in value.__mro__)
+
+
+#: What values of NumPy are made with.
 _KNOWN = {("numpy", name) for name in ("dtype", "ndarray", "_frombuffer", "_reconstruct", "scalar")}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import pickle
 from collections.abc import Callable
@@ -98,6 +99,13 @@ ASK: dict[str, Callable[[dict[str, Any]], object]] = {
     "is one": lambda c: dataclasses.is_dataclass(c["Same"]),
     "class attribute": lambda c: (c["Base"](1).d, c["Base"].d, hasattr(c["Base"], "c"), c["Base"].E),
     "cached property": lambda c: (c["Base"](4).double, c["Derived"](5).double),
+    "a subclass sets its own": lambda c: changed(type("Sub", (c["Base"],), {})(1), "z"),
+    "a subclass sets a field": lambda c: changed(type("Sub", (c["Base"],), {})(1), "a"),
+    "a subclass deletes a field": lambda c: delattr(type("Sub", (c["Base"],), {})(1), "a"),
+    "pattern arguments": lambda c: c["Derived"].__match_args__,
+    "a frozen dataclass of it": lambda c: repr(dataclasses.dataclass(frozen=True)(type("Sub", (c["Base"],), {}))(1)),
+    "an open dataclass of it": lambda c: dataclasses.dataclass(type("Sub", (c["Base"],), {}))(1),
+    "copied": lambda c: vars(copy.copy(c["Base"](1))) == vars(copy.deepcopy(c["Base"](1))),
     "made without init": lambda c: changed(c["Same"].__new__(c["Same"]), "a"),
 }
 
@@ -108,8 +116,11 @@ def test_the_same_as_the_standard_library(asked: str) -> None:
 
 
 def test_positional_patterns() -> None:
+    """Also of a value that was made without its class's methods."""
     open_class = classes(later.dataclass)["Open"]
-    match open_class(8):
+    value = open_class.__new__(open_class)
+    vars(value)["a"] = 8
+    match value:
         case open_class(a):  # type: ignore[misc]
             assert a == 8
         case _:

@@ -38,7 +38,7 @@ TW_INLINE tw_acc tw_acc_dot4_pair(tw_acc acc, const uint8_t *x, int32_t behind, 
     return _mm512_dpbusd_epi32(acc, tw_pair512(x, behind), _mm512_loadu_si512(w));
 }
 
-/* The same two of two int16 each, whose products with |x| <= 255 and weights of int8 stay within int32. */
+/* The same two of two int16 each; weights are those of int8, so that products stay within int32. */
 TW_INLINE tw_acc tw_acc_dot2(tw_acc acc, const uint8_t *x, const int8_t *w) {
     return _mm512_dpwssd_epi32(acc, tw_four512(x), _mm512_loadu_si512(w));
 }

@@ -16,8 +16,8 @@ from twinfer.runtime.ops.core.window import Window
 from twinfer.runtime.params import Param
 from twinfer.runtime.program import Argument, Call, Weights
 
-#: Output channels that share a vector with those of the next pixel; a multiple of what kernels take of the places of
-#: pixels, TW_CONV_PLACES; bytes of the image that a band may see.
+#: Output channels that share a vector with those of the next pixel; TW_CONV_PLACES, to a multiple of which places of
+#: pixels are filled up; bytes of the image that a band may see.
 PAIRED, PLACES, BAND = 8, 24, 1 << 14
 
 #: Values of a lane that are multiplied at once -> the layout of weights.

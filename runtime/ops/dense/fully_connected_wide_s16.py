@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from twinfer.runtime.constant import bias, requantize, weights
@@ -13,9 +15,9 @@ from twinfer.runtime.ops.core.window import Window
 from twinfer.runtime.ops.dense._layer import dense_of
 from twinfer.runtime.ops.isa.short import channels_in_32_bits
 from twinfer.runtime.params import Param
-from twinfer.runtime.program import Call
+from twinfer.runtime.program import Call, Weights
 from twinfer.runtime.target import Target
-from twinfer.runtime.variant import Variant
+from twinfer.runtime.variant import Variant, accept
 
 
 def lower(node: Node, target: Target) -> Call:
@@ -25,7 +27,9 @@ def lower(node: Node, target: Target) -> Call:
     batches, depth, out = (layer.shape[name] for name in ("batches", "depth", "out"))
     if batches == 1:
         return call_row(layer.node, channels)
-    return call_s16(layer.node, Window(1, 1, batches, depth, 1, batches, out, 1, 1, 1, 1, 1, 1, 0, 0), channels)
+    accept(batches > 0, "it has no batch")
+    call = call_s16(layer.node, Window(1, 1, batches, depth, 1, batches, out, 1, 1, 1, 1, 1, 1, 0, 0), channels)
+    return replace(call, rows=None)  # those of the window are not those of its tensors
 
 
 def call_row(node: Node, channels: Channels) -> Call:
@@ -37,7 +41,9 @@ def call_row(node: Node, channels: Channels) -> Call:
     inputs = (node.input(0), weights(np.ascontiguousarray(packed), LANES_HALVES), *ends)
     params: dict[str, Param] = {"limits": channels.limits, "depth": depth, "out": out}
     scratch = 2 * halves.shape[1] if depth % 2 else 0
-    return Call("tw_fully_connected_wide_s16", params, inputs, (node.output,), scratch, macs=out * depth)
+    return Call(
+        "tw_fully_connected_wide_s16", params, inputs, (node.output,), scratch, macs=out * depth, weights=Weights()
+    )
 
 
 VARIANT = Variant("wide", ("FULLY_CONNECTED",), frozenset({"simd"}), lower, ("INT16",), also=("BATCH_MATMUL",))

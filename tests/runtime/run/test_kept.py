@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import os
 import pickle
+import re
 import struct
 import subprocess
 import sys
@@ -21,12 +23,16 @@ from hypothesis import strategies as st
 from row_nets import network
 from tiny import passing
 
+from twinfer import kernels_c
 from twinfer.aot.build.compiled import CompiledModel
+from twinfer.runtime import registry
 from twinfer.runtime.custom import places
 from twinfer.runtime.errors import InvalidArgumentError, ModelError, ModelWarning, TwinferError
 from twinfer.runtime.plan import make
 from twinfer.runtime.run import kept
 from twinfer.runtime.run.interpreter import Interpreter
+
+SOURCES = Path(kernels_c.__file__).resolve().parents[1] / "runtime"
 
 Change = Callable[[pytest.MonkeyPatch, Path], object]
 
@@ -186,14 +192,44 @@ class Evil:
         return os.mkdir, (str(self.mark),)
 
 
-def test_a_kept_file_calls_nothing_but_what_plans_are_made_of(
-    model: Path, tmp_path: Path, plannings: list[str]
-) -> None:
+def test_a_kept_file_calls_nothing_of_its_own(model: Path, tmp_path: Path, plannings: list[str]) -> None:
     right, mark = run(model), tmp_path / "mark"
     _instead(files()[0], 2, pickle.dumps(Evil(mark)))
     assert equal(right, run(model))
     assert len(plannings) == 2
     assert not mark.exists()
+
+
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [
+        ("os", "mkdir"),
+        ("twinfer.runtime.run.kept", "os.mkdir"),
+        ("twinfer.runtime.run.kept", "os"),
+        ("twinfer.runtime.run.kept", "Path"),
+        ("twinfer.runtime.registry", "register"),
+        ("twinfer.runtime.run.kept", "folder"),
+        ("numpy", "load"),
+        ("numpyish", "dtype"),
+        ("twinfer.runtime.run.interpreter", "Interpreter"),
+    ],
+)
+def test_what_is_no_value_of_a_plan(module: str, name: str) -> None:
+    with pytest.raises(pickle.UnpicklingError, match=re.escape(name)):
+        kept._Loader(io.BytesIO(b"")).find_class(module, name)
+
+
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [
+        ("twinfer.runtime.graph", "Tensor"),
+        ("twinfer.runtime.constant", "Role"),
+        ("twinfer.runtime.run.kept", "_read_only"),
+        ("numpy", "dtype"),
+    ],
+)
+def test_values_of_plans(module: str, name: str) -> None:
+    assert kept._Loader(io.BytesIO(b"")).find_class(module, name).__name__ == name
 
 
 @pytest.mark.parametrize("part", [0, 1])
@@ -243,7 +279,8 @@ def test_options_have_plans_of_their_own(model: Path, plannings: list[str]) -> N
 def test_the_version_knows_every_source() -> None:
     for module in (kept, make):
         path = Path(str(module.__file__)).resolve()
-        assert repr((str(path), path.stat().st_mtime_ns, path.stat().st_size)) in kept._version()
+        about = path.stat()
+        assert repr((str(path), about.st_size, about.st_mtime_ns, about.st_ctime_ns)) in kept._version()
 
 
 NOT_KEPT: dict[str, tuple[Change, dict[str, Any]]] = {
@@ -252,6 +289,7 @@ NOT_KEPT: dict[str, tuple[Change, dict[str, Any]]] = {
     "switched off": (lambda patch, _: patch.setenv(kept.VARIABLE, "0"), {}),
     "operators of one's own": (lambda patch, _: patch.setattr(kept, "_own_operators", lambda: True), {}),
     "too large": (lambda patch, _: patch.setattr(kept, "MOST_OF_A_MODEL", 10), {}),
+    "too large when planned": (lambda patch, _: patch.setattr(kept, "MOST_OF_A_FILE", 10_000), {}),
 }
 
 
@@ -264,6 +302,51 @@ def test_not_kept(model: Path, plannings: list[str], why: str, monkeypatch: pyte
     assert not files()
 
 
+def test_operators_that_come_before_planning(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is asked when a plan is kept is what was planned with."""
+    interpreter = Interpreter(model_path=model)
+    monkeypatch.setattr(registry, "has_folders", lambda: True)
+    interpreter.allocate_tensors()
+    assert not files()
+
+
+def test_sources_that_are_newer_than_the_process(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may run what they were before."""
+    monkeypatch.setattr(kept, "BEGUN", max(source.changed for source in kept._sources(SOURCES)) - 1)
+    kept._version.cache_clear()
+    try:
+        assert kept._version() == ""
+        run(model)
+        assert not files()
+    finally:
+        kept._version.cache_clear()
+
+
+def test_no_sources(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(kernels_c, "__file__", str(tmp_path / "twinfer" / "kernels_c" / "__init__.py"))
+    kept._version.cache_clear()
+    try:
+        assert kept._version() == ""
+    finally:
+        kept._version.cache_clear()
+
+
+def test_a_link_to_nothing_is_no_source(tmp_path: Path) -> None:
+    """Editors leave some."""
+    (tmp_path / ".#lock.py").symlink_to("nobody@nowhere")
+    (tmp_path / "module.py").touch()
+    assert [Path(source.path).name for source in kept._sources(tmp_path)] == ["module.py"]
+
+
+def test_no_home(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def homeless() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    right = run(model)
+    monkeypatch.setattr(kept, "cache_folder", homeless)
+    assert equal(right, run(model))
+
+
 def test_own_operators(monkeypatch: pytest.MonkeyPatch, own_operators: None) -> None:
     assert not kept._own_operators()
     monkeypatch.setenv("TWINFER_OPERATORS", "/somewhere")
@@ -271,6 +354,16 @@ def test_own_operators(monkeypatch: pytest.MonkeyPatch, own_operators: None) -> 
     monkeypatch.setenv("TWINFER_OPERATORS", "")
     monkeypatch.setattr(places, "packages_may_offer", lambda: True)
     assert kept._own_operators()
+
+
+def test_a_folder_that_can_only_be_read(model: Path, monkeypatch: pytest.MonkeyPatch, plannings: list[str]) -> None:
+    def refused(*_: object, **__: object) -> None:
+        raise PermissionError("read-only file system")
+
+    right = run(model)
+    monkeypatch.setattr(os, "utime", refused)
+    assert equal(right, run(model))
+    assert len(plannings) == 1
 
 
 def test_a_folder_that_cannot_be_written(model: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -296,8 +389,9 @@ def test_what_was_not_used_for_longest_goes_first(tmp_path: Path, monkeypatch: p
     sizes = {file: file.stat().st_size for file in files()}
     oldest = min(files(), key=lambda file: file.stat().st_mtime_ns)
     monkeypatch.setattr(kept, "MOST_OF_ALL", sum(sizes.values()) - 1)
+    (kept.folder() / "folder").mkdir()
     kept._trim(kept.folder())
-    assert set(files()) == set(sizes) - {oldest}
+    assert set(files()) == set(sizes) - {oldest} | {kept.folder() / "folder"}
 
 
 def test_resized_inputs_are_planned(tmp_path: Path, plannings: list[str]) -> None:
