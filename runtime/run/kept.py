@@ -12,18 +12,15 @@ import io
 import os
 import pickle
 import stat
-import struct
 import sys
 import warnings
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
-from enum import EnumType
 from functools import cache
 from pathlib import Path
 from threading import get_ident
-from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -37,16 +34,13 @@ from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.read.files import cache_folder, read_bytes
 from twinfer.runtime.run import isa
 from twinfer.runtime.run.buffers import aligned_bytes
+from twinfer.runtime.run.kept_file import Loader, Saver, joined, parts_of
 
 #: The environment variable that turns all of this off: 0.
 VARIABLE = "TWINFER_KEEP_PLANS"
 
 #: The most bytes of a model, of a file that is kept of one, and of all of them: what was not used for longest goes.
 MOST_OF_A_MODEL, MOST_OF_A_FILE, MOST_OF_ALL = 2**26, 2**27, 2**28
-
-#: What a file begins with: the checksum of all behind it, and how many parts follow, whose sizes come next. Every part
-#: begins at a multiple of _ALIGN: what it was planned for, the model's bytes, the pickle, and the arrays in it.
-_HEAD, _SIZE, _ALIGN = struct.Struct("<II"), "Q", 64
 
 
 class ModelFile:
@@ -92,10 +86,10 @@ class _Entry:
                 data = aligned_bytes(os.fstat(file.fileno()).st_size)
                 file.readinto(data.data)
             data.flags.writeable = False
-            told, content, pickled, *arrays = _parts(data.data)
+            told, content, pickled, *arrays = parts_of(data.data)
             if told != self._told or content != self._content:
                 return None
-            graph, repaired, plan = _Loader(io.BytesIO(pickled), buffers=arrays).load()
+            graph, repaired, plan = Loader(io.BytesIO(pickled), buffers=arrays).load()
         except Exception:  # whatever a damaged file leads to
             return None
         with suppress(OSError):  # others' folders can be read, too
@@ -108,12 +102,17 @@ class _Entry:
         pickled = io.BytesIO()
         new = self._place.with_suffix(f".{os.getpid()}-{get_ident()}")
         try:
-            _Saver(pickled, protocol=5, buffer_callback=arrays.append).dump((graph, repaired, plan))
-            parts = [self._told, self._content, pickled.getbuffer(), *(each.raw() for each in arrays)]
+            Saver(pickled, protocol=5, buffer_callback=arrays.append).dump((graph, repaired, plan))
+            parts: list[bytes | memoryview] = [
+                self._told,
+                self._content,
+                pickled.getbuffer(),
+                *(each.raw() for each in arrays),
+            ]
             if sum(memoryview(part).nbytes for part in parts) > MOST_OF_A_FILE:
                 return
             new.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            new.write_bytes(_joined(parts))
+            new.write_bytes(joined(parts))
             os.replace(new, self._place)
             _trim(new.parent)
         except (OSError, MemoryError, pickle.PicklingError, TypeError, AttributeError, RecursionError):
@@ -189,29 +188,6 @@ def _sources(folder: str | os.PathLike[str]) -> Iterator[Source]:
             yield Source(entry.path, about.st_size, about.st_mtime_ns, about.st_ctime_ns)
 
 
-def _parts(data: memoryview) -> Iterator[memoryview]:
-    """The parts of a file's content; ValueError or struct.error if it is damaged."""
-    checksum, count = _HEAD.unpack_from(data)
-    if zlib.crc32(data[4:]) != checksum:
-        raise ValueError("the checksum is another one")
-    sizes = struct.unpack_from(f"<{count}{_SIZE}", data, _HEAD.size)
-    at = _HEAD.size + 8 * count
-    for size in sizes:
-        at += -at % _ALIGN
-        yield data[at : at + size]
-        at += size
-
-
-def _joined(parts: Sequence[bytes | memoryview]) -> bytes:
-    """The content of a file of these parts."""
-    sizes = [memoryview(part).nbytes for part in parts]
-    content = bytearray(struct.pack(f"<I{len(parts)}{_SIZE}", len(parts), *sizes))
-    for part in parts:
-        content += bytes(-(len(content) + 4) % _ALIGN)
-        content += part
-    return struct.pack("<I", zlib.crc32(content)) + bytes(content)
-
-
 def _trim(folder: Path) -> None:
     """Take files away, the one that was not used for longest first, until all fit; what cannot go stays."""
     files = sorted(_files(folder), key=lambda each: each[1].st_mtime_ns)
@@ -230,36 +206,3 @@ def _files(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
         with suppress(OSError):
             if stat.S_ISREG((about := file.stat()).st_mode):
                 yield file, about
-
-
-def _read_only(values: dict[Any, Any]) -> MappingProxyType[Any, Any]:
-    """A mapping that nobody can change, as they are pickled."""
-    return MappingProxyType(values)
-
-
-class _Saver(pickle.Pickler):
-    def reducer_override(self, value: Any) -> Any:
-        return (_read_only, (dict(value),)) if isinstance(value, MappingProxyType) else NotImplemented
-
-
-class _Loader(pickle.Unpickler):
-    """Makes dataclasses and enums of twinfer, and values of NumPy, nothing else."""
-
-    def find_class(self, module: str, name: str) -> Any:
-        of_numpy = (module.partition(".")[0], name) in _KNOWN
-        if of_numpy or (module.startswith("twinfer.runtime.") and "." not in name):
-            value = super().find_class(module, name)
-            if of_numpy or value is _read_only or _is_ours(value, module):
-                return value
-        raise pickle.UnpicklingError(f"{module}.{name} is no value of a plan")
-
-
-def _is_ours(value: object, module: str) -> bool:
-    """Whether it is a dataclass or an enum of that module."""
-    if not isinstance(value, type) or value.__module__ != module:
-        return False
-    return isinstance(value, EnumType) or any("__dataclass_fields__" in vars(base) for base in value.__mro__)
-
-
-#: What values of NumPy are made with.
-_KNOWN = {("numpy", name) for name in ("dtype", "ndarray", "_frombuffer", "_reconstruct", "scalar")}

@@ -29,7 +29,7 @@ from twinfer.runtime import registry
 from twinfer.runtime.custom import places
 from twinfer.runtime.errors import InvalidArgumentError, ModelError, ModelWarning, TwinferError
 from twinfer.runtime.plan import make
-from twinfer.runtime.run import kept
+from twinfer.runtime.run import kept, kept_file
 from twinfer.runtime.run.interpreter import Interpreter
 
 SOURCES = Path(kernels_c.__file__).resolve().parents[1] / "runtime"
@@ -177,9 +177,9 @@ def test_a_damaged_file_is_made_anew(model: Path, plannings: list[str], data: st
 
 def _instead(file: Path, part: int, other: bytes) -> None:
     """Another content of a part of a kept file, with the checksum that it needs."""
-    parts = [bytes(each) for each in kept._parts(memoryview(file.read_bytes()))]
+    parts = [bytes(each) for each in kept_file.parts_of(memoryview(file.read_bytes()))]
     parts[part] = other
-    file.write_bytes(kept._joined(parts))
+    file.write_bytes(kept_file.joined(parts))
 
 
 class Evil:
@@ -216,7 +216,7 @@ def test_a_kept_file_calls_nothing_of_its_own(model: Path, tmp_path: Path, plann
 )
 def test_what_is_no_value_of_a_plan(module: str, name: str) -> None:
     with pytest.raises(pickle.UnpicklingError, match=re.escape(name)):
-        kept._Loader(io.BytesIO(b"")).find_class(module, name)
+        kept_file.Loader(io.BytesIO(b"")).find_class(module, name)
 
 
 @pytest.mark.parametrize(
@@ -224,12 +224,12 @@ def test_what_is_no_value_of_a_plan(module: str, name: str) -> None:
     [
         ("twinfer.runtime.graph", "Tensor"),
         ("twinfer.runtime.constant", "Role"),
-        ("twinfer.runtime.run.kept", "_read_only"),
+        ("twinfer.runtime.run.kept_file", "_read_only"),
         ("numpy", "dtype"),
     ],
 )
 def test_values_of_plans(module: str, name: str) -> None:
-    assert kept._Loader(io.BytesIO(b"")).find_class(module, name).__name__ == name
+    assert kept_file.Loader(io.BytesIO(b"")).find_class(module, name).__name__ == name
 
 
 @pytest.mark.parametrize("part", [0, 1])
@@ -373,7 +373,7 @@ def test_a_folder_that_cannot_be_written(model: Path, monkeypatch: pytest.Monkey
 
 
 def test_what_cannot_be_pickled(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept, "_read_only", lambda values: values)  # a local function has no name to be found by
+    monkeypatch.setattr(kept_file, "_read_only", lambda values: values)  # a local function has no name to be found by
     assert equal(run(model), run(model))
     assert not files()
 

@@ -1,0 +1,71 @@
+"""The form of a kept plan's file: parts behind a checksum, one of them a pickle of what a plan is made of."""
+
+from __future__ import annotations
+
+import pickle
+import struct
+import zlib
+from collections.abc import Iterator, Sequence
+from enum import EnumType
+from types import MappingProxyType
+from typing import Any
+
+#: What a file begins with: the checksum of all behind it, and how many parts follow, whose sizes come next. Every part
+#: begins at a multiple of ALIGN: what it was planned for, the model's bytes, the pickle, and the arrays in it.
+HEAD, SIZE, ALIGN = struct.Struct("<II"), "Q", 64
+
+
+def parts_of(data: memoryview) -> Iterator[memoryview]:
+    """The parts of a file's content; ValueError or struct.error if it is damaged."""
+    checksum, count = HEAD.unpack_from(data)
+    if zlib.crc32(data[4:]) != checksum:
+        raise ValueError("the checksum is another one")
+    sizes = struct.unpack_from(f"<{count}{SIZE}", data, HEAD.size)
+    at = HEAD.size + 8 * count
+    for size in sizes:
+        at += -at % ALIGN
+        yield data[at : at + size]
+        at += size
+
+
+def joined(parts: Sequence[bytes | memoryview]) -> bytes:
+    """The content of a file of these parts."""
+    sizes = [memoryview(part).nbytes for part in parts]
+    content = bytearray(struct.pack(f"<I{len(parts)}{SIZE}", len(parts), *sizes))
+    for part in parts:
+        content += bytes(-(len(content) + 4) % ALIGN)
+        content += part
+    return struct.pack("<I", zlib.crc32(content)) + bytes(content)
+
+
+def _read_only(values: dict[Any, Any]) -> MappingProxyType[Any, Any]:
+    """A mapping that nobody can change, as they are pickled."""
+    return MappingProxyType(values)
+
+
+class Saver(pickle.Pickler):
+    def reducer_override(self, value: Any) -> Any:
+        return (_read_only, (dict(value),)) if isinstance(value, MappingProxyType) else NotImplemented
+
+
+class Loader(pickle.Unpickler):
+    """Makes dataclasses and enums of twinfer, and values of NumPy, nothing else."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        of_numpy = (module.partition(".")[0], name) in _KNOWN
+        if of_numpy or (module.startswith("twinfer.runtime.") and "." not in name):
+            value = super().find_class(module, name)
+            if of_numpy or value is _read_only or _is_ours(value, module):
+                return value
+        raise pickle.UnpicklingError(f"{module}.{name} is no value of a plan")
+
+
+def _is_ours(value: object, module: str) -> bool:
+    """Whether it is a dataclass or an enum of that module."""
+    if not isinstance(value, type) or value.__module__ != module:
+        return False
+    return isinstance(value, EnumType) or any("__dataclass_fields__" in vars(base) for base in value.__mro__)
+
+
+#: What values of NumPy are made with.
+_KNOWN = {("numpy", name) for name in ("dtype", "ndarray", "_frombuffer", "_reconstruct", "scalar")}
