@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -38,13 +39,13 @@ def _multiplies_floats(node: Node) -> bool:
 
 
 @cache
-def peak() -> Peak:
+def peak(options: tuple[str, ...] | None = None) -> Peak:
     """The rates of this machine at the level of instructions that the kernels use; takes a tenth of a second.
 
-    ToolError if there is no C compiler.
+    Other ``options`` of the compiler choose other instructions. ToolError if there is no C compiler.
     """
-    compiler = find_compiler()
-    command = (*compiler, "-std=gnu11", "-O2", "-ffp-contract=off", *_options(), SOURCE.name, "-o", "peak")
+    compiler, chosen = find_compiler(), _options() if options is None else options
+    command = (*compiler, "-std=gnu11", "-O2", "-ffp-contract=off", *chosen, SOURCE.name, "-o", "peak")
     sources = {SOURCE.name: SOURCE.read_text(encoding="utf-8")}
     program = built(sources, command, "peak", compiler_version(compiler))
     return Peak(*map(float, run_tool([str(program)]).split()))
@@ -55,3 +56,23 @@ def _options() -> tuple[str, ...]:
     features = isa.this_computer().features
     best = next((options for feature, options in _OPTIONS.items() if feature in features), ())
     return best or (("-march=x86-64-v3",) if isa.level() else ())
+
+
+#: What ``python -m twinfer.bench.host.peak`` measures on x86-64, as far as the CPU has it.
+SETS = {
+    "VPDPBUSD, 64 bytes": ("avx512_vnni", ("-march=x86-64-v4", "-mavx512vnni")),
+    "VPMADDUBSW, VPMADDWD and an addition, 32 bytes: pairs saturate": ("avx2", ("-march=x86-64-v3",)),
+    "VPMADDWD and an addition, 16 halves: exact": ("avx2", ("-march=x86-64-v3", "-DEXACT")),
+}
+
+
+def main() -> None:
+    """Print the rate of int8 products by the instructions that make them."""
+    features = isa.this_computer().features
+    for name, (feature, options) in SETS.items():
+        if feature in features:
+            sys.stdout.write(f"{peak(options).int8:6.1f} GMAC/s  {name}\n")
+
+
+if __name__ == "__main__":
+    main()
