@@ -134,7 +134,8 @@ TW_INLINE void tw_ring_choose_column(int32_t k, int32_t count, const void *const
     tw_ring_images(k, count, in, out, scratch, known);
 }
 
-TW_KERNEL(tw_depthwise_conv2d_avx2_s8) {
+/* All blocks. */
+TW_INLINE void tw_ring_blocks(const tw_ring *params, const void *const *in, void *const *out, void *scratch) {
     const tw_ring p = *params;
     for (int32_t k = 0; k < p.blocks; k += tw_ring_turns(&p)) {
         const int32_t count = p.flat ? TW_BLOCK : tw_min(p.window.in_c - TW_BLOCK * k, TW_BLOCK);
@@ -144,5 +145,7 @@ TW_KERNEL(tw_depthwise_conv2d_avx2_s8) {
             tw_ring_choose(k, count, in, out, scratch, &p);
     }
 }
+
+TW_KERNEL(tw_depthwise_conv2d_avx2_s8) { tw_ring_blocks(params, in, out, scratch); }
 
 #endif

@@ -169,6 +169,7 @@ def test_every_choice_is_tried(op: str, type: str) -> None:
         endings.append((NEON_I8MM, "_i8mm_s8"))
     if (op, type) == ("DEPTHWISE_CONV_2D", "INT8"):
         endings += [(MVE, "_planes_mve_s8"), (DSP, "_planes_dsp_s8"), (DSP, "_fours_dsp_s8")]
+        endings += [(AVX512_VNNI, "_times_s8"), (AVX2, "_times_s8")]
     if (op, type) == ("DEPTHWISE_CONV_2D", "INT16"):
         endings.append((DSP, "_planes_dsp_s16"))
     for target, ending in endings:

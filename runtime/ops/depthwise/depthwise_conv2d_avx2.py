@@ -1,4 +1,7 @@
-"""DEPTHWISE_CONV_2D of int8 on AVX2 and AVX512-VNNI: kernels_c/depthwise/depthwise_conv2d_avx2.h."""
+"""DEPTHWISE_CONV_2D of int8 on AVX2 and AVX512-VNNI: kernels_c/depthwise/depthwise_conv2d_avx2.h.
+
+With a multiplier channels are repeated first: depthwise_conv2d_times.h.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from numpy.typing import NDArray
 from twinfer.runtime import constant
 from twinfer.runtime.constant import weights
 from twinfer.runtime.graph import Array, Node
-from twinfer.runtime.ops.conv._layer import check_one_to_one, convolution_of
+from twinfer.runtime.ops.conv._layer import Convolution, check_one_to_one, convolution_of
 from twinfer.runtime.ops.core.channels import epilogue, fold_zero, lane_ends, one_rounding
 from twinfer.runtime.ops.core.packing import padded
 from twinfer.runtime.ops.core.window import Window
@@ -23,8 +26,8 @@ from twinfer.runtime.variant import Variant, accept
 #: Bytes of a block, the most rows of taps, and the most blocks that take turns: TW_BLOCK, TW_RING_ROWS, TW_RING_BLOCKS.
 BYTES, ROWS, BLOCKS = 64, 32, 3
 
-#: Most bytes of a column with its padding.
-COLUMN = 1 << 14
+#: Most bytes of a column with its padding, and of an image whose channels are repeated.
+COLUMN, REPEATED = 1 << 14, 1 << 20
 
 #: The layout of the weights, as emitted C names it.
 LAYOUT = "packed [block][k_h / 4][k_w][4][16][4], as bytes are unpacked"
@@ -39,7 +42,21 @@ UNPACKED = np.array([[16 * (i // 4) + 4 * a + i % 4 for i in range(16)] for a in
 def lower(node: Node, target: Target) -> Call:
     """The call for constant weights."""
     layer = convolution_of(node)
-    g, x = _upright(layer.window), node.input(0)
+    g, times = layer.window, layer.window.out_c // layer.window.in_c
+    if g.in_c == 1 or times == 1:
+        return _lower(layer, g)
+    repeated = replace(g, in_c=g.out_c)
+    values, call = g.batches * g.in_h * g.in_w * g.in_c, _lower(layer, repeated)
+    accept(values * times <= REPEATED, f"its image takes {values * times} bytes with every channel {times} times")
+    params: dict[str, Param] = {"all": call.params, "times": times, "values": values}
+    scratch = call.scratch + -(-values * times // BYTES) * BYTES
+    return replace(call, kernel="tw_depthwise_conv2d_times_s8", params=params, scratch=scratch)
+
+
+def _lower(layer: Convolution, window: Window) -> Call:
+    """The call over a window with multiplier 1."""
+    node = layer.node
+    g, x = _upright(window), node.input(0)
     check_one_to_one(g)
     accept(g.k_h <= ROWS, f"the window has more than {ROWS} rows")
     ends = lane_ends(node, g.out_c)
