@@ -24,16 +24,10 @@ if TYPE_CHECKING:
 FOLDER = Path(__file__).resolve().parent
 ROOT = FOLDER.parent
 GENERATED = ROOT / "build" / "kernels"
-FLAGS = [
-    "-std=c11",
-    "-O3",
-    "-ffp-contract=off",
-    "-fno-trapping-math",
-    "-fno-math-errno",
-    "-Wall",
-    "-Wextra",
-    "-Wconversion",
-]
+
+#: What every compiler of kernels is told: operations of floats are rounded one by one, nobody asks for traps or errno.
+ARITHMETIC = ("-std=c11", "-ffp-contract=off", "-fno-trapping-math", "-fno-math-errno")
+FLAGS = [*ARITHMETIC, "-O3", "-Wall", "-Wextra", "-Wconversion"]
 
 #: One C file for every instruction-set level, and one for every set that some kernels are compiled for beside.
 LEVEL_FILES = sorted(FOLDER.glob("run/level_*.c"))

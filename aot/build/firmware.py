@@ -16,6 +16,7 @@ from twinfer.aot.print.emit import Project
 from twinfer.aot.print.feed import Feeding
 from twinfer.aot.print.literals import comment
 from twinfer.aot.print.memory import Memory
+from twinfer.kernels_c.ffi_build import ARITHMETIC
 from twinfer.runtime.errors import ToolError
 from twinfer.runtime.options import Optimize
 from twinfer.runtime.plan.plan import Plan, Region
@@ -23,7 +24,7 @@ from twinfer.runtime.run.poison import perishable
 from twinfer.runtime.tools import built
 
 WARNINGS = ("-Wall", "-Wextra", "-Wconversion", "-pedantic", "-Werror")
-FLAGS = ("-std=c11", "-g", "-ffp-contract=off", "-fno-trapping-math", "-fno-math-errno", *WARNINGS)
+FLAGS = (*ARITHMETIC, "-g", *WARNINGS)
 
 #: The compiler's level. At -Os loops over tiles that carry no "#pragma GCC unroll" keep their sums in memory: on
 #: Cortex-M4 the SMLAD kernels take 2 to 8 % more instructions, plain kernels up to 40 %, for 4 to 8 % less code.

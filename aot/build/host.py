@@ -17,6 +17,7 @@ from twinfer.aot.print.emit import Project, emit
 from twinfer.aot.print.feed import Feeding
 from twinfer.aot.print.memory import Memory
 from twinfer.kernels_c import ffi, lib
+from twinfer.kernels_c.ffi_build import ARITHMETIC
 from twinfer.runtime.graph import Tensor
 from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.program import Chain
@@ -24,16 +25,13 @@ from twinfer.runtime.run.feed import RowFeed
 from twinfer.runtime.run.session import Session
 from twinfer.runtime.tools import built, compiler_version, cpu, find_compiler
 
-FLAGS = (
-    "-std=c11",
-    "-O3",
-    "-march=native",
-    "-ffp-contract=off",
-    "-fno-trapping-math",
-    "-fno-math-errno",
-    "-shared",
-    "-fPIC",
-)
+
+def flags_at(level: str) -> tuple[str, ...]:
+    """The compiler's flags for a library at a level of optimisation, such as -O3."""
+    return (*ARITHMETIC, level, "-march=native", "-shared", "-fPIC")
+
+
+FLAGS = flags_at("-O3")
 
 #: x86-64's ABI aligns arrays of 16 bytes and more to 16, and clang relies on it.
 ABI_ALIGNMENT = 16

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from twinfer import kernels_c
-from twinfer.aot.build.host import compile_plans
+from twinfer.aot.build.host import compile_plans, flags_at
 from twinfer.aot.print.choice import share_all
 from twinfer.bench.fuzz.meaning import Meaning
 from twinfer.bench.peers.engines import open_peer
@@ -155,18 +155,8 @@ def _compiled(
     plans: Mapping[str, Plan], by_name: Mapping[str, Question], level: str
 ) -> Iterator[tuple[str, Outputs | str]]:
     """The outputs of compiled C by name; where the compiler fails, halves are tried until one model is blamed."""
-    flags = (
-        "-std=c11",
-        level,
-        "-march=native",
-        "-ffp-contract=off",
-        "-fno-trapping-math",
-        "-fno-math-errno",
-        "-shared",
-        "-fPIC",
-    )
     try:
-        engines = compile_plans(plans, flags=flags, policy=share_all if level == QUICK else None)
+        engines = compile_plans(plans, flags=flags_at(level), policy=share_all if level == QUICK else None)
     except Exception as error:
         if len(plans) == 1:
             yield next(iter(plans)), f"does not compile: {error}"

@@ -29,6 +29,7 @@ from twinfer.aot.build.targets import find
 from twinfer.aot.print.emit import emit
 from twinfer.aot.print.selftest import test_source, vectors
 from twinfer.bench.measure.movers import graph
+from twinfer.kernels_c.ffi_build import ARITHMETIC
 from twinfer.runtime.errors import UnsupportedOperatorError
 from twinfer.runtime.options import Mode, Options
 from twinfer.runtime.plan.make import make_plan
@@ -38,7 +39,7 @@ from twinfer.runtime.tools import write_files
 from twinfer.runtime.write.tflite import write
 
 LEVELS = ("-O1", "-O2", "-O3", "-Os")
-FLAGS = ("-std=c11", "-ffp-contract=off", "-fno-trapping-math", "-fno-math-errno", "-w")
+FLAGS = (*ARITHMETIC, "-w")
 
 #: Graphs per program: they share one copy of the kernels.
 TOGETHER = 25

@@ -13,7 +13,7 @@ typedef struct {
     int32_t times, values;
 } tw_depthwise_conv2d_times_s8_params;
 
-/* times is a constant where it is 2. */
+/* to = every byte of x times times; that is a constant where it is 2. */
 TW_INLINE void tw_repeat_bytes(int8_t *TW_RESTRICT to, const int8_t *TW_RESTRICT x, int32_t values, int32_t times) {
     for (int32_t i = 0; i < values; ++i)
         for (int32_t k = 0; k < times; ++k) to[i * times + k] = x[i];

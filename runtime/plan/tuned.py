@@ -14,7 +14,7 @@ from twinfer.runtime.graph import Node
 from twinfer.runtime.later import dataclass
 from twinfer.runtime.plan.attempts import attempts
 from twinfer.runtime.program import Call
-from twinfer.runtime.read.files import cache_folder
+from twinfer.runtime.read.files import cache_folder, write_text
 from twinfer.runtime.registry import operator
 from twinfer.runtime.target import NATIVE, PLAIN, Target
 from twinfer.runtime.tools import cpu
@@ -80,7 +80,5 @@ def keep(target: Target, settings: Settings) -> Path:
     every, place = {**kept(target), **settings}, file(target)
     place.parent.mkdir(parents=True, exist_ok=True)
     text = json.dumps({name: asdict(setting) for name, setting in sorted(every.items())}, indent=1)
-    new = place.with_suffix(".new")
-    new.write_text(text, encoding="utf-8")
-    new.replace(place)
+    write_text(place, text)
     return place

@@ -36,7 +36,7 @@ def read(data: bytes | bytearray | memoryview, name: str = "model") -> Graph:
 
 
 def parse(data: bytes | bytearray | memoryview, name: str) -> tuple[Graph, str]:
-    """The same without the warning: its text, or nothing."""
+    """The graph as ``read`` gives it, and in words what was repaired in it; "" if nothing was, and no warning."""
     if not isinstance(data, bytes | bytearray | memoryview):
         raise InvalidArgumentError(f"a model's content is the bytes of a file, not {type(data).__name__}")
     try:

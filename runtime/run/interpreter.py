@@ -98,7 +98,11 @@ class Interpreter:
     def _make(self, index: int, graph: Graph) -> Session:
         """The engine of subgraph ``index`` of the file, which is the main one of ``graph``."""
         plan = self._plan(graph)
-        engine = self._open(_spread(plan) if self._options.guard else plan)
+        if self._options.guard:
+            from twinfer.runtime.run.guard import spread
+
+            plan = spread(plan)
+        engine = self._open(plan)
         self._resources.join(engine, index, self._engines())
         return engine
 
@@ -271,9 +275,3 @@ def _read(content: Any) -> Graph:
     from twinfer.runtime.read.tflite import read
 
     return read(content)
-
-
-def _spread(plan: Plan) -> Plan:
-    from twinfer.runtime.run.guard import spread
-
-    return spread(plan)

@@ -19,7 +19,6 @@ from collections.abc import Iterator
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from threading import get_ident
 from typing import NamedTuple
 
 import numpy as np
@@ -27,11 +26,11 @@ import numpy as np
 from twinfer import kernels_c
 from twinfer.runtime import BEGUN
 from twinfer.runtime.custom import places
-from twinfer.runtime.errors import ModelWarning
+from twinfer.runtime.errors import InvalidArgumentError, ModelWarning
 from twinfer.runtime.graph import Graph
 from twinfer.runtime.options import Options
 from twinfer.runtime.plan.plan import Plan
-from twinfer.runtime.read.files import cache_folder, read_bytes
+from twinfer.runtime.read.files import cache_folder, read_bytes, write_whole
 from twinfer.runtime.run import isa
 from twinfer.runtime.run.buffers import aligned_bytes
 from twinfer.runtime.run.kept_file import Loader, Saver, joined, parts_of
@@ -42,6 +41,9 @@ VARIABLE = "TWINFER_KEEP_PLANS"
 #: The most bytes of a model, of a file that is kept of one, and of all of them: what was not used for longest goes.
 MOST_OF_A_MODEL, MOST_OF_A_FILE, MOST_OF_ALL = 2**26, 2**27, 2**28
 
+#: What a value raises that cannot be pickled.
+NOT_PICKLED = (pickle.PicklingError, TypeError, AttributeError, RecursionError)
+
 
 class ModelFile:
     """A .tflite file for this computer and ``options``: its graph, and the plan of it.
@@ -51,12 +53,10 @@ class ModelFile:
     """
 
     def __init__(self, path: str | os.PathLike[str], options: Options) -> None:
-        content, self._name = read_bytes(path), Path(path).stem
-        self._options = options
-        self._content: bytes | None = content
-        self._plan: Plan | None = None
-        kept = entry.load() if (entry := _entry(self._name, content, options)) else None
-        self.graph, self._repaired, self._plan = kept or (*_parsed(content, self._name), None)
+        self._content, self._name, self._options = read_bytes(path), Path(path).stem, options
+        self._plan: Plan | None
+        kept = entry.load() if (entry := self._entry()) else None
+        self.graph, self._repaired, self._plan = kept or (*_parsed(self._content, self._name), None)
         if self._repaired:
             warnings.warn(self._repaired, ModelWarning, stacklevel=3)
 
@@ -66,10 +66,21 @@ class ModelFile:
             from twinfer.runtime.plan.make import make_plan
 
             self._plan = make_plan(self.graph, isa.this_computer(), self._options)
-            if self._content is not None and (entry := _entry(self._name, self._content, self._options)):
+            if entry := self._entry():
                 entry.save(self.graph, self._repaired, self._plan)
-        self._content = None
+        self._content = b""  # the entry was the last to need it
         return self._plan
+
+    def _entry(self) -> _Entry | None:
+        """Where the plan is kept now; None if it depends on more than the model, the options and this computer."""
+        options, content = self._options, self._content
+        if os.environ.get(VARIABLE) == "0" or options.tuned or options.guard or len(content) > MOST_OF_A_MODEL:
+            return None
+        if _own_operators() or not (version := _version()):
+            return None
+        with suppress(OSError, RuntimeError):  # no folder of the user's own
+            return _Entry(_told(self._name, options, version), content)
+        return None
 
 
 class _Entry:
@@ -100,8 +111,7 @@ class _Entry:
         """Keep all three; nothing is kept without a folder that can be written, or of values that cannot be pickled."""
         arrays: list[pickle.PickleBuffer] = []
         pickled = io.BytesIO()
-        new = self._place.with_suffix(f".{os.getpid()}-{get_ident()}")
-        try:
+        with suppress(OSError, MemoryError, InvalidArgumentError, *NOT_PICKLED):
             Saver(pickled, protocol=5, buffer_callback=arrays.append).dump((graph, repaired, plan))
             parts: list[bytes | memoryview] = [
                 self._told,
@@ -111,13 +121,9 @@ class _Entry:
             ]
             if sum(memoryview(part).nbytes for part in parts) > MOST_OF_A_FILE:
                 return
-            new.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            new.write_bytes(joined(parts))
-            os.replace(new, self._place)
-            _trim(new.parent)
-        except (OSError, MemoryError, pickle.PicklingError, TypeError, AttributeError, RecursionError):
-            with suppress(OSError):
-                new.unlink()
+            self._place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            write_whole(self._place, lambda file: file.write(joined(parts)))
+            _trim(self._place.parent)
 
 
 def _parsed(content: bytes, name: str) -> tuple[Graph, str]:
@@ -129,17 +135,6 @@ def _parsed(content: bytes, name: str) -> tuple[Graph, str]:
 def folder() -> Path:
     """Where plans are kept."""
     return cache_folder() / "plans"
-
-
-def _entry(name: str, content: bytes, options: Options) -> _Entry | None:
-    """Where a plan is kept now; None if it depends on more than the model, the options and this computer."""
-    if os.environ.get(VARIABLE) == "0" or options.tuned or options.guard or len(content) > MOST_OF_A_MODEL:
-        return None
-    if _own_operators() or not (version := _version()):
-        return None
-    with suppress(OSError, RuntimeError):  # no folder of the user's own
-        return _Entry(_told(name, options, version), content)
-    return None
 
 
 def _own_operators() -> bool:

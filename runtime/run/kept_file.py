@@ -14,6 +14,9 @@ from typing import Any
 #: begins at a multiple of ALIGN: what it was planned for, the model's bytes, the pickle, and the arrays in it.
 HEAD, SIZE, ALIGN = struct.Struct("<II"), "Q", 64
 
+#: What values of NumPy are made with.
+_KNOWN = {("numpy", name) for name in ("dtype", "ndarray", "_frombuffer", "_reconstruct", "scalar")}
+
 
 def parts_of(data: memoryview) -> Iterator[memoryview]:
     """The parts of a file's content; ValueError or struct.error if it is damaged."""
@@ -21,29 +24,32 @@ def parts_of(data: memoryview) -> Iterator[memoryview]:
     if zlib.crc32(data[4:]) != checksum:
         raise ValueError("the checksum is another one")
     sizes = struct.unpack_from(f"<{count}{SIZE}", data, HEAD.size)
-    at = HEAD.size + 8 * count
+    at = HEAD.size + count * struct.calcsize(SIZE)
     for size in sizes:
         at += -at % ALIGN
         yield data[at : at + size]
         at += size
 
 
-def joined(parts: Sequence[bytes | memoryview]) -> bytes:
+def joined(parts: Sequence[bytes | memoryview]) -> bytearray:
     """The content of a file of these parts."""
     sizes = [memoryview(part).nbytes for part in parts]
-    content = bytearray(struct.pack(f"<I{len(parts)}{SIZE}", len(parts), *sizes))
+    content = bytearray(HEAD.pack(0, len(parts)) + struct.pack(f"<{len(parts)}{SIZE}", *sizes))
     for part in parts:
-        content += bytes(-(len(content) + 4) % ALIGN)
+        content += bytes(-len(content) % ALIGN)
         content += part
-    return struct.pack("<I", zlib.crc32(content)) + bytes(content)
+    HEAD.pack_into(content, 0, zlib.crc32(memoryview(content)[4:]), len(parts))
+    return content
 
 
 def _read_only(values: dict[Any, Any]) -> MappingProxyType[Any, Any]:
-    """A mapping that nobody can change, as they are pickled."""
+    """Makes a read-only mapping again, which pickle does not do by itself."""
     return MappingProxyType(values)
 
 
 class Saver(pickle.Pickler):
+    """Pickles read-only mappings, too."""
+
     def reducer_override(self, value: Any) -> Any:
         return (_read_only, (dict(value),)) if isinstance(value, MappingProxyType) else NotImplemented
 
@@ -65,7 +71,3 @@ def _is_ours(value: object, module: str) -> bool:
     if not isinstance(value, type) or value.__module__ != module:
         return False
     return isinstance(value, EnumType) or any("__dataclass_fields__" in vars(base) for base in value.__mro__)
-
-
-#: What values of NumPy are made with.
-_KNOWN = {("numpy", name) for name in ("dtype", "ndarray", "_frombuffer", "_reconstruct", "scalar")}

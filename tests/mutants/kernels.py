@@ -10,10 +10,10 @@ import subprocess
 from pathlib import Path
 
 from mutants.table import MutantError
-from twinfer.kernels_c.ffi_build import KERNEL, LEVEL_FILES, lists, texts
+from twinfer.kernels_c.ffi_build import ARITHMETIC, KERNEL, LEVEL_FILES, lists, texts
 from twinfer.kernels_c.includes import included
 
-_FLAGS = ["-std=c11", "-O0", "-ffp-contract=off", "-fno-trapping-math", "-fno-math-errno", "-shared", "-fPIC"]
+_FLAGS = [*ARITHMETIC, "-O0", "-shared", "-fPIC"]
 
 #: Appended to kernels_c/__init__.py: takes the mutant's kernel if there is one.
 OVERRIDE = '''

@@ -109,7 +109,7 @@ TW_INLINE void tw_tile_finish(const tw_tile_out *to, tw_tile_acc acc, int32_t c,
     tw_tile_end(to, sums, rows, blocks, ends, tw_ending(channels));
 }
 
-/* The outputs of a row's sums, channels from c on: ends are used once, so each are loaded where they are. */
+/* The outputs of a row's sums, channels from c on: the ends of a block are loaded where they are used, once. */
 TW_INLINE void tw_row_end_as(const tw_tile_out *to, const tw_acc *sums, int32_t c, int blocks,
                              const tw_channels_s8 *channels, int ending) {
     const int32_t whole = to->lanes >= TW_LANES * blocks;
@@ -121,6 +121,7 @@ TW_INLINE void tw_row_end_as(const tw_tile_out *to, const tw_acc *sums, int32_t 
     }
 }
 
+/* The same, however sums end. */
 TW_INLINE void tw_row_end(const tw_tile_out *to, const tw_acc *sums, int32_t c, int blocks,
                           const tw_channels_s8 *channels) {
     const int ending = tw_ending(channels);

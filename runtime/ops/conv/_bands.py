@@ -10,7 +10,7 @@ import numpy as np
 from twinfer.runtime.constant import Constant, bias, requantize, weights
 from twinfer.runtime.graph import Array, Node
 from twinfer.runtime.later import dataclass
-from twinfer.runtime.ops.core.packing import LANES, LANES_EIGHTS, LANES_HALVES, LANES_S8, padded
+from twinfer.runtime.ops.core.packing import LANES_EIGHTS, LANES_HALVES, LANES_S8, pack_lanes, padded
 from twinfer.runtime.ops.core.requantize_s16 import Channels
 from twinfer.runtime.ops.core.window import Window
 from twinfer.runtime.params import Param
@@ -22,6 +22,16 @@ PAIRED, PLACES, BAND = 8, 24, 1 << 14
 
 #: Values of a lane that are multiplied at once -> the layout of weights.
 LAYOUTS = {2: LANES_HALVES, 4: LANES_S8, 8: LANES_EIGHTS}
+
+
+def is_dense(g: Window) -> bool:
+    """Whether there is one window an image, all of it: a FULLY_CONNECTED, which needs no copy of windows."""
+    return g.out_h == g.out_w == 1 and (g.pad_h, g.pad_w, g.k_h, g.k_w) == (0, 0, g.in_h, g.in_w)
+
+
+def block_sizes(g: Window) -> tuple[int, ...]:
+    """Rows of outputs in a band that may be better than the usual ones."""
+    return () if is_dense(g) else (1, 2, 4, 8, 16, 32)
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,9 +107,7 @@ class Bands:
     def packed(self) -> Constant:
         """The weights as a lane takes them: ``step`` bytes at once."""
         runs, at_once = np.tile(self._runs.reshape(self.window.out_c, -1), (self.times, 1)), self.step // self.size
-        lanes = padded(runs.astype(f"i{self.size}"))
-        blocks = lanes.reshape(len(lanes) // LANES, LANES, -1, at_once).transpose(0, 2, 1, 3)
-        return weights(np.ascontiguousarray(blocks), LAYOUTS[at_once])
+        return weights(pack_lanes(runs.astype(f"i{self.size}"), at_once), LAYOUTS[at_once])
 
     def call(self, kernel: str, node: Node, params: Mapping[str, Param], ends: tuple[Constant, ...]) -> Call:
         """The call of a kernel; ``ends``: bias and whatever else its channels have."""

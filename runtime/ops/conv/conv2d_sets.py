@@ -6,9 +6,9 @@ kernels_c/conv/conv2d_avx2.h, conv2d_avx_vnni.h, and tw_conv2d_i8mm_s8 of conv2d
 from __future__ import annotations
 
 from twinfer.runtime.graph import Node
-from twinfer.runtime.ops.conv._bands import PAIRED
+from twinfer.runtime.ops.conv._bands import PAIRED, is_dense
 from twinfer.runtime.ops.conv._layer import ONE_CHANNEL, convolution_of
-from twinfer.runtime.ops.conv.conv2d_wide import is_dense, lower_dense, lower_s8
+from twinfer.runtime.ops.conv.conv2d_wide import lower_dense, lower_s8
 from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target
 from twinfer.runtime.variant import Variant, accept

@@ -8,11 +8,10 @@ import numpy as np
 
 from twinfer.runtime.constant import weights
 from twinfer.runtime.graph import Node
-from twinfer.runtime.ops.conv._bands import Bands
+from twinfer.runtime.ops.conv._bands import Bands, block_sizes, is_dense
 from twinfer.runtime.ops.conv._layer import ONE_CHANNEL, Convolution, convolution_of
 from twinfer.runtime.ops.core.channels import epilogue, fold_zero, lane_channels
 from twinfer.runtime.ops.core.packing import LANES, LANES_S8, ROWS, pack_s8
-from twinfer.runtime.ops.core.window import Window
 from twinfer.runtime.ops.dense.fully_connected_wide import call_s8
 from twinfer.runtime.params import Param
 from twinfer.runtime.program import Call, Weights
@@ -33,13 +32,8 @@ def lower(node: Node, target: Target, block: int = 0) -> Call:
 
 def blocks(node: Node, target: Target) -> Iterator[tuple[int, Call]]:
     """Bands of other sizes, which may be better, with the call of each."""
-    dense = is_dense(convolution_of(node, any_zero=True).window)
-    return ((size, lower(node, target, size)) for size in (() if dense else (1, 2, 4, 8, 16, 32)))
-
-
-def is_dense(g: Window) -> bool:
-    """Whether there is one window an image, all of it: a FULLY_CONNECTED, which needs no copy of windows."""
-    return g.out_h == g.out_w == 1 and (g.pad_h, g.pad_w, g.k_h, g.k_w) == (0, 0, g.in_h, g.in_w)
+    sizes = block_sizes(convolution_of(node, any_zero=True).window)
+    return ((size, lower(node, target, size)) for size in sizes)
 
 
 def lower_dense(layer: Convolution) -> Call:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from twinfer.runtime.graph import Node
-from twinfer.runtime.ops.conv._bands import call_s16
+from twinfer.runtime.ops.conv._bands import block_sizes, call_s16, is_dense
 from twinfer.runtime.ops.conv._layer import ONE_CHANNEL, convolution_of
-from twinfer.runtime.ops.conv.conv2d_wide import is_dense
 from twinfer.runtime.ops.dense.fully_connected_wide_s16 import call_row
 from twinfer.runtime.ops.isa.short import channels_in_32_bits
 from twinfer.runtime.program import Call
@@ -29,8 +28,7 @@ def lower(node: Node, target: Target, block: int = 0) -> Call:
 
 def blocks(node: Node, target: Target) -> Iterator[tuple[int, Call]]:
     """Bands of other sizes, which may be better, with the call of each."""
-    dense = is_dense(convolution_of(node).window)
-    return ((size, lower(node, target, size)) for size in (() if dense else (1, 2, 4, 8, 16, 32)))
+    return ((size, lower(node, target, size)) for size in block_sizes(convolution_of(node).window))
 
 
 VARIANT = Variant("wide", ("CONV_2D",), frozenset({"simd"}), lower, ("INT16",), ONE_CHANNEL, blocks)

@@ -126,19 +126,15 @@ def lane_ends(node: Node, channels: int) -> tuple[NDArray[np.int32], NDArray[np.
     return mult, np.where(mult == 0, -1, shift).astype(np.int8)
 
 
-def lane_channels(node: Node, bias: Array, times: int = 1) -> tuple[tuple[Constant, Constant, Constant], int]:
+def lane_channels(
+    node: Node, bias: Array, times: int = 1, *, one: bool = False
+) -> tuple[tuple[Constant, Constant, Constant], int]:
     """Bias and multiplier int32 and shift int8 of every channel, all of them ``times`` times, padded to whole blocks of
-    16 lanes; and whether their sums can end in one rounding."""
+    16 lanes; and whether their sums can end in one rounding. With ``one``, a single multiplier and shift where these
+    serve all channels."""
     mult, shift = lane_ends(node, bias.shape[-1])
     lanes = [padded(np.tile(values, times) if times > 1 else values, axis=-1) for values in (bias, mult, shift)]
+    if one and mults_of(mult, shift) == 1:
+        lanes[1:] = mult[:1], shift[:1]
     ends = constant.requantize(lanes[1]), constant.requantize(lanes[2])
     return (constant.bias(lanes[0]), *ends), one_rounding(shift)
-
-
-def lane_channels_or_one(node: Node, bias: Array) -> tuple[tuple[Constant, Constant, Constant], int, int]:
-    """The same, but one multiplier and shift where these serve all channels; and how many there are, 1 or all."""
-    mult, shift = lane_ends(node, len(bias))
-    if (mults := mults_of(mult, shift)) != 1:
-        return *lane_channels(node, bias), mults
-    ends = constant.requantize(mult[:1]), constant.requantize(shift[:1])
-    return (constant.bias(padded(bias)), *ends), one_rounding(shift), mults

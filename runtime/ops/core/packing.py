@@ -37,11 +37,16 @@ def padded(values: Array, multiple: int = LANES, axis: int = 0) -> Array:
     return whole
 
 
+def pack_lanes(w: Array, at_once: int) -> Array:
+    """Weights [out, k] for lanes that multiply ``at_once`` of them: [out / 16][k / at_once][16][at_once]."""
+    blocks = padded(padded(w, LANES, 0), at_once, 1)
+    out, k = blocks.shape
+    return np.ascontiguousarray(blocks.reshape(out // LANES, LANES, k // at_once, at_once).transpose(0, 2, 1, 3))
+
+
 def pack_s8(w: Array) -> Array:
     """int8 weights [out, k] as kernels_c/isa/wide/wide.h reads them: [out / 16][k / 4][16][4]."""
-    blocks = padded(padded(w, LANES, 0), 4, 1)
-    out, k = blocks.shape
-    return np.ascontiguousarray(blocks.reshape(out // LANES, LANES, k // 4, 4).transpose(0, 2, 1, 3))
+    return pack_lanes(w, 4)
 
 
 def pack_f32(w: Array) -> Array:

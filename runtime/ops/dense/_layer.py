@@ -14,6 +14,7 @@ from twinfer.runtime.ops.core.channels import constant_bias
 from twinfer.runtime.ops.core.hybrid import is_hybrid
 from twinfer.runtime.ops.core.unsigned import is_unsigned
 from twinfer.runtime.ops.core.weights import unpacked
+from twinfer.runtime.ops.core.window import Window
 from twinfer.runtime.program import Call
 from twinfer.runtime.variant import accept, present
 
@@ -36,6 +37,12 @@ class Dense:
     def shape(self) -> dict[str, int]:
         """The params that every kernel has."""
         return shape_of(self.node)
+
+    @property
+    def window(self) -> Window:
+        """That of a convolution over a row of pixels, which are the batches."""
+        batches, depth, out = (self.shape[name] for name in ("batches", "depth", "out"))
+        return Window(1, 1, batches, depth, 1, batches, out, 1, 1, 1, 1, 1, 1, 0, 0)
 
     @property
     def macs(self) -> int:

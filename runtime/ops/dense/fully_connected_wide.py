@@ -6,9 +6,8 @@ from twinfer.runtime import constant
 from twinfer.runtime.constant import weights
 from twinfer.runtime.graph import Array, Node
 from twinfer.runtime.ops.core.activation import output_range
-from twinfer.runtime.ops.core.channels import epilogue, fold_zero, lane_channels_or_one
+from twinfer.runtime.ops.core.channels import epilogue, fold_zero, lane_channels
 from twinfer.runtime.ops.core.packing import LANES, LANES_F32, LANES_S8, ROWS, pack_f32, pack_s8, padded
-from twinfer.runtime.ops.core.window import Window
 from twinfer.runtime.ops.dense._layer import Dense, dense_of
 from twinfer.runtime.params import Param
 from twinfer.runtime.program import Call, Weights
@@ -26,12 +25,10 @@ def _lower_f32(layer: Dense) -> Call:
     """Batches are pixels of a convolution."""
     node, limits = layer.node, output_range(layer.node)
     packed = (node.input(0), weights(pack_f32(layer.weights), LANES_F32), constant.bias(padded(layer.bias)))
-    batches, depth, out = (layer.shape[name] for name in ("batches", "depth", "out"))
-    if batches == 1:
+    if layer.shape["batches"] == 1:
         one: dict[str, Param] = {**layer.shape, "limits": limits}
         return Call("tw_fully_connected_wide_f32", one, packed, (node.output,), macs=layer.macs)
-    window = Window(1, 1, batches, depth, 1, batches, out, 1, 1, 1, 1, 1, 1, 0, 0)
-    many: dict[str, Param] = {"window": window.params, "limits": limits, "columns": 0}
+    many: dict[str, Param] = {"window": layer.window.params, "limits": limits, "columns": 0}
     return Call("tw_conv2d_wide_f32", many, packed, (node.output,), macs=layer.macs)
 
 
@@ -43,7 +40,8 @@ def call_s8(node: Node, w: Array, bias: Array, batches: int, macs: int) -> Call:
     """The call that multiplies rows of the node's first input [batches, depth] by int8 weights [out, depth]."""
     (out, depth), zero = w.shape, node.input(0).zero
     depth4 = -(-depth // 4) * 4
-    ends, fast, mults = lane_channels_or_one(node, fold_zero(w, bias, 128 + zero))
+    ends, fast = lane_channels(node, fold_zero(w, bias, 128 + zero), one=True)
+    mults = 1 if ends[1].array.size == 1 else out
     rows = 1 if batches == 1 else -(-batches // ROWS) * ROWS
     sizes = {"batches": batches, "depth": depth, "out": out, "depth4": depth4}
     params: dict[str, Param] = {**sizes, "end": epilogue(node), "mults": mults, "fast": fast}

@@ -9,9 +9,8 @@ import numpy as np
 from twinfer.runtime.constant import bias, requantize, weights
 from twinfer.runtime.graph import Node
 from twinfer.runtime.ops.conv._bands import call_s16
-from twinfer.runtime.ops.core.packing import LANES, LANES_HALVES, padded
+from twinfer.runtime.ops.core.packing import LANES_HALVES, pack_lanes, padded
 from twinfer.runtime.ops.core.requantize_s16 import Channels
-from twinfer.runtime.ops.core.window import Window
 from twinfer.runtime.ops.dense._layer import dense_of
 from twinfer.runtime.ops.isa.short import channels_in_32_bits
 from twinfer.runtime.params import Param
@@ -24,23 +23,22 @@ def lower(node: Node, target: Target) -> Call:
     """The call for constant weights; batches are pixels of a convolution."""
     layer = dense_of(node)
     channels = channels_in_32_bits(layer.node, layer.weights)
-    batches, depth, out = (layer.shape[name] for name in ("batches", "depth", "out"))
+    batches = layer.shape["batches"]
     if batches == 1:
         return call_row(layer.node, channels)
     accept(batches > 0, "it has no batch")
-    call = call_s16(layer.node, Window(1, 1, batches, depth, 1, batches, out, 1, 1, 1, 1, 1, 1, 0, 0), channels)
-    return replace(call, rows=None)  # those of the window are not those of its tensors
+    call = call_s16(layer.node, layer.window, channels)
+    return replace(call, rows=None)  # the window's rows are not those of the tensors
 
 
 def call_row(node: Node, channels: Channels) -> Call:
     """The call that multiplies the node's first input, all of it, by the weights."""
     out, depth = channels.weights.shape
-    halves = padded(padded(channels.weights.astype(np.int16)), 2, 1)
-    packed = halves.reshape(-1, LANES, halves.shape[1] // 2, 2).transpose(0, 2, 1, 3)
+    packed = pack_lanes(channels.weights.astype(np.int16), 2)
     ends = bias(padded(channels.bias)), requantize(padded(channels.mult))
-    inputs = (node.input(0), weights(np.ascontiguousarray(packed), LANES_HALVES), *ends)
+    inputs = (node.input(0), weights(packed, LANES_HALVES), *ends)
     params: dict[str, Param] = {"limits": channels.limits, "depth": depth, "out": out}
-    scratch = 2 * halves.shape[1] if depth % 2 else 0
+    scratch = 2 * (depth + 1) if depth % 2 else 0
     return Call(
         "tw_fully_connected_wide_s16", params, inputs, (node.output,), scratch, macs=out * depth, weights=Weights()
     )
