@@ -13,8 +13,8 @@ from twinfer.runtime.target import Bank
 #: The fields of a bank in a card, with what they are if they are not there.
 _FIELDS: Mapping[str, Any] = {"name": None, "origin": None, "bytes": None, "read_cost": 1, "write_cost": 1}
 
-#: Addresses are 32 bits.
-_END = 1 << 32
+#: Addresses are 32 bits; arenas lie at multiples of so many bytes, and are as long.
+_END, _UNIT = 1 << 32, 16
 
 
 @dataclass(frozen=True)
@@ -51,6 +51,12 @@ def _bank(where: str, table: Mapping[str, Any]) -> CardBank:
         if type(said[field]) is not int or not 0 <= said[field] < _END:
             raise InvalidArgumentError(
                 f"{where}: {field} of bank {said['name']!r} should be a number, not {said[field]!r}"
+            )
+    for field in ("origin", "bytes"):
+        if said[field] % _UNIT:
+            raise InvalidArgumentError(
+                f"{where}: {field} of bank {said['name']!r} should be a multiple of {_UNIT}, as arenas are, not "
+                f"{said[field]:#x}"
             )
     try:
         bank = Bank(said["name"], said["bytes"], said["read_cost"], said["write_cost"])

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from twinfer.aot.build.fits import in_ram
 from twinfer.aot.print.emit import Project
+from twinfer.aot.print.memory import Memory
 from twinfer.runtime.graph import Tensor
 from twinfer.runtime.plan.plan import Plan, Region
-from twinfer.runtime.plan.solve.puzzle import aligned
 from twinfer.runtime.run.poison import Span
 
 
@@ -61,7 +60,7 @@ def _address(plan: Plan, tensor: Tensor) -> str:
 
 def input_at(plan: Plan) -> int:
     """Where the harness keeps an input that the model takes row by row or in place: behind what it has in RAM."""
-    return aligned(in_ram(plan), plan.target.alignment)
+    return Memory(plan).in_ram
 
 
 def _staged_bytes(plan: Plan) -> int:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from twinfer.aot.build.targets import Card
 from twinfer.aot.print.emit import Project
+from twinfer.aot.print.memory import Memory
 from twinfer.runtime.errors import ToolError
 from twinfer.runtime.plan.plan import Plan, Region
 from twinfer.runtime.program import Step
@@ -18,17 +19,18 @@ def check_fits(project: Project, card: Card) -> None:
     """ToolError if the arena and the stack need more RAM, or the constants alone more flash, than the machine has."""
     name, plan, constants, vectors = project.name, project.plan, project.constants.nbytes, vectors_in_flash(card)
     what = " and ".join([*(["arena"] if not plan.target.banks else []), *(["state"] if plan.state_bytes else [])])
-    if in_ram(plan) + card.stack_bytes > card.ram_bytes:
+    memory = Memory(plan)
+    if memory.in_ram + card.stack_bytes > card.ram_bytes:
         raise ToolError(
-            f"{name} needs {in_ram(plan):,} B of {what}, {card.name} has {card.ram_bytes:,} B of RAM, "
+            f"{name} needs {memory.in_ram:,} B of {what}, {card.name} has {card.ram_bytes:,} B of RAM, "
             f"of them {card.stack_bytes:,} B for the stack; {largest_step(plan)}; "
             "twinfer inspect --memory says what would need less"
         )
     room = {each.region: each.bank.nbytes for each in card.banks}
     for region in plan.arenas if plan.target.banks else ():
-        if plan.regions[region].nbytes > room.get(region, 0):
+        if memory.nbytes(region) > room.get(region, 0):
             raise ToolError(
-                f"{name} needs {plan.regions[region].nbytes:,} B of {region.bank}, {card.name} has "
+                f"{name} needs {memory.nbytes(region):,} B of {region.bank}, {card.name} has "
                 f"{room.get(region, 0):,} B: plan it for the target of this card"
             )
     if constants + vectors > card.flash_bytes:
@@ -38,15 +40,10 @@ def check_fits(project: Project, card: Card) -> None:
         )
 
 
-def in_ram(plan: Plan) -> int:
-    """Bytes of arena and state that lie in RAM; of a target with banks the state alone."""
-    return plan.state_bytes if plan.target.banks else plan.memory_bytes
-
-
 def check_fit_together(projects: Sequence[Project], card: Card) -> None:
     """ToolError if the largest arena, all states and the stack need more RAM than the machine has."""
-    arena = max(project.plan.arena_bytes for project in projects)
-    states = sum(project.plan.state_bytes for project in projects)
+    arena = max(Memory(project.plan).nbytes(Region.ARENA) for project in projects)
+    states = sum(Memory(project.plan).nbytes(Region.STATE) for project in projects)
     if arena + states + card.stack_bytes > card.ram_bytes:
         raise ToolError(
             f"{', '.join(project.name for project in projects)} need {arena:,} B of arena and {states:,} B of state, "
@@ -101,7 +98,7 @@ def overflow(error: ToolError, projects: Sequence[Project], card: Card) -> ToolE
     total, what = (card.ram_bytes, "RAM") if region == "RAM" else (card.flash_bytes, "flash")
     names = ", ".join(p.name for p in projects)
     constants = sum(p.constants.nbytes for p in projects)
-    arena = max(in_ram(p.plan) for p in projects)
+    arena = max(Memory(p.plan).in_ram for p in projects)
     return ToolError(
         f"{names}: needs {total + missing:,} B of {what}, {card.name} has {total:,} B; weights and other constants "
         f"take {constants:,} B, the arena {arena:,} B, the stack {card.stack_bytes:,} B"

@@ -20,7 +20,7 @@ from twinfer.aot.print.memory import Memory
 from twinfer.aot.print.selftest import test_source, vectors
 from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Array, Tensor
-from twinfer.runtime.plan.plan import Plan
+from twinfer.runtime.plan.plan import Plan, Region
 from twinfer.runtime.read.files import check_folder, writing
 from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.tools import write_files
@@ -188,13 +188,16 @@ def _memory(plan: Plan) -> str:
     bound = f"no placement of these tensors needs less than {grouped(plan.lower_bound_bytes)}"
     if plan.target.banks:
         bound = "blocks with more traffic lie in cheaper memory"
+    memory = Memory(plan)
     rows = [
-        f"| {region.value} | {grouped(plan.regions[region].nbytes)} bytes, aligned to {plan.target.alignment} "
+        f"| {region.value} | {grouped(memory.nbytes(region))} bytes, aligned to {plan.target.alignment} "
         f"({bound}){only} |"
         for region in plan.arenas
     ]
     if plan.state_bytes:
-        rows.append(f"| state | {grouped(plan.state_bytes)} bytes, aligned likewise, that last from run to run |")
+        rows.append(
+            f"| state | {grouped(memory.nbytes(Region.STATE))} bytes, aligned likewise, that last from run to run |"
+        )
     return "\n".join(rows)
 
 

@@ -41,7 +41,16 @@ class Feeding:
 
     @property
     def begin(self) -> str:
-        return f"tw_chain_begin(&{self.symbol}, {self._progress})"
+        return f"tw_feed_begin(&{self.symbol}, {self._progress})"
+
+    @property
+    def begun(self) -> str:
+        """Whether it has begun and not ended."""
+        return f"tw_feed_begun(&{self.symbol}, {self._progress})"
+
+    @property
+    def end(self) -> str:
+        return f"tw_feed_end(&{self.symbol}, {self._progress})"
 
     @property
     def push(self) -> str:

@@ -76,7 +76,7 @@ class Group:
 {includes}
 
 /* The arena that all models take turns in: at least so many bytes, aligned to so many. States are apart. */
-#define {up}_ARENA_BYTES {max(self.arena_bytes, 1)}
+#define {up}_ARENA_BYTES {self.arena_bytes}
 #define {up}_ARENA_ALIGN {self.alignment}
 
 #ifdef __cplusplus

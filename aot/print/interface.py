@@ -34,13 +34,14 @@ def header(plan: Plan, name: str, banner: str, sizes: Iterable[tuple[str, object
 def sizes(plan: Plan, constants: Constants, version: str, stack_bytes: int | None) -> Iterator[tuple[str, object]]:
     """Macros of the whole model. ``stack_bytes``: the most that a run takes, without its caller's; None: unknown."""
     yield "TWINFER_VERSION", f'"{version}"'
-    yield from ((f"{region.name}_BYTES", plan.regions[region].nbytes) for region in plan.arenas)
+    memory = Memory(plan)
+    yield from ((f"{region.name}_BYTES", memory.nbytes(region)) for region in plan.arenas)
     yield "ARENA_ALIGN", plan.target.alignment
     yield "LOWER_BOUND_BYTES", f"{plan.lower_bound_bytes} /* no placement of these tensors needs less */"
-    yield "STATE_BYTES", f"{plan.state_bytes} /* that last from run to run */"
+    yield "STATE_BYTES", f"{memory.nbytes(Region.STATE)} /* that last from run to run */"
     if plan.state_bytes and not plan.target.banks:
-        yield "MEMORY_BYTES", f"{plan.memory_bytes} /* of one buffer for both */"
-        yield "STATE_OFFSET", f"{plan.regions[Region.STATE].offset} /* in that buffer, the arena before it */"
+        yield "MEMORY_BYTES", f"{memory.in_ram} /* of one buffer for both */"
+        yield "STATE_OFFSET", f"{memory.nbytes(Region.ARENA)} /* in that buffer, the arena before it */"
     if stack_bytes is not None:
         yield "STACK_BYTES", f"{stack_bytes} /* the most that a run needs */"
     yield "CONSTANT_BYTES", f"{constants.nbytes} /* weights and everything else in the constants' file, read only */"
@@ -126,11 +127,12 @@ def _of_places(plan: Plan) -> str:
 def _of_rows(plan: Plan, name: str, blocks: str) -> str:
     """The declarations of the functions that take the input row by row."""
     number, arena = Feeding(plan, name).place, Feeding(plan, name).region.value
-    rows, missing = f"{name.upper()}_INPUT_{number}_ROWS", f"-1 if {arena} or"
+    rows = f"{name.upper()}_INPUT_{number}_ROWS"
     return f"""/* The same with input {number} row by row: begin, push_row for the first {rows} rows, then finish.
- * Between these calls nothing else may write the {arena}. push_row returns how many rows are still wanted, {missing}
- * row is NULL; when none is, a row changes nothing. begin and finish return what a run does, finish also 3 while rows
- * are wanted. */
+ * Between these calls nothing else may write the {arena}. begin returns what a run does; so does finish, but 3 while
+ * rows are wanted, and 4 without a begin before. push_row returns how many rows are still wanted. Less than 0 is an
+ * error, which changes nothing: -1 if {arena} or row is NULL, -2 if {arena} is misaligned, -3 if no row is wanted any
+ * more, -4 without a begin before. */
 int {name}_begin(void *{arena});
 int32_t {name}_push_row(void *{arena}, const void *row);
 int {name}_finish({blocks}void *const *outputs);
@@ -206,7 +208,7 @@ def static_source(plan: Plan, name: str, banner: str, group: str | None = None) 
     places = {r: f"{group}_arena()" if group and r == Region.ARENA else f"{name}_static_{r.value}" for r in regions}
     own = f"alignas({up}_ARENA_ALIGN) static unsigned char"
     blocks = "\n".join(
-        f"{_section(up, r)}{own} {place}[{_size(plan, up, r)}];"
+        f"{_section(up, r)}{own} {place}[{up}_{r.name}_BYTES];"
         for r, place in places.items()
         if not place.endswith("()")
     )
@@ -241,7 +243,3 @@ _SECTIONS = """/* Each arena has a section of its own: the linker script says in
 
 def _section(up: str, region: Region) -> str:
     return f'{up}_IN(".{region.value}") ' if region.bank else ""
-
-
-def _size(plan: Plan, up: str, region: Region) -> str:
-    return f"{up}_{region.name}_BYTES" if plan.regions[region].nbytes else "1"

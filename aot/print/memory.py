@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from twinfer.runtime.graph import Tensor
 from twinfer.runtime.plan.plan import Plan, Region
+from twinfer.runtime.plan.solve.puzzle import aligned
 from twinfer.runtime.program import Chain
 
 
@@ -32,6 +33,19 @@ class Memory:
     def blocks(self) -> tuple[Region, ...]:
         """The blocks that callers give: always an arena, and the state if there is any."""
         return (*self.plan.arenas, Region.STATE) if self.plan.state_bytes else self.plan.arenas
+
+    def nbytes(self, region: Region) -> int:
+        """What callers give for a block: a multiple of its alignment, so that all blocks of an array are aligned.
+
+        An arena has at least one such unit, for there is always one.
+        """
+        least = region.kind == "arena"
+        return aligned(max(self.plan.regions[region].nbytes, least), self.plan.target.alignment)
+
+    @property
+    def in_ram(self) -> int:
+        """Bytes of the blocks that lie in no bank."""
+        return sum(self.nbytes(region) for region in self.blocks if not region.bank)
 
     @property
     def regions(self) -> tuple[Region, ...]:

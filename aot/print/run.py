@@ -61,10 +61,14 @@ class RunFunctions:
         yield f"""int32_t {self._name}_push_row(void *{feeding.region.value}, const void *row) {{
     unsigned char *const {feeding.base} = (unsigned char *){feeding.region.value};
     if ({feeding.base} == NULL || row == NULL) return -1;
+    if ((uintptr_t){feeding.region.value} % {self._up}_ARENA_ALIGN != 0) return -2;
+    if (!{feeding.begun}) return -4;
+    if (!{feeding.waits}) return -3;
     return {feeding.push};
 }}
 """
-        lines = [f"if ({feeding.waits}) return 3;", *self.calls, *self._copies_out(), "return 0;"]
+        waits = [f"if (!{feeding.begun}) return 4;", f"if ({feeding.waits}) return 3;", f"{feeding.end};"]
+        lines = [*waits, *self.calls, *self._copies_out(), "return 0;"]
         yield self._function("finish", ", void *const *outputs", lines, regions)
         given = f"inputs[{feeding.place}]"
         blocks = ", ".join(region.value for region in regions)

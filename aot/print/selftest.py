@@ -142,17 +142,14 @@ def _function(project: Project, what: str, rubbish: int, run: Iterable[str], run
     name, plan = project.name, project.plan
     yield f"static int {name}_test_{what}(void) {{"
     memory = Memory(plan)
-    arenas = [region for region in plan.arenas if plan.regions[region].nbytes]
     yield from _blocks(name, plan.arenas)
     yield "    int bad = 0;"
-    if not arenas:
-        yield f"    (void){in_run(plan.arenas[0])}; /* the arena holds nothing */"
     if plan.state_bytes:
         yield from _blocks(name, (Region.STATE,))
         yield from (f"    memset({in_run(r)}, {rubbish:#x}, {name.upper()}_{r.name}_BYTES);" for r in memory.blocks)
         yield f"    {name}_reset({', '.join(map(in_run, memory.start_regions))});"
     yield f"    for (int run = 0; run < {runs}; ++run) {{"
-    for region in arenas:
+    for region in plan.arenas:
         size = f"{name.upper()}_{region.name}_BYTES"
         yield f"        memset({in_run(region)}, {rubbish:#x}, {size}); /* what a run before has left */"
     yield from (f"        {line}" for line in run)
@@ -205,11 +202,15 @@ def _by_rows(project: Project, source: int) -> Iterator[str]:
     yield f"const unsigned char *rows = (const unsigned char *){name}_test_input_{source}[run];"
     yield f"void *const outputs[] = {{{outputs or 'NULL'}}};"
     base = Feeding(project.plan, name).base
+    yield f"bad |= {name}_push_row({base}, rows) != -4;"
+    yield f"bad |= {name}_finish({memory.given}, outputs) != 4;"
     yield f"bad |= {name}_begin({base}) != 0;"
     yield f"bad |= {name}_finish({memory.given}, outputs) != 3;"
+    yield f"bad |= {name}_push_row({base} + 1, rows) != -2;"
+    yield f"bad |= {name}_push_row({base}, NULL) != -1;"
     yield f"for (int row = 1; row <= {up}_INPUT_{source}_ROWS; ++row, rows += {up}_INPUT_{source}_ROW_BYTES)"
     yield f"    bad |= {name}_push_row({base}, rows) != {up}_INPUT_{source}_ROWS - row;"
-    yield f"bad |= {name}_push_row({base}, {base}) != 0;"
+    yield f"bad |= {name}_push_row({base}, {base}) != -3;"
     yield f"bad |= {name}_finish({memory.given}, outputs) != 0;"
     for i in range(len(project.plan.graph.outputs)):
         yield _compare(project, i, f"{name}_test_got_{i}", " by rows")

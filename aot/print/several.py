@@ -11,8 +11,9 @@ from twinfer.aot.print.banner import banner_of
 from twinfer.aot.print.emit import Project, emit
 from twinfer.aot.print.group import Group
 from twinfer.aot.print.literals import check_name
+from twinfer.aot.print.memory import Memory
 from twinfer.runtime.errors import InvalidArgumentError
-from twinfer.runtime.plan.plan import Plan
+from twinfer.runtime.plan.plan import Plan, Region
 
 
 def emit_all(
@@ -41,7 +42,7 @@ def emit_all(
         group,
         tuple(plans),
         sorted(kernel for kernel, count in users.items() if count > 1),
-        max(project.plan.arena_bytes for project in alone),
+        max(Memory(plan).nbytes(Region.ARENA) for plan in plans.values()),
         first.target.alignment,
         banner_of(first, group),
     )

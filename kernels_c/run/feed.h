@@ -5,6 +5,20 @@
 
 #include "chain.h"
 
+/* What begun chains have as the reader of their last layer, which nothing reads: rubbish and zeros are something else. */
+#define TW_FEED_BEGUN 0x5EED10F5
+
+TW_INLINE void tw_feed_begin(const tw_chain *s, tw_rows_progress *at) {
+    tw_chain_begin(s, at);
+    at[s->count - 1].reader = TW_FEED_BEGUN;
+}
+
+TW_INLINE int tw_feed_begun(const tw_chain *s, const tw_rows_progress *at) {
+    return at[s->count - 1].reader == TW_FEED_BEGUN;
+}
+
+TW_INLINE void tw_feed_end(const tw_chain *s, tw_rows_progress *at) { at[s->count - 1].reader = 0; }
+
 /* Whether rows of the input are missing. */
 TW_INLINE int tw_feed_waits(const tw_chain *s, const tw_rows_progress *at) { return at->done < s->wanted; }
 
@@ -22,7 +36,7 @@ static TW_NOINLINE int32_t tw_feed_row(const tw_chain *s, tw_rows_progress *at, 
 /* Runs all of a chain over a whole input. */
 static TW_NOINLINE void tw_feed_all(const tw_chain *s, tw_rows_progress *at, unsigned char *arena, const void *input) {
     const unsigned char *row = (const unsigned char *)input;
-    tw_chain_begin(s, at);
+    tw_feed_begin(s, at);
     while (tw_feed_row(s, at, arena, row)) row += s->layers->row;
 }
 

@@ -120,7 +120,7 @@ static void tw_run_feed(const void *params, const void *const *in, void *const *
 }
 
 static void tw_begin_rows(const void *chain, void *progress) {
-    tw_chain_begin((const tw_chain *)chain, (tw_rows_progress *)progress);
+    tw_feed_begin((const tw_chain *)chain, (tw_rows_progress *)progress);
 }
 
 static int32_t tw_push_row(const void *chain, void *progress, void *arena, const void *row) {

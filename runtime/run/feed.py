@@ -43,7 +43,8 @@ class RowFeed:
                 f"a row {array.dtype}{list(array.shape)} does not fit {self._source}: give {self._row} elements of "
                 f"{self._source.dtype}"
             )
-        self._wanted = self._push(ffi.cast("const char *", ffi.from_buffer(array)))
+        if self._wanted:
+            self._wanted = self._push(ffi.cast("const char *", ffi.from_buffer(array)))
         return self._wanted
 
     def finish(self) -> None:

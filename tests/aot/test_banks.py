@@ -102,18 +102,20 @@ BANK = '[a]\nbase = "cortex-m4"\nram_bytes = 4096\n[[a.banks]]\n'
     [
         ('[a]\nbase = "cortex-m4"\nbanks = 3', r"a: banks should be tables, each headed \[\[CARD.banks\]\], not 3"),
         ('[a]\nbase = "cortex-m4"\nbanks = [3]', "a: banks should be tables"),
-        (BANK + 'name = "x"\norigin = 1\nbytes = 2\nspeed = 3', "a: a bank has no 'speed'; known are name, origin,"),
-        (BANK + "origin = 1\nbytes = 2", "a: the name of a bank should be a word, not None"),
-        (BANK + 'name = "x"\nbytes = 2', "a: origin of bank 'x' should be a number, not None"),
-        (BANK + 'name = "x"\norigin = 1\nbytes = "2K"', "a: bytes of bank 'x' should be a number, not '2K'"),
-        (BANK + 'name = "x"\norigin = 1\nbytes = 2\nread_cost = -1', "a: read_cost of bank 'x' should be a number"),
-        (BANK + 'name = "x;"\norigin = 1\nbytes = 2', "a: bank 'x;': its name should be a-z"),
-        (BANK + 'name = "ram"\norigin = 1\nbytes = 2', "a: two memories are called 'ram'"),
-        (BANK + 'name = "x"\norigin = 0x20000800\nbytes = 2', "a: bank 'x' and ram have bytes in common"),
-        (BANK + 'name = "x"\norigin = 0x3fffff\nbytes = 2', "a: bank 'x' and flash have bytes in common"),
+        (BANK + 'name = "x"\norigin = 16\nbytes = 32\nspeed = 3', "a: a bank has no 'speed'; known are name, origin,"),
+        (BANK + "origin = 16\nbytes = 32", "a: the name of a bank should be a word, not None"),
+        (BANK + 'name = "x"\nbytes = 32', "a: origin of bank 'x' should be a number, not None"),
+        (BANK + 'name = "x"\norigin = 16\nbytes = "2K"', "a: bytes of bank 'x' should be a number, not '2K'"),
+        (BANK + 'name = "x"\norigin = 16\nbytes = 32\nread_cost = -1', "a: read_cost of bank 'x' should be a number"),
+        (BANK + 'name = "x;"\norigin = 16\nbytes = 32', "a: bank 'x;': its name should be a-z"),
+        (BANK + 'name = "ram"\norigin = 16\nbytes = 32', "a: two memories are called 'ram'"),
+        (BANK + 'name = "x"\norigin = 0x20000800\nbytes = 32', "a: bank 'x' and ram have bytes in common"),
+        (BANK + 'name = "x"\norigin = 0x3ffff0\nbytes = 32', "a: bank 'x' and flash have bytes in common"),
+        (BANK + 'name = "x"\norigin = 8\nbytes = 32', "a: origin of bank 'x' should be a multiple of 16, .*, not 0x8"),
+        (BANK + 'name = "x"\norigin = 16\nbytes = 17', "a: bytes of bank 'x' should be a multiple of 16, .*, not 0x11"),
         (
-            f'{BANK}name = "x"\norigin = 0x30000000\nbytes = 2\n[[a.banks]]\nname = "y"\norigin = 0x30000001\n'
-            "bytes = 2",
+            f'{BANK}name = "x"\norigin = 0x30000000\nbytes = 32\n[[a.banks]]\nname = "y"\norigin = 0x30000010\n'
+            "bytes = 32",
             "a: bank 'y' and x have bytes in common",
         ),
     ],
@@ -187,7 +189,7 @@ def test_a_plan_for_other_memories(tmp_path: Path) -> None:
     project = emitted(card_of(tmp_path, M4))["layers"]
     small = card_of(tmp_path, M4.replace("0x1800", "0x100"))
     with pytest.raises(
-        ToolError, match="layers needs 770 B of block, m4 has 256 B: plan it for the target of this card"
+        ToolError, match="layers needs 784 B of block, m4 has 256 B: plan it for the target of this card"
     ):
         build(project, small)
     with pytest.raises(ToolError, match="B of block, cortex-m4 has 0 B"):

@@ -16,6 +16,7 @@ from typing import get_args
 import numpy as np
 import pytest
 import tiny
+from flows import Sub
 from needs import ROOT
 
 from twinfer.aot.build import project as project_module
@@ -30,6 +31,7 @@ from twinfer.runtime.graph import Graph, Node
 from twinfer.runtime.op import TOLERANCE, tensor
 from twinfer.runtime.options import Mode, Options
 from twinfer.runtime.plan.make import make_plan
+from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.tools import write_files
 
@@ -197,6 +199,46 @@ def test_model_of_a_constant_alone(name: str, tmp_path: Path) -> None:
     assert f"{name}: ok" in done.stdout, done.stdout + done.stderr
 
 
+def counter() -> Plan:
+    """Adds its input to a state of 12 bytes, and gives three times the new one."""
+    main = Sub("main")
+    x, handle = main.input((3,)), main.handle()
+    new = main.add(main.read(handle, (3,)), x)
+    main.assign(handle, new)
+    return make_plan(main.graph([main.mul(new, np.array([3, 3, 3], np.float32))]), find("cortex-m4").target)
+
+
+def test_arrays_of_blocks(tmp_path: Path) -> None:
+    """Instances of a model in arrays of arenas and states, and in an array of buffers for both: each goes its way."""
+    write_project(counter(), "m", tmp_path)
+    assert counter().state_bytes == 12
+    (tmp_path / "main.c").write_text("""#include "m.h"
+#include <stdio.h>
+_Alignas(M_ARENA_ALIGN) static unsigned char arenas[3][M_ARENA_BYTES], states[3][M_STATE_BYTES], all[3][M_MEMORY_BYTES];
+int main(void) {
+    int i, run;
+    for (i = 0; i < 3; ++i) m_reset(states[i]);
+    for (i = 0; i < 3; ++i) m_reset(all[i] + M_STATE_OFFSET);
+    for (run = 0; run < 3; ++run) {
+        for (i = 0; i < 6; ++i) {
+            const float x[] = {(float)i, 1, 2};
+            float y[3] = {0, 0, 0};
+            void *arena = i < 3 ? arenas[i] : all[i - 3], *state = i < 3 ? states[i] : all[i - 3] + M_STATE_OFFSET;
+            const void *const inputs[] = {x};
+            void *const outputs[] = {y};
+            int status = m_run(arena, state, inputs, outputs);
+            printf("%d %g %g %g\\n", status, (double)y[0], (double)y[1], (double)y[2]);
+        }
+    }
+    return 0;
+}
+""")
+    assert make(tmp_path, "all").returncode == 0
+    subprocess.run(["cc", "-std=c11", "main.c", "build/libm.a", "-lm", "-o", "main"], cwd=tmp_path, check=True)
+    said = subprocess.run([tmp_path / "main"], capture_output=True, text=True, check=True).stdout.splitlines()
+    assert said == [f"0 {3 * run * i} {3 * run} {6 * run}" for run in (1, 2, 3) for i in range(6)]
+
+
 def test_only_the_kernels_used(tmp_path: Path) -> None:
     write_project(tiny.passing(), "m", tmp_path)
     assert sorted(p.name for p in (tmp_path / "kernels").rglob("*.h")) == ["copy.h", "tw.h"]
@@ -293,10 +335,10 @@ def test_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 @pytest.mark.parametrize("field", ["ram_bytes", "flash_bytes"])
 def test_what_cannot_fit_is_said_at_once(field: str, tmp_path: Path) -> None:
-    """Exact to the byte of arena and constants, before anything is written."""
+    """Exact to the byte of the arena, a multiple of 16, and the constants, before anything is written."""
     card = replace(find("cortex-m4"), name="tiny", stack_bytes=100)
     plan = make_plan(tiny.dense().graph, card.target)
-    arena, constants = plan.arena_bytes, emit(plan, "dense").constants.nbytes
+    arena, constants = -(-plan.arena_bytes // 16) * 16, emit(plan, "dense").constants.nbytes
     least, message = {
         "ram_bytes": (
             arena + 100,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import shutil
 from collections.abc import Iterator
 from dataclasses import replace
@@ -101,6 +102,33 @@ def test_compiled(mode: Mode) -> None:
         same(pushed(session, graphs[name], 1), want)
         same(whole(session, graphs[name], 1), want)
         assert len(session.profile(1)) == len(session.plan.steps)
+
+
+def test_wrong_calls_in_c() -> None:
+    """Every wrong order of calls has its code, whatever bytes the arena begins with, and changes nothing."""
+    graph = network(3)
+    session = compile_plans({"m": make_plan(graph, options=FED)})["m"]
+    begin, push, finish = (getattr(session.library, f"m_{what}") for what in ("begin", "push_row", "finish"))
+    rows = random_inputs(graph, 5)[0].reshape(feed_of(session.plan).height, -1)[: feed_of(session.plan).wanted]
+    bytes_needed = session.plan.memory_bytes
+    buffer = ctypes.create_string_buffer(bytes_needed + 64)
+    at = -(-ctypes.addressof(buffer) // 16) * 16
+    arena, odd = ctypes.c_void_p(at), ctypes.c_void_p(at + 4)
+    got = [np.empty_like(value) for value in wanted_outputs(graph, 5)]
+    outputs = (ctypes.c_void_p * len(got))(*(value.ctypes.data for value in got))
+    first = ctypes.c_void_p(rows[0].ctypes.data)
+    for byte in (0, 0x5A, 0xFF):
+        ctypes.memset(at, byte, bytes_needed)
+        assert (push(arena, first), finish(arena, outputs)) == (-4, 4)
+        assert (begin(None), begin(odd), begin(arena)) == (1, 2, 0)
+        assert (push(None, first), push(arena, None), push(odd, first), finish(odd, outputs)) == (-1, -1, -2, 2)
+        for i, row in enumerate(rows):
+            assert finish(arena, outputs) == 3
+            assert push(arena, ctypes.c_void_p(row.ctypes.data)) == len(rows) - i - 1
+        assert push(arena, first) == -3
+        assert finish(arena, outputs) == 0
+        same(got, wanted_outputs(graph, 5))
+        assert (push(arena, first), finish(arena, outputs)) == (-4, 4)
 
 
 @pytest.mark.skipif(not (shutil.which("clang") or shutil.which("gcc")), reason="no compiler")

@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 #define DENSE_TWINFER_VERSION "VERSION"
-#define DENSE_ARENA_BYTES 14
+#define DENSE_ARENA_BYTES 16
 #define DENSE_ARENA_ALIGN 16
 #define DENSE_LOWER_BOUND_BYTES 12 /* no placement of these tensors needs less */
 #define DENSE_STATE_BYTES 0 /* that last from run to run */

@@ -6,11 +6,11 @@
 #include <stdint.h>
 
 #define FLOW_TWINFER_VERSION "VERSION"
-#define FLOW_ARENA_BYTES 28
+#define FLOW_ARENA_BYTES 32
 #define FLOW_ARENA_ALIGN 16
 #define FLOW_LOWER_BOUND_BYTES 28 /* no placement of these tensors needs less */
-#define FLOW_STATE_BYTES 8 /* that last from run to run */
-#define FLOW_MEMORY_BYTES 40 /* of one buffer for both */
+#define FLOW_STATE_BYTES 16 /* that last from run to run */
+#define FLOW_MEMORY_BYTES 48 /* of one buffer for both */
 #define FLOW_STATE_OFFSET 32 /* in that buffer, the arena before it */
 #define FLOW_CONSTANT_BYTES 20 /* weights and everything else in the constants' file, read only */
 #define FLOW_MACS 0 /* multiply-accumulates of a run */

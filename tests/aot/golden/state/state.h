@@ -6,11 +6,11 @@
 #include <stdint.h>
 
 #define STATE_TWINFER_VERSION "VERSION"
-#define STATE_ARENA_BYTES 26
+#define STATE_ARENA_BYTES 32
 #define STATE_ARENA_ALIGN 16
 #define STATE_LOWER_BOUND_BYTES 26 /* no placement of these tensors needs less */
-#define STATE_STATE_BYTES 36 /* that last from run to run */
-#define STATE_MEMORY_BYTES 68 /* of one buffer for both */
+#define STATE_STATE_BYTES 48 /* that last from run to run */
+#define STATE_MEMORY_BYTES 80 /* of one buffer for both */
 #define STATE_STATE_OFFSET 32 /* in that buffer, the arena before it */
 #define STATE_CONSTANT_BYTES 0 /* weights and everything else in the constants' file, read only */
 #define STATE_MACS 0 /* multiply-accumulates of a run */
