@@ -62,7 +62,8 @@ class Weights:
 class Call:
     """One kernel call: ``kernel(params, inputs, outputs, scratch)``. Each is only equal to itself.
 
-    ``params`` has the members of the C struct ``<kernel>_params``, all of them and no others (else RuntimeError).
+    ``params`` has the members of the C struct ``<kernel>_params``, all of them and no others, and every input and
+    output is of the types that it may have (else RuntimeError, which names the kernel and what is wrong).
     ``scratch`` is in bytes. ``inplace`` lists the positions in ``inputs`` whose memory output 0 may take over: the
     kernel must then be right when both pointers are equal. ``macs`` counts multiply-accumulates of the node.
     ``weights`` says how input 1 may be stored coded, None if it may not. ``rows`` says how it computes parts of its
@@ -84,6 +85,11 @@ class Call:
 
     def __post_init__(self) -> None:
         check_params(self.kernel, self.params)
+        sides = ("input", self.inputs, Tensor | Constant | Slice | None), ("output", self.outputs, Tensor | Slice)
+        for side, arguments, kinds in sides:
+            for i, argument in enumerate(arguments):
+                if not isinstance(argument, kinds):
+                    raise RuntimeError(f"{self.kernel}: {side} {i} is a {type(argument).__name__}, not {kinds}")
 
     @property
     def arguments(self) -> tuple[Argument, ...]:

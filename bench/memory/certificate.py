@@ -9,7 +9,7 @@ from functools import cached_property
 
 from twinfer.bench.memory.halve import halved
 from twinfer.runtime.errors import InvalidArgumentError, TwinferError
-from twinfer.runtime.graph import Graph, Tensor
+from twinfer.runtime.graph import Graph, Node, Tensor
 from twinfer.runtime.options import Options
 from twinfer.runtime.passes.ends import INTEGERS, with_io
 from twinfer.runtime.plan.by_rows.price import rows_share
@@ -56,9 +56,8 @@ class Certificate:
     def forced_by(self) -> Forced:
         """The first operator at which most bytes are live."""
         plan, at = self.plan, self.plan.forced_at
-        spans = {t: (begin, begin + t.nbytes) for t, begin in plan.offsets.items() if _live(plan, t, at)}
-        tensors = sorted(spans, key=lambda tensor: (-tensor.nbytes, spans[tensor]))
-        return Forced(at, _layer(plan, at), plan.lower_bound_bytes, tuple((t.name, t.nbytes) for t in tensors))
+        tensors = tuple((tensor.name, tensor.nbytes) for tensor in _at_peak(plan))
+        return Forced(at, _layer(plan, at), plan.lower_bound_bytes, tensors)
 
     @cached_property
     def hints(self) -> tuple[Hint, ...]:
@@ -72,10 +71,11 @@ def certificate(graph: Graph, target: Target, options: Options) -> Certificate:
     return Certificate(graph, make_plan(graph, target, options))
 
 
-def _live(plan: Plan, tensor: Tensor, position: int) -> bool:
-    """Whether a tensor lies in the arena and holds a value at a position."""
-    first, last = plan.lives.get(tensor, (0, -1))
-    return plan.places[tensor].region.kind == "arena" and first <= position <= last
+def _at_peak(plan: Plan) -> list[Tensor]:
+    """The tensors that hold a value in an arena where most bytes are live, the largest first."""
+    live = [tensor for tensor, (first, last) in plan.lives.items() if first <= plan.forced_at <= last]
+    here = [tensor for tensor in live if tensor in plan.places and plan.places[tensor].region.kind == "arena"]
+    return sorted(here, key=lambda tensor: (-tensor.nbytes, plan.offsets[tensor]))
 
 
 def _layer(plan: Plan, position: int) -> str:
@@ -85,7 +85,10 @@ def _layer(plan: Plan, position: int) -> str:
             return chain_name(part)
     if not 0 <= position < len(plan.nodes):
         return "the graph's inputs and outputs"
-    node = plan.nodes[position]
+    return _named(plan.nodes[position])
+
+
+def _named(node: Node) -> str:
     return f"operator {node.index} {node.op}"
 
 
@@ -114,49 +117,47 @@ def _hints(certificate: Certificate) -> Iterator[Hint]:
     plan, graph = certificate.plan, certificate.graph
     options = replace(plan.options, ram=0)
     by_rows = replace(options, memory="rows")
-    yield from _hint(certificate, "rows", graph, by_rows)
+    yield from _hint(plan, "rows", "", graph, by_rows)
     if not (options.input_rows or options.input_in_place):
-        yield from _hint(certificate, "input_rows", graph, replace(by_rows, input_rows=True))
-        yield from _hint(certificate, "input_in_place", graph, replace(options, input_in_place=True))
+        yield from _hint(plan, "input_rows", "input by rows", graph, replace(by_rows, input_rows=True))
+        in_place = replace(options, input_in_place=True)
+        yield from _hint(plan, "input_in_place", "input in place (--input-in-place)", graph, in_place)
     for io in INTEGERS:
         with suppress(InvalidArgumentError):
             if (changed := with_io(graph, io)) is not graph:
-                yield from _hint(certificate, f"{io}_input", changed, options)
-    if (half := halved(graph, _largest(certificate))) is not None:
-        yield from _hint(certificate, "channels", half, options)
+                yield from _hint(plan, f"{io}_input", f"{io} input and output (--io {io})", changed, options)
+    if (largest := _largest(graph, plan)) is not None and (half := halved(graph, largest)) is not None:
+        writer = next(node for node in graph.nodes if largest in node.outputs)
+        yield from _hint(plan, "channels", f"half the channels of {_named(writer)}", half, options)
 
 
-def _largest(certificate: Certificate) -> str:
-    """The name of the largest tensor at the peak that an operator computes."""
-    computed = {tensor.name for node in certificate.graph.nodes for tensor in node.outputs}
-    names = (name.removeprefix("rows of ") for name, _ in certificate.forced_by.tensors)
-    return next((name for name in names if name in computed), "")
+def _largest(graph: Graph, plan: Plan) -> Tensor | None:
+    """The tensor of the file that is the largest at the peak, of those that an operator computes.
+
+    The plan's tensors are the file's or, if planning changed their type, others of the same name. Rows of a tensor
+    count as it.
+    """
+    rows = {r.memory: t for part in plan.program if isinstance(part, Chain) for t, r in part.rings.items()}
+    computed = [tensor for node in graph.nodes for tensor in node.outputs]
+    named = {(tensor.name, tensor.shape): tensor for tensor in computed if tensor.name}
+    for live in _at_peak(plan):
+        tensor = rows.get(live, live)
+        own = tensor if tensor in computed else named.get((tensor.name, tensor.shape))
+        if own is not None:
+            return own
+    return None
 
 
-def _writer(graph: Graph, name: str) -> str:
-    """The operator that computes a tensor."""
-    node = next(node for node in graph.nodes for tensor in node.outputs if tensor.name == name)
-    return f"operator {node.index} {node.op}"
-
-
-def _hint(certificate: Certificate, kind: str, graph: Graph, options: Options) -> Iterator[Hint]:
+def _hint(before: Plan, kind: str, what: str, graph: Graph, options: Options) -> Iterator[Hint]:
     """The hint that this graph with these options is; none if it cannot be planned."""
-    before = certificate.plan
     try:
         plan = make_plan(graph, before.target, options)
     except TwinferError:
         return
     change = plan.memory_bytes / max(before.memory_bytes, 1) - 1
     extra = (1 + rows_share(plan)) / (1 + rows_share(before)) - 1 if kind in ("rows", "input_rows") else None
-    chains = [part for part in plan.program if isinstance(part, Chain) and part.layers]
-    what = {
-        "rows": f"operators {', '.join(map(_numbers, chains))} by rows",
-        "input_rows": "input by rows",
-        "input_in_place": "input in place (--input-in-place)",
-        "int8_input": "int8 input and output (--io int8)",
-        "int16_input": "int16 input and output (--io int16)",
-        "channels": f"half the channels of {_writer(certificate.graph, _largest(certificate))}",
-    }[kind]
+    if kind == "rows":
+        what = f"operators {', '.join(_numbers(p) for p in plan.program if isinstance(p, Chain) and p.layers)} by rows"
     price = "" if extra is None else f", {100 * extra:+.1f} % instructions (estimated)"
     saved = f" ({plan.memory_bytes - before.memory_bytes:+,} bytes)"
     yield Hint(kind, f"{what}: {100 * change:+.0f} %{saved}{price}", plan.memory_bytes, change, extra)

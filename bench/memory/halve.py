@@ -19,14 +19,13 @@ _SAME = (
 )
 
 
-def halved(graph: Graph, name: str) -> Graph | None:
-    """The graph in which the tensor ``name``, that an operator computes, has half of its channels, its last axis.
+def halved(graph: Graph, first: Tensor) -> Graph | None:
+    """The graph in which a tensor that an operator computes has half of its channels, its last axis.
 
-    What reads or writes these channels is cut, too. None if there is no such tensor, or if the cut does not end before
-    an operator that is not known here, an input or an output.
+    What reads or writes these channels is cut, too. None if there are no two channels, or if the cut does not end
+    before an operator that is not known here, an input or an output.
     """
-    first = next((t for node in graph.nodes for t in node.outputs if t.name == name), None)
-    if first is None or not first.shape or first.shape[-1] < 2:
+    if not first.shape or first.shape[-1] < 2:
         return None
     cuts: dict[Tensor, int] = {}
     waiting, readers = [(first, len(first.shape) - 1)], consumers(graph)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from twinfer.aot.build.targets import find
@@ -14,7 +16,7 @@ from twinfer.bench.memory.certificate import certificate
 from twinfer.bench.models.source import load
 from twinfer.command_line.main import main
 from twinfer.converter.build import Builder
-from twinfer.runtime.graph import Graph
+from twinfer.runtime.graph import Graph, Node
 from twinfer.runtime.op import tensor
 from twinfer.runtime.options import Options
 from twinfer.runtime.plan.make import make_plan
@@ -75,6 +77,45 @@ def test_an_int8_input_is_a_hint() -> None:
     told = certificate(graph, GENERIC, Options(memory="layers"))
     (hint,) = (hint for hint in told.hints if hint.kind == "int8_input")
     assert told.plan.memory_bytes - hint.ram_bytes >= 3 * 64 * 64
+
+
+@pytest.mark.parametrize("names", ["xyz", ("", "", ""), ("x", "rows of y", "y"), ("x", "x", "x")])
+def test_hints_whatever_tensors_are_called(names: Sequence[str]) -> None:
+    """Names are the user's: none, one for all, or one that looks like a ring's. The hint is planned all the same."""
+    x, y, z = (tensor((1, 8, 8, depth), "FLOAT32", name=name) for name, depth in zip(names, (2, 64, 3), strict=True))
+    wide, narrow = (
+        tensor((y.shape[3], 1, 1, 2), "FLOAT32", data=np.ones((64, 1, 1, 2)), name="w"),
+        tensor((3, 1, 1, 64), "FLOAT32", data=np.ones((3, 1, 1, 64)), name="v"),
+    )
+    options = {"padding": "SAME", "stride_h": 1, "stride_w": 1, "fused_activation_function": "NONE"}
+    options |= {"dilation_h_factor": 1, "dilation_w_factor": 1}
+    nodes = Node("CONV_2D", (x, wide, None), (y,), options), Node("CONV_2D", (y, narrow, None), (z,), options, index=1)
+    graph = Graph("named", (x, y, z, wide, narrow), nodes, (x,), (z,))
+    told = certificate(graph, GENERIC, Options(memory="layers"))
+    (hint,) = (hint for hint in told.hints if hint.kind == "channels")
+    assert hint.text.startswith("half the channels of operator 0 CONV_2D: ")
+    assert told.plan.memory_bytes - hint.ram_bytes == 8 * 8 * 32 * 4  # the arena without half of y
+
+
+def test_hints_where_no_operator_computes_what_is_live() -> None:
+    """The largest tensor at the peak is the input: nothing can be halved, and nothing fails."""
+    x, y = tensor((2, 17), "FLOAT32", name=""), tensor((2, 17), "FLOAT32", name="")
+    told = certificate(Graph("g", (x, y), (Node("ELU", (x,), (y,)),), (x,), (y,)), GENERIC, Options())
+    assert [hint.kind for hint in told.hints if hint.kind == "channels"] == []
+    assert told.forced_by.nbytes == 2 * 17 * 4
+
+
+def test_hints_beyond_a_limit_of_ram() -> None:
+    """``--ram`` limits the plan at hand, not the changes: what they take is what planning without a limit gives."""
+    graph = load("vww_int8").graph
+    tight = make_plan(graph, M4, Options(memory="rows")).memory_bytes
+    told = certificate(graph, M4, Options(memory="layers"))
+    limited = certificate(graph, M4, Options(ram=tight))
+    assert {hint.kind: hint.ram_bytes for hint in told.hints}["rows"] == tight
+    assert all(hint.ram_bytes < limited.plan.memory_bytes for hint in limited.hints)
+    wide = certificate(graph, M4, Options(ram=1 << 20))  # so much that layers stay whole
+    in_place = make_plan(graph, M4, Options(input_in_place=True)).memory_bytes
+    assert {hint.kind: hint.ram_bytes for hint in wide.hints}["input_in_place"] == in_place
 
 
 def test_as_text(capsys: pytest.CaptureFixture[str]) -> None:

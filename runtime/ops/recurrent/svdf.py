@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from twinfer.runtime import constant
 from twinfer.runtime.fixed_point import quantize_multiplier, requantize, wrap32
 from twinfer.runtime.graph import Array, Node, Quant
 from twinfer.runtime.op import Case, Op, Shape, need, need_type, tensor, unsupported
@@ -56,11 +57,6 @@ def multipliers_of(node: Node) -> tuple[tuple[int, int], tuple[int, int]]:
     x, features, time, state = (node.input(i) for i in (0, 1, 2, 4))
     first = quantize_multiplier(x.scale * features.scale / state.scale)
     return first, quantize_multiplier(state.scale * time.scale / node.output.scale)
-
-
-def _bias(node: Node) -> Any:
-    kind = np.float32 if node.input(0).type == "FLOAT32" else np.int32
-    return node.optional(3) or np.zeros(node.output.shape[1], kind)
 
 
 def bias_of(node: Node) -> Array | None:
@@ -113,7 +109,8 @@ def call_of(node: Node, kernel: str, params: dict[str, Param], inputs: tuple[Arg
 def lower(node: Node, target: Target) -> Call:
     """The call in plain C."""
     x, state = node.input(0), node.input(4)
-    inputs = (x, node.input(1), node.input(2), _bias(node))
+    start = np.zeros(node.output.shape[1], np.float32 if x.type == "FLOAT32" else np.int32)
+    inputs = (x, node.input(1), node.input(2), node.optional(3) or constant.bias(start))
     if x.type == "FLOAT32":
         low, high = float_range(node)
         return call_of(node, "tw_svdf_f32", {**_sizes(node), "low": low, "high": high}, inputs)
@@ -157,7 +154,9 @@ def _case(
 def cases(rng: np.random.Generator) -> Iterator[Case]:
     for kind in ("FLOAT32", "INT8", "INT16"):
         for shape, sizes in (((1, 5), (3, 1, 4)), ((2, 33), (4, 2, 7)), ((3, 1), (1, 1, 1))):
-            yield _case(rng, kind, shape, sizes)
+            yield (case := _case(rng, kind, shape, sizes))
+        node = case.node
+        yield replace(case, node=replace(node, inputs=(*node.inputs[:3], None, node.inputs[4])))
     yield _case(rng, "INT16", (2, 33), (4, 2, 7), held=(1e-4, 0))
     yield _case(rng, "INT8", (2, 33), (4, 2, 7), held=(0.2, 0))
     case = _case(rng, "INT8", (2, 33), (4, 2, 7), held=(0.2, -3))
