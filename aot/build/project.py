@@ -35,7 +35,6 @@ BUILD = "build"
 _OURS, _USERS = "Apache-2.0", "LicenseRef-model"
 _TERMS = {"_data.c": _USERS, "_test.c": f"{_OURS} AND {_USERS}"}
 
-_FILLED = ("Makefile", "CMakeLists.txt", "README.md")
 _TEMPLATES = Path(__file__).resolve().parent / "templates"
 
 
@@ -116,33 +115,38 @@ def _written(target: Path) -> set[str]:
 
 
 def project_files(project: Project, inputs: Sequence[Array], card: Card | None = None) -> dict[str, str]:
-    """Everything that goes into the folder, by path."""
-    options = project.plan.options
-    test = test_source(project, vectors(project.plan, inputs))
-    generated = {**project.files, f"{project.name}_test.c": test}
-    files = {
-        **{path: _licensed(path, text) for path, text in generated.items()},
-        **{template: _filled(template, project, card) for template in _FILLED},
-        **(boards.sources(card) if card else {}),
-        "LICENSE": (_TEMPLATES / "LICENSE").read_text(encoding="utf-8"),
-    }
+    """Everything that goes into the folder of one model, by path."""
+    return folder_files(project.name, [(project, inputs)], card)
+
+
+def folder_files(
+    group: str, models: Sequence[tuple[Project, Sequence[Array]]], card: Card | None = None
+) -> dict[str, str]:
+    """Everything that goes into a folder, by path: models with their self-tests' inputs; ``group`` is its library."""
+    sources: dict[str, str] = {}
+    projects = [project for project, _ in models]
+    for project, inputs in models:
+        test = test_source(project, vectors(project.plan, inputs))
+        sources |= {**project.files, f"{project.name}_test.c": test}
+    files = {path: _licensed(path, text) for path, text in sources.items()}
+    facts = _folder_facts(group, projects, sorted(sources), card)
+    files |= {template: _filled(template, facts) for template in ("Makefile", "CMakeLists.txt", "README.md")}
+    files |= boards.sources(card) if card else {}
+    files["LICENSE"] = (_TEMPLATES / "LICENSE").read_text(encoding="utf-8")
+    first, *others = projects
+    options, hashes = first.plan.options, {project.name: project.sha256 for project in projects}
     described = {
         "tool": version(),
         "license": _OURS,
-        "target": project.plan.target.name,
+        "target": first.plan.target.name,
         "optimize": options.optimize,
         **({} if options.weights == "file" else {"weights": options.weights, "decode": options.decode}),
-        "mode": project.mode,
-        "model_sha256": project.sha256,
+        "mode": first.mode,
+        **({"models": hashes} if others else {"model_sha256": first.sha256}),
         "files": sorted(files),
     }
-    files[MANIFEST] = manifest(described)
+    files[MANIFEST] = json.dumps(described, indent=1) + "\n"
     return files
-
-
-def manifest(described: Mapping[str, object]) -> str:
-    """The text of ``MANIFEST``."""
-    return json.dumps(described, indent=1) + "\n"
 
 
 def _licensed(path: str, text: str) -> str:
@@ -153,21 +157,63 @@ def _licensed(path: str, text: str) -> str:
     return text if text.startswith("/* SPDX-") else f"/* SPDX-License-Identifier: {terms} */\n{text}"
 
 
-def _filled(template: str, project: Project, card: Card | None) -> str:
-    return filled(template, {**_facts(project), **boards.building(card, project.plan)})
-
-
-def filled(template: str, values: Mapping[str, str]) -> str:
+def _filled(template: str, values: Mapping[str, str]) -> str:
     """A template with ``values`` in the places that name them."""
     text = (_TEMPLATES / template).read_text(encoding="utf-8")
     return re.sub(r"@(\w+)@", lambda key: values[key[1]], text)
 
 
-def _facts(project: Project) -> Mapping[str, str]:
+def _folder_facts(
+    group: str, projects: Sequence[Project], paths: Sequence[str], card: Card | None
+) -> Mapping[str, str]:
+    """Values for the templates of a folder; ``paths`` are its generated sources."""
+    first, *others = projects
+    sources = [path for path in paths if path.endswith(".c") and "/" not in path and not path.endswith("_test.c")]
+    tables, calls = zip(*(_of_model(project, group if others else None) for project in projects), strict=True)
+    banner = f"{group}: made by twinfer {version()}" if others else first.banner
+    name = "NAME" if others else first.name
+    return {
+        **boards.building(card, first.plan),
+        "banner": banner.removeprefix("/* ").removesuffix(" */"),
+        "group": group,
+        "GROUP": group.upper(),
+        "name": name,
+        "NAME": name.upper(),
+        "sources": " ".join(sources),
+        "objects": " ".join(f"build/{path.removesuffix('.c')}.o" for path in sources),
+        "models": " ".join(project.name for project in projects),
+        "selftests": "the self-tests of all models" if others else "the self-test",
+        "tables": "".join(tables),
+        "sharing": _sharing(group, projects),
+        "calls": "".join(calls),
+    }
+
+
+def _of_model(project: Project, group: str | None) -> tuple[str, str]:
+    """What the README says of a model: its tables, and how it is called; ``group`` is that whose arena it takes."""
+    facts = _facts(project, group)
+    head = f"## {project.name}\n\n" if group else ""
+    return head + _filled("model_table.md", facts), _filled("model_call.md", facts)
+
+
+def _sharing(group: str, projects: Sequence[Project]) -> str:
+    """The sentences on memory that models share."""
+    free = "Nothing in the arena lasts from one run to the next: models may take turns in one."
+    kept = " The state is the model's own: it keeps what has to last." if projects[0].plan.state_bytes else ""
+    if len(projects) == 1:
+        return free + kept
+    up = group.upper()
+    common = f"Kernels that several models call through one instance are in `{group}_kernels.c`."
+    return f"""{free} States are apart.
+`{group}.h` has the size and the alignment of an arena for all models, `{up}_ARENA_BYTES` and `{up}_ARENA_ALIGN`, and
+`{group}_static.c` has one. Outputs that are left in the arena are lost when another model runs. In what follows, NAME
+stands for the name of a model. {common if f"{group}_kernels.c" in projects[0].common else ""}""".rstrip()
+
+
+def _facts(project: Project, group: str | None) -> Mapping[str, str]:
     plan = project.plan
     kernels = kernel_counts(plan)
     return {
-        "banner": project.banner.removeprefix("/* ").removesuffix(" */"),
         "name": project.name,
         "NAME": project.name.upper(),
         "memory": _memory(plan),
@@ -178,7 +224,7 @@ def _facts(project: Project) -> Mapping[str, str]:
         "inputs": _table(plan.graph.inputs),
         "outputs": _table(plan.graph.outputs),
         "stack": f"{grouped(project.stack_bytes)} bytes at most" if project.stack_bytes is not None else "not measured",
-        **_calling(project),
+        **_calling(project, group),
     }
 
 
@@ -201,7 +247,7 @@ def _memory(plan: Plan) -> str:
     return "\n".join(rows)
 
 
-def _calling(project: Project) -> Mapping[str, str]:
+def _calling(project: Project, group: str | None) -> Mapping[str, str]:
     """What the section on calls says of memory."""
     name, memory = project.name, Memory(project.plan)
     blocks = [region.value for region in memory.blocks]
@@ -209,14 +255,13 @@ def _calling(project: Project) -> Mapping[str, str]:
         f"    _Alignas({name.upper()}_ARENA_ALIGN) static unsigned char {block}[{name.upper()}_{block.upper()}_BYTES];"
         for block in blocks
     ]
+    if group:
+        defined[0] = f"    void *const arena = {group}_arena();"
     reset = f"    {name}_reset({', '.join(r.value for r in memory.start_regions)}); /* once, and to begin anew */\n"
-    kept = " The state is the model's own: it keeps what has to last." if project.plan.state_bytes else ""
     return {
-        "sharing": f"Nothing in the arena lasts from one run to the next: models may take turns in one.{kept}",
         "blocks": "\n".join(defined),
         "arguments": ", ".join(blocks),
         "reset": reset if project.plan.state_bytes else "",
-        "own": " and ".join(f"`{name}_{block}`" for block in blocks),
     }
 
 

@@ -9,9 +9,8 @@ from pathlib import Path
 
 from twinfer.aot.build import boards
 from twinfer.aot.build.fits import check_fit_together, check_fits
-from twinfer.aot.build.project import MANIFEST, check_replaceable, filled, manifest, project_files, put
+from twinfer.aot.build.project import check_replaceable, folder_files, put
 from twinfer.aot.build.targets import Card
-from twinfer.aot.print.banner import version
 from twinfer.aot.print.emit import Project
 from twinfer.aot.print.several import emit_all
 from twinfer.runtime.errors import InvalidArgumentError
@@ -42,39 +41,7 @@ def write_all(
         projects = emit_all(plans, group, sha256=hashes, stack_bytes=stacks)
         for project in projects:
             boards.check_code(project, card)
-    files = _files(projects, group, card)
+    files = folder_files(group, [(project, random_inputs(project.plan.graph)) for project in projects], card)
     with writing(folder):
         put(Path(os.path.realpath(folder)), files)
     return projects
-
-
-def _files(projects: Sequence[Project], group: str, card: Card | None) -> dict[str, str]:
-    """Everything that goes into the folder, by path."""
-    files: dict[str, str] = {}
-    for project in projects:
-        files |= project_files(project, random_inputs(project.plan.graph), card)
-    del files["CMakeLists.txt"]
-    sources = sorted(path for path in files if path.endswith(".c") and "/" not in path and not path.endswith("_test.c"))
-    values = {
-        **boards.building(card, projects[0].plan),
-        "banner": f"{group}: made by twinfer {version()}",
-        "group": group,
-        "GROUP": group.upper(),
-        "objects": " ".join(f"build/{path.removesuffix('.c')}.o" for path in sources),
-        "models": " ".join(project.name for project in projects),
-        "rows": "\n".join(
-            f"| `{p.name}.h` | {p.plan.arena_bytes:,} | {p.plan.state_bytes:,} | {p.constants.nbytes:,} |"
-            for p in projects
-        ),
-    }
-    for template in ("Makefile", "README.md"):
-        files[template] = filled(f"several/{template}", values)
-    described = {
-        "tool": version(),
-        "license": "Apache-2.0",
-        "target": projects[0].plan.target.name,
-        "mode": projects[0].mode,
-        "models": {project.name: project.sha256 for project in projects},
-        "files": sorted(set(files) - {MANIFEST}),
-    }
-    return {**files, MANIFEST: manifest(described)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -15,6 +16,7 @@ from needs import ROOT
 from test_project import make
 
 from twinfer.aot.build.firmware import build
+from twinfer.aot.build.project import write_project
 from twinfer.aot.build.runner import Job, run_jobs
 from twinfer.aot.build.several import write_all
 from twinfer.aot.build.targets import find
@@ -49,6 +51,50 @@ def test_builds_and_passes(mode: Mode, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     for name in plans(mode):
         assert f"{name}: ok" in done.stdout
+
+
+def test_the_folder_has_what_that_of_one_model_has(tmp_path: Path) -> None:
+    """CMake builds and tests all of it, and another project can take it; every text says its licence."""
+    write_all(models("interpreted"), "g", tmp_path / "g")
+    write_project(tiny.dense(), "g", tmp_path / "one")
+    both = [{path.name for path in folder.iterdir() if path.is_file()} for folder in (tmp_path / "g", tmp_path / "one")]
+    assert both[1] - both[0] == {"g.c", "g_data.c", "g_data.h", "g_test.c"}
+    told = (tmp_path / "g" / "README.md").read_text()
+    for name, plan in plans("interpreted").items():
+        project = emit(plan, name)
+        assert f"## {name}\n" in told
+        assert f"| constants | {project.constants.nbytes:,} bytes" in told
+        assert f"{name}_run(arena, " in told
+    for words in ("G_ARENA_BYTES", "STATE_STATE_BYTES", "-DTW_NO_ASM", "-mno-unaligned-access", "## Licence"):
+        assert words in told
+    for path in (p for p in (tmp_path / "g").rglob("*") if p.is_file() and p.name not in ("LICENSE", "twinfer.json")):
+        assert "SPDX-License-Identifier: " in path.read_text().splitlines()[0], path
+    said = json.loads((tmp_path / "g" / "twinfer.json").read_text())
+    assert said.keys() - {"models"} == json.loads((tmp_path / "one" / "twinfer.json").read_text()).keys() - {
+        "model_sha256"
+    }
+
+
+def test_cmake(tmp_path: Path) -> None:
+    if not shutil.which("cmake") and not os.environ.get("CI"):
+        pytest.skip("cmake is needed")
+    write_all(models("interpreted"), "g", tmp_path / "g")
+    (tmp_path / "CMakeLists.txt").write_text("""cmake_minimum_required(VERSION 3.13)
+project(caller C)
+add_subdirectory(g)
+add_executable(caller main.c)
+target_link_libraries(caller g)
+""")
+    calls = " + ".join(f"{name}_run_static(0, 0)" for name in plans("interpreted"))
+    (tmp_path / "main.c").write_text(f'#include "g.h"\nint main(void) {{ return {calls}; }}\n')
+    for folder, run in ((tmp_path / "g", ["ctest"]), (tmp_path, ["./caller"])):
+        for command in (["cmake", "-S", folder, "-B", folder / "build"], ["cmake", "--build", folder / "build"], run):
+            work = folder / "build" if (folder / "build").exists() else folder
+            done = subprocess.run(command, cwd=work, capture_output=True, text=True, timeout=300, check=False)
+            assert done.returncode == 0, done.stdout + done.stderr
+            assert "warning" not in done.stdout + done.stderr
+            if command == ["ctest"]:
+                assert "0 tests failed out of 3" in done.stdout
 
 
 @MODES
