@@ -75,7 +75,13 @@ def silu(g: Emitter, x: Tensor) -> Tensor:
     return g.binary("MUL", x, g.unary("LOGISTIC", x))
 
 
-def along(g: Emitter, op: str, x: Tensor, axis: int, **options: Any) -> Tensor:
-    """An operator that works along the last dimension (SOFTMAX, LOG_SOFTMAX), applied along ``axis``."""
-    order = [i for i in range(len(x.shape)) if i != axis] + [axis][: len(x.shape)]
-    return g.transpose(g.unary(op, g.transpose(x, order), **options), [order.index(i) for i in range(len(order))])
+def along(g: Emitter, op: str, x: Tensor, *axes: int, **options: Any) -> Tensor:
+    """An operator that works along the last dimension (SOFTMAX, LOG_SOFTMAX, L2_NORMALIZATION), applied over the
+    elements of these dimensions together."""
+    if not x.shape:
+        return g.unary(op, x, **options)
+    order = [i for i in range(len(x.shape)) if i not in axes] + list(axes)
+    turned = g.transpose(x, order)
+    rows = turned.shape[: len(order) - len(axes)]
+    y = g.unary(op, g.reshape(turned, (*rows, math.prod(turned.shape[len(rows) :]))), **options)
+    return g.transpose(g.reshape(y, turned.shape), [order.index(i) for i in range(len(order))])

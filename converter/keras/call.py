@@ -16,18 +16,30 @@ from twinfer.runtime.graph import Tensor
 
 Shape = tuple[int, ...]
 
+#: TFLite's types as Keras calls them, and those of Keras that are carried as another.
+NAMES = {
+    "FLOAT32": "float32", "INT8": "int8", "INT16": "int16", "INT32": "int32", "INT64": "int64", "UINT8": "uint8",
+    "BOOL": "bool",
+}  # fmt: skip
+CARRIED = {
+    **{name: kind for kind, name in NAMES.items()},
+    **dict.fromkeys(("float16", "bfloat16", "float64"), "FLOAT32"),
+}
+
 
 @dataclass(frozen=True, eq=False)
 class Call:
     """``layer`` called with ``args`` and ``kwargs``, in which tensors stand as Tensors and weights as arrays.
 
-    ``shapes`` are those of its outputs. ``again`` emits another layer, or a Python function of Keras, over tensors.
+    ``shapes`` and ``types`` are those of its outputs. ``again`` emits another layer, or a Python function of Keras,
+    over tensors.
     """
 
     layer: Any
     args: Sequence[Any]
     kwargs: Mapping[str, Any]
     shapes: Sequence[Shape]
+    types: Sequence[str]
     again: Callable[[Any, Sequence[Tensor]], list[Tensor]]
 
     @property
@@ -38,6 +50,11 @@ class Call:
     def shape(self) -> Shape:
         """Of output 0."""
         return self.shapes[0]
+
+    @property
+    def type(self) -> str:
+        """Of output 0."""
+        return self.types[0]
 
     def input(self, i: int = 0) -> Tensor:
         """Argument ``i``, a tensor; ModelError if it is none."""
@@ -82,6 +99,12 @@ class Call:
         return f"{type(self.layer).__name__} {self.name!r}"
 
 
+def dimensions(axis: Any, x: Tensor) -> Shape:
+    """The dimensions that ``axis`` names, in order: one, several, or all (None), counted from the front or the end."""
+    given = range(len(x.shape)) if axis is None else axis if isinstance(axis, list | tuple) else [axis]
+    return tuple(sorted(int(a) % len(x.shape) for a in given))
+
+
 def numbers(value: Any) -> NDArray[Any]:
     """A variable, tensor or number of any backend as an array."""
     held = value.value if isinstance(value, keras.Variable) else value
@@ -94,6 +117,11 @@ def array(value: Any, name: str) -> NDArray[np.float32]:
     if bad := int((~np.isfinite(data)).sum()):
         raise ModelError(f"weight {name!r} {list(data.shape)} has {bad} values that are NaN or infinite")
     return data
+
+
+def cast(g: Emitter, x: Tensor, kind: str) -> Tensor:
+    """The tensor as one of another type."""
+    return x if x.type == kind else g.emit("CAST", [x], x.shape, kind, in_data_type=x.type, out_data_type=kind)
 
 
 def as_tensor(g: Emitter, value: Any) -> Tensor:

@@ -12,24 +12,20 @@ import numpy as np
 
 from twinfer.converter.emit.emitter import Emitter
 from twinfer.converter.emit.problems import Problems
-from twinfer.converter.keras.call import Call, Shape, as_tensor, numbers
+from twinfer.converter.keras.call import CARRIED, NAMES, Call, Shape, as_tensor, numbers
 from twinfer.converter.keras.registry import HINTS, NO_IMPORTER, functions, importer_of
 from twinfer.runtime.errors import ModelError, UnsupportedOperatorError
 from twinfer.runtime.graph import Tensor
-
-#: TFLite's types as Keras calls them, and those of Keras that are carried as another.
-DTYPES = {
-    "FLOAT32": "float32", "INT8": "int8", "INT16": "int16", "INT32": "int32", "INT64": "int64", "UINT8": "uint8",
-    "BOOL": "bool",
-}  # fmt: skip
-CARRIED = {**{name: kind for kind, name in DTYPES.items()}, "float16": "FLOAT32", "bfloat16": "FLOAT32"}
 
 
 class Walk:
     """Emits the calls that symbolic tensors come from, given Tensors for some of them."""
 
-    def __init__(self, g: Emitter, inputs: Sequence[Any], tensors: Sequence[Tensor]) -> None:
+    def __init__(
+        self, g: Emitter, inputs: Sequence[Any], tensors: Sequence[Tensor], masked: set[Tensor] | None = None
+    ) -> None:
         self.g = g
+        self.masked = set() if masked is None else masked  # Keras hides steps of these, as Embedding(mask_zero) says
         self.problems = Problems()
         self.names: dict[Tensor, str] = {}  # the layer that a tensor comes from
         self.values = dict(zip(inputs, tensors, strict=True))  # symbolic tensors are equal only to themselves
@@ -68,6 +64,8 @@ class Walk:
         for symbol, tensor in zip(node.output_tensors, outputs, strict=True):
             self.values[symbol] = tensor
             self.names[tensor] = name
+            if getattr(symbol, "_keras_mask", None) is not None:
+                self.masked.add(tensor)
 
     def _filled(self, arguments: Any) -> Any:
         """Arguments with Tensors for symbolic tensors, and arrays for variables and constants."""
@@ -83,17 +81,28 @@ class Walk:
 
     def called(self, layer: Any, args: Any, kwargs: Mapping[str, Any]) -> list[Tensor]:
         """The outputs of a layer or operation over these arguments."""
-        if isinstance(kwargs.get("mask"), Tensor):
-            raise UnsupportedOperatorError("masks are not carried: convert the model for sequences of full length")
-        self.g.place = layer.name
         importer = importer_of(layer)
+        self._refuse_masks(layer, args, kwargs, importer is not None)
+        self.g.place = layer.name
         if importer is not None:
-            shapes = _shapes(layer, args, kwargs)
-            outputs = importer(self.g, Call(layer, tuple(args), kwargs, shapes, self.again))
-            return _checked([outputs] if isinstance(outputs, Tensor) else list(outputs), shapes)
+            shapes, types = _described(layer, args, kwargs)
+            outputs = importer(self.g, Call(layer, tuple(args), kwargs, shapes, types, self.again))
+            return _checked([outputs] if isinstance(outputs, Tensor) else list(outputs), shapes, types)
         if _is_functional(layer):
             return self._nested(list(layer.inputs), list(layer.outputs), _tensors((args, kwargs)))
         return self._traced(layer, args, kwargs)
+
+    def _refuse_masks(self, layer: Any, args: Any, kwargs: Mapping[str, Any], known: bool) -> None:
+        """UnsupportedOperatorError for a layer that would act on a mask: one that it is given, by name or by place,
+        or one that its inputs carry."""
+        if not isinstance(layer, keras.layers.Layer):
+            return
+        names = [n for n in _parameters(layer.call) if n == "mask" or (n.endswith("_mask") and n != "use_causal_mask")]
+        given = {**dict(zip(_parameters(layer.call), args, strict=False)), **kwargs}
+        stated = any(v is not None for name in names for v in keras.tree.flatten(given.get(name)))
+        carried = bool(names) and any(t in self.masked for t in _tensors((args, kwargs)))
+        if carried or isinstance(given.get("mask"), Tensor) or (known and stated):
+            raise UnsupportedOperatorError("masks are not carried: convert the model for sequences of full length")
 
     def again(self, function: Any, tensors: Sequence[Tensor]) -> list[Tensor]:
         """The outputs of another layer, or of a function made of Keras's operations, over Tensors."""
@@ -119,16 +128,20 @@ class Walk:
         """A function's outputs: it runs on symbolic tensors in place of Tensors; the calls that it makes are read."""
         given = _tensors((args, kwargs))
         symbols = {t: _symbol(t) for t in given}
+        masks = [keras.KerasTensor(t.shape[:2], dtype="bool") for t in given if t in self.masked]
+        for tensor, mask in zip((t for t in given if t in self.masked), masks, strict=True):
+            symbols[tensor]._keras_mask = mask  # layers inside meet it
+        hidden = [Tensor("mask", "BOOL", tuple(mask.shape)) for mask in masks]
         args, kwargs = _each_tensor(symbols.__getitem__, (list(args), dict(kwargs)))
         try:
             outputs = keras.tree.flatten(function(*args, **_predicting(function, kwargs)))
         except Exception as error:  # the user's own code: it may raise anything
             raise UnsupportedOperatorError(f"{NO_IMPORTER} (its code cannot be followed: {error})") from error
-        return self._nested([symbols[t] for t in given], outputs, given)
+        return self._nested([*(symbols[t] for t in given), *masks], outputs, [*given, *hidden])
 
     def _nested(self, inputs: Sequence[Any], outputs: Sequence[Any], tensors: Sequence[Tensor]) -> list[Tensor]:
         """The outputs of a graph inside a layer; what cannot be expressed in it becomes a problem of this walk."""
-        inner = Walk(self.g, inputs, tensors)
+        inner = Walk(self.g, inputs, tensors, self.masked)
         place = self.g.place
         symbols = [o for o in outputs if isinstance(o, keras.KerasTensor)]
         results = dict(zip(symbols, inner.run(symbols), strict=True))
@@ -158,13 +171,14 @@ def _each_tensor(function: Callable[[Tensor], Any], arguments: Any) -> Any:
 
 
 def _symbol(tensor: Tensor) -> Any:
-    return keras.KerasTensor(tensor.shape, dtype=DTYPES[tensor.type])
+    return keras.KerasTensor(tensor.shape, dtype=NAMES[tensor.type])
 
 
-def _shapes(layer: Any, args: Any, kwargs: Mapping[str, Any]) -> list[Shape]:
-    """The shapes of a layer's outputs, as Keras gives them for these inputs."""
+def _described(layer: Any, args: Any, kwargs: Mapping[str, Any]) -> tuple[list[Shape], list[str]]:
+    """Shapes and types of a layer's outputs, as Keras gives them for these inputs."""
     args, kwargs = _each_tensor(_symbol, (list(args), kwargs))
-    return [tuple(t.shape) for t in keras.tree.flatten(layer.compute_output_spec(*args, **kwargs))]
+    outputs = keras.tree.flatten(layer.compute_output_spec(*args, **kwargs))
+    return [tuple(t.shape) for t in outputs], [CARRIED.get(t.dtype, t.dtype.upper()) for t in outputs]
 
 
 def _stand_in(name: str, symbol: Any) -> Tensor:
@@ -172,11 +186,11 @@ def _stand_in(name: str, symbol: Any) -> Tensor:
     return Tensor(name, CARRIED.get(symbol.dtype, "FLOAT32"), tuple(1 if d is None else d for d in symbol.shape))
 
 
-def _checked(outputs: list[Tensor], shapes: Sequence[Shape]) -> list[Tensor]:
-    """ModelError unless a layer's outputs have the shapes that Keras says."""
-    for tensor, shape in zip(outputs, shapes, strict=True):
-        if tensor.shape != shape:
-            raise ModelError(f"{tensor} should have the shape {list(shape)}")
+def _checked(outputs: list[Tensor], shapes: Sequence[Shape], types: Sequence[str]) -> list[Tensor]:
+    """ModelError unless a layer's outputs have the shapes and types that Keras says."""
+    for tensor, shape, kind in zip(outputs, shapes, types, strict=True):
+        if tensor.shape != shape or tensor.type != kind:
+            raise ModelError(f"{tensor} should have the shape {list(shape)} and be {kind}")
     return outputs
 
 
@@ -187,11 +201,18 @@ def _is_functional(layer: Any) -> bool:
     return isinstance(layer, keras.Model) and known
 
 
+def _parameters(function: Callable[..., Any]) -> list[str]:
+    """The names of a function's parameters in order, none where Python does not know them."""
+    try:
+        return list(inspect.signature(function).parameters)
+    except (TypeError, ValueError):
+        return []
+
+
 def _predicting(function: Callable[..., Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments with ``training`` off where there is such."""
-    try:
-        parameters = inspect.signature(function).parameters
-    except (TypeError, ValueError):
+    parameters = _parameters(function)
+    if not parameters:
         return dict(kwargs)
     kwargs = {name: value for name, value in kwargs.items() if value is not None or name not in ("mask", "training")}
     return {**kwargs, "training": False} if "training" in parameters else dict(kwargs)

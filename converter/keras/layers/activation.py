@@ -9,7 +9,7 @@ from typing import Any
 from twinfer.converter.emit import activation
 from twinfer.converter.emit.activation import along, clamp, number
 from twinfer.converter.emit.emitter import Emitter
-from twinfer.converter.keras.call import Call
+from twinfer.converter.keras.call import Call, dimensions
 from twinfer.runtime.graph import Tensor
 
 Function = Callable[[Emitter, Tensor], Tensor]
@@ -65,11 +65,11 @@ def tanh_shrink(g: Emitter, x: Tensor) -> Tensor:
 
 
 def softmax(g: Emitter, x: Tensor, axis: Any = -1) -> Tensor:
-    return along(g, "SOFTMAX", x, axis % len(x.shape), beta=1.0)
+    return along(g, "SOFTMAX", x, *dimensions(axis, x), beta=1.0)
 
 
 def log_softmax(g: Emitter, x: Tensor, axis: Any = -1) -> Tensor:
-    return along(g, "LOG_SOFTMAX", x, axis % len(x.shape))
+    return along(g, "LOG_SOFTMAX", x, *dimensions(axis, x))
 
 
 #: keras.activations by name, with their arguments' defaults.
@@ -122,12 +122,7 @@ def prelu_layer(g: Emitter, call: Call) -> Tensor:
 
 
 def softmax_layer(g: Emitter, call: Call) -> Tensor:
-    call.need(isinstance(call.argument(1, "mask"), type(None)), "a mask; leave it out")
-    axis = call.layer.axis
-    if isinstance(axis, list | tuple):
-        call.need(len(axis) == 1, "softmax over several dimensions; reshape them to one")
-        axis = axis[0]
-    return softmax(g, call.input(), axis)
+    return softmax(g, call.input(), call.layer.axis)
 
 
 def _operation(function: Callable[..., Tensor], *names: str) -> Callable[[Emitter, Call], Tensor]:

@@ -45,8 +45,6 @@ def multi_head_attention(g: Emitter, call: Call) -> list[Tensor]:
 
 
 def _check(call: Call, query: Tensor, value: Tensor) -> None:
-    masks = [call.kwargs.get(name) for name in ("attention_mask", "query_mask", "value_mask", "key_mask")]
-    call.need(all(m is None for m in (*masks, *call.args[3:])), "masks that are tensors; use use_causal_mask or none")
     call.need(len(query.shape) == len(value.shape) == 3, "inputs that are not [batch, time, depth]; reshape them")
     for name in ("_use_gate", "_sliding_window"):
         call.need(not getattr(call.layer, name, None), f"{name[1:]}; build the layer without it")

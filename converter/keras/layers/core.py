@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from twinfer.converter.emit.dense import linear
 from twinfer.converter.emit.emitter import Emitter, constant
-from twinfer.converter.keras.call import Call
+from twinfer.converter.keras.call import Call, cast
 from twinfer.runtime.graph import Tensor
 
 
@@ -17,8 +17,7 @@ def embedding(g: Emitter, call: Call) -> Tensor:
     """Rows of the table by integer inputs, which may come as floats."""
     call.need(not getattr(call.layer, "quantization_mode", None), "quantised weights; convert the float model")
     x, table = call.input(), constant(call.weight("embeddings"), f"{call.name}/embeddings")
-    if x.type not in ("INT32", "INT64"):
-        x = g.unary("CAST", x, "INT32", in_data_type=x.type, out_data_type="INT32")
+    x = x if x.type in ("INT32", "INT64") else cast(g, x, "INT32")
     return g.emit("GATHER", [table, x], (*x.shape, table.shape[1]), axis=0)
 
 

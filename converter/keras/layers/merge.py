@@ -7,6 +7,7 @@ from functools import reduce
 
 import numpy as np
 
+from twinfer.converter.emit.activation import along
 from twinfer.converter.emit.dense import product
 from twinfer.converter.emit.emitter import Emitter
 from twinfer.converter.keras.call import Call
@@ -43,18 +44,12 @@ def dot(g: Emitter, call: Call) -> Tensor:
     call.need(max(len(a.shape), len(b.shape)) <= 3, "inputs of more than three dimensions; reshape them")
     call.need(first > 0 and second > 0, "the batch as an axis")
     if call.layer.normalize:
-        a, b = (_unit(g, t, axis) for t, axis in ((a, first), (b, second)))
+        a, b = (along(g, "L2_NORMALIZATION", t, axis) for t, axis in ((a, first), (b, second)))
     left = g.reshape(a, (a.shape[0], 1, a.shape[1])) if len(a.shape) == 2 else a
     right = g.reshape(b, (b.shape[0], b.shape[1], 1)) if len(b.shape) == 2 else b
     left = g.transpose(left, (0, 2, 1)) if len(a.shape) == 3 and first == 1 else left
     right = g.transpose(right, (0, 2, 1)) if len(b.shape) == 3 and second == 2 else right
     return g.reshape(product(g, left, right), call.shape)
-
-
-def _unit(g: Emitter, x: Tensor, axis: int) -> Tensor:
-    order = [i for i in range(len(x.shape)) if i != axis] + [axis]
-    y = g.unary("L2_NORMALIZATION", g.transpose(x, order))
-    return g.transpose(y, [order.index(i) for i in range(len(order))])
 
 
 IMPORTERS: dict[str, Importer] = {

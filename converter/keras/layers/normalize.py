@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from twinfer.converter.emit.activation import number
+from twinfer.converter.emit.activation import along, number
 from twinfer.converter.emit.emitter import Emitter, Shape
 from twinfer.converter.emit.normalize import affine, mean, normalized, scaled
-from twinfer.converter.keras.call import Call, array
+from twinfer.converter.keras.call import Call, array, cast, dimensions
 from twinfer.runtime.graph import Tensor
 
 
@@ -30,63 +30,51 @@ def _along(x: Tensor, axes: Shape, value: NDArray[np.float32] | None) -> NDArray
 
 
 def layer_normalization(g: Emitter, call: Call) -> Tensor:
+    """``rms_scaling`` divides by the deviation without subtracting the mean."""
     x, own = call.input(), call.layer
-    given = own.axis if isinstance(own.axis, list | tuple) else [own.axis]
-    axes = tuple(sorted(int(a) % len(x.shape) for a in given))
+    axes = dimensions(own.axis, x)
     weights = [_along(x, axes, call.optional(name)) for name in ("gamma", "beta")]
-    if getattr(own, "rms_scaling", False):
-        return scaled(g, _by_root_mean_square(g, x, axes, float(own.epsilon)), weights[0], None)
-    return scaled(g, normalized(g, x, axes, float(own.epsilon))[0], *weights)
+    y, _, factor = normalized(g, x, axes, float(own.epsilon))
+    return scaled(g, g.binary("MUL", x, factor) if getattr(own, "rms_scaling", False) else y, *weights)
 
 
 def rms_normalization(g: Emitter, call: Call) -> Tensor:
     x, own = call.input(), call.layer
-    given = own.axis if isinstance(own.axis, list | tuple) else [own.axis]
-    axes = tuple(sorted(int(a) % len(x.shape) for a in given))
-    return scaled(
-        g, _by_root_mean_square(g, x, axes, float(own.epsilon)), _along(x, axes, call.optional("scale")), None
-    )
-
-
-def _by_root_mean_square(g: Emitter, x: Tensor, axes: Shape, epsilon: float) -> Tensor:
+    axes = dimensions(own.axis, x)
+    last = axes == tuple(range(len(x.shape) - len(axes), len(x.shape)))
+    call.need(last, f"axis {own.axis}, for which Keras's backends differ; use the last dimensions")
     power = mean(g, g.binary("MUL", x, x), axes)
-    return g.binary("MUL", x, g.unary("RSQRT", g.binary("ADD", power, number(epsilon))))
+    y = g.binary("MUL", x, g.unary("RSQRT", g.binary("ADD", power, number(float(own.epsilon)))))
+    return scaled(g, y, _along(x, axes, call.optional("scale")), None)
 
 
 def group_normalization(g: Emitter, call: Call) -> Tensor:
-    """Normalises groups of channels (the last dimension) over all other dimensions but the first."""
-    x, own = call.input(), call.layer
-    call.need(int(own.axis) % len(x.shape) == len(x.shape) - 1, "an axis that is not the last; build it channels_last")
+    """Normalises groups of channels over all other dimensions but the first."""
+    own, given = call.layer, call.input()
+    order = [d for d in range(len(given.shape)) if d not in dimensions(own.axis, given)]
+    order += dimensions(own.axis, given)
+    x = g.transpose(given, order)
     groups = x.shape[-1] if own.groups == -1 else int(own.groups)
     split = g.reshape(x, (x.shape[0], math.prod(x.shape[1:-1]), groups, x.shape[-1] // groups))
     y = g.reshape(normalized(g, split, (1, 3), float(own.epsilon))[0], x.shape)
-    return scaled(g, y, call.optional("gamma"), call.optional("beta"))
+    y = scaled(g, y, call.optional("gamma"), call.optional("beta"))
+    return g.transpose(y, [order.index(d) for d in range(len(order))])
 
 
 def unit_normalization(g: Emitter, call: Call) -> Tensor:
-    """x / sqrt(sum of squares); along the last dimension that is L2_NORMALIZATION."""
-    axis = call.layer.axis[0] if isinstance(call.layer.axis, list | tuple) else call.layer.axis
-    several = isinstance(call.layer.axis, list | tuple) and len(call.layer.axis) > 1
-    x = call.input()
-    call.need(not several and axis % len(x.shape) == len(x.shape) - 1, "an axis that is not the last")
-    return g.unary("L2_NORMALIZATION", x)
-
-
-def _floats(g: Emitter, x: Tensor) -> Tensor:
-    if x.type == "FLOAT32":
-        return x
-    return g.emit("CAST", [x], x.shape, "FLOAT32", in_data_type=x.type, out_data_type="FLOAT32")
+    """x / sqrt(sum of squares)."""
+    return along(g, "L2_NORMALIZATION", call.input(), *dimensions(call.layer.axis, call.input()))
 
 
 def rescaling(g: Emitter, call: Call) -> Tensor:
     factor, offset = (np.asarray(v, np.float32) for v in (call.layer.scale, call.layer.offset))
-    y = g.binary("MUL", _floats(g, call.input()), factor)
+    y = g.binary("MUL", cast(g, call.input(), "FLOAT32"), factor)
     return g.binary("ADD", y, offset) if offset.any() else y
 
 
 def normalization(g: Emitter, call: Call) -> Tensor:
     """(x - mean) / the standard deviation, or back, as one factor and one addend."""
-    own, x = call.layer, _floats(g, call.input())
+    own, x = call.layer, cast(g, call.input(), "FLOAT32")
     call.need(own.mean is not None, "it has no statistics yet; call adapt(data), or give mean and variance")
     middle, variance = (_statistic(v, call.name) for v in (own.mean, own.variance))
     deviation = np.maximum(np.sqrt(variance), 1e-7)

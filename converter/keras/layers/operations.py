@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import keras
 import numpy as np
 
 from twinfer.converter.emit.activation import clamp
@@ -13,60 +14,75 @@ from twinfer.converter.emit.dense import matmul
 from twinfer.converter.emit.einsum import einsum
 from twinfer.converter.emit.emitter import Emitter
 from twinfer.converter.emit.normalize import mean
-from twinfer.converter.keras.call import Call, as_tensor
-from twinfer.runtime.graph import Tensor
+from twinfer.converter.keras.call import CARRIED, NAMES, Call, as_tensor, cast, dimensions
+from twinfer.runtime.graph import DTYPES, Tensor
 
 Importer = Callable[[Emitter, Call], Tensor | list[Tensor]]
 
 
-def _number(value: Any, like: Tensor) -> Any:
-    """The other operand; numbers and arrays get the tensor's type."""
-    return value if isinstance(value, Tensor) else np.asarray(value, like.dtype)
+def _typed(g: Emitter, value: Any, kind: str) -> Any:
+    """An operand as one of this type; numbers become arrays."""
+    return cast(g, value, kind) if isinstance(value, Tensor) else np.asarray(value, DTYPES[kind])
 
 
-def _pair(call: Call) -> tuple[Any, Any]:
-    a, b = call.argument(0, "x1"), call.argument(1, "x2")
-    like = a if isinstance(a, Tensor) else b
-    return _number(a, like), _number(b, like)
+def _pair(g: Emitter, call: Call, kind: str) -> tuple[Any, Any]:
+    return _typed(g, call.argument(0, "x1"), kind), _typed(g, call.argument(1, "x2"), kind)
 
 
-def _binary(op: str, type: str = "") -> Importer:
-    return lambda g, call: g.binary(op, *_pair(call), type)
+def _binary(op: str) -> Importer:
+    """Both operands have the type of the result."""
+    return lambda g, call: g.binary(op, *_pair(g, call, call.type))
+
+
+def _comparison(op: str) -> Importer:
+    """Both operands have the type that holds the values of both."""
+
+    def run(g: Emitter, call: Call) -> Tensor:
+        operands = call.argument(0, "x1"), call.argument(1, "x2")
+        types = [NAMES[v.type] if isinstance(v, Tensor) else getattr(v, "dtype", type(v)) for v in operands]
+        kind = keras.backend.result_type(*(str(t) if isinstance(t, np.dtype) else t for t in types))
+        return g.binary(op, *_pair(g, call, CARRIED.get(kind, kind.upper())), "BOOL")
+
+    return run
 
 
 def _unary(op: str) -> Importer:
-    return lambda g, call: g.unary(op, call.input())
+    return lambda g, call: g.unary(op, cast(g, call.input(), call.type))
+
+
+def square(g: Emitter, call: Call) -> Tensor:
+    x = cast(g, call.input(), call.type)
+    return g.unary("SQUARE", x) if x.type == "FLOAT32" else g.binary("MUL", x, x)
 
 
 def power(g: Emitter, call: Call) -> Tensor:
-    x, y = _pair(call)
+    x, y = _pair(g, call, call.type)
     if isinstance(y, np.ndarray) and y.size == 1 and y.reshape(-1)[0] == 2:
         return g.binary("MUL", x, x)
     return g.binary("POW", x, y)
 
 
 def clip(g: Emitter, call: Call) -> Tensor:
-    return clamp(g, call.input(), float(call.layer.x_min), float(call.layer.x_max))
-
-
-def _axes(call: Call, x: Tensor) -> tuple[int, ...]:
-    axis = call.layer.axis
-    given = range(len(x.shape)) if axis is None else axis if isinstance(axis, list | tuple) else [axis]
-    return tuple(sorted(int(a) % len(x.shape) for a in given))
+    x, low, high = cast(g, call.input(), call.type), call.layer.x_min, call.layer.x_max
+    if x.type == "FLOAT32" and np.ndim(low) == np.ndim(high) == 0:
+        return clamp(g, x, float(low), float(high))
+    return g.binary("MINIMUM", g.binary("MAXIMUM", x, _typed(g, low, x.type)), _typed(g, high, x.type))
 
 
 def _reduction(op: str) -> Importer:
     def run(g: Emitter, call: Call) -> Tensor:
-        x = call.input()
-        axes = np.array(_axes(call, x), np.int32)
+        x = cast(g, call.input(), call.type)
+        call.need(getattr(call.layer, "initial", None) is None, "an initial value; use maximum or minimum behind it")
+        g.computes(op, x.type)
+        axes = np.array(dimensions(call.layer.axis, x), np.int32)
         return g.emit(op, [x, axes], call.shape, keep_dims=bool(call.layer.keepdims))
 
     return run
 
 
 def variance(g: Emitter, call: Call) -> Tensor:
-    x = call.input()
-    axes = _axes(call, x)
+    x = cast(g, call.input(), call.type)
+    axes = dimensions(call.layer.axis, x)
     rest = g.binary("SUB", x, mean(g, x, axes))
     return g.reshape(mean(g, g.binary("MUL", rest, rest), axes), call.shape)
 
@@ -89,24 +105,24 @@ def swapaxes(g: Emitter, call: Call) -> Tensor:
 
 
 def product(g: Emitter, call: Call) -> Tensor:
-    a, b = (as_tensor(g, v) for v in _pair(call))
+    a, b = (as_tensor(g, v) for v in _pair(g, call, call.type))
     return matmul(g, a, b)
 
 
 def summation(g: Emitter, call: Call) -> Tensor:
     equation = call.layer.subscripts
-    return einsum(g, equation, [as_tensor(g, v) for v in call.args])
+    return einsum(g, equation, [as_tensor(g, _typed(g, v, call.type)) for v in call.args])
 
 
 def concatenate(g: Emitter, call: Call) -> Tensor:
-    parts = [as_tensor(g, part) for part in call.inputs()]
+    parts = [as_tensor(g, _typed(g, part, call.type)) for part in call.inputs()]
     return g.concat(parts, int(call.layer.axis) % len(call.shape))
 
 
 def stack(g: Emitter, call: Call) -> Tensor:
     axis = int(call.layer.axis) % len(call.shape)
     shape = tuple(1 if d == axis else n for d, n in enumerate(call.shape))
-    return g.concat([g.reshape(as_tensor(g, part), shape) for part in call.inputs()], axis)
+    return g.concat([g.reshape(as_tensor(g, _typed(g, part, call.type)), shape) for part in call.inputs()], axis)
 
 
 def split(g: Emitter, call: Call) -> list[Tensor]:
@@ -116,10 +132,8 @@ def split(g: Emitter, call: Call) -> list[Tensor]:
     return [g.part(x, begin, shape) for begin, shape in zip(begins, call.shapes, strict=False)]
 
 
-def cast(g: Emitter, call: Call) -> Tensor:
-    x, wanted = call.input(), str(call.layer.dtype)
-    kind = {"float16": "FLOAT32", "bfloat16": "FLOAT32"}.get(wanted, wanted.upper())
-    return g.unary("CAST", x, kind, in_data_type=x.type, out_data_type=kind) if kind != x.type else x
+def converted(g: Emitter, call: Call) -> Tensor:
+    return cast(g, call.input(), call.type)
 
 
 def item(g: Emitter, call: Call) -> Tensor:
@@ -143,9 +157,9 @@ def _range(part: Any, extent: int) -> range:
 
 
 def where(g: Emitter, call: Call) -> Tensor:
-    condition, x, y = (call.argument(i, name) for i, name in enumerate(("condition", "x1", "x2")))
-    like = x if isinstance(x, Tensor) else y if isinstance(y, Tensor) else as_tensor(g, x)
-    return g.emit("SELECT_V2", [as_tensor(g, condition), _number(x, like), _number(y, like)], call.shape, like.type)
+    condition = as_tensor(g, _typed(g, call.argument(0, "condition"), "BOOL"))
+    x, y = (_typed(g, call.argument(i, name), call.type) for i, name in ((1, "x1"), (2, "x2")))
+    return g.emit("SELECT_V2", [condition, x, y], call.shape, call.type)
 
 
 def take(g: Emitter, call: Call) -> Tensor:
@@ -160,7 +174,7 @@ def take(g: Emitter, call: Call) -> Tensor:
 
 def flip(g: Emitter, call: Call) -> Tensor:
     x = call.input()
-    for axis in _axes(call, x):
+    for axis in dimensions(call.layer.axis, x):
         x = g.flip(x, axis)
     return x
 
@@ -176,7 +190,8 @@ def padded(g: Emitter, call: Call) -> Tensor:
     own, x = call.layer, call.input()
     call.need(own.mode == "constant", f"padding of mode {own.mode}; use constant")
     value = call.argument(1, "constant_values")
-    return g.pad(x, [(int(a), int(b)) for a, b in own.pad_width], 0 if value is None else value)
+    pads = np.broadcast_to(np.asarray(own.pad_width), (len(x.shape), 2))
+    return g.pad(x, [(int(a), int(b)) for a, b in pads], 0 if value is None else value)
 
 
 def full(g: Emitter, call: Call) -> Tensor:
@@ -194,7 +209,7 @@ def kept(g: Emitter, call: Call) -> Tensor:
 UNARY = {
     "Abs": "ABS", "Absolute": "ABS", "Ceil": "CEIL", "Cos": "COS", "Exp": "EXP", "Floor": "FLOOR", "Log": "LOG",
     "LogicalNot": "LOGICAL_NOT", "Negative": "NEG", "Round": "ROUND", "Rsqrt": "RSQRT", "Sign": "SIGN", "Sin": "SIN",
-    "Sqrt": "SQRT", "Square": "SQUARE",
+    "Sqrt": "SQRT",
 }  # fmt: skip
 BINARY = {
     "Add": "ADD", "Divide": "DIV", "LogicalAnd": "LOGICAL_AND", "LogicalOr": "LOGICAL_OR", "Maximum": "MAXIMUM",
@@ -212,11 +227,11 @@ REDUCTIONS = {
 IMPORTERS: dict[str, Importer] = {
     **{f"ops.{name}": _unary(op) for name, op in UNARY.items()},
     **{f"ops.{name}": _binary(op) for name, op in BINARY.items()},
-    **{f"ops.{name}": _binary(op, "BOOL") for name, op in COMPARE.items()},
+    **{f"ops.{name}": _comparison(op) for name, op in COMPARE.items()},
     **{f"ops.{name}": _reduction(op) for name, op in REDUCTIONS.items()},
     **{f"ops.{name}": reshape for name in ("ExpandDims", "Ravel", "Reshape", "Squeeze")},
     "ops.BroadcastTo": full,
-    "ops.Cast": cast,
+    "ops.Cast": converted,
     "ops.Clip": clip,
     "ops.Concatenate": concatenate,
     "ops.ConvertToTensor": kept,
@@ -229,6 +244,7 @@ IMPORTERS: dict[str, Importer] = {
     "ops.Power": power,
     "ops.Repeat": repeated,
     "ops.Split": split,
+    "ops.Square": square,
     "ops.Stack": stack,
     "ops.StopGradient": kept,
     "ops.Swapaxes": swapaxes,
