@@ -83,11 +83,15 @@ def _stride(node: Node, timed: Timed) -> tuple[int, int]:
 
 def _rules(graph: Graph, timed: dict[Tensor, Timed]) -> tuple[dict[Node, Rule], dict[Node, str]]:
     """The rules of all nodes that read tensors in time; ``timed`` gets their outputs."""
-    rules, whole = dict[Node, Rule](), dict[Node, str]()
+    rules, whole, varying = dict[Node, Rule](), dict[Node, str](), {*timed}
     for node in graph.nodes:
+        given = [tensor for tensor in node.inputs if tensor in varying]
+        varying.update(node.outputs if given else ())
         if not in_time(node, timed):
             continue
         try:
+            if changes := [tensor for tensor in given if tensor not in timed]:
+                raise Whole(f"{changes[0]} has other values in every window")
             rules[node] = rule(node, timed)
             timed.update(rules[node].outputs)
         except Whole as reason:

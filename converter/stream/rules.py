@@ -214,8 +214,8 @@ def _reduced(node: Node, x: Tensor, axis: int) -> int:
 
 
 def _dense(node: Node, x: Tensor, axis: int) -> int:
-    """FULLY_CONNECTED over the last dimension."""
-    if axis == len(x.shape) - 1 or node.input(1).shape[-1] != x.shape[-1]:
+    """FULLY_CONNECTED over parts of a row, or a whole one."""
+    if prod(x.shape[axis + 1 :]) % node.input(1).shape[-1]:
         raise Whole("it reads all rows")
     if node.options.get("keep_num_dims"):
         return axis

@@ -126,16 +126,31 @@ def _dense(net: Sub, x: Tensor, w: Tensor) -> Tensor:
     return net.op("FULLY_CONNECTED", [x, w], shape=(8, 8), fused_activation_function="NONE", **options)
 
 
+def scaled_by_the_whole_window(net: Sub) -> Tensor:
+    """Squeeze and excite: what is new in a window changes all of its rows."""
+    x = net.input((1, 16, 4))
+    mean = net.op("MEAN", [x, REVERSED], shape=(1, 1, 4), keep_dims=True)
+    return net.op("REVERSE_V2", [net.mul(x, net.op("LOGISTIC", [mean])), REVERSED])
+
+
+def weights_of_the_whole_window(net: Sub) -> Tensor:
+    x = net.input((8, 4))
+    w = net.op("REVERSE_V2", [x, np.array([0], np.int32)])
+    return net.op("REVERSE_V2", [_dense(net, x, w), np.array([0], np.int32)])
+
+
 #: Models, and why an operator of theirs needs all rows.
 WHOLE = {
     kept_bool: "it reads all rows",
     kept_int64: "it reads all rows",
     padded_by_int64: "it reads all rows",
-    joined_with_all_rows: "it reads all rows of one of its inputs",
+    joined_with_all_rows: "has other values in every window",
     joined_with_other_times: "its inputs have time in different dimensions",
     joined_with_a_constant: "it reads all rows of one of its inputs",
     weights_are_the_input: "it reads all rows of one of its inputs",
     weights_are_in_time: "it reads all rows of one of its inputs",
+    scaled_by_the_whole_window: "has other values in every window",
+    weights_of_the_whole_window: "has other values in every window",
 }
 
 
@@ -144,5 +159,5 @@ def test_layers_over_the_whole_window(model: Callable[[Sub], Tensor]) -> None:
     net = Sub("main")
     graph = net.graph([model(net)])
     streaming = stream(graph)
-    assert list(streaming.whole.values())[-1] == WHOLE[model]
+    assert any(why.endswith(WHOLE[model]) for why in streaming.whole.values())
     assert prove(graph, streaming).different == 0
