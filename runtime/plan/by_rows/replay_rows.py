@@ -46,6 +46,9 @@ class RowReplay:
             self.memory[begin:end] = _SCRATCH - 1 - np.arange(begin, end)
         for tensor in progress:
             self._bytes(tensor, 0)[:] = self._number(tensor, 0)
+        for tensor, ring in chain.rings.items():
+            if ring.capacity * (tensor.nbytes // self._rows(tensor)) > ring.memory.nbytes:
+                self.faults.append(f"{who}: {ring.memory} has no room for {ring.capacity} rows of {tensor}")
         self._run()
         self.faults += [f"{who} loses its progress" for tensor in progress if not self._whole(tensor)]
         self.lost = [tensor for tensor in held if not self._whole(tensor)]
