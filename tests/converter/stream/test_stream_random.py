@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from twinfer.command_line.main import main
 from twinfer.converter.build import Builder
-from twinfer.converter.stream.convert import Streaming, stream
+from twinfer.converter.stream.convert import stream
 from twinfer.converter.stream.prove import prove
 from twinfer.runtime.errors import InvalidArgumentError, TwinferError
 from twinfer.runtime.graph import Array, Graph, Tensor
@@ -149,7 +149,7 @@ def arithmetic(draw: Any, net: Net, x: Tensor) -> None:
         np.broadcast_shapes(x.shape, other.shape)
     except ValueError:
         need(False)
-    net.op(draw(st.sampled_from(["ADD", "SUB", "MUL", "MAXIMUM"])), draw(st.permutations([x, other])), **{})
+    net.op(draw(st.sampled_from(["ADD", "SUB", "MUL", "MAXIMUM"])), draw(st.permutations([x, other])))
 
 
 def constant(draw: Any, net: Net, x: Tensor) -> None:
@@ -271,7 +271,9 @@ def assert_slides(window: Graph, step: Graph, rows: int, hop: int) -> None:
     want = run(window, [fed[end - rows : end] for end in range(first * hop, len(fed) + 1, hop)])
     for pair in zip(got, want, strict=True):
         for a, b in zip(*pair, strict=True):
-            assert a.tobytes() == last_rows(b, a).tobytes(), [str(node) + str([t.shape for t in node.inputs]) for node in window.nodes]
+            assert a.tobytes() == last_rows(b, a).tobytes(), [
+                str(node) + str([t.shape for t in node.inputs]) for node in window.nodes
+            ]
 
 
 HOPS = st.sampled_from(["default", "least", "most", "any"])

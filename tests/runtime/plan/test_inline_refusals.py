@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from twinfer.runtime.control import MOST_CALLS
 from twinfer.runtime.errors import ModelError, TwinferError, UnsupportedOperatorError
 from twinfer.runtime.graph import Graph
-from twinfer.runtime.plan.inline import MOST_NODES
+from twinfer.runtime.plan.inline import MOST_NODES, inlined
 from twinfer.runtime.plan.make import make_plan
 
 
@@ -75,6 +75,19 @@ def mutual() -> Graph:
         sub.op("STABLEHLO_COMPOSITE", [x], name="c", decomposition_subgraph_index=index)
     one, two = (sub.graph([sub.nodes[0].output]) for sub in (one, two))
     return main.graph([main.nodes[0].output], one, two)
+
+
+def wide(calls: int, ends: int) -> Graph:
+    """So many calls of a subgraph that hands all its inputs through and does nothing."""
+    sub, main = Sub("sub"), Sub("main")
+    values = inputs = [main.input() for _ in range(ends)]
+    for _ in range(calls):
+        results = [main.tensor() for _ in range(ends)]
+        main.run("STABLEHLO_COMPOSITE", values, results, name="c", decomposition_subgraph_index=1)
+        values = results
+    assert values is not inputs
+    given = [sub.input() for _ in range(ends)]
+    return main.graph(values, sub.graph(given))
 
 
 def twice() -> Graph:
@@ -326,3 +339,12 @@ def test_damaged_models_are_planned_or_refused(seed: int) -> None:
     graph = Damage(seed).done(Random(seed).model())
     with contextlib.suppress(TwinferError):
         make_plan(graph)
+
+
+def test_ends_of_subgraphs_count_as_operators() -> None:
+    """Calls of subgraphs that do nothing take time for every input and output: just so many are taken."""
+    ends = 64
+    most = (MOST_NODES - 2 * ends) // (1 + 2 * ends)
+    inlined(wide(most, ends))
+    with pytest.raises(UnsupportedOperatorError, match="call subgraphs less often"):
+        inlined(wide(most + 1, ends))

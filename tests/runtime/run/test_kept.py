@@ -322,6 +322,19 @@ def test_sources_that_are_newer_than_the_process(model: Path, monkeypatch: pytes
         kept._version.cache_clear()
 
 
+def test_what_counts_is_when_a_source_came_to_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not what time is written on it: pip gives files the times of the archive, and clocks of others may be ahead."""
+    old, new = kept.BEGUN - 10**12, kept.BEGUN + 1
+    for written, changed, known in ((old, new, False), (new, old, True), (old, old, True), (new, new, False)):
+        one = [kept.Source("early.py", 1, old, old), kept.Source("module.py", 1, written, changed)]
+        monkeypatch.setattr(kept, "_sources", lambda folder, one=one: iter(one))
+        kept._version.cache_clear()
+        try:
+            assert bool(kept._version()) == known
+        finally:
+            kept._version.cache_clear()
+
+
 def test_no_sources(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(kernels_c, "__file__", str(tmp_path / "twinfer" / "kernels_c" / "__init__.py"))
     kept._version.cache_clear()
