@@ -11,7 +11,6 @@ from typing import Any, Unpack
 from twinfer.converter.arguments import How, check, only_known, recipe_of
 from twinfer.converter.compress.cluster import cluster
 from twinfer.converter.compress.prune import SCOPES, prune
-from twinfer.converter.divisions import warn_of_divisions
 from twinfer.converter.offline.stored import with_plan
 from twinfer.converter.passes import PIPELINE, TO_QUANTIZE, Pass, run
 from twinfer.converter.passes.equalize import equalize
@@ -19,7 +18,7 @@ from twinfer.converter.passes.nhwc_io import channels_last
 from twinfer.converter.quantize.affine import fed
 from twinfer.converter.quantize.calibrate import calibrate
 from twinfer.converter.quantize.observed import Calibration
-from twinfer.converter.quantize.quality import Quality, kept, quality, warn_if_poor
+from twinfer.converter.quantize.quality import Quality, kept, needs_remedies, quality, remedies, warn
 from twinfer.converter.quantize.quantize import Options, quantize
 from twinfer.converter.quantize.recipe import Recipe
 from twinfer.converter.quantize.rounding import grams
@@ -124,7 +123,7 @@ def conversion(source: Source, **how: Unpack[How]) -> Conversion:
     converted = _clustered(converted, samples, how)
     if how.get("store_plan"):
         converted = replace(converted, graph=with_plan(converted.graph))
-    return converted if samples is None or not how.get("quantize") else _judged(converted, judged or samples)
+    return converted if samples is None or not how.get("quantize") else _judged(converted, judged or samples, how)
 
 
 def _pruned(converted: Conversion, samples: Samples | None, how: How) -> Conversion:
@@ -145,12 +144,16 @@ def _clustered(converted: Conversion, samples: Samples | None, how: How) -> Conv
     return replace(converted, graph=cluster(converted.graph, converted.recipe, fitted_by, how.get("progress")))
 
 
-def _judged(converted: Conversion, samples: Samples) -> Conversion:
-    """The conversion with what it did to the outputs; warns if that is much."""
-    judgement = quality(converted.source, converted.graph, samples) if converted.seen else None
-    if judgement is not None:
-        warn_if_poor(judgement, converted.recipe.default.precision)
-    return replace(converted, quality=judgement)
+def _judged(converted: Conversion, samples: Samples, how: How) -> Conversion:
+    """The conversion with what it did to the outputs; warns if that is much, and of divisors that round to 0."""
+    if not converted.seen:
+        return converted
+    judged, source, seen = quality(converted.source, converted.graph, samples), converted.pruned, converted.seen
+    if needs_remedies(judged):
+        options = Options(how.get("inference_type"), how.get("bias_correction", False))
+        help = remedies(source, seen, converted.recipe, options, judged, samples)
+        warn(judged, converted.recipe.default.precision, help, seen)
+    return replace(converted, quality=judged if judged.outputs else None)
 
 
 def _quantized(converted: Conversion, samples: Samples, how: How) -> Conversion:
@@ -160,7 +163,6 @@ def _quantized(converted: Conversion, samples: Samples, how: How) -> Conversion:
     matrices = grams(source, samples) if how.get("adaptive_rounding") else {}
     options = Options(how.get("inference_type"), how.get("bias_correction", False), matrices)
     graph = quantize(source, seen, converted.recipe, options)
-    warn_of_divisions(graph, seen)
     return replace(converted, graph=graph, seen=seen)
 
 

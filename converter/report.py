@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -12,7 +13,8 @@ from numpy.typing import NDArray
 from twinfer.converter.compress.footprint import Footprint, footprints
 from twinfer.converter.quantize.affine import LIMITS, dequantize, fed, real
 from twinfer.converter.quantize.calibrate import Progress, run
-from twinfer.converter.quantize.observed import Calibration
+from twinfer.converter.quantize.masks import FAR
+from twinfer.converter.quantize.observed import Calibration, Observed
 from twinfer.converter.quantize.samples import Sample, Samples, count_of, samples_of
 from twinfer.runtime.graph import Array, Graph, Tensor
 from twinfer.runtime.options import Options
@@ -72,8 +74,21 @@ class TensorReport:
 
 
 @dataclass(frozen=True)
+class OutputReport:
+    """One output's signal-to-noise ratio."""
+
+    name: str
+    snr_db: float
+
+
+def worst_first(ratios: Iterable[tuple[str, float]]) -> tuple[OutputReport, ...]:
+    """The outputs by name, the worst first."""
+    return tuple(sorted((OutputReport(*ratio) for ratio in ratios), key=lambda output: output.snr_db))
+
+
+@dataclass(frozen=True)
 class Sensitivity:
-    """The outputs' signal-to-noise ratio if this node alone is quantised."""
+    """The signal-to-noise ratio of the output that suffers most if this node alone is quantised."""
 
     name: str
     operator: str
@@ -82,19 +97,23 @@ class Sensitivity:
 
 @dataclass(frozen=True)
 class Report:
-    """The reports of all tensors and layers, in the order of the graph. ``outputs_snr_db``: over all outputs together,
-    None if none were compared.
+    """The reports of all tensors and layers, in the order of the graph; of the ``outputs``, the worst first.
     ``compression``: the weights of every layer of the quantised graph."""
 
     samples: int = 0
-    outputs_snr_db: float | None = None
+    outputs: tuple[OutputReport, ...] = ()
     tensors: tuple[TensorReport, ...] = ()
     sensitivity: tuple[Sensitivity, ...] = ()
     compression: tuple[Footprint, ...] = ()
 
+    @property
+    def outputs_snr_db(self) -> float | None:
+        """The ratio of the worst output; None if none were compared."""
+        return self.outputs[0].snr_db if self.outputs else None
+
     def json(self) -> dict[str, Any]:
         """As dicts and lists."""
-        return asdict(self)
+        return {**asdict(self), "outputs_snr_db": self.outputs_snr_db}
 
 
 class Sums:
@@ -112,13 +131,6 @@ class Sums:
             self.cross += float(x @ y)
             self.noise += float((x - y) @ (x - y))
         self.count += x.size
-
-    def merge(self, other: Sums) -> None:
-        self.signal += other.signal
-        self.other += other.other
-        self.cross += other.cross
-        self.noise += other.noise
-        self.count += other.count
 
     @property
     def snr_db(self) -> float:
@@ -141,7 +153,7 @@ def compare(
     both = Both(graph, quantized)
     order = dict.fromkeys((*graph.inputs, *(t for node in graph.nodes for t in node.outputs)))
     pairs = [(t, both.twins[t.name]) for t in order if t in seen and t.name in both.twins]
-    tallies = {t: _Tally(t, twin, seen[t].low, seen[t].high) for t, twin in pairs}
+    tallies = {t: _Tally(t, twin, seen[t]) for t, twin in pairs}
     count = 0
     total = count_of(graph, samples) if progress else None
     for sample in samples_of(graph, samples):
@@ -152,12 +164,9 @@ def compare(
         if progress is not None:
             progress(count, total)
     makers = {t: node.op for node in graph.nodes for t in node.outputs}
-    whole = Sums()
-    for tensor in graph.outputs:
-        if tensor in tallies:
-            whole.merge(tallies[tensor].sums)
+    outputs = worst_first((t.name, tallies[t].sums.snr_db) for t in dict.fromkeys(graph.outputs) if t in tallies)
     tensors = tuple(tally.report(makers.get(t, "INPUT")) for t, tally in tallies.items())
-    return Report(count, whole.snr_db, tensors, compression=footprints(quantized))
+    return Report(count, outputs, tensors, compression=footprints(quantized))
 
 
 def feed(session: Session, sample: Sample) -> None:
@@ -192,16 +201,20 @@ def _reach(tensor: Tensor) -> tuple[float, float]:
 class _Tally:
     """What is counted of one tensor while the samples run."""
 
-    def __init__(self, tensor: Tensor, twin: Tensor, low: float, high: float) -> None:
+    def __init__(self, tensor: Tensor, twin: Tensor, seen: Observed) -> None:
+        low, high = seen.low, seen.high
         self.tensor, self.twin = tensor, twin
         self.sums = Sums()
         self.clipped = 0
-        self.reach = _reach(twin)
+        self.reach, self.masked = _reach(twin), any(seen.far)
         self.edges = np.linspace(low, high if high > low else low + 1, BARS + 1)
         self.counts = np.zeros((2, BARS), np.int64)
 
     def add(self, value: Array, q: Array) -> None:
         meant = real(q, self.twin)
+        if self.masked:  # beyond, SOFTMAX sees no difference
+            reach = max(self.reach[0], -FAR), min(self.reach[1], FAR)
+            value, meant = np.clip(value, *reach), np.clip(meant, *reach)
         self.sums.add(value, meant)
         self.clipped += int(((value < self.reach[0]) | (value > self.reach[1])).sum())
         for row, values in zip(self.counts, (value, meant), strict=True):

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
+from twinfer.converter.quantize.masks import Spans, far, maskable, observe
 from twinfer.converter.quantize.observed import Observed
 from twinfer.converter.quantize.samples import Samples, count_of, samples_of
 from twinfer.converter.rows import row_of
@@ -37,11 +38,11 @@ def calibrate(graph: Graph, samples: Samples, progress: Progress | None = None) 
     _refuse_control(graph)
     session = Session(make_plan(graph, options=Options(preserve_all=True)))
     seen = {t: Observed() for t in observable(graph)}
-    histories = _histories(graph)
+    histories, masked = _histories(graph), maskable(graph)
     total = count_of(graph, samples) if progress else None
     for i, sample in enumerate(samples_of(graph, samples, warn=True)):
         run(session, sample)
-        _observe(session, seen, histories, i)
+        _observe(session, seen, histories, masked, i)
         if progress is not None:
             progress(i + 1, total)
     for tensor in graph.inputs:
@@ -70,18 +71,23 @@ def _histories(graph: Graph) -> Histories:
     return histories
 
 
-def _observe(session: Session, seen: Mapping[Tensor, Observed], histories: Histories, i: int) -> None:
+def _observe(session: Session, seen: Mapping[Tensor, Observed], histories: Histories, masked: Spans, i: int) -> None:
     """Adds what the run of sample ``i`` left in every tensor."""
     for tensor, observed in seen.items():
         if tensor in histories:
             observed.add(histories[tensor](session))
         elif tensor in session.plan.offsets and tensor.size:
-            observed.add(finite(session.view(tensor), tensor, i))
+            value = session.view(tensor)
+            if tensor in masked:
+                finite(value[~np.any(far(value, masked[tensor]), 0)], tensor, i, session.plan.graph)
+                observe(observed, value, masked[tensor])
+            else:
+                observed.add(finite(value, tensor, i, session.plan.graph))
 
 
 def _warn_if_constant(tensor: Tensor, seen: Observed | None) -> None:
     """Warns of an input that never changes in calibration: its range, and those behind it, are a guess."""
-    if seen is not None and seen.low == seen.high and seen.count * tensor.size > 1:
+    if seen is not None and seen.low == seen.high and not any(seen.far) and seen.count * tensor.size > 1:
         what = f"calibration data: input {tensor.name!r} is {seen.low:g} everywhere in all {seen.count} samples"
         warnings.warn(f"{what}; give data like those in use", ModelWarning, stacklevel=2)
 
@@ -105,11 +111,24 @@ def run(session: Session, sample: Mapping[Tensor, Array]) -> None:
     session.run()
 
 
-def finite(value: Array, tensor: Tensor, i: int) -> Array:
-    """The value. InvalidArgumentError with tensor and sample if it holds NaN or infinity."""
-    if not np.isfinite(value).all():
-        bad = value[~np.isfinite(value)][0]
-        raise InvalidArgumentError(
-            f"{tensor} takes the value {bad} on calibration sample {i}: look at the model's weights and that sample"
-        )
-    return value
+def finite(value: Array, tensor: Tensor, i: int, graph: Graph) -> Array:
+    """The value. InvalidArgumentError with tensor, sample and likely cause if it holds NaN or infinity."""
+    if np.isfinite(value).all():
+        return value
+    bad = value[~np.isfinite(value)][0]
+    makers = [node for node in graph.nodes if tensor in node.outputs]
+    constants = [t for node in makers for t in node.inputs if t is not None and not finite_data(t)]
+    if constants:
+        why = f"its constant {constants[0]} is not finite: give it finite values"
+    elif makers and makers[0].op == "SOFTMAX" and np.isnan(bad):
+        why = "a row that is masked whole has no greatest value: leave one value of each row unmasked, or mask by -1e9"
+    else:
+        why = "look at the model's weights and that sample"
+        why += "" if np.isnan(bad) else "; only masks that nothing but SOFTMAX reads may be infinite"
+    raise InvalidArgumentError(f"{tensor} takes the value {bad} on calibration sample {i}: {why}")
+
+
+def finite_data(tensor: Tensor) -> bool:
+    """Whether a tensor is no constant, or one without NaN and infinities."""
+    data = None if tensor.data is None else np.asarray(tensor.data)
+    return data is None or data.dtype.kind != "f" or bool(np.isfinite(data).all())

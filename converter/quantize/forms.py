@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 
 from twinfer.converter.facts import Parameters, Row
-from twinfer.converter.quantize.affine import MOST_SCALE, Range, data_range
-from twinfer.converter.quantize.observed import Calibration
+from twinfer.converter.quantize.affine import MOST_SCALE, Range
 from twinfer.converter.quantize.recipe import Choice
 from twinfer.converter.rows import row_of
 from twinfer.runtime.errors import UnsupportedOperatorError
@@ -18,22 +18,27 @@ from twinfer.runtime.registry import operators
 #: Steps of int8.
 _STEPS = 255
 
+#: (tensor, integer type) -> least and greatest value; None if that is not known.
+Limits = Callable[[Tensor, str], Range | None]
 
-def precision_of(node: Node, wanted: Choice, seen: Calibration | None = None) -> Choice:
+
+def precision_of(node: Node, wanted: Choice, limits: Limits | None = None) -> Choice:
     """The choice, with the precision that the node can have: the one wanted, int8 in place of int4, or float.
 
-    Without ``seen``, divisors count as far enough from 0, and all values as small enough for a scale.
+    Without ``limits``, divisors count as far enough from 0, and all values as small enough for a scale.
     """
     row = row_of(node)
-    if wanted.precision == "float" or wanted.type not in row.types or not _fits(node, row, wanted.type, seen):
+    if wanted.precision == "float" or wanted.type not in row.types or not _fits(node, row, wanted.type, limits):
         return replace(wanted, precision="float")
     int4 = row.parameters is not None and row.parameters.int4
     return replace(wanted, precision="int8") if wanted.precision == "int4" and not int4 else wanted
 
 
-def _fits(node: Node, row: Row, type: str, seen: Calibration | None) -> bool:
+def _fits(node: Node, row: Row, type: str, limits: Limits | None) -> bool:
     """Whether the node has a form with activations of that type."""
-    if not _is_float(node, row) or not _divides(node, row, seen) or not _has_steps(node, row, seen):
+    if not _is_float(node, row):
+        return False
+    if limits is not None and not (_divides(node, row, limits, type) and _has_steps(node, row, limits, type)):
         return False
     return _has_kernel(node, row, type) if row.state is None else row.state.accepts(node)
 
@@ -47,37 +52,30 @@ def _is_float(node: Node, row: Row) -> bool:
 
 
 def _are_constants(node: Node, parameters: Parameters) -> bool:
-    """Whether there are weights, and they and the bias are float constants."""
+    """Whether there are weights, and they and the bias are finite float constants."""
     weights = node.optional(parameters.weights)
     bias = None if parameters.bias is None else node.optional(parameters.bias)
-    constant = all(t.type == "FLOAT32" and t.data is not None for t in (weights, bias) if t is not None)
-    return weights is not None and constant
+    known = [t for t in (weights, bias) if t is not None]
+    constant = all(t.type == "FLOAT32" and t.data is not None for t in known)
+    return weights is not None and constant and all(np.isfinite(np.asarray(t.data)).all() for t in known)
 
 
-def _divides(node: Node, row: Row, seen: Calibration | None) -> bool:
+def _divides(node: Node, row: Row, limits: Limits, type: str) -> bool:
     """Whether the divisor, if there is one, was never seen within two steps of 0."""
-    if row.scales.divisor is None or seen is None:
+    if row.scales.divisor is None:
         return True
-    limits = _limits(node.input(row.scales.divisor), seen)
-    if limits is None:
+    seen = limits(node.input(row.scales.divisor), type)
+    if seen is None:
         return False
-    low, high = limits
+    low, high = seen
     return max(low, -high) > 2 * (max(high, 0.0) - min(low, 0.0)) / _STEPS
 
 
-def _has_steps(node: Node, row: Row, seen: Calibration | None) -> bool:
-    """Whether a scale can reach every value. None reaches the -infinity of attention masks; the other values would
-    round to 0."""
+def _has_steps(node: Node, row: Row, limits: Limits, type: str) -> bool:
+    """Whether a scale can reach every value. None reaches infinity; all other values would round to 0."""
     tensors = (*(node.input(i) for i in row.scaled(node)), *node.outputs)
-    ranges = (_limits(t, seen or {}) for t in tensors if t.type == "FLOAT32")
-    return all(limits is None or max(-limits[0], limits[1]) <= MOST_SCALE * _STEPS for limits in ranges)
-
-
-def _limits(tensor: Tensor, seen: Calibration) -> Range | None:
-    """Least and greatest value of a tensor, None if that is not known."""
-    if tensor.data is not None:
-        return data_range(tensor)
-    return (seen[tensor].low, seen[tensor].high) if tensor in seen and seen[tensor].count else None
+    ranges = (limits(t, type) for t in tensors if t.type == "FLOAT32")
+    return all(seen is None or max(-seen[0], seen[1]) <= MOST_SCALE * _STEPS for seen in ranges)
 
 
 def _has_kernel(node: Node, row: Row, type: str) -> bool:

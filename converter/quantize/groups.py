@@ -16,10 +16,11 @@ Key = tuple[Tensor, str]
 class Groups:
     """Tensors joined by the same-scale rules (union-find), each group with a fixed quantisation or a range.
 
-    ``types`` gives the activations' type of the nodes that are quantised; ``ranges`` the range of a tensor.
+    ``types`` gives the activations' type of the nodes that are quantised; ``ranges`` the range of a tensor
+    that is held in a type.
     """
 
-    def __init__(self, graph: Graph, types: Mapping[Node, str], ranges: Callable[[Tensor], Range]) -> None:
+    def __init__(self, graph: Graph, types: Mapping[Node, str], ranges: Callable[[Tensor, str], Range]) -> None:
         self._readers = consumers(graph)
         self._outputs = set(graph.outputs)
         self._ranges, self._types = ranges, types
@@ -47,7 +48,7 @@ class Groups:
 
     def _raw(self, root: Key) -> Range:
         """The range that holds those of all members, and zero."""
-        ranges = [self._ranges(tensor) for tensor, _ in self._members[root]]
+        ranges = [self._ranges(tensor, type) for tensor, type in self._members[root]]
         return min(0.0, *(low for low, _ in ranges)), max(0.0, *(high for _, high in ranges))
 
     def _needed(self, tensor: Tensor, type: str) -> float:

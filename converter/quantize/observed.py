@@ -26,7 +26,8 @@ class Observed:
 
     ``batch`` is the range of the batch that is being read, ``average`` that of the batches before. ``total`` is the sum
     over all samples, with the tensor's shape: bias correction needs the mean of every element. ``ranges`` keeps the
-    ranges that methods have chosen, by method and integer type.
+    ranges that methods have chosen, by method and integer type. ``far``: whether masks were left out, below and above
+    (``masks``). ``peak`` is the least of the greatest values of rows, for what SOFTMAX reads.
     """
 
     low: float = np.inf
@@ -37,6 +38,8 @@ class Observed:
     histogram: Histogram = field(default_factory=Histogram)
     total: NDArray[np.float64] | None = None
     ranges: dict[tuple[str, str], tuple[float, float]] = field(default_factory=dict)
+    far: tuple[bool, bool] = (False, False)
+    peak: float = np.inf
 
     def add(self, value: Array) -> None:
         """One sample's value, finite and not empty."""

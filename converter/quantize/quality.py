@@ -1,77 +1,181 @@
-"""How good a quantised graph is: one number, the layers that cost most, and a warning if it is poor."""
+"""How good a quantised graph is: each output's ratio, the layers that cost most, divisors that round to 0; and if it is
+poor, a warning with what was tried and helps."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import islice
+from re import escape
 from typing import Any
 
+import numpy as np
+
 from twinfer.converter.quantize.affine import real
+from twinfer.converter.quantize.observed import Calibration
+from twinfer.converter.quantize.quantize import Options, quantize
+from twinfer.converter.quantize.recipe import Recipe, Rule
 from twinfer.converter.quantize.samples import Samples, samples_of
 from twinfer.converter.quantize.sensitivity import sensitivity
-from twinfer.converter.report import Sensitivity, Sums, feed, in_words
-from twinfer.runtime.errors import ModelWarning
-from twinfer.runtime.graph import Graph
+from twinfer.converter.report import OutputReport, Sensitivity, Sums, feed, in_words, worst_first
+from twinfer.converter.rows import row_of
+from twinfer.runtime.errors import ModelWarning, TwinferError
+from twinfer.runtime.graph import Graph, Node, Tensor
+from twinfer.runtime.options import Options as PlanOptions
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.run.session import Session
 
 #: Outputs with a lower signal-to-noise ratio get a warning: the error is a tenth of the signal.
 LEAST_DB = 20.0
 
-#: Samples of an iterator that are kept for judging; runs (layers times samples) to find the worst layers; how many of
-#: these are named.
-KEPT, RUNS, NAMED = 16, 200, 3
+#: Samples of an iterator that are kept for judging, and that remedies are tried on; runs (layers times samples) to find
+#: the worst layers; how many of these are named; how many are kept float to see whether that helps.
+KEPT, RUNS, NAMED, TRIED = 16, 200, 3, (3, 6, 12)
+
+#: A remedy is named if it reaches LEAST_DB, or is better by this.
+BETTER_DB = 3.0
 
 
 @dataclass(frozen=True)
 class Quality:
-    """``snr_db``: signal-to-noise ratio of all float outputs to the float graph's; ``worst``: the layers that cost most
-    if they alone are quantised, the costliest first."""
+    """``outputs``: each float output's signal-to-noise ratio to the float graph's, the worst first; ``worst``: the
+    layers that cost most if they alone are quantised, the costliest first; ``zeros``: the quantised divisions by what
+    is 0 on the samples, where the float graph's is not: how many elements, and the tensor that rounds to 0."""
 
-    snr_db: float
-    worst: tuple[Sensitivity, ...]
+    outputs: tuple[OutputReport, ...]
+    worst: tuple[Sensitivity, ...] = ()
+    zeros: Mapping[Node, tuple[int, Tensor]] = field(default_factory=dict)
+
+    @property
+    def snr_db(self) -> float:
+        """That of the worst output."""
+        return self.outputs[0].snr_db
 
     def __str__(self) -> str:
         worst = f"; worst layer: {_named(self.worst[0])}" if self.worst else ""
-        return f"outputs at {in_words(self.snr_db)} to the float model's on the calibration data{worst}"
+        if len(self.outputs) == 1:
+            return f"outputs at {in_words(self.snr_db)} to the float model's on the calibration data{worst}"
+        each = ", ".join(f"{output.name!r} {in_words(output.snr_db)}" for output in self.outputs)
+        return f"outputs to the float model's on the calibration data, the worst first: {each}{worst}"
 
 
 def _named(layer: Sensitivity) -> str:
     return f"{layer.name!r} {layer.operator} ({in_words(layer.snr_db)} alone)"
 
 
-def quality(graph: Graph, quantized: Graph, samples: Samples) -> Quality | None:
-    """What quantising did to the outputs over the samples; None for a graph without float outputs."""
+def quality(graph: Graph, quantized: Graph, samples: Samples) -> Quality:
+    """What quantising did to the outputs over the samples."""
+    judged = _compared(graph, quantized, samples)
+    if not judged.outputs:
+        return judged
+    return replace(judged, worst=sensitivity(graph, quantized, samples, runs=RUNS)[: TRIED[-1]])
+
+
+def _compared(graph: Graph, quantized: Graph, samples: Samples) -> Quality:
+    """The outputs' ratios, and what was divided by 0."""
     outputs = [i for i, t in enumerate(graph.outputs) if t.type == "FLOAT32" and t.data is None]
-    if not outputs:
-        return None
-    sums, sessions = Sums(), [Session(make_plan(g)) for g in (graph, quantized)]
+    divisions = [node for node in quantized.nodes if node.op == "DIV"]
+    floats = Session(make_plan(graph))
+    session = Session(make_plan(quantized, options=PlanOptions(preserve_all=bool(divisions))))
+    sums, zeros = [Sums() for _ in outputs], dict.fromkeys(divisions, 0)
+    where: dict[Node, Tensor] = {}
     for sample in samples_of(graph, samples):
-        for session in sessions:
-            feed(session, sample)
-        for i in outputs:
-            wanted, got = ((s.plan.graph.outputs[i], s.view(s.plan.graph.outputs[i])) for s in sessions)
-            sums.add(wanted[1], real(got[1], got[0]))
-    return Quality(sums.snr_db, sensitivity(graph, quantized, samples, runs=RUNS)[:NAMED])
+        feed(floats, sample)
+        feed(session, sample)
+        for i, total in zip(outputs, sums, strict=True):
+            wanted, got = floats.plan.graph.outputs[i], session.plan.graph.outputs[i]
+            total.add(floats.view(wanted), real(session.view(got), got))
+        for node in divisions:
+            count = int(np.broadcast_to(_is_zero(session, node.input(1)), node.output.shape).sum())
+            zeros[node] += count
+            if count and node not in where:
+                where[node] = _first_zero(session, quantized, node.input(1))
+    ratios = [(graph.outputs[i].name, total.snr_db) for i, total in zip(outputs, sums, strict=True)]
+    return Quality(worst_first(ratios), (), {node: (zeros[node], tensor) for node, tensor in where.items()})
 
 
-def warn_if_poor(judged: Quality, mode: str) -> None:
-    """Warns of outputs below ``LEAST_DB`` and says what may help."""
-    if judged.snr_db >= LEAST_DB:
+def _is_zero(session: Session, tensor: Tensor) -> np.ndarray:
+    value = np.asarray(session.view(tensor) if tensor.data is None else tensor.data)
+    return np.asarray(real(value, tensor) == 0)
+
+
+def _first_zero(session: Session, graph: Graph, tensor: Tensor) -> Tensor:
+    """The first tensor, of those before this one whose zeros stay zeros, that has some."""
+    maker = next((node for node in graph.nodes if tensor in node.outputs), None)
+    if maker is None or not row_of(maker).zero_stays or not _is_zero(session, maker.input(0)).any():
+        return tensor
+    return _first_zero(session, graph, maker.input(0))
+
+
+def warn(judged: Quality, mode: str, remedies: Sequence[str], seen: Calibration) -> None:
+    """Warns of divisions by 0 and of outputs below ``LEAST_DB``, with what helps."""
+    if not remedies:
+        remedies = ["nothing that was tried helps much: look at --report, and at the calibration data"]
+    advice = ", or ".join(remedies)
+    lows = {t.name: max(o.low, -o.high, 0.0) for t, o in seen.items() if o.count}
+    for node, (count, tensor) in judged.zeros.items():
+        known = f" (calibration saw {lows[tensor.name]:.3g} or more)" if lows.get(tensor.name) else ""
+        step = "" if tensor.quant is None else f", as it does below {tensor.scale / 2:.3g}{known}"
+        undefined = "LiteRT aborts then, other runtimes give an undefined result"
+        gives = "it gives infinity or NaN then" if node.output.type == "FLOAT32" else undefined
+        what = f"{node} divides by 0 in {count} elements of the calibration data, where {tensor} rounds to 0{step}"
+        warnings.warn(f"{what}; {gives}: {advice}", ModelWarning, stacklevel=5)
+    poor = [output for output in judged.outputs if output.snr_db < LEAST_DB]
+    if not poor:
         return
-    others = "int8 or int16x8" if mode == "int4" else "int16x8"
-    advice = f"quantise to {others}, or by a recipe raise these layers to it or keep them float"
-    if mode == "int16x8":
-        advice = "keep these layers float by a recipe"
-    layers = ", ".join(map(_named, judged.worst)) or "the layers that --report shows"
-    warnings.warn(
-        f"the {mode} model's outputs are at {in_words(judged.snr_db)} to the float model's, below {LEAST_DB:.0f} dB: "
-        f"{advice}: {layers}",
-        ModelWarning,
-        stacklevel=5,
-    )
+    which = "outputs are" if len(judged.outputs) == 1 else f"output {poor[0].name!r} is"
+    more = f" (as are {len(poor) - 1} others)" if len(poor) > 1 else ""
+    ratio = f"{in_words(poor[0].snr_db)} to the float model's, below {LEAST_DB:.0f} dB{more}"
+    layers = ", ".join(map(_named, judged.worst[:NAMED])) or "the layers that --report shows"
+    what = f"the {mode} model's {which} at {ratio}: {advice}"
+    warnings.warn(f"{what}; the worst layers: {layers}", ModelWarning, stacklevel=5)
+
+
+def needs_remedies(judged: Quality) -> bool:
+    """Whether there is something to warn of."""
+    return bool(judged.zeros) or any(output.snr_db < LEAST_DB for output in judged.outputs)
+
+
+def remedies(
+    graph: Graph, seen: Calibration, recipe: Recipe, options: Options, judged: Quality, samples: Samples
+) -> list[str]:
+    """What makes the outputs better, each tried on the first KEPT samples and told with the ratio that it gave: finer
+    types, and as many of the worst layers in float as it takes. So it takes less time than calibration on many."""
+    few = list(islice(({t.name: v for t, v in sample.items()} for sample in samples_of(graph, samples)), KEPT))
+
+    def tried(changed: Recipe, border: str | None = options.inference_type) -> float | None:
+        how = replace(options, inference_type=border)
+        try:
+            result = _compared(graph, quantize(graph, seen, changed, how), few)
+        except TwinferError:
+            return None
+        ratio = result.snr_db if result.outputs else LEAST_DB
+        better = not judged.outputs or ratio >= min(LEAST_DB, judged.snr_db + BETTER_DB)
+        return None if result.zeros or not better else ratio
+
+    def told(ratio: float) -> str:
+        return f"{in_words(ratio)} on {len(few)} samples"
+
+    found, mode = [], recipe.default.precision
+    finer = {"int4": ("int8", "int16x8"), "int8": ("int16x8",)}.get(mode, ())
+    for precision in finer:
+        changed = replace(recipe, default=replace(recipe.default, precision=precision))
+        if (ratio := tried(changed)) is not None:
+            found.append(f"quantise to {precision} ({told(ratio)})")
+    divided = [t.name for node, (_, tensor) in judged.zeros.items() for t in (node.output, tensor)]
+    best = ""
+    for count in TRIED:
+        names = list(dict.fromkeys([*(layer.name for layer in judged.worst[:count]), *divided]))
+        rules = tuple(Rule(escape(name), precision="float") for name in names)
+        for border in dict.fromkeys((options.inference_type, "FLOAT32")):
+            if names and (ratio := tried(replace(recipe, rules=(*recipe.rules, *rules)), border)) is not None:
+                which = f"keep these {len(names)} layers float by a recipe"
+                which += "" if border == options.inference_type else ", with float inputs and outputs"
+                best = f"{which} ({told(ratio)}): {', '.join(map(repr, names))}"
+                if ratio >= LEAST_DB:
+                    return [*found, best]
+    return [*found, *filter(None, [best])]
 
 
 def kept(samples: Samples, keep: list[Any]) -> Samples:

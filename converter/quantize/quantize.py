@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
@@ -16,6 +17,7 @@ from twinfer.converter.quantize.affine import quantize as to_integers
 from twinfer.converter.quantize.forms import precision_of
 from twinfer.converter.quantize.grams import Gram
 from twinfer.converter.quantize.groups import Groups
+from twinfer.converter.quantize.masks import ENDLESS, WORTH, depth, spans
 from twinfer.converter.quantize.methods import method
 from twinfer.converter.quantize.observed import Calibration
 from twinfer.converter.quantize.recipe import DEFAULT, Choice, Recipe
@@ -95,29 +97,61 @@ class _Writer:
 
     def __post_init__(self) -> None:
         self.border = self.options.border(self.recipe)
-        self.choices = {node: precision_of(node, self.recipe.of_node(node), self.seen) for node in self.source.nodes}
+        self.spans = {type: spans(self.source, self._spread, self._floor, type) for type in LIMITS}
+        self.choices = {node: precision_of(node, self.recipe.of_node(node), self._limits) for node in self.source.nodes}
         types = {node: choice.type for node, choice in self.choices.items() if choice.precision != "float"}
         self._producer = {t: node for node in self.source.nodes for t in node.outputs}
         self.groups = Groups(self.source, types, self._range)
 
-    def _range(self, tensor: Tensor) -> Range:
-        """The range of a float tensor by the method that was chosen for it."""
+    def _range(self, tensor: Tensor, type: str) -> Range:
+        """The range of a float tensor by the method that was chosen for it, where it is held in the type."""
         if tensor.data is not None:
-            return data_range(tensor)
+            return self._cut(tensor, data_range(tensor), type)
         whole, node = self._observed(tensor), self._producer.get(tensor)
         choice = self.recipe.of_node(node) if node else self.recipe.of_input(tensor)
-        type = choice.type if choice.precision != "float" else "INT8"
-        seen, key = self.seen[tensor], (choice.method, type)
+        own = choice.type if choice.precision != "float" else "INT8"
+        seen, key = self.seen[tensor], (choice.method, own)
         if key not in seen.ranges:
-            seen.ranges[key] = method(choice.method)(seen, type) if seen.count else whole
-        return seen.ranges[key]
+            seen.ranges[key] = method(choice.method)(seen, own) if seen.count else whole
+        return self._cut(tensor, seen.ranges[key], type)
+
+    def _cut(self, tensor: Tensor, limits: Range, type: str) -> Range:
+        """The range without what only SOFTMAX reads and takes for a mask, but with the value that stands for it."""
+        least, most = self.spans[type].get(tensor, ENDLESS)
+        below, above = self.seen[tensor].far if tensor in self.seen else (False, False)
+        low = least if below else max(limits[0], min(least, 0.0))
+        high = most if above else min(limits[1], max(most, 0.0))
+        return low, high
 
     def _observed(self, tensor: Tensor) -> Range:
-        """All that calibration has seen of a tensor."""
+        """All that calibration has seen of a tensor, but for masks."""
         if tensor not in self.seen:
             raise InvalidArgumentError(f"calibration has not seen {tensor}: calibrate the graph that is quantised")
         seen = self.seen[tensor]
         return (seen.low, seen.high) if seen.count else (0.0, 0.0)
+
+    def _spread(self, tensor: Tensor) -> Range | None:
+        """Least and greatest value of a tensor with its masks, None if that is not known."""
+        if tensor.data is not None:
+            return data_range(tensor)
+        seen = self.seen.get(tensor)
+        if seen is None or not seen.count:
+            return None
+        return -math.inf if seen.far[0] else seen.low, math.inf if seen.far[1] else seen.high
+
+    def _limits(self, tensor: Tensor, type: str) -> Range | None:
+        """Least and greatest value of what a tensor stands for in the type, None if that is not known."""
+        limits = self._spread(tensor)
+        return None if limits is None else self._cut(tensor, limits, type)
+
+    def _floor(self, node: Node, bits: int) -> float:
+        """The value below which SOFTMAX sees nothing; -infinity if its input's range stays as it is."""
+        seen = self.seen.get(node.input(0))
+        if seen is None or not seen.count:
+            return -math.inf
+        floor = (0.0 if math.isinf(seen.peak) else seen.peak) - depth(node, bits)
+        wide = max(seen.high, 0.0) - seen.low > WORTH * (max(seen.high, 0.0) - min(floor, 0.0))
+        return floor if seen.far[0] or wide else -math.inf
 
     # -- tensors -------------------------------------------------------------------------------------------------------
 
@@ -189,7 +223,7 @@ class _Writer:
         """The output in the quantisation of its group, or of its own range; the forms for readers come from it."""
         state = row_of(self._producer[tensor]).state
         alone = state is not None and state.own_scale
-        quant = activation(self._range(tensor), type) if alone else self.groups.quant(tensor, type)
+        quant = activation(self._range(tensor, type), type) if alone else self.groups.quant(tensor, type)
         return self._settle(tensor, replace(tensor, type=type, quant=quant))
 
     def _parameters(self, node: Node, at: Parameters, choice: Choice, inputs: list[Tensor | None]) -> None:

@@ -39,7 +39,7 @@ def grams(graph: Graph, samples: Samples) -> dict[Node, Gram]:
     for i, sample in enumerate(samples_of(graph, samples)):
         run(session, sample)
         for node in layers:
-            seen = finite(session.view(node.input(0)), node.input(0), i)
+            seen = finite(session.view(node.input(0)), node.input(0), i, graph)
             x = windows(node, np.asarray(seen, np.float64))
             sums[node] = sums.get(node, 0.0) + x.transpose(0, 2, 1) @ x
     return {node: Gram(matrices) for node, matrices in sums.items()}

@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from twinfer.converter.quantize.affine import Range
+from twinfer.converter.quantize.masks import ENDLESS, far, maskable
 from twinfer.runtime.errors import InvalidArgumentError, ModelWarning
 from twinfer.runtime.graph import Array, Graph, Tensor
 from twinfer.runtime.read.files import reading
@@ -37,13 +39,13 @@ def samples_of(graph: Graph, source: Samples, *, warn: bool = False) -> Iterator
     not fit, and for no samples at all.
     ``warn``: warn of an input that takes floats if the first sample gives it integers.
     """
-    count = 0
+    count, masks = 0, maskable(graph)
     for i, sample in enumerate(_raw(graph, source)):
         if set(sample) != {t.name for t in graph.inputs}:
             raise _misnamed(graph, sample, f"sample {i}")
         if warn and not i:
             _warn_of_integers(graph, sample)
-        yield {t: _value(t, sample[t.name], i) for t in graph.inputs}
+        yield {t: _value(t, sample[t.name], i, masks.get(t, ENDLESS)) for t in graph.inputs}
         count += 1
     if not count:
         raise InvalidArgumentError(f"the data are empty, at least one sample is needed: {FORMS}")
@@ -154,8 +156,8 @@ def _misnamed(graph: Graph, given: Iterable[str], what: str) -> InvalidArgumentE
     return InvalidArgumentError(f"{what} must hold the model's inputs {_names(graph)}, not {have or 'none'}")
 
 
-def _value(tensor: Tensor, given: Any, i: int) -> Array:
-    """The value in the tensor's shape and dtype."""
+def _value(tensor: Tensor, given: Any, i: int, span: Range) -> Array:
+    """The value in the tensor's shape and dtype. Beyond the ends of the span it may be infinite."""
     where = f"sample {i}, input {tensor.name!r}"
     value = _array(given, where)
     if value.shape == tensor.shape[1:] and tensor.shape[:1] == (1,):
@@ -168,7 +170,8 @@ def _value(tensor: Tensor, given: Any, i: int) -> Array:
         raise InvalidArgumentError(f"{where}: dtype {value.dtype}, the model takes {tensor.dtype}{known}")
     with np.errstate(over="ignore"):
         value = value.astype(tensor.dtype)
-    if value.dtype.kind == "f" and not np.isfinite(value).all():
-        at = [int(k) for k in np.argwhere(~np.isfinite(value))[0]]
+    bad = ~np.isfinite(value) & ~np.any(far(value, span), 0) if value.dtype.kind == "f" else np.zeros(1, bool)
+    if bad.any():
+        at = [int(k) for k in np.argwhere(bad)[0]]
         raise InvalidArgumentError(f"{where}: the value at {at} is {value[tuple(at)]}; leave such samples out")
     return value

@@ -8,7 +8,7 @@ from itertools import islice
 from twinfer.converter.quantize.affine import fed, real
 from twinfer.converter.quantize.calibrate import Progress, run, streams
 from twinfer.converter.quantize.samples import Sample, Samples, count_of, need_to_last, samples_of
-from twinfer.converter.report import Sensitivity, Sums, feed
+from twinfer.converter.report import PERFECT_DB, Sensitivity, Sums, feed
 from twinfer.runtime.graph import Array, Graph, Node
 from twinfer.runtime.options import Options
 from twinfer.runtime.plan.make import make_plan
@@ -22,7 +22,7 @@ MOST_RUNS = 10_000
 def sensitivity(
     graph: Graph, quantized: Graph, samples: Samples, progress: Progress | None = None, runs: int | None = None
 ) -> tuple[Sensitivity, ...]:
-    """The outputs' signal-to-noise ratio if one node alone is quantised; the costliest node comes first.
+    """The worst output's signal-to-noise ratio if one node alone is quantised; the costliest node comes first.
 
     Nodes that stay float are left out. The float graph runs once per sample. Then every quantised node runs alone on
     the values that its float twin saw, and the nodes after it run again. At most ``runs`` (MOST_RUNS) such runs take
@@ -44,7 +44,8 @@ class _Twin:
     """A node of the float graph, the quantised one on its own, and how far the outputs are off by it."""
 
     def __init__(self, position: int, node: Node, quantized: Node) -> None:
-        self.position, self.node, self.sums = position, node, Sums()
+        self.position, self.node = position, node
+        self.sums: list[Sums] = []
         inputs = [t for t in quantized.inputs if t is not None and t.data is None and not t.variable]
         tensors = [t for t in (*quantized.inputs, *quantized.outputs) if t is not None]
         kept = (*dict.fromkeys([*tensors, *quantized.extra.get("intermediates", ())]),)
@@ -61,7 +62,8 @@ class _Twin:
             floats.view(tensor)[...] = real(self.session.view(twin), twin)
 
     def report(self) -> Sensitivity:
-        return Sensitivity(self.node.output.name, self.node.op, self.sums.snr_db)
+        ratio = min((total.snr_db for total in self.sums), default=PERFECT_DB)
+        return Sensitivity(self.node.output.name, self.node.op, ratio)
 
 
 class _Bench:
@@ -77,6 +79,8 @@ class _Bench:
         for twin in self.twins:
             twin.states = self._states()
         self.outputs = [t for t in self.session.plan.graph.outputs if t.type == "FLOAT32" and t.data is None]
+        for twin in self.twins:
+            twin.sums = [Sums() for _ in self.outputs]
 
     def add(self, sample: Sample) -> None:
         """One more sample. The last node comes first, so that nothing is overwritten that an earlier node reads."""
@@ -87,8 +91,8 @@ class _Bench:
             twin.run(self.session)
             self.session.run_from(twin.position + 1)
             twin.states = self._states() if self.stream else twin.states
-            for tensor, value in zip(self.outputs, wanted, strict=True):
-                twin.sums.add(value, real(self.session.view(tensor), tensor))
+            for tensor, value, total in zip(self.outputs, wanted, twin.sums, strict=True):
+                total.add(value, real(self.session.view(tensor), tensor))
         self._restore(after)
 
     def _states(self) -> list[Array]:

@@ -20,7 +20,7 @@ from twinfer.command_line.show.conversion_html import report_html
 from twinfer.command_line.show.model import dims
 from twinfer.command_line.targets import settings
 from twinfer.converter.build import Builder
-from twinfer.converter.report import Report, TensorReport
+from twinfer.converter.report import OutputReport, Report, TensorReport
 from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.plan.plan import Plan
@@ -111,7 +111,7 @@ def test_scratch_is_drawn_as_such() -> None:
 @pytest.mark.parametrize(("saturated", "marked"), [(0.01, False), (0.011, True), (1.0, True)])
 def test_a_tensor_that_clips_is_marked(saturated: float, marked: bool) -> None:
     shown = TensorReport("t", "ADD", "INT8", 0.1, 0, 30.0, 1.0, saturated, (0.0, 1.0), (3,), (3,))
-    report = Report(samples=1, outputs_snr_db=30.0, tensors=(shown,))
+    report = Report(samples=1, outputs=(OutputReport("t", 30.0),), tensors=(shown,))
     (row,) = Page(report_html(report, "m")).tables[0].rows
     assert row[-1].text == f"{100 * saturated:.2f} %"
     assert (row[-1].attributes.get("class") == "bad") is marked

@@ -41,7 +41,7 @@ def quantised(data: np.ndarray, **how: Any) -> Graph:
 def test_a_divisor_that_rounds_to_zero() -> None:
     """The row with the least variance has only int8's ends and 0."""
     data = rows(0.1, 3)
-    with pytest.warns(twinfer.ModelWarning, match=r"DIV -> 'div_\d+' divides by 0 where tensor '(add|mean)_.* int16x8"):
+    with pytest.warns(twinfer.ModelWarning, match=r"DIV -> 'div_\d+' divides by 0 in \d+ .* tensor 'add_.* int16x8 \("):
         graph = quantised(data, inference_type="FLOAT32")
     assert {node.op: node.output.type for node in graph.nodes}["DIV"] == "INT8"
     (y,) = run(graph, {"x": data[:1]})
@@ -62,5 +62,5 @@ def test_what_helps() -> None:
 @pytest.mark.filterwarnings("ignore:the int. model.s outputs are at:twinfer.runtime.errors.ModelWarning")
 def test_a_division_that_stays_float_divides_by_what_was_rounded() -> None:
     kept = Recipe((Rule(operator="DIV", precision="float"),), Choice("int8"))
-    with pytest.warns(twinfer.ModelWarning, match="divides by 0 .*it gives infinity or NaN then: quantise to int16x8"):
+    with pytest.warns(twinfer.ModelWarning, match="divides by 0 .*gives infinity or NaN then: quantise to int16x8"):
         assert quantised(rows(0.1, 3), recipe=kept).nodes[-2].op == "DIV"

@@ -95,7 +95,7 @@ def test_tflm_has_our_integers_and_litert_runs_it(
         assert got.dtype == tensor.dtype
 
 
-@pytest.mark.filterwarnings("ignore:the int. model.s outputs are at:twinfer.runtime.errors.ModelWarning")
+@pytest.mark.filterwarnings("ignore:the int. model.s output:twinfer.runtime.errors.ModelWarning")
 @settings(max_examples=40, deadline=None)
 @given(layers=tflm_lists, seed=seeds, mode=st.sampled_from(["int8", "int4"]))
 def test_passes_and_quantisation_together(layers: list[str], seed: int, mode: str) -> None:

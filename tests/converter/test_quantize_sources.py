@@ -111,7 +111,8 @@ def test_signs_squares_and_divisions_become_integers() -> None:
     above = b.op("ADD", [square, np.array([1], np.float32)])
     graph = b.graph([b.op("DIV", [x, above]), b.op("DIV", [above, b.op("ABS", [x])])])
     data = rng.uniform(-2, 2, (50, 12)).astype(np.float32)
-    with pytest.warns(ModelWarning, match=r"DIV -> 'div_7' divides by 0 where tensor 'x'"):
+    data[7, 3] = 0.001
+    with pytest.warns(ModelWarning, match=r"DIV -> 'div_7' divides by 0 in \d+ elements .* tensor 'x'"):
         integer = convert(graph, quantize="int8", calibration={"x": data})
     divisions = [n for n in integer.nodes if n.op == "DIV"]
     assert [n.output.type for n in divisions] == ["INT8", "FLOAT32"]
@@ -186,8 +187,8 @@ def test_versions_of_what_convert_writes() -> None:
 
 @pytest.mark.parametrize("hidden", [-np.inf, np.finfo(np.float32).min])
 @pytest.mark.parametrize("mode", ["int8", "int16x8"])
-def test_masks_of_attention_stay_float(mode: str, hidden: float) -> None:
-    """Beside a value that no scale reaches, all others would round to 0. Nodes without such values are quantised."""
+def test_masks_of_attention_become_integers(mode: str, hidden: float) -> None:
+    """A constant that no scale reaches is cut to what is as good to SOFTMAX."""
     rng, b = np.random.default_rng(3), Builder("masked")
     y = b.op("FULLY_CONNECTED", [b.input("x", "FLOAT32", (1, 8)), rng.normal(size=(6, 8)).astype(np.float32)])
     y = b.op("ADD", [b.op("TANH", [y]), np.where(np.arange(6) < 3, 0, hidden).astype(np.float32)])
@@ -196,7 +197,7 @@ def test_masks_of_attention_stay_float(mode: str, hidden: float) -> None:
     x = {"x": rng.normal(size=(30, 8)).astype(np.float32)}
     converted = conversion(graph, quantize=mode, calibration=x)
     kept = [n.op for n in converted.graph.nodes if n.output.type == "FLOAT32" and n.op != "DEQUANTIZE"]
-    assert kept == ["ADD", "SOFTMAX"]
+    assert kept == []
     snr = compare(converted.source, converted.graph, x, converted.seen).outputs_snr_db
     assert snr is not None
     assert snr > 30

@@ -15,7 +15,7 @@ ROOMY = 110
 
 def tables(report: Report) -> list[Table]:
     """Every tensor, which layers cost most, and what the weights take."""
-    compared = [_compared(report), _costly(report)] if report.tensors else []
+    compared = [_compared(report), _costly(report), _outputs(report)] if report.tensors else []
     return [*compared, _compression(report)]
 
 
@@ -31,10 +31,17 @@ def _compared(report: Report) -> Table:
 
 
 def _costly(report: Report) -> Table:
-    costly = table("One layer quantised alone: the outputs", "<layer", "<operator", "SNR dB")
+    costly = table("One layer quantised alone: the worst output", "<layer", "<operator", "SNR dB")
     for s in report.sensitivity:
         costly.add_row(Text(s.name), s.operator, f"{s.snr_db:.1f}")
     return costly
+
+
+def _outputs(report: Report) -> Table:
+    outputs = table("The outputs, the worst first", "<output", "SNR dB")
+    for output in report.outputs:
+        outputs.add_row(Text(output.name), f"{output.snr_db:.1f}")
+    return outputs
 
 
 def _compression(report: Report) -> Table:

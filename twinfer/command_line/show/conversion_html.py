@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from html import escape
 from typing import Any
 
 from twinfer.bench.page.chart import BAD, COLOURS, NAMES, ROW, Chart, Charts, distinct, field, room, tooltip, values
@@ -30,9 +31,10 @@ def report_html(report: Report, name: str) -> str:
 
 def _compared(report: Report) -> list[str | Section]:
     """The tensors of both graphs, if they were compared."""
-    if report.outputs_snr_db is None:
+    if not report.outputs:
         return []
-    summary = f"<p>{report.samples:,} samples. Signal to noise of the outputs: {report.outputs_snr_db:.1f} dB.</p>\n"
+    each = ", ".join(f"{escape(output.name)} {output.snr_db:.1f} dB" for output in report.outputs)
+    summary = f"<p>{report.samples:,} samples. Signal to noise of the outputs, the worst first: {each}.</p>\n"
     tensors = Section("Tensors, as the model runs", (_along(report.tensors), _tensors(report.tensors)))
     histograms = Section("Histograms", (_NOTE, Charts(tuple(map(_histogram, report.tensors)), _LEAST)))
     return [summary, tensors, *_costly(report.sensitivity), histograms]

@@ -1,0 +1,233 @@
+"""Attention masks in integers: as good as without a mask that wide, here and in LiteRT."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+from ai_edge_litert.interpreter import Interpreter as LiteRT
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from onnx_tools import run
+
+import twinfer
+from twinfer.converter.build import Builder
+from twinfer.converter.convert import conversion
+from twinfer.converter.quantize.masks import depth
+from twinfer.converter.quantize.recipe import Choice, Recipe, Rule
+from twinfer.converter.report import compare
+from twinfer.runtime.graph import Graph
+from twinfer.runtime.write.tflite import write
+
+KEYS, WIDTH = 12, 16
+RNG = np.random.default_rng(5)
+U, V = (RNG.normal(0, 1, (KEYS, WIDTH)).astype(np.float32) for _ in range(2))
+X = RNG.normal(0, 0.6, (40, 1, 3, WIDTH)).astype(np.float32)
+HIDDEN = np.arange(KEYS) >= RNG.integers(3, KEYS + 1, (40, 1, 1, 1))
+
+#: Ways to write a mask: (builder, scores, the mask's input, its value) -> what SOFTMAX reads. The input is truth
+#: values, except in "sum", where it holds the mask's value or 0.
+FORMS: dict[str, Any] = {
+    "select": lambda b, s, m, v: b.op("SELECT_V2", [m, np.float32([v]), s], shape=s.shape, type="FLOAT32"),
+    "select moved": lambda b, s, m, v: b.op(
+        "RESHAPE", [b.op("SELECT_V2", [m, np.float32([v]), s], shape=s.shape, type="FLOAT32"), np.int32([3, KEYS])],
+        new_shape=(3, KEYS),
+    ),
+    "select, then sum": lambda b, s, m, v: b.op(
+        "ADD", [s, b.op("SELECT_V2", [m, np.float32([v]), np.float32([0])], shape=m.shape, type="FLOAT32")]
+    ),
+    "sum": lambda b, s, m, v: b.op("ADD", [s, m]),
+    "scaled sum": lambda b, s, m, v: b.op("MUL", [b.op("ADD", [s, m]), np.float32([0.5])]),
+    "product": lambda b, s, m, v: b.op(
+        "ADD", [s, b.op("MUL", [b.op("CAST", [m], type="FLOAT32"), np.float32([v])])]
+    ),
+    "difference": lambda b, s, m, v: b.op(
+        "SUB", [s, b.op("MUL", [b.op("CAST", [m], type="FLOAT32"), np.float32([-v])])]
+    ),
+}  # fmt: skip
+
+
+def attention(form: str, value: float) -> Graph:
+    b = Builder(form)
+    x = b.input("x", "FLOAT32", (1, 3, WIDTH))
+    m = b.input("m", "FLOAT32" if "sum" in form and "select" not in form else "BOOL", (1, 1, KEYS))
+    scores = b.op("FULLY_CONNECTED", [x, U], shape=(1, 3, KEYS), keep_num_dims=True)
+    weights = b.op("SOFTMAX", [FORMS[form](b, scores, m, value)], beta=1.0)
+    return b.graph(
+        [b.op("FULLY_CONNECTED", [weights, V.T.copy()], shape=(*weights.shape[:-1], WIDTH), keep_num_dims=True)]
+    )
+
+
+def fed(graph: Graph, value: float) -> dict[str, Any]:
+    mask = HIDDEN if graph.inputs[1].type == "BOOL" else np.where(HIDDEN, np.float32(value), np.float32(0))
+    return {"x": X, "m": mask}
+
+
+@cache
+def expected(scale: float) -> Any:
+    """By numpy, without a mask: hidden keys are left out."""
+    scores = X.astype(float) @ U.astype(float).T * scale
+    e = np.exp(scores - scores.max(-1, keepdims=True)) * ~HIDDEN
+    return e / e.sum(-1, keepdims=True) @ V.astype(float)
+
+
+def by_litert(graph: Graph, data: dict[str, Any], rows: range) -> Any:
+    peer = LiteRT(model_content=write(graph))
+    peer.allocate_tensors()
+    results = []
+    for i in rows:
+        for name, (detail, tensor) in zip("xm", zip(peer.get_input_details(), graph.inputs, strict=True), strict=True):
+            value = data[name][i].astype(np.float64)
+            if tensor.quant is not None:
+                limits = np.iinfo(detail["dtype"])
+                value = np.clip(np.rint(value / tensor.scale) + tensor.zero, limits.min, limits.max)
+            peer.set_tensor(detail["index"], value.astype(detail["dtype"]).reshape(tensor.shape))
+        peer.invoke()
+        detail, tensor = peer.get_output_details()[0], graph.outputs[0]
+        results.append((peer.get_tensor(detail["index"]).astype(float) - tensor.zero) * tensor.scale)
+    return np.array(results)
+
+
+def ratio(want: Any, got: Any) -> float:
+    return float(10 * np.log10(np.square(want).sum() / np.square(want - got.reshape(want.shape)).sum()))
+
+
+@pytest.mark.parametrize(("mode", "least"), [("int8", 27), ("int16x8", 33)])
+@pytest.mark.parametrize("value", [-np.inf, -1e9, -1e4])
+@pytest.mark.parametrize("form", FORMS)
+def test_masks_cost_nothing(form: str, value: float, mode: str, least: float) -> None:
+    """Judged on samples that calibration has not seen."""
+    if np.isinf(value) and form in ("product", "difference"):
+        pytest.skip("0 times infinity is no mask")
+    graph = attention(form, value)
+    data = fed(graph, value)
+    integer = twinfer.convert(graph, quantize=mode, calibration={k: v[:24] for k, v in data.items()})
+    assert not [n for n in integer.nodes if n.op not in ("CAST", "DEQUANTIZE") and n.output.type == "FLOAT32"]
+    got = by_litert(integer, data, range(24, 40))
+    assert ratio(expected(0.5 if form == "scaled sum" else 1.0)[24:, 0], got) > least
+
+
+@settings(max_examples=10)
+@given(value=st.floats(-(2.0**120), -5001, width=32), form=st.sampled_from(sorted(FORMS)))
+def test_the_value_of_a_mask_does_not_matter(value: float, form: str) -> None:
+    """The scores keep the steps that they have beside -1e9."""
+    scales = []
+    for graph, mask in ((attention(form, mask), mask) for mask in (value, -1e9)):
+        integer = twinfer.convert(graph, quantize="int8", calibration={k: v[:4] for k, v in fed(graph, mask).items()})
+        scales.append([t.scale for t in integer.tensors if t.name.startswith("fully") and t.data is None])
+    assert scales[0]
+    assert scales[0] == scales[1]
+
+
+@pytest.mark.parametrize("op", ["TANH", "MEAN"])
+def test_what_others_read_keeps_its_range(op: str) -> None:
+    """-1e4 that another operator, or the caller, sees, is no mask."""
+    b = Builder("read twice")
+    x = b.input("x", "FLOAT32", (1, 8))
+    masked = b.op("ADD", [x, np.float32([0, 0, 0, 0, 0, 0, 0, -1e4])])
+    second = b.op(op, [masked] if op == "TANH" else [masked, np.int32([1])])
+    graph = b.graph([b.op("SOFTMAX", [masked], beta=1.0), second])
+    with pytest.warns(twinfer.ModelWarning, match="worst"):
+        integer = twinfer.convert(graph, quantize="int8", calibration=RNG.normal(0, 2, (8, 1, 8)).astype(np.float32))
+    held = next(t for t in integer.tensors if t.name == masked.name)
+    assert held.scale * (-128 - held.zero) == pytest.approx(-1e4, rel=0.01)
+
+
+def test_an_output_keeps_its_range() -> None:
+    b = Builder("given out")
+    x = b.input("x", "FLOAT32", (1, 8))
+    masked = b.op("ADD", [x, np.float32([0, 0, 0, 0, 0, 0, 0, -1e4])])
+    graph = b.graph([b.op("SOFTMAX", [masked], beta=1.0), masked])
+    with pytest.warns(twinfer.ModelWarning, match="worst"):
+        integer = twinfer.convert(graph, quantize="int8", calibration=RNG.normal(0, 2, (8, 1, 8)).astype(np.float32))
+    assert integer.outputs[1].scale * 255 > 1e4
+
+
+@pytest.mark.parametrize("value", [-np.inf, np.inf, np.nan])
+def test_other_infinities_are_refused(value: float) -> None:
+    """+infinity, NaN, and whatever something else than SOFTMAX reads."""
+    b = Builder("no mask")
+    x, m = b.input("x", "FLOAT32", (1, 8)), b.input("m", "FLOAT32", (1, 8))
+    total = b.op("ADD", [x, m])
+    graph = b.graph([b.op("TANH", [total]) if value == -np.inf else b.op("SOFTMAX", [total], beta=1.0)])
+    mask = np.zeros((4, 1, 8), np.float32)
+    mask[2, 0, 5] = value
+    with pytest.raises(twinfer.InvalidArgumentError, match=r"sample 2, input 'm': the value at \[0, 5\] is"):
+        twinfer.convert(graph, quantize="int8", calibration={"x": X[:4, :, 0, :8], "m": mask})
+
+
+def test_an_infinite_constant_is_named() -> None:
+    b = Builder("infinite")
+    x = b.input("x", "FLOAT32", (1, 4))
+    bad = b.constant(np.float32([[0, -np.inf, 0, 0]]), name="limits")
+    graph = b.graph([b.op("TANH", [b.op("CONCATENATION", [x, bad], axis=1)])])
+    with pytest.raises(twinfer.InvalidArgumentError, match=r"the value -inf on calibration sample 0.*'limits'.*finite"):
+        twinfer.convert(graph, quantize="int8", calibration=np.ones((2, 1, 4), np.float32) * [[[1, 2, 3, 4]]])
+
+
+def test_rows_that_are_masked_whole() -> None:
+    """Floats give NaN, as LiteRT, ONNX Runtime and PyTorch do, and calibration refuses them; with -1e9, and in
+    integers, all keys weigh the same."""
+    graph = attention("select", -np.inf)
+    whole = {"x": X[0], "m": np.ones((1, 1, KEYS), bool)}
+    peer = LiteRT(model_content=write(graph))
+    peer.allocate_tensors()
+    for detail, value in zip(peer.get_input_details(), whole.values(), strict=True):
+        peer.set_tensor(detail["index"], value)
+    peer.invoke()
+    assert np.isnan(peer.get_tensor(peer.get_output_details()[0]["index"])).all()
+    assert np.isnan(run(graph, whole)[0]).all()
+    data = fed(graph, -np.inf)
+    with pytest.raises(twinfer.InvalidArgumentError, match="masked whole"):
+        twinfer.convert(graph, quantize="int8", calibration={**data, "m": np.ones_like(data["m"])})
+    integer = twinfer.convert(graph, quantize="int8", calibration=data)
+    got = by_litert(integer, {"x": X, "m": np.ones_like(HIDDEN)}, range(1))
+    assert np.abs(got[0] - V.mean(0)).max() < 0.05
+
+
+def test_a_row_that_is_masked_whole_leaves_the_range_alone() -> None:
+    graph = attention("sum", -1e9)
+    data = fed(graph, -1e9)
+    some = {"x": data["x"], "m": data["m"].copy()}
+    some["m"][3] = -1e9
+    one, other = (twinfer.convert(graph, quantize="int8", calibration=d) for d in (data, some))
+    assert [t.scale for t in other.tensors if t.name == "add_2"] == pytest.approx(
+        [t.scale for t in one.tensors if t.name == "add_2"], rel=0.2
+    )
+
+
+def test_the_report_looks_at_scores_only() -> None:
+    graph = attention("select", -np.inf)
+    data = fed(graph, -np.inf)
+    converted = conversion(graph, quantize="int8", calibration=data)
+    report = compare(converted.source, converted.graph, data, converted.seen)
+    masked = next(t for t in report.tensors if t.operator == "SELECT_V2")
+    assert masked.snr_db > 35
+    assert masked.saturated == 0
+
+
+def test_a_recipe_may_keep_softmax_float() -> None:
+    graph = attention("sum", -np.inf)
+    data = fed(graph, -np.inf)
+    kept = Recipe((Rule(operator="SOFTMAX", precision="float"),), Choice("int8"))
+    integer = twinfer.convert(graph, quantize="int8", recipe=kept, calibration=data)
+    assert ratio(expected(1.0)[:8, 0], by_litert(integer, data, range(8))) > 27
+
+
+def test_logits_of_a_usual_width_keep_their_range() -> None:
+    """A classifier's softmax: what lies low in calibration may matter in use."""
+    b = Builder("classes")
+    graph = b.graph([b.op("SOFTMAX", [b.input("x", "FLOAT32", (1, 4))], beta=1.0)])
+    data = np.float32([[[9, -9, 3, 4]], [[2, 8, -8, 1]]])
+    integer = twinfer.convert(graph, quantize="int8", calibration=data)
+    assert integer.inputs[0].scale == pytest.approx(18 / 255)
+
+
+@given(st.integers(1, 4000), st.sampled_from([8, 16]), st.floats(0.1, 4))
+def test_all_masks_together_weigh_less_than_half_a_step(columns: int, bits: int, beta: float) -> None:
+    b = Builder("n")
+    node = b.graph([b.op("SOFTMAX", [b.input("x", "FLOAT32", (1, columns))], beta=beta)]).nodes[0]
+    assert columns * np.exp(-beta * depth(node, bits)) <= 0.5 / 2**bits
+    assert columns * np.exp(-beta * depth(node, bits)) > 0.05 / 2**bits
