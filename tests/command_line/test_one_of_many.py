@@ -1,0 +1,314 @@
+"""Commands over several targets, models or programs of which just one differs, fails or is refused."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from twinfer.aot.build.targets import find
+from twinfer.bench.explain import explained as explaining
+from twinfer.bench.explain.explained import Explained
+from twinfer.bench.explain.ladder import Figures, Ladder
+from twinfer.bench.explain.ledger import Ledger, Line, Start
+from twinfer.bench.measure import compare as comparing
+from twinfer.bench.measure import embedded
+from twinfer.bench.models import verify
+from twinfer.bench.models.difference import Difference
+from twinfer.bench.models.verify import Proof
+from twinfer.bench.report import document as reporting
+from twinfer.command_line.bench import BOARDS_ALONE, HOST_ALONE
+from twinfer.command_line.main import main, parser
+from twinfer.command_line.storage import storages
+from twinfer.command_line.targets import cards, settings
+from twinfer.converter.build import Builder
+from twinfer.converter.stream import convert, prove
+from twinfer.converter.stream.prove import Proof as StreamProof
+from twinfer.runtime.errors import InvalidArgumentError, ToolError, UnsupportedOperatorError
+
+ORDERS = list(itertools.product([True, False], repeat=3))
+
+
+@pytest.fixture
+def models(tmp_path: Path) -> list[str]:
+    """Three models that run; the second is called bad."""
+    paths = []
+    for name in ("one", "bad", "three"):
+        b = Builder(name)
+        b.graph([b.op("RELU", [b.input("x", "FLOAT32", (1, 3))])]).save(tmp_path / f"{name}.tflite")
+        paths.append(str(tmp_path / f"{name}.tflite"))
+    return paths
+
+
+# -- explain, report ---------------------------------------------------------------------------------------------------
+
+
+def ledger(target: str, same: bool) -> Ledger:
+    line = Line(0, "RELU", "y", 30, 10, {"dispatch_c": 12, "parameters": 8}, (0,))
+    return Ledger("one", target, "instructions", (line,), Start("ms", {}, {}, 100), same)
+
+
+def ladder(target: str, *same: bool) -> Ladder:
+    figures = [Figures(100.0 - 10 * i, 50, 20, each) for i, each in enumerate(same)]
+    return Ladder("one", target, "instructions", ("folding",), tuple(figures[:2]), tuple(figures[2:]))
+
+
+@pytest.mark.parametrize("same", ORDERS)
+def test_explain_tells_of_every_target(
+    same: Sequence[bool], models: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    """The status is 1 if any target differs; every one is shown, in the table as in the JSON."""
+    names = ["cortex-m0", "cortex-m4", "cortex-m55"]
+    bits = dict(zip(names, same, strict=True))
+
+    def explained(source: Any, card: Any, *rest: Any) -> Iterator[Explained]:
+        yield Explained(ledger(card.name, bits[card.name]), None)
+
+    monkeypatch.setattr(explaining, "explained", explained)
+    monkeypatch.setattr(embedded, "need_tools", lambda card: None)
+    out = tmp_path / "told.json"
+    status = main(["explain", models[0], "--target", ",".join(names), "--json", str(out)])
+    shown = capsys.readouterr().out
+    assert status == (0 if all(same) else 1)
+    told = json.loads(out.read_text())["ledgers"]
+    assert [(each["target"], each["same_bits"]) for each in told] == list(bits.items())
+    assert [shown.count(f"one on {name}") for name in names] == [1, 1, 1]
+    assert shown.count("OTHER BITS") == same.count(False)
+    assert shown.count("with the same bits") == same.count(True)
+
+
+@pytest.mark.parametrize("same", ORDERS)
+@pytest.mark.parametrize("of_ledger", [True, False])
+def test_a_ladder_differs_if_any_rung_does(same: Sequence[bool], of_ledger: bool) -> None:
+    both = Explained(ledger("cortex-m4", of_ledger), ladder("cortex-m4", *same))
+    assert both.same_bits == (of_ledger and all(same))
+    assert Explained(ledger("cortex-m4", of_ledger), None).same_bits == of_ledger
+    assert [rung["added"]["same_bits"] for rung in both.document["ladder"]["rungs"]] == [same[1]]
+    assert [rung["removed"]["same_bits"] for rung in both.document["ladder"]["rungs"]] == [same[2]]
+
+
+@pytest.mark.parametrize("same", [True, False])
+def test_status_of_a_report(
+    same: bool, models: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(reporting, "report_of", lambda *_: {"ledger": {"same_bits": same}})
+    assert main(["report", models[0], "--json", "-"]) == (0 if same else 1)
+    assert json.loads(capsys.readouterr().out) == {"ledger": {"same_bits": same}}
+
+
+# -- verify ------------------------------------------------------------------------------------------------------------
+
+FAR = Difference(0, (0, 1), 1.0, 2.0, 1.0, within=False)
+
+
+@pytest.mark.parametrize("what", ["right", "differs", "is refused", "cannot be built"])
+@pytest.mark.parametrize("where", ["host", "boards", "both"])
+def test_verify_of_three_models(
+    what: str, where: str, models: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The second of three goes wrong, on one side or both: the others are proven, and the status tells."""
+    proven = []
+
+    def prove(side: str, source: Any) -> Proof:
+        proven.append((source.name, side))
+        wrong = source.name == "bad" and where in (side, "both")
+        if wrong and what == "is refused":
+            raise UnsupportedOperatorError("no kernel for Mystery")
+        difference = FAR if wrong and what == "differs" else None
+        line = verify.Line(source.graph.outputs[0], source.graph.nodes[0], {"compiled": difference})
+        notes = {"compiled on mine": "too large for it"} if wrong and what == "cannot be built" else {}
+        return Proof(source.name, source.graph, [line], 1, notes)
+
+    monkeypatch.setattr(verify, "verify", lambda source, *_: prove("host", source))
+    monkeypatch.setattr(embedded, "verify_on", lambda source, *_: prove("boards", source))
+    monkeypatch.setattr(embedded, "need_tools", lambda card: None)
+    status = main(["verify", *models, "--target", "host,cortex-m4", "--against", "none"])
+    said = capsys.readouterr()
+    assert status == {"right": 0, "differs": 1, "is refused": 2, "cannot be built": 2}[what]
+    assert proven == [(name, side) for name in ("one", "bad", "three") for side in ("host", "boards")]
+    assert ("no kernel for Mystery" in said.err) == (what == "is refused")
+    assert ("too large for it" in said.out) == (what == "cannot be built")
+    assert said.out.count("three") >= 2
+
+
+# -- bench -------------------------------------------------------------------------------------------------------------
+
+
+def host_row(model: str, engine: str, same: bool) -> dict[str, Any]:
+    return {
+        "model": model, "engine": engine, "target": "host", "min_us": 2.0, "median_us": 3.0, "spread_us": 0.5,
+        "ratio": 1.0, "floor_us": 0.5, "rounds": 5, "batch": 1, "same_bits": same, "max_difference": 0.0 if same else 4,
+        "operators": 1, "macs": 1000, "arena_bytes": 24, "lower_bound_bytes": 24, "constant_bytes": 0,
+        "compile_s": 0.1, "compile_cached": False,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("engine", ["interpreted", "compiled", "tflm"])
+@pytest.mark.parametrize("which", [0, 1, 2, None])
+def test_bench_of_three_models(
+    which: int | None, engine: str, models: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    """One engine differs on one model: all rows are there, and ours alone make the status 1."""
+    names = ["one", "bad", "three"]
+
+    def compare(source: Any, *_: Any) -> list[dict[str, Any]]:
+        differs = names.index(source.name) == which
+        return [host_row(source.name, e, not (differs and e == engine)) for e in ("interpreted", "compiled", "tflm")]
+
+    monkeypatch.setattr(comparing, "compare", compare)
+    out = tmp_path / "rows.json"
+    status = main(["bench", *models, "--against", "none", "--json", str(out)])
+    shown = capsys.readouterr().out
+    assert status == (1 if which is not None and engine != "tflm" else 0)
+    rows = json.loads(out.read_text())["rows"]
+    assert [(r["model"], r["engine"]) for r in rows] == list(
+        itertools.product(names, ("interpreted", "compiled", "tflm"))
+    )
+    assert shown.count("differ by 4") == (which is not None)
+    assert shown.count("same bits") == 9 - (which is not None)
+
+
+@pytest.mark.parametrize("failing", [("host",), ("cortex-m4",), ()])
+def test_bench_goes_on_behind_a_target_that_fails(
+    failing: tuple[str, ...], models: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    """Rows before the failure stay, other models are measured, the status is 2."""
+
+    def rows(target: str, source: Any) -> list[dict[str, Any]]:
+        if source.name == "bad" and target in failing:
+            raise ToolError(f"nothing runs on {target}")
+        return [host_row(source.name, engine, True) for engine in ("interpreted", "compiled")]
+
+    monkeypatch.setattr(comparing, "compare", lambda source, *_: rows("host", source))
+    monkeypatch.setattr(embedded, "measure_on", lambda source, card, *_: rows(card.name, source))
+    monkeypatch.setattr(embedded, "need_tools", lambda card: None)
+    out = tmp_path / "rows.json"
+    status = main(["bench", *models, "--against", "none", "--target", "host,cortex-m4", "--json", str(out)])
+    assert status == (2 if failing else 0)
+    left = {(): 4, ("host",): 0, ("cortex-m4",): 2}[failing]
+    told = [row["model"] for row in json.loads(out.read_text())["rows"]]
+    assert told == ["one"] * 4 + ["bad"] * left + ["three"] * 4
+    assert capsys.readouterr().err.count("nothing runs on") == len(failing)
+
+
+# -- stream ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("different", [0, 1, 7])
+def test_a_stream_that_differs_is_not_written(
+    different: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(prove, "prove", lambda *_: StreamProof(9, different))
+    out = tmp_path / "out.tflite"
+    assert main(["stream", "tcn_int8", "-o", str(out)]) == (1 if different else 0)
+    assert out.exists() == (not different)
+    shown = capsys.readouterr().out
+    assert (f"{different} of 9 windows differ: nothing was written" in shown) == bool(different)
+    assert ("the same bits as the window model in 9 windows" in shown) == (not different)
+
+
+def test_what_stream_shows_is_what_plans_need(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """MACs, arena, state and constants of both models, recounted from their graphs."""
+    from twinfer.runtime.plan.make import make_plan
+
+    b, rng = Builder("net"), np.random.default_rng(0)
+    x = b.input("x", "FLOAT32", (1, 40, 1, 8))
+    w, bias = (b.constant(rng.standard_normal(s).astype(np.float32)) for s in ((6, 3, 1, 8), (6,)))
+    y = b.op("CONV_2D", [x, w, bias], padding="VALID", stride_h=2, stride_w=1, fused_activation_function="NONE")
+    graph = b.graph([b.op("REVERSE_V2", [y, np.array([1], np.int32)])])
+    graph.save(tmp_path / "net.tflite")
+    assert main(["stream", str(tmp_path / "net.tflite"), "-o", str(tmp_path / "s.tflite")]) == 0
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    macs = {"window": 19 * 6 * 3 * 8, "step": 1 * 6 * 3 * 8}
+    (window,) = (line[1:] for line in lines if line[:1] == ["window"])
+    (step,) = (line[1:] for line in lines if line[:1] == ["step"])
+    (ratio,) = (line[1:] for line in lines if line[:1] == ["ratio"])
+    assert (window[0], step[0], ratio[0]) == (f"{macs['window']:,}", f"{macs['step']:,}", "19.0")
+    assert (window[2], step[2]) == ("0", f"{make_plan(convert.stream(graph).graph).state_bytes:,}")
+    kept = 1 * 8 * 4 + 18 * 6 * 4  # a row of the input, 18 of the layer
+    assert kept <= int(step[2].replace(",", "")) < kept + 128
+    assert int(window[1].replace(",", "")) >= (40 * 8 + 19 * 6) * 4
+    assert any("REVERSE_V2" in line for line in lines)
+
+
+# -- options of several words ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("weights", "decode", "want"),
+    [
+        ("plain", "layer", ["plain layer"]),
+        ("plain", "start", ["plain layer"]),
+        ("plain", "layer,start", ["plain layer"]),
+        ("plain", "start,layer", ["plain layer"]),
+        ("file", "layer,start", ["file layer", "file start"]),
+        ("lut,plain", "start,layer", ["lut start", "lut layer", "plain layer"]),
+        ("plain,lut,plain", " layer , start ", ["plain layer", "lut layer", "lut start"]),
+        ("auto,huffman,bitmap", "start", ["auto start", "huffman start", "bitmap start"]),
+    ],
+)
+def test_each_way_to_store_weights_is_measured_once(weights: str, decode: str, want: list[str]) -> None:
+    assert [" ".join(pair) for pair in storages(weights, decode)] == want
+
+
+@pytest.mark.parametrize(("weights", "decode"), [("lut,nothing", "layer"), ("lut", "layer,never"), ("", "layer")])
+def test_one_wrong_word_among_several(weights: str, decode: str) -> None:
+    with pytest.raises(InvalidArgumentError):
+        storages(weights, decode)
+
+
+def test_targets_and_goals_once_each_in_their_order() -> None:
+    m4, m0 = find("cortex-m4"), find("cortex-m0")
+    assert cards("cortex-m4, host,M0,host,cortex-m4") == [m4, None, m0]
+    assert cards("") == cards("host,host") == [None]
+    assert settings("size, speed,size,balanced") == ("size", "speed", "balanced")
+    for wrong in ("cortex-m4,cortex-m99", "generic,host", "cortex-m4,native"):
+        with pytest.raises(InvalidArgumentError):
+            cards(wrong)
+    with pytest.raises(InvalidArgumentError):
+        settings("size,sped")
+
+
+#: What --help promises, where a command's own test sets the option.
+DEFAULTS: dict[str, dict[str, Any]] = {
+    "bench": {"seconds": 1.0, "runs": None, "seed": 0, "against": None, "optimize": "balanced", "weights": "file",
+              "decode": "layer", "engine": "both", "memory": "auto", "target": "host", "layers": False,
+              "cycles": False, "save": None, "compare": None, "max_drift": None, "json": None, "html": None},
+    "explain": {"seconds": 5.0, "seed": 0, "target": "host", "optimize": "balanced", "weights": "file",
+                "decode": "layer", "memory": "auto", "ladder": False, "techniques": None, "json": None, "html": None},
+    "report": {"seconds": 5.0, "seed": 0, "target": "host", "optimize": "balanced", "weights": "file",
+               "decode": "layer", "memory": "auto", "ladder": True, "output": None, "json": None},
+    "diff": {"seconds": 5.0, "seed": 0, "target": "host", "b": None, "b_options": "", "output": None, "json": None},
+    "verify": {"seed": 0, "samples": 1, "against": None, "target": "host", "optimize": "balanced", "weights": "file",
+               "decode": "layer", "guard": False, "io": "float"},
+    "compile": {"target": "host", "name": None, "mode": "compiled", "optimize": "balanced", "weights": "file",
+                "decode": "layer", "guard": False, "tuned": False, "memory": "auto", "ram": 0, "io": "float"},
+    "inspect": {"target": "host", "memory": None, "input_rows": False, "input_in_place": False, "picture": None,
+                "json": False, "io": "float"},
+    "tune": {"seconds": 5.0, "json": None},
+    "stream": {"axis": None, "hop": None},
+    "ops": {"target": None, "json": False, "markdown": False},
+}  # fmt: skip
+
+#: The least that a command must be given.
+LEAST = {"stream": ["m", "-o", "x"], "compile": ["m", "-o", "x"], "bench": [], "ops": []}
+
+
+@pytest.mark.parametrize("command", DEFAULTS)
+def test_defaults_of_options(command: str) -> None:
+    given = vars(parser().parse_args([command, *LEAST.get(command, ["m"])]))
+    assert {name: given.get(name, "absent") for name in DEFAULTS[command]} == DEFAULTS[command]
+
+
+def test_bench_knows_which_options_are_unusual() -> None:
+    """What it says that has no effect is what differs from the defaults."""
+    given = vars(parser().parse_args(["bench"]))
+    assert {name: given[name] for name in (*HOST_ALONE, *BOARDS_ALONE)} == {**HOST_ALONE, **BOARDS_ALONE}
