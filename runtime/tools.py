@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
 import platform
 import shlex
 import shutil
+import signal
 import subprocess
-import tempfile
 from collections.abc import Mapping
-from functools import cache
+from contextlib import suppress
 from pathlib import Path
 
+from twinfer.runtime import cache
 from twinfer.runtime.errors import ToolError
-from twinfer.runtime.read.files import cache_folder
 
 #: Path in a folder -> content.
 Files = Mapping[str, str] | Mapping[str, str | bytes]
@@ -27,20 +28,19 @@ def built(sources: Files, command: tuple[str, ...], product: str, made_with: str
     """The file ``product`` that ``command`` makes in a folder of ``sources``, from the cache if there.
 
     The cache finds it by sources, command, and ``made_with``: whatever else it depends on, as the compiler's version.
+    The file ends in the cache's seal, which loaders of programs and libraries pass over; ``unsealed`` takes it off.
     ToolError with the command's message if it fails.
     """
-    folder = cache_folder()
-    kept = folder / f"{_key(sources, command, made_with)}{Path(product).suffix}"
-    if kept.exists():
+    kept = cache.folder() / f"{_key(sources, command, made_with)}{Path(product).suffix}"
+    if cache.load(kept) is not None:
         return kept
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder, prefix="build-") as work:
-            write_files(Path(work), sources)
-            run_tool(list(command), Path(work))
-            os.replace(Path(work) / product, kept)
-    except OSError as error:
-        raise ToolError(f"cannot build in the cache folder {folder}: {error}; set XDG_CACHE_HOME to another") from error
+
+    def make(work: Path) -> Path:
+        write_files(work, sources)
+        run_tool(list(command), work)
+        return work / product
+
+    cache.store(kept, make)
     return kept
 
 
@@ -62,13 +62,13 @@ def find_compiler(command: str | None = None) -> tuple[str, ...]:
     raise ToolError(f"no C compiler found ({wanted or 'gcc, clang, cc'}): install gcc or clang, or set CC to one")
 
 
-@cache
+@functools.cache
 def compiler_version(compiler: tuple[str, ...]) -> str:
     """What the compiler prints for --version: products of another version must not be taken."""
     return run_tool([*compiler, "--version"])
 
 
-@cache
+@functools.cache
 def cpu() -> str:
     """The CPU's name and features: -march=native depends on them."""
     try:
@@ -95,20 +95,25 @@ def write_files(folder: Path, files: Files) -> None:
 
 
 def run_tool(command: list[str], folder: Path | None = None, patience: float = PATIENCE) -> str:
-    """Run a program and return what it printed; ToolError with its messages if it fails, is missing or hangs."""
+    """Run a program and return what it printed; ToolError with its messages if it fails, is missing or hangs.
+
+    Whatever breaks it off (Ctrl-C, too) also ends the programs that it has started, as gcc starts others.
+    """
+    pipe = subprocess.PIPE
     try:
-        done = subprocess.run(
-            command,
-            cwd=folder,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=patience,
-            check=False,
+        process = subprocess.Popen(
+            command, cwd=folder, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, text=True, start_new_session=True
         )
+        with process:
+            try:
+                out, err = process.communicate(timeout=patience)
+            except BaseException:
+                with suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                raise
     except (OSError, subprocess.TimeoutExpired) as error:
         raise ToolError(f"{shlex.join(command)}: {error}") from error
-    if done.returncode:
-        said = (done.stderr or done.stdout).strip()
-        raise ToolError(f"{shlex.join(command)} failed with status {done.returncode}:\n{said[:4000]}")
-    return done.stdout
+    if process.returncode:
+        said = (err or out).strip()
+        raise ToolError(f"{shlex.join(command)} failed with status {process.returncode}:\n{said[:4000]}")
+    return out

@@ -6,10 +6,12 @@ version and CPU.
 
 from __future__ import annotations
 
+import _ctypes
 import ctypes
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
+from weakref import finalize
 
 from twinfer.aot.build.library import library_sources
 from twinfer.aot.print.choice import Policy
@@ -18,6 +20,7 @@ from twinfer.aot.print.feed import Feeding
 from twinfer.aot.print.memory import Memory
 from twinfer.kernels_c import ffi, lib
 from twinfer.kernels_c.ffi_build import ARITHMETIC
+from twinfer.runtime.errors import ToolError
 from twinfer.runtime.graph import Tensor
 from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.program import Chain
@@ -54,14 +57,12 @@ class CompiledSession(Session):
         base, regions = int(ffi.cast("uintptr_t", self._base)), Memory(self.plan).blocks
         blocks = {region: ctypes.c_void_p(base + self.plan.regions[region].offset) for region in regions}
         rows = blocks[self.plan.region_of(chain)]
-        begin, push, finish = (
-            getattr(self.library, f"{self._name}_{what}") for what in ("begin", "push_row", "finish")
-        )
+        begin, push, finish = (self.library[f"{self._name}_{what}"] for what in ("begin", "push_row", "finish"))
         self.feed_rows = RowFeed(
             self.plan,
             lambda: begin(rows),
             lambda row: int(push(rows, ctypes.c_void_p(int(ffi.cast("uintptr_t", row))))),
-            lambda: finish(*blocks.values(), None),
+            lambda: self._in_c(lambda: finish(*blocks.values(), None)),
         )
 
     def _slots(self, i: int) -> int:
@@ -71,7 +72,7 @@ class CompiledSession(Session):
         self._enter(slots[0], f"{self._name}_step", ffi.addressof(self._indices, i))
 
     def _enter(self, slot: Any, symbol: str, params: Any) -> None:
-        address = ctypes.cast(getattr(self.library, symbol), ctypes.c_void_p).value or 0
+        address = ctypes.cast(self.library[symbol], ctypes.c_void_p).value or 0
         slot.fn, slot.params, slot.scratch = ffi.cast("tw_fn *", address), params, self._base
 
     def _input(self, tensor: Tensor) -> Any:
@@ -79,7 +80,17 @@ class CompiledSession(Session):
 
     def run(self) -> None:
         """One inference in one C call; outputs stay in the arena."""
-        lib.tw_run(self._whole, 1)
+        if self._straight:
+            lib.tw_run(self._whole, 1)
+        else:
+            self._in_c(lambda: lib.tw_run(self._whole, 1))
+
+    def _in_c(self, call: Callable[[], object]) -> None:
+        """Make a call of which nobody knows how long it takes, if the model is large or loops."""
+        if self._straight:
+            call()
+        else:
+            self._long_call.call(self, call)
 
 
 def compile_plans(
@@ -96,8 +107,22 @@ def compile_plans(
     the environment's CC, else the first of gcc, clang and cc. ToolError if none is installed or it fails.
     """
     projects = [emit(plan, name, policy=policy) for name, plan in plans.items()]
-    library = ctypes.CDLL(str(build(projects, find_compiler(compiler), tuple(flags), exported)))
+    library = loaded(build(projects, find_compiler(compiler), tuple(flags), exported))
     return {name: CompiledSession(plan, name, library) for name, plan in plans.items()}
+
+
+def loaded(path: Path) -> ctypes.CDLL:
+    """A library, which is closed when nothing refers to it any more; ToolError if it cannot be loaded.
+
+    Ask it for functions by ``library[name]``: one that is an attribute refers to it and is referred to by it.
+    """
+    try:
+        library = ctypes.CDLL(str(path))
+    except OSError as error:
+        why = "set XDG_CACHE_HOME to a folder from which programs may run, if it is that"
+        raise ToolError(f"the compiled library cannot be loaded: {error}; {why}") from None
+    finalize(library, _ctypes.dlclose, library._handle).atexit = False
+    return library
 
 
 def build(

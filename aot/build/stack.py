@@ -23,6 +23,7 @@ from twinfer.aot.build.toolchain import Toolchain
 from twinfer.aot.print.emit import Project
 from twinfer.aot.print.layers import kernel_counts
 from twinfer.aot.print.rows import BY_TABLE, called_by_chains
+from twinfer.runtime.cache import unsealed
 from twinfer.runtime.tools import Files, built, run_tool
 
 _NODE = re.compile(r'node: \{ title: "(?:[^":]*:)?([^"]+)" label: "[^"]*\\n(\d+) bytes \(([^)]*)\)')
@@ -71,7 +72,7 @@ def callgraph(sources: Files, toolchain: Toolchain, flags: Sequence[str]) -> str
     """The content of gcc's .ci file on the functions of library.c."""
     wanted = ("-fcallgraph-info=su", "-c", "library.c", "-o", "library.o")
     command = (toolchain.compiler, *flags, *SECTIONS, *wanted)
-    return built(sources, command, "library.ci", toolchain.version).read_text(encoding="utf-8")
+    return unsealed(built(sources, command, "library.ci", toolchain.version)).decode()
 
 
 def read_bound(

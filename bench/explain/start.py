@@ -5,7 +5,6 @@ Every round does all of it anew; the medians of the rounds count.
 
 from __future__ import annotations
 
-import ctypes
 import shutil
 import tempfile
 import time
@@ -14,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
 
-from twinfer.aot.build.host import FLAGS, CompiledSession, build
+from twinfer.aot.build.host import FLAGS, CompiledSession, build, loaded
 from twinfer.aot.print.emit import emit
 from twinfer.bench.explain.ledger import Start
 from twinfer.bench.models.source import Source
@@ -65,8 +64,8 @@ def _compiled(library: Path, plan: Plan, inputs: Sequence[Array]) -> Watch:
     with tempfile.TemporaryDirectory(prefix="twinfer-") as work:
         fresh = Path(shutil.copy(library, work))  # or it would be loaded already
         with _timed(watch, "load"):
-            loaded = ctypes.CDLL(str(fresh))
-    session = CompiledSession(plan, "model", loaded)
+            opened = loaded(fresh)
+    session = CompiledSession(plan, "model", opened)
     session.feed(inputs)
     with _timed(watch, "first run"):
         session.run()

@@ -24,10 +24,10 @@ typedef struct {
 } tw_split;
 
 /* ticket: the number of the split, and in its lower half how many parts nobody has taken yet; who lowers it has the part
- * of that number. left: the parts that are not done; split only changes when there are none. owner: a process that was
- * forked has no threads. */
+ * of that number. left: the parts that are not done; split only changes when there are none. turn: callers take turns,
+ * each with the whole pool. owner: a process that was forked has no threads. */
 typedef struct {
-    pthread_mutex_t lock;
+    pthread_mutex_t lock, turn;
     pthread_cond_t begun;
     const tw_split *split;
     uint64_t ticket;
@@ -79,7 +79,7 @@ static void *tw_pool_work(void *argument) {
 
 /* Gives out the next ticket, for so many parts. */
 static void tw_pool_begin(tw_pool *pool, int32_t parts) {
-    const uint64_t next = (((pool->ticket >> 32) + 1) << 32) | (uint32_t)parts;
+    const uint64_t next = (((tw_pool_ticket(pool) >> 32) + 1) << 32) | (uint32_t)parts;
     pthread_mutex_lock(&pool->lock);
     __atomic_store_n(&pool->ticket, next, __ATOMIC_RELEASE);
     pthread_cond_broadcast(&pool->begun);
@@ -102,6 +102,7 @@ static void *tw_pool_new(int threads) {
     tw_pool *pool = (tw_pool *)calloc(1, sizeof *pool);
     if (!pool) return NULL;
     pthread_mutex_init(&pool->lock, NULL);
+    pthread_mutex_init(&pool->turn, NULL);
     pthread_cond_init(&pool->begun, NULL);
     pool->owner = getpid();
     while (pool->size < tw_min(threads, TW_MAX_THREADS) &&
@@ -119,6 +120,7 @@ static void tw_run_split(const void *params, const void *const *in, void *const 
         for (int32_t i = 0; i < split->count; ++i) tw_run_rows(split->call, split->parts + i);
         return;
     }
+    pthread_mutex_lock(&pool->turn);
     pool->split = split;
     pool->left = split->count;
     tw_pool_begin(pool, split->count);
@@ -129,6 +131,7 @@ static void tw_run_split(const void *params, const void *const *in, void *const 
         else
             sched_yield();
     }
+    pthread_mutex_unlock(&pool->turn);
 }
 
 #endif

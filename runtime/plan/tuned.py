@@ -9,12 +9,12 @@ from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
 
-from twinfer.runtime.errors import InvalidArgumentError
+from twinfer.runtime import cache
+from twinfer.runtime.errors import InvalidArgumentError, ToolError
 from twinfer.runtime.graph import Node
 from twinfer.runtime.later import dataclass
 from twinfer.runtime.plan.attempts import attempts
 from twinfer.runtime.program import Call
-from twinfer.runtime.read.files import cache_folder, write_text
 from twinfer.runtime.registry import operator
 from twinfer.runtime.target import NATIVE, PLAIN, Target
 from twinfer.runtime.tools import cpu
@@ -61,7 +61,7 @@ def _blocked(variant: Variant, usual: Call, node: Node, target: Target) -> Itera
 def file(target: Target) -> Path:
     """Where the settings for this CPU, these features and this version of twinfer are kept."""
     told = (version("twinfer"), cpu(), sorted(target.features))
-    return cache_folder() / f"tuned-{sha256(repr(told).encode()).hexdigest()[:24]}.json"
+    return cache.folder() / f"tuned-{sha256(repr(told).encode()).hexdigest()[:24]}.json"
 
 
 def kept(target: Target) -> Settings:
@@ -69,16 +69,21 @@ def kept(target: Target) -> Settings:
     if target.name != NATIVE:
         raise InvalidArgumentError(f"tuned plans are for this computer (native), not for {target.name}")
     try:
-        told = json.loads(file(target).read_text(encoding="utf-8"))
-        return {name: Setting(**setting) for name, setting in told.items()}
-    except (OSError, ValueError, TypeError, AttributeError):
-        return {}  # nothing was tuned here, or the file is no longer readable: the usual choice is right
+        if (content := cache.load(file(target))) is None:
+            return {}  # nothing was tuned here, or the file is damaged: the usual choice is right
+        return {name: Setting(**setting) for name, setting in json.loads(content.tobytes()).items()}
+    except (ToolError, ValueError, TypeError, AttributeError):  # ToolError: there is no folder of the user's own
+        return {}
 
 
 def keep(target: Target, settings: Settings) -> Path:
     """Add settings to those that are kept for this computer; returns where."""
     every, place = {**kept(target), **settings}, file(target)
-    place.parent.mkdir(parents=True, exist_ok=True)
     text = json.dumps({name: asdict(setting) for name, setting in sorted(every.items())}, indent=1)
-    write_text(place, text)
+
+    def make(work: Path) -> Path:
+        (work / "settings").write_text(text, encoding="utf-8")
+        return work / "settings"
+
+    cache.store(place, make)
     return place

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import Any, Self
+from threading import RLock
+from typing import TYPE_CHECKING, Any, Self
 
 from twinfer.runtime.check import need_graph
 from twinfer.runtime.entry import named, with_main
-from twinfer.runtime.errors import InvalidArgumentError
+from twinfer.runtime.errors import InvalidArgumentError, NotReadyError
 from twinfer.runtime.graph import Array, Graph, Tensor, walk
 from twinfer.runtime.options import USUAL, Options
 from twinfer.runtime.plan.plan import Plan
@@ -22,19 +23,27 @@ from twinfer.runtime.run.session import Hook, Session
 from twinfer.runtime.run.signature_runner import SignatureRunner
 from twinfer.runtime.run.subgraph import Subgraph
 
+if TYPE_CHECKING:
+    from twinfer.runtime.run.stream import Steps
+
 
 class Interpreter:
     """Runs a .tflite model operator by operator; the methods are those of LiteRT's ``Interpreter``.
 
     ``model_path`` or ``model_content`` (bytes) gives the model. ``experimental_preserve_all_tensors`` gives every
     tensor memory of its own, so that intermediate ones can be read after a run. Layers with much to compute are split
-    over ``num_threads`` (None: 1), with the same bits. ``on_call(position, step)``, ours alone, is called after every
-    step; without it the whole plan runs in one C call. ``guard``, also ours alone, spreads the arena out and watches
-    every step; GuardError names one that uses memory that is not its own. Ours, too: ``input_rows`` is for ``begin``,
-    ``push_row`` and ``finish``, ``tuned`` takes what ``twinfer tune`` has found. Delegates are refused; op resolvers
-    and the other experimental arguments are ignored. Errors have LiteRT's types, ValueError and RuntimeError, as bases.
-    ModelError: the model is damaged. Operators without a kernel raise UnsupportedOperatorError in
-    ``allocate_tensors``, before anything runs.
+    over ``num_threads`` (None: 1; at most 64 are used), with the same bits. ``on_call(position, step)``, ours alone, is
+    called after every step; without it the whole plan runs in one C call, unless it is large. ``guard``, also ours
+    alone, spreads the arena out and watches every step; GuardError names one that uses memory that is not its own.
+    Ours, too: ``input_rows`` is for ``begin``, ``push_row`` and ``finish``, ``tuned`` takes what ``twinfer tune`` has
+    found. Delegates are refused; op resolvers and the other experimental arguments are ignored. Errors have LiteRT's
+    types, ValueError and RuntimeError, as bases. ModelError: the model is damaged, or takes more memory or rounds of
+    its loops than ``TWINFER_MAX_BYTES`` and ``TWINFER_MAX_ROUNDS`` allow. Operators without a kernel raise
+    UnsupportedOperatorError in ``allocate_tensors``, before anything runs.
+
+    Any number of Python threads may use one interpreter: their calls take turns, those of other interpreters run
+    beside them. An inference of several calls (set, invoke, get) is one thread's alone only if the program sees to it,
+    or through a signature runner, whose call is one turn.
     """
 
     def __init__(
@@ -85,6 +94,7 @@ class Interpreter:
         file: ModelFile | None = None,
     ) -> None:
         need_graph(graph)
+        self._lock = RLock()  # whoever has it may call again, as ``on_call`` may
         self._subgraphs = [Subgraph(g, options, partial(with_main, graph, i)) for i, g in enumerate(walk(graph))]
         self._file = file
         self._resources = Resources()
@@ -131,11 +141,13 @@ class Interpreter:
 
     def allocate_tensors(self) -> None:
         """Plan the arena and make everything ready; does nothing if nothing has changed since the last call."""
-        self._subgraphs[0].allocate(partial(self._make, 0))
+        with self._lock:
+            self._subgraphs[0].allocate(partial(self._make, 0))
 
     def invoke(self) -> None:
         """One inference; variables keep their values for the next one."""
-        self._invoke(self._subgraphs[0])
+        with self._lock:
+            self._invoke(self._subgraphs[0])
 
     def _invoke(self, subgraph: Subgraph) -> None:
         engine = subgraph.ready()
@@ -155,20 +167,23 @@ class Interpreter:
 
         The three are ours alone. Raises InvalidArgumentError for a model that was not planned with ``input_rows``.
         """
-        self._resources.enter(self.session)
-        self._rows().begin()
+        with self._lock:
+            self._resources.enter(self.session)
+            self._rows().begin()
 
     def push_row(self, row: Any) -> int:
         """Give the next row of the input, an array of its dtype; returns how many more are wanted.
 
         Raises InvalidArgumentError for an array of another type or size, NotReadyError before ``begin``.
         """
-        return self._rows().push(row)
+        with self._lock:
+            return self._rows().push(row)
 
     def finish(self) -> None:
         """End the inference: outputs can be read. Raises InvalidArgumentError while rows are wanted."""
-        self._rows().finish()
-        self._subgraphs[0].runs += 1
+        with self._lock:
+            self._rows().finish()
+            self._subgraphs[0].runs += 1
 
     def _rows(self) -> RowFeed:
         if (feed := self.session.feed_rows) is None or self._options.guard:
@@ -185,70 +200,102 @@ class Interpreter:
         InvalidArgumentError for a model with several inputs or without state, and for a chunk that is no whole number
         of rows.
         """
-        from twinfer.runtime.run.stream import METADATA, Rows, steps_of
+        from twinfer.runtime.run.stream import METADATA, steps_of
 
-        session, subgraph = self.session, self._subgraphs[0]
+        session = self.session
         steps = steps_of(session.plan.graph)
         if not session.plan.state_bytes and METADATA not in session.plan.graph.metadata:
             why = "keeps nothing from run to run: twinfer stream makes a streaming model of one over windows"
             raise InvalidArgumentError(f"{session.plan.graph.name!r} {why}")
-        subgraph.rows = subgraph.rows or Rows(steps)
         for chunk in chunks:
-            for rows in subgraph.rows.add(chunk):
-                session.view(steps.source)[...] = rows
-                self.invoke()
-                if subgraph.runs >= steps.first:
-                    yield session.outputs()
+            outputs, waiting = self._step(session, steps, chunk)
+            while waiting:
+                if outputs is not None:
+                    yield outputs
+                outputs, waiting = self._step(session, steps)
+
+    def _step(self, session: Session, steps: Steps, chunk: Any = None) -> tuple[list[Array] | None, bool]:
+        """Take a chunk, if there is one, and run one step of a stream if there are rows for it.
+
+        Returns the outputs, if there are some, and whether it has run.
+        """
+        from twinfer.runtime.run.stream import Rows
+
+        subgraph = self._subgraphs[0]
+        with self._lock:
+            if subgraph.ready() is not session:
+                raise NotReadyError("the tensors were allocated anew: call stream() again")
+            rows = subgraph.rows = subgraph.rows or Rows(steps)
+            if chunk is not None:
+                rows.add(chunk)
+            if (value := rows.next()) is None:
+                return None, False
+            session.view(steps.source)[...] = value
+            self._invoke(subgraph)
+            return session.outputs() if subgraph.runs >= steps.first else None, True
 
     def reset_all_variables(self) -> None:
         """Set all variables of all signatures to their first values.
 
         Allocation does that, too, but for variables with a name (VAR_HANDLE), which last as long as the interpreter.
         """
-        self._resources.reset(self._engines())
-        for subgraph in self._subgraphs:
-            subgraph.begin()
+        with self._lock:
+            self._resources.reset(self._engines())
+            for subgraph in self._subgraphs:
+                subgraph.begin()
 
     def resize_tensor_input(self, input_index: int, tensor_size: Sequence[int], strict: bool = False) -> None:
         """Give an input another shape, as of the next allocate_tensors(). ``strict``: only open dimensions."""
         from twinfer.runtime.shapes import shape_of
 
-        self._subgraphs[0].resize(input_index, shape_of(tensor_size), strict)
+        with self._lock:
+            self._subgraphs[0].resize(input_index, shape_of(tensor_size), strict)
 
     # -- tensors ---------------------------------------------------------------------------------------------------
 
     def set_tensor(self, tensor_index: int, value: Any) -> None:
         """Copy ``value`` (numpy array of the tensor's dtype and shape) into an input or variable."""
-        self._subgraphs[0].set(tensor_index, value)
+        with self._lock:
+            self._subgraphs[0].set(tensor_index, value)
 
     def get_tensor(self, tensor_index: int) -> Array:
         """A copy of the tensor's value; an intermediate one needs experimental_preserve_all_tensors."""
-        return self._subgraphs[0].view(tensor_index).copy()
+        with self._lock:
+            return self._subgraphs[0].view(tensor_index).copy()
 
     def tensor(self, tensor_index: int) -> Callable[[], Array]:
-        """A function that gives the tensor's memory as an array, without a copy; valid until the next allocation."""
+        """A function that gives the tensor's memory as an array, without a copy; valid until the next allocation.
+
+        What another thread's ``invoke`` writes there meanwhile is seen half done.
+        """
         subgraph = self._subgraphs[0]
         subgraph.tensor(tensor_index)
-        return lambda: subgraph.view(tensor_index)[...]
+
+        def view() -> Array:
+            with self._lock:
+                return subgraph.view(tensor_index)[...]
+
+        return view
 
     # -- details ---------------------------------------------------------------------------------------------------
 
     def get_input_details(self) -> list[dict[str, Any]]:
         """One dictionary per input, with LiteRT's keys: name, index, shape, shape_signature, dtype, quantization, …"""
-        return self._details(self._subgraphs[0].graph.inputs)
+        return self._details(lambda graph: graph.inputs)
 
     def get_output_details(self) -> list[dict[str, Any]]:
         """One dictionary per output, as ``get_input_details``."""
-        return self._details(self._subgraphs[0].graph.outputs)
+        return self._details(lambda graph: graph.outputs)
 
     def get_tensor_details(self) -> list[dict[str, Any]]:
         """One dictionary per tensor of the model, in index order; types that numpy cannot name are left out."""
-        return self._details([t for t in self._subgraphs[0].graph.tensors if t.type in NUMPY_TYPES])
+        return self._details(lambda graph: [t for t in graph.tensors if t.type in NUMPY_TYPES])
 
-    def _details(self, tensors: Sequence[Tensor]) -> list[dict[str, Any]]:
+    def _details(self, which: Callable[[Graph], Sequence[Tensor]]) -> list[dict[str, Any]]:
         subgraph = self._subgraphs[0]
-        index = {t: i for i, t in enumerate(subgraph.graph.tensors)}
-        return [subgraph.details(index[t]) for t in tensors]
+        with self._lock:
+            index = {t: i for i, t in enumerate(subgraph.graph.tensors)}
+            return [subgraph.details(index[t]) for t in which(subgraph.graph)]
 
     def num_subgraphs(self) -> int:
         """How many subgraphs the model has: the main one, and those that control flow calls."""
@@ -268,7 +315,7 @@ class Interpreter:
             signature_key = next(iter(self._signatures))
         signature = named(self._signatures.values(), signature_key)
         make = partial(self._make, signature.subgraph)
-        return SignatureRunner(self._subgraphs[signature.subgraph], signature, make, self._invoke)
+        return SignatureRunner(self._subgraphs[signature.subgraph], signature, make, self._invoke, self._lock)
 
 
 def _read(content: Any) -> Graph:

@@ -1,13 +1,13 @@
 """Model files that were planned before: graph and plan come from the user's cache folder.
 
 Reading and planning takes five times as long as loading what came of it, and needs most of twinfer's modules. A kept
-file holds the model's own bytes and says what it was planned for; both must be the same, byte by byte, and so must a
-checksum. What is missing, damaged, or of another version is made anew. The folder is the user's own, like that of
-compiled models: whoever can write there can give this user's programs other code, too.
+file holds the model's own bytes and says what it was planned for; both must be the same, byte by byte. What is missing,
+damaged, or of another version is made anew.
 """
 
 from __future__ import annotations
 
+import functools
 import io
 import os
 import pickle
@@ -17,22 +17,20 @@ import warnings
 import zlib
 from collections.abc import Iterator
 from contextlib import suppress
-from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
 from twinfer import kernels_c
-from twinfer.runtime import BEGUN
+from twinfer.runtime import BEGUN, cache
 from twinfer.runtime.custom import places
-from twinfer.runtime.errors import InvalidArgumentError, ModelWarning
+from twinfer.runtime.errors import ModelWarning, ToolError
 from twinfer.runtime.graph import Graph
 from twinfer.runtime.options import Options
 from twinfer.runtime.plan.plan import Plan
-from twinfer.runtime.read.files import cache_folder, read_bytes, write_whole
+from twinfer.runtime.read.files import read_bytes
 from twinfer.runtime.run import isa
-from twinfer.runtime.run.buffers import aligned_bytes
 from twinfer.runtime.run.kept_file import Loader, Saver, joined, parts_of
 
 #: The environment variable that turns all of this off: 0.
@@ -78,7 +76,7 @@ class ModelFile:
             return None
         if _own_operators() or not (version := _version()):
             return None
-        with suppress(OSError, RuntimeError):  # no folder of the user's own
+        with suppress(ToolError):  # no folder of the user's own
             return _Entry(_told(self._name, options, version), content)
         return None
 
@@ -88,14 +86,13 @@ class _Entry:
 
     def __init__(self, told: bytes, content: bytes) -> None:
         self._told, self._content = told, content
-        self._place = folder() / f"{zlib.crc32(told):08x}{zlib.crc32(content):08x}.plan"
+        self._place = cache.folder("plans") / f"{zlib.crc32(told):08x}{zlib.crc32(content):08x}.plan"
 
     def load(self) -> tuple[Graph, str, Plan] | None:
         """The graph, what was repaired in it, and its plan, if they are there and whole."""
         try:
-            with open(self._place, "rb") as file:
-                data = aligned_bytes(os.fstat(file.fileno()).st_size)
-                file.readinto(data.data)
+            if (data := cache.load(self._place)) is None:
+                return None
             data.flags.writeable = False
             told, content, pickled, *arrays = parts_of(data.data)
             if told != self._told or content != self._content:
@@ -111,7 +108,7 @@ class _Entry:
         """Keep all three; nothing is kept without a folder that can be written, or of values that cannot be pickled."""
         arrays: list[pickle.PickleBuffer] = []
         pickled = io.BytesIO()
-        with suppress(OSError, MemoryError, InvalidArgumentError, *NOT_PICKLED):
+        with suppress(OSError, MemoryError, ToolError, *NOT_PICKLED):
             Saver(pickled, protocol=5, buffer_callback=arrays.append).dump((graph, repaired, plan))
             parts: list[bytes | memoryview] = [
                 self._told,
@@ -121,8 +118,12 @@ class _Entry:
             ]
             if sum(memoryview(part).nbytes for part in parts) > MOST_OF_A_FILE:
                 return
-            self._place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            write_whole(self._place, lambda file: file.write(joined(parts)))
+
+            def make(work: Path) -> Path:
+                (work / "plan").write_bytes(joined(parts))
+                return work / "plan"
+
+            cache.store(self._place, make)
             _trim(self._place.parent)
 
 
@@ -130,11 +131,6 @@ def _parsed(content: bytes, name: str) -> tuple[Graph, str]:
     from twinfer.runtime.read.tflite import parse
 
     return parse(content, name)
-
-
-def folder() -> Path:
-    """Where plans are kept."""
-    return cache_folder() / "plans"
 
 
 def _own_operators() -> bool:
@@ -150,7 +146,7 @@ def _told(name: str, options: Options, version: str) -> bytes:
     return (repr((name, options, computer.name, sorted(computer.features))) + version).encode()
 
 
-@cache
+@functools.cache
 def _version() -> str:
     """Python's version, NumPy's, and which sources twinfer has, of when: developers change them all the time.
 

@@ -1,28 +1,25 @@
-"""The form of a kept plan's file: parts behind a checksum, one of them a pickle of what a plan is made of."""
+"""The form of a kept plan's file: parts, one of them a pickle of what a plan is made of."""
 
 from __future__ import annotations
 
 import pickle
 import struct
-import zlib
 from collections.abc import Iterator, Sequence
 from enum import EnumType
 from types import MappingProxyType
 from typing import Any
 
-#: What a file begins with: the checksum of all behind it, and how many parts follow, whose sizes come next. Every part
-#: begins at a multiple of ALIGN: what it was planned for, the model's bytes, the pickle, and the arrays in it.
-HEAD, SIZE, ALIGN = struct.Struct("<II"), "Q", 64
+#: What a file begins with: how many parts follow, whose sizes come next. Every part begins at a multiple of ALIGN: what
+#: it was planned for, the model's bytes, the pickle, and the arrays in it.
+HEAD, SIZE, ALIGN = struct.Struct("<Q"), "Q", 64
 
 #: What values of NumPy are made with.
 _KNOWN = {("numpy", name) for name in ("dtype", "ndarray", "_frombuffer", "_reconstruct", "scalar")}
 
 
 def parts_of(data: memoryview) -> Iterator[memoryview]:
-    """The parts of a file's content; ValueError or struct.error if it is damaged."""
-    checksum, count = HEAD.unpack_from(data)
-    if zlib.crc32(data[4:]) != checksum:
-        raise ValueError("the checksum is another one")
+    """The parts of a file's content."""
+    (count,) = HEAD.unpack_from(data)
     sizes = struct.unpack_from(f"<{count}{SIZE}", data, HEAD.size)
     at = HEAD.size + count * struct.calcsize(SIZE)
     for size in sizes:
@@ -34,11 +31,10 @@ def parts_of(data: memoryview) -> Iterator[memoryview]:
 def joined(parts: Sequence[bytes | memoryview]) -> bytearray:
     """The content of a file of these parts."""
     sizes = [memoryview(part).nbytes for part in parts]
-    content = bytearray(HEAD.pack(0, len(parts)) + struct.pack(f"<{len(parts)}{SIZE}", *sizes))
+    content = bytearray(HEAD.pack(len(parts)) + struct.pack(f"<{len(parts)}{SIZE}", *sizes))
     for part in parts:
         content += bytes(-len(content) % ALIGN)
         content += part
-    HEAD.pack_into(content, 0, zlib.crc32(memoryview(content)[4:]), len(parts))
     return content
 
 

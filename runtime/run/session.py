@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
-from itertools import accumulate
+from itertools import accumulate, count
 from typing import TYPE_CHECKING, Any
 
 from twinfer import kernels_c
@@ -13,7 +13,7 @@ from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Array, Tensor
 from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.program import COPY, Argument, Call, Chain, If, Program, Step, While, part_of
-from twinfer.runtime.run import isa
+from twinfer.runtime.run import isa, limits
 from twinfer.runtime.run.buffers import aligned_bytes, aligned_copy
 from twinfer.runtime.run.feed import RowFeed
 from twinfer.runtime.walks import unrolled
@@ -53,7 +53,10 @@ class Session:
     """
 
     def __init__(self, plan: Plan, level: int | None = None, threads: int = 1) -> None:
-        self.plan, self._straight = plan, plan.straight  # looked up in every run
+        limits.check_bytes(plan)
+        self.plan = plan
+        self._rounds = 0 if plan.straight else limits.limit("TWINFER_MAX_ROUNDS")
+        self._long, self._long_call = self._works(), limits.Long()
         self.feed_rows: RowFeed | None = None
         self._keep: list[Any] = []
         self._level = isa.level() if level is None else isa.usable(level)
@@ -98,6 +101,20 @@ class Session:
             lambda row: int(lib.tw_push_row(params, progress, base, row)),
             self._run_rest,
         )
+
+    def _works(self) -> frozenset[int]:
+        """The steps whose calls take long, -1 among them if the one does that brings the inputs.
+
+        Sets ``_straight``: whether a whole run is one call, which it is if nothing branches and it does not take long.
+        """
+        plan, works = self.plan, [limits.work_of(step) for step in self.plan.steps]
+        number = {step: i for i, step in enumerate(plan.steps)}
+        for chain in {*plan.chains.values()}:
+            members = [number[layer.step] for layer in chain.layers]
+            works[members[-1]] = sum(works[i] for i in members)
+        long = {i for i, work in enumerate(works) if work > limits.LONG}
+        self._straight = plan.straight and sum(works) <= limits.LONG  # looked up in every run
+        return frozenset(long | ({-1} if plan.fed and long else set()))
 
     def _slots(self, i: int) -> int:
         """How many calls step ``i`` takes; a chain is one, with its last step, or if it has a feed with the input."""
@@ -186,7 +203,7 @@ class Session:
         return [self.view(tensor).copy() for tensor in self.plan.graph.outputs]
 
     def run(self) -> None:
-        """Run all steps; in one C call, unless the program branches or loops."""
+        """Run all steps; in one C call, unless the program branches, loops or takes long."""
         if self._straight:
             lib.tw_run(self._calls, self._count)
         else:
@@ -194,11 +211,11 @@ class Session:
 
     def _run_rest(self) -> None:
         """Run what follows the inputs."""
-        if self.plan.straight:
+        if self._straight:
             lib.tw_run(self._calls + self._loads, self._count - self._loads)
         else:
             for i in self.order(self.plan.program):
-                lib.tw_run(*self._steps[i])
+                self.run_step(i)
 
     def run_observed(self, on_call: Hook | None) -> None:
         """Run step by step from Python; ``on_call`` is called after every step and can look at its outputs.
@@ -207,15 +224,25 @@ class Session:
         """
         if on_call is not None and self.plan.chains:
             raise InvalidArgumentError("layers that run by rows cannot be observed: plan with Options(memory='layers')")
-        run, steps = lib.tw_run, self.plan.steps
+        run, steps, long = lib.tw_run, self.plan.steps, self._long
+        self._long_call.wait()
         self.load_inputs()
         for i in self.order(self.plan.program):
-            run(*self._steps[i])
+            if i in long:
+                self.run_step(i)
+            else:
+                run(*self._steps[i])
             if on_call is not None:
                 on_call(i, steps[i])
 
     def order(self, program: Program) -> Iterator[int]:
-        """The numbers of the steps as they are run; whoever asks for the next has run the one before."""
+        """The numbers of the steps as they are run; whoever asks for the next has run the one before.
+
+        ModelError if its loops go round more often than they may.
+        """
+        return self._order(program, count(1))
+
+    def _order(self, program: Program, rounds: Iterator[int]) -> Iterator[int]:
         for part in program:
             match part:
                 case Step():
@@ -223,22 +250,31 @@ class Session:
                 case Chain():
                     yield from (self._number[layer.step] for layer in part.layers)
                 case If():
-                    yield from self.order(part.then if self._holds(part.condition) else part.orelse)
+                    yield from self._order(part.then if self._holds(part.condition) else part.orelse, rounds)
                 case While():
-                    yield from self.order(part.test)
+                    yield from self._order(part.test, rounds)
                     while self._holds(part.condition):
-                        yield from self.order((*part.body, *part.test))
+                        if next(rounds) > self._rounds:
+                            raise limits.rounds_error(self.plan, part.condition, self._rounds)
+                        yield from self._order((*part.body, *part.test), rounds)
 
     def _holds(self, condition: Tensor) -> bool:
         return bool(self.memory[self.plan.offsets[condition]])
 
     def load_inputs(self) -> None:
         """Copy the inputs into the arena, to begin a run that goes on with ``run_step`` for every step."""
-        lib.tw_run(self._calls, self._loads)
+        if -1 in self._long:
+            self._long_call.call(self, lambda: lib.tw_run(self._calls, self._loads))
+        else:
+            lib.tw_run(self._calls, self._loads)
 
     def run_step(self, i: int) -> None:
         """Run one step alone."""
-        lib.tw_run(*self._steps[i])
+        slots, count = self._steps[i]
+        if i in self._long:
+            self._long_call.call(self, lambda: lib.tw_run(slots, count))
+        else:
+            lib.tw_run(slots, count)
 
     def run_from(self, i: int) -> None:
         """Run step ``i`` and all that follow in one C call, over what the memory holds; only a straight program."""
@@ -274,7 +310,10 @@ class Session:
         """Run step ``i``: the time of its calls in nanoseconds, without what reading the clock takes."""
         slots, count = self._steps[i]
         ns = ffi.new("int64_t[]", [2**62] * count)
-        lib.tw_profile(slots, count, ns)
+        if i in self._long:
+            self._long_call.call(self, lambda: lib.tw_profile(slots, count, ns))
+        else:
+            lib.tw_profile(slots, count, ns)
         return sum(max(0, ns[k] - clock) for k in range(count))
 
     def reset_variables(self) -> None:

@@ -21,16 +21,16 @@ LEAST, PER_FLOAT = 400_000, 2
 
 
 class Pool:
-    """Threads of one session, and the calls that are split over them. They end when the session does."""
+    """Threads of one session, at most 64, and the calls that are split over them. They end when the session does."""
 
     def __init__(self, plan: Plan, threads: int, level: int) -> None:
-        self._plan, self._threads, self._level = plan, threads, level
-        pool = lib.tw_pool_new(threads - 1)
+        self._plan, self._threads, self._level = plan, min(threads, lib.TW_MAX_THREADS), level
+        pool = lib.tw_pool_new(self._threads - 1)
         if pool == ffi.NULL:
-            raise ToolError(f"there is no memory for {threads} threads")
+            raise ToolError(f"there is no memory for {self._threads} threads")
         self._pool = ffi.gc(pool, lib.tw_pool_free)
         most = max(((step.call.rows_call or step.call).scratch for step in plan.steps), default=0)
-        self._scratch = [aligned_bytes(most) for _ in range(threads)]
+        self._scratch = [aligned_bytes(most) for _ in range(self._threads)]
         self._keep: list[Any] = []
 
     def fill(self, slot: Any, step: Step, address: Address) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from math import prod
 from typing import Any
 
@@ -70,8 +69,8 @@ class Rows:
         self._steps = steps
         self._waiting = np.empty((0, steps.row), steps.source.dtype)
 
-    def add(self, chunk: Any) -> Iterator[Array]:
-        """The inputs of the steps for which there are enough rows with those of ``chunk``, any number of them.
+    def add(self, chunk: Any) -> None:
+        """Take the rows of ``chunk``, any number of them.
 
         Raises InvalidArgumentError for a chunk of another type, or that is no whole number of rows.
         """
@@ -82,6 +81,11 @@ class Rows:
                 f"elements of {steps.source.dtype}"
             )
         self._waiting = np.concatenate([self._waiting, rows.reshape(-1, steps.row)])
-        while len(self._waiting) >= steps.hop:
-            value, self._waiting = self._waiting[: steps.hop], self._waiting[steps.hop :]
-            yield value.reshape(steps.source.shape)
+
+    def next(self) -> Array | None:
+        """The input of the next step; None if there are not enough rows for one."""
+        steps = self._steps
+        if len(self._waiting) < steps.hop:
+            return None
+        value, self._waiting = self._waiting[: steps.hop], self._waiting[steps.hop :]
+        return value.reshape(steps.source.shape)

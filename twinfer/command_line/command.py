@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from twinfer.command_line.options import add_operators
+from twinfer.command_line.options import add_limits, add_operators
 from twinfer.runtime.errors import TwinferError
 
 #: Exit statuses: results differ that must be equal, wrong usage or input, Ctrl-C, nobody reads the output. Good is 0.
@@ -41,6 +41,7 @@ class Command:
         )
         self.add_arguments(command)
         add_operators(command)
+        add_limits(command)
         command.set_defaults(run=self.run)
 
 

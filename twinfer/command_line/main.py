@@ -28,7 +28,7 @@ from twinfer.command_line import (
     verify,
 )
 from twinfer.command_line.command import EXIT_INTERRUPT, EXIT_PIPE, complain
-from twinfer.command_line.options import register_operators
+from twinfer.command_line.options import limited, register_operators
 from twinfer.runtime.errors import TwinferError
 from twinfer.runtime.printable import printable
 
@@ -50,7 +50,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             warnings.simplefilter("always")
             warnings.showwarning = _warn
             register_operators(arguments)
-            status: int = arguments.run(arguments)
+            with limited(arguments):
+                status: int = arguments.run(arguments)
         sys.stdout.flush()
         return status
     except TwinferError as error:
@@ -59,6 +60,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the flush at exit fails, too
         return EXIT_PIPE
     except KeyboardInterrupt:
+        complain("interrupted")
         return EXIT_INTERRUPT
 
 

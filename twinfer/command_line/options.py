@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import argparse
 import math
+import os
 import sys
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any
+
+from twinfer.runtime.run.limits import DEFAULTS as LIMITS
 
 GUARD = "watch every step, and name one that reads or writes memory that is not its own (slow)"
 TARGET = "host, cortex-m4 (or m4), … or a .toml file that describes a board"
@@ -73,6 +76,35 @@ def add_targets(command: argparse.ArgumentParser) -> None:
     """One target or several."""
     about = f"where, one or several with commas: {TARGET} (default: host)"
     command.add_argument("--target", metavar="TARGETS", default="host", help=about)
+
+
+def add_limits(command: argparse.ArgumentParser) -> None:
+    """What a run may take: for every command."""
+    for name, of in (
+        ("bytes", "of memory that a model may take on this computer"),
+        ("rounds", "of its loops in a run"),
+    ):
+        about = f"the most {name} {of} (default: {LIMITS[variable(name)]}; {variable(name)} in the environment)"
+        command.add_argument(f"--max-{name}", type=positive(int), metavar=name.upper(), help=about)
+
+
+def variable(name: str) -> str:
+    """The environment variable of a limit, which processes that a command starts see, too."""
+    return f"TWINFER_MAX_{name.upper()}"
+
+
+@contextmanager
+def limited(arguments: argparse.Namespace) -> Iterator[None]:
+    """Inside, the limits hold that ``add_limits`` took."""
+    before = dict(os.environ)
+    given = {variable(name): getattr(arguments, f"max_{name}") for name in ("bytes", "rounds")}
+    os.environ.update({name: str(value) for name, value in given.items() if value is not None})
+    try:
+        yield
+    finally:
+        for name in given:
+            os.environ.pop(name, None)
+        os.environ.update({name: value for name, value in before.items() if name in given})
 
 
 def add_operators(command: argparse.ArgumentParser) -> None:
