@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 import tiny
 from test_compiled import WARNINGS
 
+import twinfer
 from twinfer.aot.build import host
 from twinfer.aot.build.compiled import compile
 from twinfer.aot.build.host import FLAGS, build, compile_plans
@@ -144,3 +146,42 @@ def test_without_outputs_or_without_inputs(compiler: str) -> None:
     for name, engine in engines.items():
         engine.run()
         assert ("_copy(void" in emit(plans[name], name).code[f"{name}.c"]) == (name != "neither")
+
+
+def mapped(folder: Path) -> int:
+    """How many parts of libraries of a folder this process has in its memory."""
+    return sum(str(folder) in line for line in Path("/proc/self/maps").read_text(encoding="utf-8").splitlines())
+
+
+def test_libraries_of_dropped_models_are_closed(cache: Path) -> None:
+    """And what was taken from them stays: outputs, and views of memory."""
+    content = bytes(twinfer.write(tiny.dense().graph))
+    model = twinfer.compile(content)
+    one = mapped(cache)
+    assert one > 0
+    kept = []
+    for i in range(200):
+        model = twinfer.compile(content)
+        model.set_tensor(0, np.full((1, 6), i - 100, np.int8))
+        model.invoke()
+        out = model.get_output_details()[0]["index"]
+        kept.append((model.get_tensor(out), model.tensor(out)()))
+        del model
+        if i % 50 == 49:
+            gc.collect()
+            assert mapped(cache) == 0
+    for copy, view in kept:
+        np.testing.assert_array_equal(copy, view)
+    assert len({copy.tobytes() for copy, _ in kept}) > 10
+
+
+def test_a_library_is_closed_with_the_last_of_its_models(cache: Path) -> None:
+    engines = compile_plans({"one": tiny.dense(), "two": tiny.dense()})
+    one, two = engines.pop("one"), engines.pop("two")
+    del one
+    gc.collect()
+    assert mapped(cache) > 0
+    two.run()
+    del two
+    gc.collect()
+    assert mapped(cache) == 0

@@ -1,8 +1,15 @@
-"""Layers that are split over threads give the bits of one thread, whatever their number."""
+"""Layers that are split over threads give the bits of one thread, whatever their number; any number may call."""
 
 from __future__ import annotations
 
 import os
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,11 +20,14 @@ import twinfer
 from twinfer.bench.models.source import load
 from twinfer.converter.build import Builder
 from twinfer.kernels_c import ffi, lib
-from twinfer.runtime.graph import Array, Graph
+from twinfer.runtime.errors import InvalidArgumentError, NotReadyError
+from twinfer.runtime.graph import Array, Graph, Signature
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.run import isa, split
 from twinfer.runtime.run.inputs import random_inputs
+from twinfer.runtime.run.interpreter import Interpreter
 from twinfer.runtime.run.session import Session
+from twinfer.runtime.run.stream import METADATA
 
 
 def outputs(graph: Graph, threads: int, level: int | None = None) -> list[Array]:
@@ -99,6 +109,29 @@ def test_a_forked_process_has_no_threads_and_goes_on_alone() -> None:
     assert os.waitpid(child, 0)[1] == 0
 
 
+@pytest.mark.parametrize("threads", [64, 65, 100_000, 2**31, 10**30])
+def test_many_threads_are_sixty_four(threads: int) -> None:
+    session = Session(make_plan(load("digits_int8").graph, isa.this_computer()), threads=threads)
+    assert session._pool is not None
+    assert len(session._pool._scratch) == lib.TW_MAX_THREADS == 64
+    session.run()
+
+
+def test_numbers_of_threads_are_litert_s() -> None:
+    """What LiteRT refuses is refused, with its type of error."""
+    litert = pytest.importorskip("ai_edge_litert.interpreter")
+    content = load("digits_int8").content
+    for threads in (None, True, 1, 65, 0, -1, -2, False, 1.0, "2", np.int32(2)):
+        errors = []
+        for kind in (twinfer.Interpreter, litert.Interpreter):
+            try:
+                kind(model_content=content, num_threads=threads)
+                errors.append(False)
+            except ValueError:
+                errors.append(True)
+        assert errors[0] == errors[1], threads
+
+
 def test_the_interpreter_has_litert_s_argument() -> None:
     content = load("ic_int8").content
     results = []
@@ -110,3 +143,200 @@ def test_the_interpreter_has_litert_s_argument() -> None:
         interpreter.invoke()
         results.append(interpreter.get_tensor(interpreter.get_output_details()[0]["index"]))
     assert all(np.array_equal(results[0], other) for other in results[1:])
+
+
+# -- any number of threads that call -----------------------------------------------------------------------------------
+
+
+def all_at_once(*functions: Callable[[], object]) -> None:
+    """Run each in a thread of its own, often switched; fails if one raises or does not end."""
+    raised: list[BaseException] = []
+    start = threading.Barrier(len(functions))
+
+    def run(function: Callable[[], object]) -> None:
+        try:
+            start.wait(60)
+            function()
+        except BaseException as error:
+            raised.append(error)
+
+    callers = [threading.Thread(target=run, args=(function,), daemon=True) for function in functions]
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for caller in callers:
+            caller.start()
+        for caller in callers:
+            caller.join(120)
+    finally:
+        sys.setswitchinterval(interval)
+    assert not any(caller.is_alive() for caller in callers)
+    if raised:
+        raise raised[0]
+
+
+def scaled(name: str = "scaled") -> Graph:
+    """y = x * 3, by two signatures."""
+    b = Builder(name)
+    x = b.input("x", "FLOAT32", (1, 16, 16, 8))
+    weights = np.zeros((8, 3, 3, 8), np.float32)
+    weights[range(8), 1, 1, range(8)] = 3
+    y = b.op("CONV_2D", [x, weights, np.zeros(8, np.float32)], padding="SAME", stride_h=1, stride_w=1)
+    graph = b.graph([y])
+    both = tuple(Signature(key, {"x": graph.inputs[0]}, {"y": graph.outputs[0]}) for key in ("one", "two"))
+    return replace(graph, signatures=both)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("threads", [1, 3])
+def test_a_signature_runner_s_call_is_one_turn(threads: int, compiled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every call gets the outputs of its own inputs, of whatever shape, beside invoke and all other methods."""
+    monkeypatch.setattr(split, "LEAST", 1)
+    content = bytes(twinfer.write(scaled()))
+    interpreter = twinfer.compile(content) if compiled else Interpreter(model_content=content, num_threads=threads)
+    interpreter.allocate_tensors()
+    index = interpreter.get_input_details()[0]["index"]
+
+    def calls(key: str, value: float) -> None:
+        runner = interpreter.get_signature_runner(key)
+        for i in range(40):
+            x = np.full((1, 16, 16, 8), value + i, np.float32)
+            np.testing.assert_array_equal(runner(x=x)["y"], x * 3)
+
+    def other() -> None:
+        for i in range(40):
+            interpreter.set_tensor(index, np.full((1, 16, 16, 8), i, np.float32))
+            interpreter.invoke()
+            got = interpreter.get_tensor(interpreter.get_output_details()[0]["index"])
+            assert got.min() == got.max()  # of one run, whoever asked for it
+            interpreter.tensor(index)().sum()
+            interpreter.get_tensor_details()
+            interpreter.reset_all_variables()
+
+    all_at_once(lambda: calls("one", 100), lambda: calls("two", 200), lambda: calls("one", 300), other)
+
+
+def test_shapes_change_while_others_run() -> None:
+    """Whoever calls gets right values or an error in words."""
+    interpreter = Interpreter(model_content=bytes(twinfer.write(scaled())), num_threads=2)
+    interpreter.allocate_tensors()
+    index, out = (about()[0]["index"] for about in (interpreter.get_input_details, interpreter.get_output_details))
+
+    def resizes() -> None:
+        for side in [5, 9, 16] * 10:
+            interpreter.resize_tensor_input(index, [1, side, side, 8])
+            interpreter.allocate_tensors()
+
+    def runs() -> None:
+        for _ in range(200):
+            with suppress(NotReadyError):
+                interpreter.invoke()
+                shape = interpreter.get_tensor(out).shape
+                assert shape in [(1, side, side, 8) for side in (5, 9, 16)]
+            with suppress(NotReadyError, InvalidArgumentError):
+                interpreter.set_tensor(index, np.ones((1, 9, 9, 8), np.float32))
+
+    all_at_once(resizes, runs, runs)
+
+
+def test_streams_share_the_rows_that_wait() -> None:
+    """No row is lost or taken twice: each step has the rows that came next."""
+    b = Builder("minus")
+    x = b.input("x", "FLOAT32", (1, 4, 1))
+    graph = b.graph([b.op("NEG", [x])])
+    metadata = {METADATA: b'{"axis": 1, "rows": 4}'}
+    interpreter = Interpreter.from_graph(replace(graph, metadata=metadata))
+    interpreter.allocate_tensors()
+    seen: list[float] = []
+
+    def streams(first: int) -> None:
+        chunks = (np.full((3, 1), first + i, np.float32) for i in range(40))
+        for (y,) in interpreter.stream(chunks):
+            seen.extend((-y.ravel()).tolist())
+
+    all_at_once(lambda: streams(0), lambda: streams(1000))
+    assert sorted(seen) == sorted([float(i) for i in (*range(40), *range(1000, 1040)) for _ in range(3)])
+
+
+def test_a_hook_may_call_its_own_interpreter() -> None:
+    got: list[Array] = []
+
+    def hook(position: int, step: Any) -> None:
+        interpreter.get_tensor_details()
+        got.append(interpreter.get_tensor(0))
+        if len(got) == 1:
+            interpreter.invoke()
+
+    interpreter = Interpreter(model_content=bytes(twinfer.write(scaled())), on_call=hook)
+    interpreter.allocate_tensors()
+    all_at_once(interpreter.invoke)
+    assert len(got) == 2
+
+
+def test_interpreters_run_side_by_side() -> None:
+    """One is in the middle of a run until another has done one; and Python goes on while C computes."""
+    content = bytes(twinfer.write(scaled()))
+    begun, done = threading.Event(), threading.Event()
+
+    def hook(*_: object) -> None:
+        begun.set()
+        assert done.wait(60)
+
+    first, second = Interpreter(model_content=content, on_call=hook), Interpreter(model_content=content)
+
+    def after() -> None:
+        begun.wait(60)
+        second.invoke()
+        done.set()
+
+    for each in (first, second):
+        each.allocate_tensors()
+    all_at_once(first.invoke, after)
+
+
+def test_c_runs_without_python_s_lock() -> None:
+    """While a layer of half a second is computed, another thread makes steps."""
+    b = Builder("conv")
+    x = b.input("x", "FLOAT32", (1, 96, 96, 16))
+    weights = np.zeros((16, 15, 15, 16), np.float32)
+    graph = b.graph([b.op("CONV_2D", [x, weights, np.zeros(16, np.float32)], padding="SAME", stride_h=1, stride_w=1)])
+    session = Session(make_plan(graph, isa.this_computer()))
+    state, seen = ["before"], list[str]()
+
+    def runs() -> None:
+        state[0] = "in it"
+        session.run_step(0)
+        state[0] = "behind"
+
+    def looks() -> None:
+        while state[0] != "behind":
+            if not seen or seen[-1] != state[0]:
+                seen.append(state[0])
+            time.sleep(0.0001)
+
+    for _ in range(5):
+        state[0] = "before"
+        all_at_once(runs, looks)
+    assert "in it" in seen
+
+
+def test_threads_that_make_interpreters() -> None:
+    """Reading and planning have no state that threads could spoil."""
+    contents = [load(name).content for name in ("kws_int8", "digits_int8", "digits_float32")]
+    want = [plain(content) for content in contents]
+
+    def makes(order: int) -> None:
+        for content, right in list(zip(contents, want, strict=True))[::order]:
+            for one, other in zip(plain(content), right, strict=True):
+                np.testing.assert_array_equal(one, other)
+
+    all_at_once(lambda: makes(1), lambda: makes(-1), lambda: makes(1))
+
+
+def plain(content: bytes) -> list[Array]:
+    interpreter = Interpreter(model_content=content)
+    interpreter.allocate_tensors()
+    for about, value in zip(interpreter.get_input_details(), random_inputs(interpreter.plan.graph), strict=True):
+        interpreter.set_tensor(about["index"], value)
+    interpreter.invoke()
+    return [interpreter.get_tensor(about["index"]) for about in interpreter.get_output_details()]
