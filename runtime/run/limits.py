@@ -93,9 +93,13 @@ class Long:
 
         KeyboardInterrupt, or what a handler of signals raises, before it has ended.
         """
+        from ctypes import py_object, pythonapi
+
         self.wait()
-        done, kept = allocate_lock(), list[object]()
+        done = allocate_lock()
         done.acquire()
+        kept = py_object((owner, function))
+        pythonapi.Py_IncRef(kept)  # or Python, when it ends, would take it from the thread
 
         def work() -> None:
             self._done = done
@@ -103,34 +107,11 @@ class Long:
                 function()
             finally:
                 done.release()
-                _release(kept)
+                pythonapi.Py_DecRef(kept)
 
         start_new_thread(work, ())
-        try:
-            _wait(done)
-        except BaseException:
-            _keep(kept, (owner, function))
-            if not done.locked():
-                _release(kept)
-            raise
+        _wait(done)
         self._done = None  # the lock is this caller's now, and nobody else's
-
-
-def _keep(kept: list[object], value: object) -> None:
-    """Keep a value although Python ends, which takes even from threads what they use."""
-    from ctypes import py_object, pythonapi
-
-    pythonapi.Py_IncRef(py_object(value))
-    kept.append(value)
-
-
-def _release(kept: list[object]) -> None:
-    """Undo ``_keep``, once."""
-    from contextlib import suppress
-    from ctypes import py_object, pythonapi
-
-    with suppress(IndexError):
-        pythonapi.Py_DecRef(py_object(kept.pop()))
 
 
 def _wait(lock: Lock) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -196,7 +198,7 @@ def test_search(broken_off: Break, capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.usefixtures("data")
 def test_search_without_any_trial(broken_off: Break, capsys: pytest.CaptureFixture[str]) -> None:
     broken_off(Bench, "trial", 0)
-    assert run(capsys, *SEARCH, "--json", "a.json") == (130, "", "")
+    assert run(capsys, *SEARCH, "--json", "a.json") == (130, "", "twinfer: interrupted\n")
     assert not Path("a.json").exists()
 
 
@@ -244,3 +246,108 @@ def test_a_real_ctrl_c() -> None:
     assert process.returncode == 130
     told = json.loads(Path("a.json").read_text())
     assert (told["interrupted"], [row["model"] for row in told["rows"]]) == (True, ["first", "first"])
+
+
+#: The command line, which says when a layer is computed that takes a minute and more, or when a compiler waits.
+BEGINS = """
+import os, sys
+from twinfer.runtime.run import limits
+from twinfer.__main__ import run
+
+real = limits.Long.call
+
+def call(*given):
+    os.write(2, b"begun\\n")
+    real(*given)
+
+limits.Long.call = call
+sys.exit(run())
+"""
+
+
+def broken_off_by_ctrl_c(*arguments: str) -> tuple[int, str]:
+    """The exit status, and what the command has said after it has said that it has begun."""
+    command = [sys.executable, "-c", BEGINS, *arguments]
+    nothing, pipe = subprocess.DEVNULL, subprocess.PIPE
+    with heeded(), subprocess.Popen(command, stdout=nothing, stderr=pipe, text=True) as process:
+        assert process.stderr is not None
+        try:
+            assert process.stderr.readline() == "begun\n"
+            process.send_signal(signal.SIGINT)
+            _, err = process.communicate(timeout=10)
+        finally:
+            process.kill()
+    return process.returncode, err.replace("begun\n", "")
+
+
+@pytest.fixture(scope="module")
+def heavy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """heavy.tflite, one layer of 10^12 multiply-accumulates, and data for it."""
+    folder = tmp_path_factory.mktemp("heavy")
+    b = Builder("heavy")
+    x = b.input("x", "FLOAT32", (1, 512, 512, 32))
+    weights = np.full((32, 63, 63, 32), 0.001, np.float32)
+    y = b.op("CONV_2D", [x, weights, np.zeros(32, np.float32)], padding="SAME", stride_h=1, stride_w=1)
+    b.graph([y]).save(folder / "heavy.tflite")
+    np.savez(folder / "x.npz", x=np.zeros((1, 512, 512, 32), np.float32))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("run heavy.tflite", "interrupted"),
+        ("run heavy.tflite --engine compiled", "interrupted"),
+        ("bench heavy.tflite --against none", "interrupted; missing: heavy.tflite on host"),
+        ("compile heavy.tflite -o project", "interrupted"),
+        ("convert heavy.tflite -o o.tflite --quantize int8 --calibration x.npz", "interrupted"),
+    ],
+)
+def test_ctrl_c_within_a_layer(command: str, said: str, heavy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(heavy)
+    before = set(heavy.iterdir())
+    status, err = broken_off_by_ctrl_c(*command.split())
+    assert status == 130
+    assert err.startswith(f"twinfer: {said}")
+    assert err.count("\n") == 1
+    assert set(heavy.iterdir()) == before
+
+
+def test_ctrl_c_ends_a_compiler_and_what_it_has_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And leaves no folder in the cache."""
+    compiler = tmp_path / "cc"
+    compiler.write_text(
+        f'#!/bin/sh\n[ "$1" = --version ] && exec echo one\nsleep 600 & echo $! $$ > {tmp_path}/started\nwait\n'
+    )
+    compiler.chmod(0o755)
+    cache = tmp_path / "cache"
+    code = "import sys; from twinfer.__main__ import run; sys.exit(run())"
+    command = [sys.executable, "-c", code, "run", "first.tflite", "--engine", "compiled"]
+    environment = {**os.environ, "CC": str(compiler), "XDG_CACHE_HOME": str(cache)}
+    with heeded(), subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as process:
+        until = time.monotonic() + 60
+        while not (tmp_path / "started").exists() and time.monotonic() < until:
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=30)
+    assert (process.returncode, err) == (130, "twinfer: interrupted\n")
+    for number in (tmp_path / "started").read_text().split():
+        while Path(f"/proc/{number}/stat").exists() and " Z " not in Path(f"/proc/{number}/stat").read_text():
+            assert time.monotonic() < until + 60
+            time.sleep(0.05)
+    assert [path for path in cache.rglob("*") if path.is_file()] == []
+
+
+def test_ctrl_c_during_the_imports() -> None:
+    code = (
+        "import sys, builtins\n"
+        "real = builtins.__import__\n"
+        "def imports(name, *rest):\n"
+        "    if name == 'twinfer.command_line.main': raise KeyboardInterrupt\n"
+        "    return real(name, *rest)\n"
+        "from twinfer.__main__ import run\n"
+        "builtins.__import__ = imports\n"
+        "run()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (130, "twinfer: interrupted\n")
