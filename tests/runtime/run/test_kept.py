@@ -10,7 +10,6 @@ import struct
 import subprocess
 import sys
 import warnings
-import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -443,9 +442,3 @@ def test_errors_are_the_same_every_time(tmp_path: Path) -> None:
             Interpreter(model_path=damaged)
         with pytest.raises(InvalidArgumentError, match="no such file"):
             Interpreter(model_path=tmp_path / "absent.tflite")
-
-
-def test_a_checksum_of_the_whole(model: Path) -> None:
-    run(model)
-    data = files()[0].read_bytes()
-    assert struct.unpack_from("<I", data)[0] == zlib.crc32(data[4:])
