@@ -20,7 +20,7 @@ from twinfer.converter.quantize.recipe import read_recipe
 from twinfer.converter.quantize.samples import Samples
 from twinfer.converter.search.data import Data, gather
 from twinfer.converter.search.journal import Journal
-from twinfer.converter.search.space import METHODS, PRECISIONS, Space
+from twinfer.converter.search.space import METHODS, PRECISIONS, Setting, Space
 from twinfer.converter.search.strategy import Ledger, Told, explore
 from twinfer.converter.search.trial import Bench, Cost, Job, Trial, make_job
 from twinfer.converter.search.workers import workers
@@ -68,9 +68,10 @@ class How(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Found:
-    """The result of a search: all ``trials`` in the order proposed, the Pareto ``front`` by rising cost, and the
-    ``chosen`` trial of the front, None if no setting is inside the budget. ``search``: its set-up. ``float_cost``: the
-    cost of the float model."""
+    """The result of a search: all ``trials`` in the order proposed, their Pareto ``front`` by rising cost, and the
+    ``chosen`` trial, None if no setting is inside the budget. ``search``: its set-up. ``float_cost``: the cost of the
+    float model. That is chosen (its setting's precision is then "float") if precisions have it and no quantised model
+    inside the budget costs less."""
 
     max_loss: float
     trials: tuple[Trial, ...]
@@ -95,6 +96,8 @@ class Found:
             raise InvalidArgumentError(
                 "there is no model: no setting is inside the budget" if trial is None else trial.error
             )
+        if trial.setting.precision == "float":
+            return read(self.job.model)
         graph = Bench(self.job).quantized(trial.setting)
         if hashlib.sha256(write(graph)).hexdigest() != trial.sha256:
             raise ToolError(
@@ -114,7 +117,8 @@ class Interrupted(KeyboardInterrupt):
 def search(
     source: Source, data: str | os.PathLike[str] | Mapping[str, Any], max_loss: float, **how: Unpack[How]
 ) -> Found:
-    """The cheapest quantisation of ``source`` that loses at most ``max_loss`` (a share, at most 0.5) on ``data``.
+    """The cheapest quantisation of ``source`` that loses at most ``max_loss`` (a share, at most 0.5) on ``data``; the
+    float model where that costs no more.
 
     ``source``: a float model, as ``convert`` takes it. ``data``: a .npz file or arrays by the names of the inputs,
     samples along the first axis, optionally with "labels": whole numbers are classes, floats are targets. Without
@@ -157,14 +161,24 @@ def search(
             explore(ledger, space, read(model), seed)
         except KeyboardInterrupt:
             if ledger.trials:
-                raise Interrupted(_found(ledger, about, float_cost, job)) from None
+                raise Interrupted(_found(ledger, about, float_cost, job, space)) from None
             raise
-    return _found(ledger, about, float_cost, job)
+    return _found(ledger, about, float_cost, job, space)
 
 
-def _found(ledger: Ledger, search: Mapping[str, Any], float_cost: int, job: Job) -> Found:
-    results = tuple(ledger.trials.values()), tuple(ledger.front()), ledger.chosen()
-    return Found(ledger.max_loss, *results, search, float_cost, job)
+def _found(ledger: Ledger, search: Mapping[str, Any], float_cost: int, job: Job, space: Space) -> Found:
+    front, chosen = tuple(ledger.front()), ledger.chosen()
+    rivals = [chosen] if chosen is not None else list(front)
+    may = "float" in space.precisions and job.inference_type in (None, "FLOAT32")
+    if may and all(float_cost <= trial.cost for trial in rivals):
+        chosen = _as_it_is(float_cost, job)
+    return Found(ledger.max_loss, tuple(ledger.trials.values()), front, chosen, search, float_cost, job)
+
+
+def _as_it_is(cost: int, job: Job) -> Trial:
+    """The float model as a trial: it loses nothing."""
+    judge, sha256 = job.judge, hashlib.sha256(job.model).hexdigest()
+    return Trial(Setting("float", ""), cost, 0.0, judge.float_score, judge.snr_db(judge.floats), sha256)
 
 
 def _check(max_loss: float, how: How) -> None:

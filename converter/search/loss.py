@@ -22,8 +22,8 @@ class Judge:
     right answers: labels, or the float model's own. The score is the share of right answers; the loss is the float
     model's score minus the quantised one's. "error": ``wanted`` are targets or the float model's outputs; the score is
     the relative squared error, the sum of squared differences over that of the targets' squared distances from their
-    mean over the samples (1 - R^2), averaged over the outputs; the loss is the quantised model's score minus the float
-    model's. ``floats`` are the float model's outputs.
+    mean over the samples (1 - R^2), of the worst output; the loss is the quantised model's minus the float model's, of
+    the output that loses most. ``floats`` are the float model's outputs.
     """
 
     metric: str
@@ -31,20 +31,20 @@ class Judge:
     floats: tuple[Array, ...]
 
     def score(self, outputs: Sequence[Array]) -> float:
-        return self._value(outputs) / (self.wanted[0].size if self.metric == "answers" else 1)
+        return self._right(outputs) / self.wanted[0].size if self.metric == "answers" else max(self._errors(outputs))
 
     def loss(self, outputs: Sequence[Array]) -> float:
         """The loss; negative if these outputs are better."""
         if self.metric == "error":
-            return self._value(outputs) - self._value(self.floats)
-        return (self._value(self.floats) - self._value(outputs)) / self.wanted[0].size
+            pairs = zip(self._errors(outputs), self._errors(self.floats), strict=True)
+            return max(error - own for error, own in pairs)
+        return (self._right(self.floats) - self._right(outputs)) / self.wanted[0].size
 
     def snr_db(self, outputs: Sequence[Array]) -> float:
-        """Ratio of the energies of the float model's outputs and of the differences, in dB, as in
+        """Ratio of the energies of the float model's output and of the differences, in dB, of the worst output, as in
         ``report.compare``."""
-        signal = sum(_distance(y, 0) for y in self.floats)
-        noise = sum(_distance(*pair) for pair in zip(outputs, self.floats, strict=True))
-        return decibels(signal, noise)
+        pairs = zip(outputs, self.floats, strict=True)
+        return min(decibels(_distance(wanted, 0), _distance(y, wanted)) for y, wanted in pairs)
 
     @property
     def float_score(self) -> float:
@@ -56,12 +56,13 @@ class Judge:
         """The least difference between two losses; 0 if any is possible."""
         return 1 / self.wanted[0].size if self.metric == "answers" else 0.0
 
-    def _value(self, outputs: Sequence[Array]) -> float:
-        """The number of right answers, or the error."""
-        if self.metric == "answers":
-            return int((answers(outputs[0]) == self.wanted[0]).sum())
-        errors = [_distance(y, wanted) / _spread(wanted) for y, wanted in zip(outputs, self.wanted, strict=True)]
-        return float(np.mean(errors))
+    def _right(self, outputs: Sequence[Array]) -> int:
+        """The number of right answers."""
+        return int((answers(outputs[0]) == self.wanted[0]).sum())
+
+    def _errors(self, outputs: Sequence[Array]) -> list[float]:
+        """Each output's relative squared error."""
+        return [_distance(y, wanted) / _spread(wanted) for y, wanted in zip(outputs, self.wanted, strict=True)]
 
 
 def answers(output: Array) -> Array:

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from test_cli import two_inputs
 
-from twinfer.bench.models.source import load
 from twinfer.command_line.main import main
+from twinfer.converter.build import Builder
 
 
 @pytest.fixture
@@ -88,7 +88,61 @@ def test_run_refuses_what_does_not_fit(model: str, tmp_path: Path, capsys: pytes
     for message, arguments in wrong.items():
         assert main(["run", model, *arguments]) == 2
         assert message in capsys.readouterr().err
-    np.save(tmp_path / "picture.npy", np.zeros((1, 8, 8, 1), np.float32))
-    assert main(["run", "digits_int8", "--input", str(tmp_path / "picture.npy")]) == 2
-    x = load("digits_int8").graph.inputs[0]
-    assert f"round(x / {x.scale:.6g}) {x.zero:+}" in capsys.readouterr().err
+
+
+#: Integer type -> its limits.
+INTEGERS = {"INT8": (-128, 127), "UINT8": (0, 255), "INT16": (-32768, 32767)}
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("kinds", [("INT8", "INT16"), ("UINT8", "INT8")])
+def test_run_quantises_floats(
+    kinds: tuple[str, str], packed: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each input by its own scale and zero point; outputs are integers or, if asked, what they stand for."""
+    b = Builder("two")
+    zeros = [0 if kind == "INT16" else 7 for kind in kinds]
+    pair = [b.input(n, k, (1, 40), 0.25 * (i + 1), zeros[i]) for i, (n, k) in enumerate(zip("pq", kinds, strict=True))]
+    graph = b.graph([b.op("RESHAPE", [t, np.int32([40])], new_shape=(40,)) for t in pair])
+    graph.save(tmp_path / "two.tflite")
+    values = {n: np.random.default_rng(i).normal(0, 40, (1, 40)) for i, n in enumerate("pq")}
+    values["p"][0, :3] = -np.inf, np.inf, 0.125
+    values["q"] = values["q"].astype(np.float32)
+    np.savez(tmp_path / "x.npz", **values)
+    given = [str(tmp_path / "x.npz")]
+    if not packed:
+        for name, value in values.items():
+            np.save(tmp_path / f"{name}.npy", value)
+        given = [f"q={tmp_path / 'q.npy'}", f"p={tmp_path / 'p.npy'}"]
+    arguments = ["run", str(tmp_path / "two.tflite"), *(part for file in given for part in ("--input", file))]
+    for asked in ([], ["--real-outputs"]):
+        assert main([*arguments, "--output", str(tmp_path / "y.npz"), *asked]) == 0
+        told = capsys.readouterr().err.splitlines()
+        assert len(told) == 2
+        assert all(sum(f"{dtype} are quantised as '{n}'" in line for line in told) == 1
+                   for n, dtype in (("p", "float64"), ("q", "float32")))  # fmt: skip
+        got = list(np.load(tmp_path / "y.npz").values())
+        for i, (value, kind) in enumerate(zip(values.values(), kinds, strict=True)):
+            exact = value.astype(float) / (0.25 * (i + 1))
+            q = np.clip(np.sign(exact) * np.floor(np.abs(exact) + 0.5) + zeros[i], *INTEGERS[kind]).reshape(40)
+            assert got[i].dtype == ("float32" if asked else kind.lower())
+            np.testing.assert_array_equal(got[i], (q - zeros[i]) * 0.25 * (i + 1) if asked else q)
+
+
+def test_run_quantises_numbers_only(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    good = np.zeros((1, 8, 8, 1))
+    wrong = {
+        "the value at [0, 0, 0, 0] is nan": good + np.nan,
+        "it holds uint8": good.astype(np.uint8),
+        "it holds complex128": good.astype(complex),
+        "it holds bool": good.astype(bool),
+        "it holds <U3": good.astype("<U3"),
+        "it holds [8, 8]": good[0, :, :, 0],
+    }
+    for message, value in wrong.items():
+        np.save(tmp_path / "x.npy", value)
+        assert main(["run", "digits_int8", "--input", str(tmp_path / "x.npy")]) == 2
+        assert message in capsys.readouterr().err
+    np.save(tmp_path / "x.npy", good)
+    assert main(["run", "digits_int8", "--input", str(tmp_path / "x.npy")]) == 0
+    assert "quantised" in capsys.readouterr().err

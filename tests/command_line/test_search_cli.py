@@ -19,6 +19,7 @@ import pytest
 from pages import Page
 from rich.console import Console
 from test_cli import heed_ctrl_c
+from test_search import many_small_layers
 
 from twinfer.bench.lab.train_digits import load
 from twinfer.bench.page import page as charts
@@ -61,6 +62,24 @@ def test_the_command(file: str, tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert every.count("%") == len(told["trials"]) + 1
     assert json.loads(Path(names["json"]).read_text()) == told, "with the seconds: from the journal"
     _check_page(Path(names["html"]).read_text(), told)
+
+
+def test_a_float_model_that_is_cheapest_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    model, data, out = (str(tmp_path / name) for name in ("m.tflite", "d.npy", "o.tflite"))
+    many_small_layers().save(model)
+    np.save(data, np.random.default_rng(9).normal(size=(60, 4)).astype(np.float32))
+    how = ("--max-loss", "0.5", "--metric", "error", "--trials", "2", "--methods", "minmax", "--jobs", "1")
+    assert main(["search", model, "--data", data, "-o", out, "--json", str(tmp_path / "s.json"), *how]) == 0
+    text = capsys.readouterr().out
+    told = json.loads((tmp_path / "s.json").read_text())
+    assert told["chosen"] == "float"
+    (line,) = [line for line in text.splitlines() if line.startswith("→")]
+    assert line.split()[-1] == "float"
+    size = Path(out).stat().st_size
+    assert size == told["float"]["cost"]
+    least = min(trial["cost"] for trial in told["trials"])
+    assert f"The float model is chosen: it costs {size:,}, the cheapest quantised one that is inside" in text
+    assert f"inside the budget {least:,}." in " ".join(text.split())
 
 
 def test_the_table_fits_80_columns() -> None:

@@ -239,6 +239,52 @@ def test_without_labels_the_float_model_is_right(digits: Graph, data: dict[str, 
     assert result.chosen.loss == pytest.approx(1 - result.chosen.score)
 
 
+def many_small_layers() -> Graph:
+    """Scales and zero points take more bytes than the weights."""
+    rng, b = np.random.default_rng(8), Builder("many")
+    y = b.input("x", "FLOAT32", (1, 4))
+    for _ in range(12):
+        y = b.op("TANH", [b.op("FULLY_CONNECTED", [y, rng.normal(size=(4, 4)).astype(np.float32)])])
+    return b.graph([y])
+
+
+@pytest.mark.parametrize(
+    ("how", "wins"),
+    [
+        ({}, True),
+        ({"cost": "constants"}, True),
+        ({"precisions": ("int8", "float"), "trials": 1}, True),
+        ({"precisions": ("int8",), "trials": 1}, False),
+        ({"inference_type": "INT8", "trials": 1}, False),
+        ({"inference_type": "FLOAT32", "trials": 1}, True),
+        ({"cost": "arena", "trials": 1}, False),
+    ],
+)
+def test_the_float_model_is_chosen_where_it_is_cheapest(how: dict[str, Any], wins: bool, tmp_path: Path) -> None:
+    graph = many_small_layers()
+    rows = {"x": np.random.default_rng(9).normal(size=(60, 4)).astype(np.float32)}
+    result = twinfer.search(graph, rows, 0.5, **{**ERROR, "methods": ("minmax",), "trials": 2, **how})
+    inside = [trial.cost for trial in result.trials if trial.loss <= 0.5]
+    assert result.chosen is not None
+    assert (result.chosen.setting.precision == "float") == wins
+    if wins:
+        result.graph().save(tmp_path / "chosen.tflite")
+        assert result.chosen.cost == result.float_cost < min(inside)
+        if "cost" not in how:
+            assert (tmp_path / "chosen.tflite").stat().st_size == result.chosen.cost
+        assert result.chosen.loss == 0
+        assert {t.type for t in result.graph().tensors} == {"FLOAT32"}
+    else:
+        assert result.chosen.cost == min(inside)
+    assert result.chosen.setting.precision != "float" or result.chosen not in result.trials
+
+
+def test_the_float_model_takes_no_place_of_a_cheaper_one_that_loses_too_much(digits: Graph, plain: Any) -> None:
+    result = twinfer.search(digits, plain, 0.0, **{**ERROR, "trials": 2, "precisions": ("int8", "float")})
+    assert result.chosen is None
+    assert min(trial.cost for trial in result.trials) < result.float_cost
+
+
 def test_targets_and_errors_of_a_regression() -> None:
     rng = np.random.default_rng(4)
     b = Builder("regression")

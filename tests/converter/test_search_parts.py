@@ -127,6 +127,18 @@ def test_snr_is_in_decibels() -> None:
     assert judgement.snr_db([floats]) > 200
 
 
+@pytest.mark.parametrize("worst", [0, 1, 2])
+def test_the_worst_output_counts(worst: int) -> None:
+    rng = np.random.default_rng(worst)
+    floats = tuple(rng.normal(size=(9, 4)) * 10.0**i for i in range(3))
+    outputs = [y + 10.0**i * rng.normal(size=y.shape) * (0.5 if i == worst else 0.01) for i, y in enumerate(floats)]
+    judgement = Judge("error", floats, floats)
+    noise = np.square(outputs[worst] - floats[worst]).sum()
+    assert judgement.loss(outputs) == pytest.approx(noise / np.square(floats[worst] - floats[worst].mean(0)).sum())
+    assert judgement.score(outputs) == judgement.loss(outputs)
+    assert judgement.snr_db(outputs) == pytest.approx(10 * np.log10(np.square(floats[worst]).sum() / noise))
+
+
 # -- data --------------------------------------------------------------------------------------------------------------
 
 

@@ -8,6 +8,8 @@ from contextlib import suppress
 
 import numpy as np
 
+from twinfer.command_line.terminal import note
+from twinfer.converter.quantize.affine import dequantize, quantize
 from twinfer.converter.quantize.samples import read_arrays
 from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Array, Graph, Tensor
@@ -16,7 +18,8 @@ from twinfer.runtime.run.inputs import random_inputs
 
 
 def read_inputs(graph: Graph, given: Sequence[str], seed: int) -> list[Array]:
-    """A value per input: from the files of ``given`` ("[name=]file"), else random from ``seed``.
+    """A value per input: from the files of ``given`` ("[name=]file"), else random from ``seed``. Real values for an
+    input of quantised integers are quantised, which is noted on standard error.
 
     InvalidArgumentError for a file that cannot be read, a name, dtype or number of dimensions that does not
     fit, or too many files.
@@ -32,15 +35,29 @@ def read_inputs(graph: Graph, given: Sequence[str], seed: int) -> list[Array]:
 
 def _fitting(tensor: Tensor, array: Array, argument: str) -> Array:
     """The array, whose dimensions may differ from the tensor's, but not their number."""
-    if array.dtype != tensor.dtype:
-        how = ""
-        if array.dtype.kind == "f" and tensor.quant is not None and tensor.quant.scale.size == 1:
-            how = f"; a real value x is round(x / {tensor.scale:.6g}) {tensor.zero:+} there"
-        raise InvalidArgumentError(f"{argument}: it holds {array.dtype}, {tensor} needs {tensor.dtype}{how}")
     if array.ndim != len(tensor.shape):
         shape = list(array.shape)
         raise InvalidArgumentError(f"{argument}: it holds {shape}, {tensor} needs {len(tensor.shape)} dimensions")
-    return array
+    if array.dtype == tensor.dtype:
+        return array
+    if array.dtype.kind != "f" or tensor.dtype.kind not in "iu" or tensor.quant is None or tensor.quant.scale.size != 1:
+        raise InvalidArgumentError(f"{argument}: it holds {array.dtype}, {tensor} needs {tensor.dtype}")
+    if np.isnan(array).any():
+        at = [int(k) for k in np.argwhere(np.isnan(array))[0]]
+        raise InvalidArgumentError(f"{argument}: the value at {at} is nan, which no integer stands for")
+    limits = np.iinfo(tensor.dtype)
+    steps = quantize(array, tensor.quant, limits.min, limits.max)
+    how = f"round(x / {tensor.scale:.6g}) {tensor.zero:+}, from {limits.min} to {limits.max}"
+    note(f"{argument}: its {array.dtype} are quantised as {tensor.name!r} takes them: {how}")
+    return steps.astype(tensor.dtype)
+
+
+def real_values(tensors: Sequence[Tensor], values: Sequence[Array]) -> list[Array]:
+    """What quantised integers stand for, as float32; other values as they are."""
+    return [
+        value if tensor.quant is None or value.dtype.kind not in "iu" else dequantize(value, tensor.quant).astype("f4")
+        for tensor, value in zip(tensors, values, strict=True)
+    ]
 
 
 def _arrays(argument: str) -> list[tuple[str, Array]]:

@@ -21,6 +21,7 @@ from twinfer.command_line.options import (
 )
 
 if TYPE_CHECKING:
+    from twinfer.runtime.graph import Graph
     from twinfer.runtime.options import Options
     from twinfer.runtime.plan.plan import Plan
 
@@ -33,10 +34,13 @@ EXAMPLES = (
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("model", metavar="MODEL", help=MODEL)
-    about = "a .npy file, in the order of the inputs, or for the input of that name; or a .npz file that holds all"
+    about = "a .npy file, in the order of the inputs, or for the input of that name; or a .npz file that holds all; "
+    about += "floats for an input of quantised integers are quantised"
     command.add_argument("--input", action="append", default=[], metavar="[NAME=]FILE", help=about)
     about = "where to write: a .npy file for one output, in their order or by name; or a .npz file for all"
     command.add_argument("--output", action="append", default=[], metavar="[NAME=]FILE", help=about)
+    about = "write and show what the integers of outputs stand for, as float32"
+    command.add_argument("--real-outputs", action="store_true", help=about)
     command.add_argument("--seed", type=natural, default=0, help="seed for inputs that are not given (default: 0)")
     command.add_argument(
         "--engine", choices=["interpreted", "compiled"], default="interpreted", help="default: interpreted"
@@ -70,9 +74,9 @@ def run(arguments: argparse.Namespace) -> int:
         note(f"--optimize {arguments.optimize} changes nothing: it is for compiled code (--engine compiled)")
     warn_of_zero_divisions(model.plan.graph, inputs, "these inputs")
     if board is None:
-        _run_here(model, arguments.output, inputs)
+        _run_here(model, arguments, inputs)
     else:
-        _run_there(board, make_plan(model.plan.graph, board.target, options), arguments.output, inputs)
+        _run_there(board, make_plan(model.plan.graph, board.target, options), arguments, inputs)
     return 0
 
 
@@ -87,34 +91,39 @@ def _opened(graph: Any, engine: str, shapes: Sequence[tuple[int, ...]], options:
     return model
 
 
-def _run_here(model: Any, files: Sequence[str], inputs: Sequence[Any]) -> None:
+def _run_here(model: Any, arguments: argparse.Namespace, inputs: Sequence[Any]) -> None:
     """One inference on this computer."""
-    from twinfer.command_line.arrays import write_outputs
-    from twinfer.command_line.show.arrays import summary
     from twinfer.command_line.terminal import show
 
     for detail, value in zip(model.get_input_details(), inputs, strict=True):
         model.set_tensor(detail["index"], value)
     model.invoke()
     outputs = [model.get_tensor(detail["index"]) for detail in model.get_output_details()]
-    write_outputs(model.plan.graph, files, outputs)
-    show([summary(model.plan.graph, inputs, outputs)])
+    show([_written(model.plan.graph, arguments, inputs, outputs)])
 
 
-def _run_there(board: Any, plan: Plan, files: Sequence[str], inputs: Sequence[Any]) -> None:
+def _written(graph: Graph, arguments: argparse.Namespace, inputs: Sequence[Any], outputs: Sequence[Any]) -> Any:
+    """Writes the outputs to the files that were asked for; returns the table of inputs and outputs."""
+    from twinfer.command_line.arrays import real_values, write_outputs
+    from twinfer.command_line.show.arrays import summary
+
+    outputs = real_values(graph.outputs, outputs) if arguments.real_outputs else outputs
+    write_outputs(graph, arguments.output, outputs)
+    return summary(graph, inputs, outputs)
+
+
+def _run_there(board: Any, plan: Plan, arguments: argparse.Namespace, inputs: Sequence[Any]) -> None:
     """One inference on a microcontroller, and how many instructions it took."""
     from rich.text import Text
 
     from twinfer.aot.build.firmware import build
     from twinfer.aot.print.emit import emit
-    from twinfer.command_line.arrays import write_outputs
-    from twinfer.command_line.show.arrays import summary
     from twinfer.command_line.terminal import show
 
     (result,) = run_jobs(build(emit(plan, "model"), board), [Job(inputs)])
-    write_outputs(plan.graph, files, result.outputs)
+    written = _written(plan.graph, arguments, inputs, result.outputs)
     counted = Text(f"{plan.options.mode} on {board.name}: {result.counts[0]:,} instructions")
-    show([summary(plan.graph, inputs, result.outputs), counted])
+    show([written, counted])
 
 
 COMMAND = Command("run", "run a model once on arrays from files", EXAMPLES, add_arguments, run)

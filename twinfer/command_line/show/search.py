@@ -32,6 +32,11 @@ def unmet(outcome: Found) -> str:
     return f"none of {count} trials loses at most {outcome.max_loss:g}: {best}; allow more, or more --trials"
 
 
+def is_float(outcome: Found) -> bool:
+    """Whether the float model itself was chosen."""
+    return outcome.chosen is not None and outcome.chosen.setting.precision == "float"
+
+
 def document(outcome: Found) -> dict[str, Any]:
     """The outcome for JSON; ``rule`` of a setting is that of a recipe file."""
     front = {trial.setting for trial in outcome.front}
@@ -40,7 +45,11 @@ def document(outcome: Found) -> dict[str, Any]:
         "max_loss": outcome.max_loss,
         **{key: value for key, value in outcome.search.items() if key != "search"},
         "float": {"cost": outcome.float_cost, "score": outcome.job.judge.float_score},
-        "chosen": None if outcome.chosen is None else outcome.trials.index(outcome.chosen),
+        "chosen": "float"
+        if is_float(outcome)
+        else None
+        if outcome.chosen is None
+        else outcome.trials.index(outcome.chosen),
         "trials": [{**_row(trial), "front": trial.setting in front} for trial in outcome.trials],
     }
 
@@ -60,6 +69,10 @@ def tables(outcome: Found, every: bool = False) -> Iterator[RenderableType]:
     search = outcome.search
     by = f"{search['calibrated']:,} samples calibrated on, {search['judged']:,} others judged; seed {search['seed']}"
     yield Text(f"{by}. Loss: {LOSSES[search['metric']]}.")
+    if is_float(outcome):
+        inside = [trial.cost for trial in outcome.front if trial.loss <= outcome.max_loss]
+        rest = f"the cheapest quantised one that is inside the budget {min(inside):,}" if inside else "all others more"
+        yield Text(f"The float model is chosen: it costs {outcome.float_cost:,}, {rest}.")
     yield from (Text(f"failed: {t.setting}: {t.error}", style="yellow") for t in outcome.trials if t.error)
 
 
@@ -71,7 +84,8 @@ def _table(outcome: Found, trials: Sequence[Trial]) -> Table:
     lines = table(title, "<", *figures, "<setting", gap=1)
     float_cost = outcome.float_cost
     score = f"{outcome.job.judge.float_score:.4f}"
-    lines.add_row("", f"{float_cost:,}", "100.0 %", "", score, "", "float")
+    own = ("→", "bold green") if is_float(outcome) else ("", "")
+    lines.add_row(own[0], f"{float_cost:,}", "100.0 %", "", score, "", "float", style=own[1])
     for trial in trials:
         chosen = trial == outcome.chosen
         share = f"{100 * trial.cost / float_cost:.1f} %"
