@@ -24,7 +24,7 @@ class Line:
     """A layer, or several, or all: what it takes in both programs, and for every cause what compiling saves.
 
     ``steps`` are the numbers of its layers in the plan, ``position`` the first of them, None for what is no layer.
-    Causes may be below 0.
+    ``operators`` are their numbers in the model's file, which readers see. Causes may be below 0.
     """
 
     position: int | None
@@ -34,6 +34,7 @@ class Line:
     compiled: float
     causes: Mapping[str, float]
     steps: tuple[int, ...] = ()
+    operators: tuple[int, ...] = ()
 
     @property
     def document(self) -> dict[str, Any]:
@@ -43,6 +44,7 @@ class Line:
             "op": self.op,
             "name": self.name,
             "steps": list(self.steps),
+            "operators": list(self.operators),
             "interpreted": self.interpreted,
             "compiled": self.compiled,
             "causes": dict(self.causes),
@@ -51,16 +53,24 @@ class Line:
 
 @dataclass(frozen=True)
 class Place:
-    """Where the figures of a line come from: the numbers of its layers in the plan, none for what is around them."""
+    """Where the figures of a line come from: the numbers of its layers in the plan, none for what is around them, and
+    of their operators in the file."""
 
     steps: tuple[int, ...]
     op: str
     name: str
+    operators: tuple[int, ...] = ()
 
     def line(self, values: Sequence[float], causes: Sequence[str]) -> Line:
         """The line of these ``values``, one per program; ``causes`` stand between them."""
         saved = dict(zip(causes, (before - after for before, after in pairwise(values)), strict=True))
-        return Line(min(self.steps, default=None), self.op, self.name, values[0], values[-1], saved, self.steps)
+        ends, at = (values[0], values[-1]), min(self.steps, default=None)
+        return Line(at, self.op, self.name, *ends, saved, self.steps, self.operators)
+
+
+def span(numbers: Sequence[int]) -> str:
+    """The numbers of the operators in a line: 11, 0-3, or nothing."""
+    return "-".join(dict.fromkeys(str(end) for end in (min(numbers), max(numbers)))) if numbers else ""
 
 
 def places(plan: Plan) -> list[Place]:
@@ -69,19 +79,21 @@ def places(plan: Plan) -> list[Place]:
     lines = []
     for part in plan.program if plan.straight else ():
         if isinstance(part, Step):
-            lines.append(Place((number[part],), part.node.op, part.node.output.name))
+            lines.append(Place((number[part],), part.node.op, part.node.output.name, (part.node.index,)))
         elif isinstance(part, Chain):
             steps = tuple(number[layer.step] for layer in part.layers)
-            lines.append(Place(steps, *_named(part, steps)))
+            operators = tuple(layer.step.node.index for layer in part.layers)
+            lines.append(Place(steps, *_named(part, operators), operators))
     return lines
 
 
-def _named(chain: Chain, steps: Sequence[int]) -> tuple[str, str]:
+def _named(chain: Chain, operators: Sequence[int]) -> tuple[str, str]:
     """The operator and the name in the line of a chain."""
-    if len(steps) == 1:
+    if len(operators) == 1:
         (layer,) = chain.layers
         return layer.step.node.op, f"{layer.step.node.output.name}, row by row"
-    return BY_ROWS, f"layers {min(steps)} to {max(steps)}, row by row" if steps else "the rows of the input"
+    ends = f"operators {min(operators)} to {max(operators)}" if operators else ""
+    return BY_ROWS, f"{ends}, row by row" if operators else "the rows of the input"
 
 
 def lines_of(

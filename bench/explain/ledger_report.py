@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from twinfer.bench.explain.causes import CAUSES, ordered
-from twinfer.bench.explain.ledger import Ledger, Line, Start
+from twinfer.bench.explain.ledger import Ledger, Line, Start, span
 from twinfer.bench.measure.report import number, table
 
 #: A saving below this share of what the interpreter takes is not worth a word.
@@ -40,9 +40,7 @@ def _lines(ledger: Ledger) -> Table:
     heads = [CAUSES[cause].label for cause in causes]
     shown = table(title, "#", "<operator", "inter-\npreted", "com-\npiled", "×", *heads, gap=1)
     for line in ledger.lines:
-        shown.add_row(
-            "" if line.position is None else str(line.position), line.op, *_figures(line, causes, ledger.unit)
-        )
+        shown.add_row(span(line.operators), line.op, *_figures(line, causes, ledger.unit))
     shown.add_section()
     shown.add_row("", Text("total", style="bold"), *_figures(ledger.total, causes, ledger.unit))
     if ledger.intervals:

@@ -40,7 +40,8 @@ def difference(a: Document, b: Document) -> Document:
     """What changed from report ``a`` to report ``b``.
 
     ``totals`` and ``layers`` have the figures of both as ``a`` and ``b``, None where there is none. A layer joins the
-    lines of both ledgers that have steps in common; ``steps`` are their positions, ``changed`` says what else differs.
+    lines of both ledgers that have steps in common; ``steps`` are their positions, ``operators`` their numbers in the
+    files, ``changed`` says what else differs.
     """
     return {
         "kind": KIND,
@@ -79,10 +80,17 @@ def _layers(a: Document, b: Document) -> Iterator[Row]:
             "name": _words(sides[0] or sides[1], "name"),
             "a_steps": steps[0],
             "b_steps": steps[1],
+            "a_operators": _operators(a, steps[0]),
+            "b_operators": _operators(b, steps[1]),
             "a": sum(line["compiled"] for line in sides[0]) if sides[0] else None,
             "b": sum(line["compiled"] for line in sides[1]) if sides[1] else None,
             "changed": list(_changed(steps, pairs)),
         }
+
+
+def _operators(document: Document, steps: Sequence[int]) -> list[int]:
+    """The numbers of layers' operators in the model's file."""
+    return [node["index"] for node in document["nodes"] if node["position"] in steps]
 
 
 def _words(lines: Sequence[Row], key: str) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 from rich.console import RenderableType
 from rich.text import Text
 
+from twinfer.bench.explain.ledger import span
 from twinfer.bench.measure.report import table
 from twinfer.bench.page.chart import COLOURS, ROW, Chart, field, tooltip, values
 from twinfer.bench.page.page import page
@@ -117,13 +118,9 @@ def _unit(row: Row, diff: Document) -> str:
 
 
 def _steps(row: Row) -> str:
-    """The positions of a layer's steps in both: 3, 2-3, or 3 → 4."""
-    ends = [_span(row["a_steps"]), _span(row["b_steps"])]
+    """The numbers of a layer's operators in both: 3, 2-3, or 3 → 4."""
+    ends = [span(row["a_operators"]), span(row["b_operators"])]
     return " → ".join(dict.fromkeys(end for end in ends if end))
-
-
-def _span(steps: list[int]) -> str:
-    return "" if not steps else str(steps[0]) if len(steps) == 1 else f"{min(steps)}-{max(steps)}"
 
 
 def _texts(row: Row, unit: str) -> list[str]:

@@ -20,8 +20,8 @@ from twinfer.bench.measure.report import machine
 from twinfer.bench.memory.certificate import certificate, described
 from twinfer.bench.memory.picture import bands
 from twinfer.bench.models.source import Source
-from twinfer.bench.report.layers import layer_rows, node_rows, views
-from twinfer.bench.report.noise import Noise, noise
+from twinfer.bench.report.layers import layer_rows, names_of, node_rows, views
+from twinfer.bench.report.noise import Layer, Noise, noise
 from twinfer.bench.report.remarks import remarks
 from twinfer.runtime.errors import TwinferError
 from twinfer.runtime.options import USUAL, Options
@@ -60,7 +60,7 @@ def report_of(
     *_, whole = explained(source, card, options, wanted, progress)
     ledger, ladder = whole.ledger, whole.ladder
     taken = sizes(emit(plan, identifier(source.name)), card) if card else None
-    nodes = node_rows(plan, taken, _noise(source, wanted.seed))
+    names, nodes = names_of(plan), node_rows(plan, taken, _noise(source, wanted.seed))
     document: dict[str, Any] = {
         **_about(source),
         "target": ledger.target,
@@ -69,10 +69,14 @@ def report_of(
         "totals": _totals(plan, ledger, taken),
         "layers": layer_rows(ledger, nodes),
         "nodes": nodes,
-        "inputs": [tensor.name for tensor in plan.graph.inputs],
-        "outputs": [tensor.name for tensor in plan.graph.outputs],
+        "inputs": [names[tensor] for tensor in plan.graph.inputs],
+        "outputs": [names[tensor] for tensor in plan.graph.outputs],
         "views": views(plan),
-        "memory": {**described(certified), "bands": [asdict(band) for band in bands(plan)]},
+        "memory": {
+            **described(certified),
+            "bands": [asdict(band) for band in bands(plan)],
+            "operators": [f"{node.index} {node.op}" for node in plan.nodes],
+        },
         "ledger": told(ledger),
         "ladder": told_ladder(ladder) if ladder else None,
         "flash": [asdict(symbol) for symbol in taken.symbols] if taken else [],
@@ -93,7 +97,7 @@ def _about(source: Source) -> dict[str, Any]:
     }
 
 
-def _noise(source: Source, seed: int) -> Mapping[str, Noise]:
+def _noise(source: Source, seed: int) -> Mapping[Layer, Noise]:
     """The noise of the model's layers; none where it cannot be computed, as in a model that no interpreter runs."""
     try:
         return noise(source.graph, seed)

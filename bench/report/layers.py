@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import chain, count
 from typing import Any
 
 from twinfer.aot.build.sizes import WEIGHTS, Sizes
 from twinfer.bench.explain.ledger import Ledger, Line
-from twinfer.bench.report.noise import Noise
-from twinfer.runtime.graph import Node
+from twinfer.bench.report.noise import Layer, Noise, layer_of
+from twinfer.runtime.graph import Node, Tensor
 from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.program import Step
 from twinfer.runtime.registry import operator
@@ -16,33 +17,47 @@ from twinfer.runtime.registry import operator
 Row = dict[str, Any]
 
 
-def node_rows(plan: Plan, taken: Sizes | None, noises: Mapping[str, Noise]) -> list[Row]:
+def node_rows(plan: Plan, taken: Sizes | None, noises: Mapping[Layer, Noise]) -> list[Row]:
     """What every step of a plan is, reads, writes and weighs: shapes of outputs, bytes, MACs of one inference.
 
     Bytes of code and weights in flash are those of the layer alone, None without ``taken``.
     """
-    return [_node(i, step, taken, noises) for i, step in enumerate(plan.steps)]
+    names = names_of(plan)
+    return [_node(i, step, names, taken, noises) for i, step in enumerate(plan.steps)]
 
 
-def _node(i: int, step: Step, taken: Sizes | None, noises: Mapping[str, Noise]) -> Row:
+def names_of(plan: Plan) -> dict[Tensor, str]:
+    """A name for each tensor of the operators that no other has: readers and writers are found by it."""
+    every = [*plan.graph.inputs, *plan.graph.outputs]
+    every += [t for node in plan.nodes for t in (*node.inputs, *node.outputs) if t is not None]
+    named, used = dict[Tensor, str](), set[str]()
+    for tensor in dict.fromkeys(every):
+        own = tensor.name or "without a name"
+        named[tensor] = next(name for name in chain([own], (f"{own} ({n})" for n in count(2))) if name not in used)
+        used.add(named[tensor])
+    return named
+
+
+def _node(i: int, step: Step, names: Mapping[Tensor, str], taken: Sizes | None, noises: Mapping[Layer, Noise]) -> Row:
     node, output = step.node, step.node.output
     own = taken.layer(i) if taken else {}
-    noise = noises.get(output.name)
+    noise = noises.get(layer_of(node))
     inputs = [tensor for tensor in node.inputs if tensor is not None]
     return {
         "position": i,
+        "time": step.position,
         "index": node.index,
         "op": node.op,
         "family": family(node),
-        "name": output.name,
+        "name": names[output],
         "shape": list(output.shape),
         "type": output.type,
         "kernel": step.call.kernel,
         "variant": step.choice.variant,
         "declined": [{"variant": name, "reason": reason} for name, reason in step.choice.declined],
         "macs": step.call.macs,
-        "inputs": [tensor.name for tensor in inputs if tensor.data is None],
-        "outputs": [tensor.name for tensor in node.outputs],
+        "inputs": [names[tensor] for tensor in inputs if tensor.data is None],
+        "outputs": [names[tensor] for tensor in node.outputs],
         "input_bytes": sum(tensor.nbytes for tensor in inputs if tensor.data is None),
         "output_bytes": sum(tensor.nbytes for tensor in node.outputs),
         "constant_bytes": sum(tensor.nbytes for tensor in inputs if tensor.data is not None),
@@ -61,9 +76,9 @@ def family(node: Node) -> str:
 
 def views(plan: Plan) -> dict[str, str]:
     """Name of a value that costs nothing, for it is another one in another shape -> name of that."""
-    stepped = {step.node for step in plan.steps}
+    stepped, names = {step.node for step in plan.steps}, names_of(plan)
     return {
-        node.output.name: node.inputs[0].name
+        names[node.output]: names[node.inputs[0]]
         for node in plan.nodes
         if node not in stepped and node.outputs and node.inputs and node.inputs[0] is not None
     }

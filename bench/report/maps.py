@@ -30,12 +30,11 @@ GROUPS = ("weights", "biases", "multipliers", "code", "params", "tables", "libra
 
 def arena_chart(document: Document) -> Chart:
     """Which bytes of arena and state hold what, with a slider through the operators."""
-    memory, count = document["memory"], len(document["nodes"])
-    bands = memory["bands"]
-    ops = {node["position"]: f"{node['index']} {node['op']}" for node in document["nodes"]}
-    live = [[f"operator {ops[at]}", *_live(bands, at)] for at in sorted(ops)]
+    memory, bands = document["memory"], document["memory"]["bands"]
+    count = len(memory["operators"])
+    live = [[f"operator {name}", *_live(bands, at)] for at, name in enumerate(memory["operators"])]
     peak = min(max(memory["forced_by"]["position"], 0), max(count - 1, 0))
-    slider = {"input": "range", "min": 0, "max": max(count - 1, 0), "step": 1, "name": "operator"}
+    slider = {"input": "range", "min": 0, "max": max(count - 1, 0), "step": 1, "name": "moment"}
     spec = {
         "params": [{"name": "live", "value": live}, {"name": "at", "value": peak, "bind": slider}],
         "title": _LINES,
@@ -64,7 +63,7 @@ def _areas(bands: Sequence[Band], count: int) -> dict[str, Any]:
     """An area per tensor; those that live where the slider stands are opaque."""
     kinds = [kind for kind in KINDS if any(band["kind"] == kind for band in bands)]
     colours = {"domain": [NAMES[kind] for kind in kinds], "range": [KINDS[kind] for kind in kinds]}
-    axis = {"title": "operator", "format": "d", "tickMinStep": 1}
+    axis = {"title": "operators, in their order", "format": "d", "tickMinStep": 1}
     return {
         "data": values(list(_moments(bands))),
         "mark": {"type": "area", "interpolate": "step-after", "stroke": "var(--ground)", "strokeWidth": 0.7},

@@ -33,6 +33,15 @@ CONVERSIONS = ("QUANTIZE", "DEQUANTIZE")
 SAMPLES = 4
 
 
+#: What tells a layer from others whatever its tensors are called: number, operator and output of a node.
+Layer = tuple[int, str, str]
+
+
+def layer_of(node: Node) -> Layer:
+    """The key of a node's layer."""
+    return node.index, node.op, node.output.name
+
+
 @dataclass(frozen=True)
 class Noise:
     """Signal to noise of a layer's output in dB."""
@@ -41,8 +50,8 @@ class Noise:
     total: float
 
 
-def noise(graph: Graph, seed: int = 0) -> dict[str, Noise]:
-    """Name of a quantised layer's output -> its noise over random inputs.
+def noise(graph: Graph, seed: int = 0) -> dict[Layer, Noise]:
+    """Quantised layer -> its noise over random inputs.
 
     Layers are left out that have no float form, that keep a state, or that only change the type of a value; so are all
     of a graph that branches or loops.
@@ -54,7 +63,7 @@ def noise(graph: Graph, seed: int = 0) -> dict[str, Noise]:
         return {}
     for i in range(SAMPLES):
         judges.add(observed(interpreter, random_inputs(graph, seed + i)))
-    return {node.output.name: Noise(own.snr_db, total.snr_db) for node, (own, total) in judges.sums.items()}
+    return {layer_of(node): Noise(own.snr_db, total.snr_db) for node, (own, total) in judges.sums.items()}
 
 
 class _Judges:

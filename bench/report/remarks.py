@@ -55,7 +55,8 @@ def _time(document: Document) -> Iterator[Remark]:
     whole = max(document["totals"]["compiled"], 1e-9)
     for layer in document["layers"]:
         share = layer["compiled"] / whole
-        together = f" for operators {min(layer['steps'])} to {max(layer['steps'])}" if len(layer["steps"]) > 1 else ""
+        ends = layer["operators"]
+        together = f" for operators {min(ends)} to {max(ends)}" if len(ends) > 1 else ""
         cost = f"{_taken(document, layer['compiled'])}{together}, {_percent(share)}"
         for node in (document["nodes"][at] for at in layer["steps"] if share >= LEAST):
             if text := _suspicion(document, node):
@@ -121,7 +122,8 @@ def _memory(document: Document) -> Iterator[Remark]:
         over = sum(each["bytes"] for each in forced["tensors"]) > forced["bytes"]
         rows = "; rows of one lie where those of another were" if over else ""
         text = f"The peak is at {forced['layer']}, where {forced['bytes']:,} B are live: {largest}{rows}."
-        yield Remark("RAM", forced["position"] if forced["position"] >= 0 else None, text, forced["bytes"] / whole)
+        at = next((node["position"] for node in document["nodes"] if node["time"] == forced["position"]), None)
+        yield Remark("RAM", at, text, forced["bytes"] / whole)
     for hint in (hint for hint in memory["hints"] if -hint["ram_change"] >= WORTHWHILE):
         yield Remark("RAM", None, f"Possible: {hint['text']}.", -hint["ram_change"])
 

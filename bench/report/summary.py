@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from twinfer.bench.explain.causes import BY_ROWS
+from twinfer.bench.explain.ledger import span
 from twinfer.bench.measure.report import number
 
 Document = Mapping[str, Any]
@@ -27,11 +28,10 @@ def counted(value: float, unit: str) -> str:
 
 
 def layer_label(layer: Mapping[str, Any]) -> str:
-    """A line of the ledger in a few characters: its position and operator, or what it stands for."""
-    if layer["position"] is None:
+    """A line of the ledger in a few characters: its operators' numbers and name, or what it stands for."""
+    at = span(layer["operators"])
+    if not at:
         return str(layer["name"])
-    last = max(layer["steps"], default=layer["position"])
-    at = str(layer["position"]) if last == layer["position"] else f"{layer['position']}-{last}"
     return f"{at} {layer['op']}" if layer["op"] != BY_ROWS else f"{at} row by row"
 
 

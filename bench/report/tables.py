@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from twinfer.bench.explain.causes import CAUSES, ordered
+from twinfer.bench.explain.ledger import span
 from twinfer.bench.explain.techniques import TECHNIQUES
 from twinfer.bench.page.table import Cell, Table
 from twinfer.bench.report.remarks import speed
@@ -40,7 +41,7 @@ def _layer(layer: Line, unit: str, whole: float) -> Sequence[Cell | str]:
     share = 100 * layer["compiled"] / whole
     fast = _speed(layer, unit)
     return (
-        count(layer["position"]),
+        operators(layer["operators"]),
         layer["op"],
         layer["name"],
         "×".join(map(str, layer["shape"])),
@@ -71,6 +72,11 @@ def count(value: int | None) -> Cell:
     return Cell("" if value is None else f"{value:,}", value)
 
 
+def operators(numbers: Sequence[int]) -> Cell:
+    """The numbers of operators in the model's file, in their order."""
+    return Cell(span(numbers), min(numbers, default=None))
+
+
 def _both(line: Line, unit: str) -> tuple[Cell, Cell, Cell]:
     both = line["interpreted"], line["compiled"]
     ratio = both[0] / both[1] if min(both) > 0 else None
@@ -96,7 +102,7 @@ def ledger_tables(ledger: Document) -> Iterator[Table]:
     def cells(line: Line, own: str) -> tuple[Cell, ...]:
         return (*_both(line, own), *(measured(line["causes"][cause], own) for cause in causes))
 
-    rows = [(count(line["position"]), line["op"], *cells(line, unit)) for line in ledger["layers"]]
+    rows = [(operators(line["operators"]), line["op"], *cells(line, unit)) for line in ledger["layers"]]
     foot: Sequence[Cell | str] = ("", "total", *cells(ledger["total"], unit))
     yield Table(f"What compiling saves, in {unit}", ("#", "<operator", *heads), tuple(rows), foot)
     if ledger["bytes"]:
@@ -129,8 +135,9 @@ def _rest(figures: Document) -> tuple[Cell, ...]:
 def symbols_table(document: Document) -> Table:
     """Every symbol of the flash, with what its alignment takes."""
     sizes = [(symbol["size"] + symbol["padding"], symbol) for symbol in document["flash"]]
+    of = {node["position"]: (node["index"],) for node in document["nodes"]}
     rows = tuple(
-        (symbol["name"] or "without a name", symbol["group"], count(symbol["layer"]), count(size))
+        (symbol["name"] or "without a name", symbol["group"], operators(of.get(symbol["layer"], ())), count(size))
         for size, symbol in sorted(sizes, key=lambda pair: -pair[0])
     )
-    return Table("Symbols, with what their alignment takes", ("<symbol", "<group", "layer", "bytes"), rows)
+    return Table("Symbols, with what their alignment takes", ("<symbol", "<group", "operator", "bytes"), rows)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import cache
 from html import unescape
 from itertools import pairwise
@@ -34,13 +35,16 @@ from twinfer.bench.report.document import Report, report_of
 from twinfer.bench.report.explained import explained_html
 from twinfer.bench.report.graph import _lanes, graph_chart
 from twinfer.bench.report.html import report_html
+from twinfer.bench.report.layers import node_rows, views
 from twinfer.bench.report.maps import NAMED, arena_chart, flash_chart
-from twinfer.bench.report.noise import noise
+from twinfer.bench.report.noise import layer_of, noise
 from twinfer.bench.report.remarks import remarks
 from twinfer.bench.report.summary import answers, layer_label, summary
+from twinfer.bench.report.tables import layers_table, ledger_tables, symbols_table
 from twinfer.converter.quantize.affine import dequantize
 from twinfer.converter.report import Sums
 from twinfer.runtime.errors import ToolError
+from twinfer.runtime.graph import Graph
 from twinfer.runtime.options import USUAL, Memory, Options
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.run.inputs import random_inputs
@@ -102,6 +106,69 @@ def test_every_value_comes_from_somewhere(kept: Document) -> None:
     written = {*kept["inputs"], *kept["views"], *(name for node in kept["nodes"] for name in node["outputs"])}
     assert {name for node in kept["nodes"] for name in node["inputs"]} <= written
     assert set(kept["outputs"]) <= written
+
+
+def test_every_number_of_an_operator_is_the_files(kept: Document) -> None:
+    """Tables, charts, remarks and the terminal number operators as the file does, also behind those without a step."""
+    nodes = load(kept["model"]).graph.nodes
+    number = {node.outputs[0].name: i for i, node in enumerate(nodes)}
+    assert [node["index"] for node in kept["nodes"]] == [number[node["name"]] for node in kept["nodes"]]
+    last = kept["nodes"][-1]
+    assert (last["index"], last["position"]) == (len(nodes) - 1, len(kept["nodes"]) - 1)
+    assert last["index"] != last["position"], "a RESHAPE has no step"
+    for layer in kept["layers"]:
+        own = [number[kept["nodes"][at]["name"]] for at in layer["steps"]]
+        assert layer["operators"] == own
+        shown = "-".join(str(end) for end in dict.fromkeys((own[0], own[-1]))) if own else ""
+        assert layer_label(layer).startswith(f"{shown} " if own else "around")
+    for made in (layers_table(kept), *ledger_tables(kept["ledger"])):
+        for row in made.rows if made.heads[0] == "#" else ():
+            ops = [nodes[int(end)].op for end in _text(row[0]).split("-") if end]
+            assert not ops or _text(row[1]) in (ops[0], "CHAIN")
+    text = "\n".join(r["text"] for r in kept["remarks"])
+    for i, op in re.findall(r"[Oo]perator (\d+) ([A-Z]\w+)", text):
+        assert nodes[int(i)].op == op
+    of = {symbol["name"]: symbol["layer"] for symbol in kept["flash"]}
+    for row in symbols_table(kept).rows:
+        at = of.get(_text(row[0]))
+        assert _text(row[2]) == ("" if at is None else str(kept["nodes"][at]["index"]))
+
+
+def _text(cell: Any) -> str:
+    return str(getattr(cell, "text", cell))
+
+
+def test_the_peak_is_where_the_remark_says(kept: Document) -> None:
+    """Bytes at the peak, summed again over the tensors of the file that live there."""
+    (peak,) = (remark for remark in kept["remarks"] if remark["text"].startswith("The peak is at"))
+    graph, forced = load(kept["model"]).graph, kept["memory"]["forced_by"]
+    if peak["layer"] is not None:
+        node = graph.nodes[kept["nodes"][peak["layer"]]["index"]]
+        assert node.outputs[0].name in {each["name"].removeprefix("rows of ") for each in forced["tensors"]}
+
+
+def nameless(graph: Graph) -> Graph:
+    """The same model; no tensor has a name."""
+    new = {tensor: replace(tensor, name="") for tensor in graph.tensors}
+
+    def of(tensors: Any) -> Any:
+        return tuple(t and new[t] for t in tensors)
+
+    nodes = tuple(replace(node, inputs=of(node.inputs), outputs=of(node.outputs)) for node in graph.nodes)
+    return replace(graph, tensors=of(graph.tensors), nodes=nodes, inputs=of(graph.inputs), outputs=of(graph.outputs))
+
+
+def test_tensors_without_names_have_a_report() -> None:
+    """Layers read what the layers before them write, whatever these are called; as in the named model."""
+    graph = load("ic_int8").graph
+    kept, named = (node_rows(make_plan(each, M4.target), None, {}) for each in (nameless(graph), graph))
+    writer = {name: i for i, node in enumerate(kept) for name in node["outputs"]}
+    own = {name: i for i, node in enumerate(named) for name in node["outputs"]}
+    assert len(writer) == len(own) == len(kept)
+    for node, twin in zip(kept, named, strict=True):
+        assert [writer.get(name) for name in node["inputs"]] == [own.get(name) for name in twin["inputs"]]
+    assert "" not in views(make_plan(nameless(graph), M4.target)).values()
+    assert len(noise(nameless(graph))) == len(noise(graph)), "each layer has its own figure"
 
 
 def test_memory_is_the_certificate(kept: Document) -> None:
@@ -173,7 +240,7 @@ def test_noise_of_a_dense_layer_is_that_of_its_own_rounding() -> None:
         want = np.maximum(real, 0) if node.options.get("fused_activation_function") == "RELU" else real
         got = interpreter.get_tensor(graph.tensors.index(node.output))
         sums.add(want.astype(np.float32), dequantize(got, node.output.quant).astype(np.float32))
-    own = noise(graph)[node.output.name]
+    own = noise(graph)[layer_of(node)]
     assert own.own == pytest.approx(sums.snr_db, abs=0.05)
     assert own.total == pytest.approx(own.own, abs=0.05), "the first layer has none before it"
 
@@ -410,7 +477,8 @@ def test_the_arena_has_all_bands_and_what_lives_at_each_operator(kept: Document)
     areas = rows(spec, 0)
     assert {area["band"] for area in areas} == set(range(len(kept["memory"]["bands"])))
     live, at = (param["value"] for param in spec["params"])
-    assert len(live) == len(kept["nodes"])
+    nodes = load(kept["model"]).graph.nodes
+    assert [lines[0] for lines in live] == [f"operator {i} {node.op}" for i, node in enumerate(nodes)]
     assert {len(lines) for lines in live} == {NAMED + 2}
     largest = kept["memory"]["forced_by"]["tensors"][0]
     assert any(largest["name"] in line for line in live[at]), "the slider stands at the peak"

@@ -29,7 +29,7 @@ def test_the_command_prints_one_object(capsys: pytest.CaptureFixture[str]) -> No
     assert status == 0
     assert (told["schema"], told["target"], told["unit"]) == (1, "cortex-m4", "instructions")
     for line in (*told["layers"], told["total"]):
-        assert set(line) == {"position", "op", "name", "steps", "interpreted", "compiled", "causes"}
+        assert set(line) == {"position", "op", "name", "steps", "operators", "interpreted", "compiled", "causes"}
         assert sum(line["causes"].values()) == line["interpreted"] - line["compiled"]
     (rung,) = told["ladder"]["rungs"]
     assert rung["technique"] == "folding"
