@@ -68,11 +68,6 @@ class Place:
         return Line(at, self.op, self.name, *ends, saved, self.steps, self.operators)
 
 
-def span(numbers: Sequence[int]) -> str:
-    """The numbers of the operators in a line: 11, 0-3, or nothing."""
-    return "-".join(dict.fromkeys(str(end) for end in (min(numbers), max(numbers)))) if numbers else ""
-
-
 def places(plan: Plan) -> list[Place]:
     """The lines of a plan in the order of its program; none if it branches or loops, as layers then run at will."""
     number = {step: i for i, step in enumerate(plan.steps)}

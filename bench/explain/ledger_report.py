@@ -10,8 +10,8 @@ from rich.table import Table
 from rich.text import Text
 
 from twinfer.bench.explain.causes import CAUSES, ordered
-from twinfer.bench.explain.ledger import Ledger, Line, Start, span
-from twinfer.bench.measure.report import number, table
+from twinfer.bench.explain.ledger import Ledger, Line, Start
+from twinfer.bench.measure.report import number, span, table
 
 #: A saving below this share of what the interpreter takes is not worth a word.
 WORTH_A_WORD = 0.002

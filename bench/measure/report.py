@@ -151,6 +151,11 @@ def _foreign(engine: str) -> bool:
     return engine in peers() or engine in LABELS
 
 
+def span(numbers: Sequence[int]) -> str:
+    """The numbers of the operators in a line: 11, 0-3, or nothing."""
+    return "-".join(dict.fromkeys(str(end) for end in (min(numbers), max(numbers)))) if numbers else ""
+
+
 def number(value: float) -> str:
     """Four significant digits, no exponent."""
     digits = 0 if value >= 1000 else 1 if value >= 100 else 2 if value >= 10 else 3

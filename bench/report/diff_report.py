@@ -8,8 +8,7 @@ from typing import Any
 from rich.console import RenderableType
 from rich.text import Text
 
-from twinfer.bench.explain.ledger import span
-from twinfer.bench.measure.report import table
+from twinfer.bench.measure.report import span, table
 from twinfer.bench.page.chart import COLOURS, ROW, Chart, field, tooltip, values
 from twinfer.bench.page.page import page
 from twinfer.bench.page.table import Cell, Table

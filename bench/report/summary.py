@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from twinfer.bench.explain.causes import BY_ROWS
-from twinfer.bench.explain.ledger import span
-from twinfer.bench.measure.report import number
+from twinfer.bench.measure.report import number, span
 
 Document = Mapping[str, Any]
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from twinfer.bench.explain.causes import CAUSES, ordered
-from twinfer.bench.explain.ledger import span
 from twinfer.bench.explain.techniques import TECHNIQUES
+from twinfer.bench.measure.report import span
 from twinfer.bench.page.table import Cell, Table
 from twinfer.bench.report.remarks import speed
 from twinfer.bench.report.summary import figure
