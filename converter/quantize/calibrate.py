@@ -40,13 +40,17 @@ def calibrate(graph: Graph, samples: Samples, progress: Progress | None = None) 
     seen = {t: Observed() for t in observable(graph)}
     histories, masked = _histories(graph), maskable(graph)
     total = count_of(graph, samples) if progress else None
+    first: dict[Tensor, Array] = {}
+    varied: set[Tensor] = set()
     for i, sample in enumerate(samples_of(graph, samples, warn=True)):
         run(session, sample)
+        first = first or {t: value.copy() for t, value in sample.items()}
+        varied |= {t for t, value in sample.items() if t not in varied and not np.array_equal(value, first[t])}
         _observe(session, seen, histories, masked, i)
         if progress is not None:
             progress(i + 1, total)
     for tensor in graph.inputs:
-        _warn_if_constant(tensor, seen.get(tensor))
+        _warn_if_constant(tensor, seen.get(tensor), tensor in varied)
     return seen
 
 
@@ -85,11 +89,17 @@ def _observe(session: Session, seen: Mapping[Tensor, Observed], histories: Histo
                 observed.add(finite(value, tensor, i, session.plan.graph))
 
 
-def _warn_if_constant(tensor: Tensor, seen: Observed | None) -> None:
+def _warn_if_constant(tensor: Tensor, seen: Observed | None, varied: bool) -> None:
     """Warns of an input that never changes in calibration: its range, and those behind it, are a guess."""
-    if seen is not None and seen.low == seen.high and not any(seen.far) and seen.count * tensor.size > 1:
-        what = f"calibration data: input {tensor.name!r} is {seen.low:g} everywhere in all {seen.count} samples"
-        warnings.warn(f"{what}; give data like those in use", ModelWarning, stacklevel=2)
+    if seen is None or any(seen.far) or varied or seen.count * tensor.size <= 1:
+        return
+    if seen.low == seen.high:
+        what = f"is {seen.low:g} everywhere in all {seen.count} samples; give data like those in use"
+    elif seen.count > 1:
+        what = f"is the same in all {seen.count} samples; give different ones, or make it a constant (constants=…)"
+    else:
+        return
+    warnings.warn(f"calibration data: input {tensor.name!r} {what}", ModelWarning, stacklevel=2)
 
 
 def observable(graph: Graph) -> list[Tensor]:

@@ -6,11 +6,13 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+import onnxruntime
 import pytest
 from ai_edge_litert.interpreter import Interpreter as LiteRT
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from onnx_tools import run
+from onnx import helper
+from onnx_tools import model, run
 
 import twinfer
 from twinfer.converter.build import Builder
@@ -185,6 +187,29 @@ def test_rows_that_are_masked_whole() -> None:
     integer = twinfer.convert(graph, quantize="int8", calibration=data)
     got = by_litert(integer, {"x": X, "m": np.ones_like(HIDDEN)}, range(1))
     assert np.abs(got[0] - V.mean(0)).max() < 0.05
+
+
+def test_torch_hides_rows_that_are_masked_whole() -> None:
+    """Its scaled_dot_product_attention puts 0 in place of NaN; that is read, and changes nothing in integers."""
+    nodes = [
+        helper.make_node("Where", ["m", "x", "low"], ["t"]),
+        helper.make_node("Softmax", ["t"], ["p"], axis=-1),
+        helper.make_node("IsNaN", ["p"], ["bad"]),
+        helper.make_node("Where", ["bad", "zero", "p"], ["y"]),
+    ]
+    rows = RNG.normal(0, 2, (20, 1, 4, 8)).astype(np.float32)
+    shown = RNG.uniform(size=rows.shape) < 0.7
+    shown[..., 0] = True
+    sources = {"low": np.float32(-np.inf), "zero": np.float32(0)}
+    made = model(nodes, {"x": rows[0], "m": shown[0]}, sources, ["y"])
+    hidden = {"x": rows[0], "m": shown[0] & [[[True], [False], [True], [True]]]}
+    want = onnxruntime.InferenceSession(made.SerializeToString()).run(None, hidden)[0]
+    np.testing.assert_allclose(run(twinfer.convert(made), hidden)[0], want, atol=1e-6)
+    assert (want[0, 1] == 0).all()
+    integer = twinfer.convert(made, quantize="int8", calibration={"x": rows, "m": shown})
+    exact = np.exp(rows - rows.max(-1, keepdims=True)) * shown
+    exact /= exact.sum(-1, keepdims=True)
+    assert ratio(exact, by_litert(integer, {"x": rows, "m": shown}, range(20))) > 30
 
 
 def test_a_row_that_is_masked_whole_leaves_the_range_alone() -> None:

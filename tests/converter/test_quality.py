@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import json
+import re
 import warnings
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from ai_edge_litert.interpreter import Interpreter as LiteRT
+from ai_edge_litert.interpreter import OpResolverType
 
 from twinfer.command_line.main import main
 from twinfer.converter.build import Builder
 from twinfer.converter.convert import conversion, convert
 from twinfer.converter.quantize.calibrate import calibrate
+from twinfer.converter.quantize.recipe import Choice, Recipe, Rule
 from twinfer.converter.report import decibels, in_words
 from twinfer.runtime.errors import InvalidArgumentError, ModelWarning
 from twinfer.runtime.graph import Graph
@@ -53,6 +58,126 @@ def test_a_good_result_is_only_said() -> None:
     assert 20 < converted.quality.snr_db < 80
 
 
+def several(shares: tuple[float, ...]) -> Graph:
+    """Outputs that int8 spoils by as much as their share of a step is small."""
+    b = Builder("several")
+    x = b.input("x", "FLOAT32", (1, 8))
+    rows = np.eye(8, dtype=np.float32)
+    outs = []
+    for i, share in enumerate(shares):
+        scaled = b.op("MUL", [x, np.array([share] * 7 + [1], np.float32)])
+        outs.append(b.op("FULLY_CONNECTED", [b.op("TANH", [scaled]), rows[: 3 + i]], shape=(1, 3 + i)))
+    return b.graph(outs)
+
+
+def by_litert(graph: Graph, rows: Any) -> list[list[Any]]:
+    """The real outputs of the written file, a list per output."""
+    peer = LiteRT(model_content=write(graph), experimental_op_resolver_type=OpResolverType.BUILTIN_REF)
+    peer.allocate_tensors()
+    (into,), outs = peer.get_input_details(), peer.get_output_details()
+    results: list[list[Any]] = [[] for _ in outs]
+    for row in rows:
+        scale, zero = into["quantization"]
+        fed = np.clip(np.rint(row / scale) + zero, -128, 127) if scale else row
+        peer.set_tensor(into["index"], fed.astype(into["dtype"]))
+        peer.invoke()
+        for kept, detail in zip(results, outs, strict=True):
+            scale, zero = detail["quantization"]
+            value = peer.get_tensor(detail["index"])
+            kept.append((value.astype(np.float64) - zero) * scale if scale else value.astype(np.float64))
+    return results
+
+
+@pytest.mark.parametrize("worst", [0, 1, 2])
+@pytest.mark.filterwarnings("ignore:the int8 model:twinfer.runtime.errors.ModelWarning")
+def test_every_output_is_judged(worst: int, tmp_path: Path, capsys: Any) -> None:
+    """In Python, on the terminal, in the report and on its page; recomputed from the file by LiteRT."""
+    graph = several(tuple(0.01 if i == worst else 1.0 for i in range(3)))
+    data, files = normal(12), {end: tmp_path / f"m.{end}" for end in ("tflite", "json", "html")}
+    graph.save(tmp_path / "float.tflite")
+    np.save(tmp_path / "d.npy", data)
+    converted = conversion(graph, quantize="int8", calibration=data)
+    want, got = by_litert(graph, data), by_litert(converted.graph, data)
+    exact = {
+        t.name: 10 * np.log10(np.square(a).sum() / np.square(np.subtract(a, b)).sum())
+        for t, a, b in zip(graph.outputs, want, got, strict=True)
+    }
+    assert converted.quality is not None
+    assert {o.name: o.snr_db for o in converted.quality.outputs} == pytest.approx(exact, abs=0.5)
+    assert [o.name for o in converted.quality.outputs] == sorted(exact, key=lambda name: exact[name])
+    assert converted.quality.outputs[0].name == graph.outputs[worst].name
+    assert converted.quality.snr_db == converted.quality.outputs[0].snr_db < 20 < converted.quality.outputs[1].snr_db
+    command = ["convert", str(tmp_path / "float.tflite"), "-o", str(files["tflite"]), "--quantize", "int8"]
+    for end in ("json", "html"):
+        assert main([*command, "--calibration", str(tmp_path / "d.npy"), "--report", str(files[end])]) == 0
+    said = capsys.readouterr()
+    listed = ", ".join(f"'{o.name}' {o.snr_db:.1f} dB" for o in converted.quality.outputs)
+    assert f"the worst first: {listed};" in said.out
+    assert f"output '{graph.outputs[worst].name}' is at {converted.quality.snr_db:.1f} dB" in said.err
+    told = json.loads(files["json"].read_text())
+    assert {o["name"]: o["snr_db"] for o in told["outputs"]} == pytest.approx(exact, abs=0.5)
+    assert told["outputs_snr_db"] == min(o["snr_db"] for o in told["outputs"])
+    page = files["html"].read_text()
+    assert all(f"{o['name']} {o['snr_db']:.1f} dB" in page for o in told["outputs"])
+
+
+@pytest.mark.filterwarnings("ignore:the int8 model:twinfer.runtime.errors.ModelWarning")
+def test_the_worst_layer_is_that_of_the_worst_output() -> None:
+    """Layers of loud outputs lose more energy, but nobody would notice."""
+    b = Builder("loud")
+    x = b.input("x", "FLOAT32", (1, 8))
+    loud = b.op("TANH", [b.op("MUL", [x, np.array([1.0], np.float32)])])
+    quiet = b.op("TANH", [b.op("MUL", [x, np.array([1e-3] * 7 + [1], np.float32)])])
+    graph = b.graph(
+        [
+            b.op("MUL", [loud, np.array([1e4], np.float32)]),
+            b.op("FULLY_CONNECTED", [quiet, np.eye(3, 8, dtype=np.float32)]),
+        ]
+    )
+    judged = conversion(graph, quantize="int8", calibration=normal(12)).quality
+    assert judged is not None
+    assert judged.outputs[0].name == graph.outputs[1].name
+    before = next(node for node in graph.nodes if quiet in node.outputs).input(0)
+    assert judged.worst[0].name in (quiet.name, before.name, graph.outputs[1].name)
+
+
+@pytest.mark.parametrize("mode", ["int8", "int4"])
+def test_what_is_advised_was_tried(mode: str) -> None:
+    """Following the advice gives the ratio that was told, on the same samples."""
+    data = normal(12, last=1000)
+    with pytest.warns(ModelWarning, match="model's outputs are at") as told:
+        conversion(blind(), quantize=mode, calibration=data)
+    said = str(told[0].message)
+    advised = re.findall(r"quantise to (\w+) \((-?[\d.]+) dB on 12 samples\)", said)
+    kept = re.findall(
+        r"keep these \d+ layers float by a recipe(, with float inputs and outputs)? \(([\d.]+) dB.*?\): ([^;]*);", said
+    )
+    assert advised or kept
+    for precision, ratio in advised:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            again = conversion(blind(), quantize=precision, calibration=data).quality
+        assert again is not None
+        assert again.snr_db == pytest.approx(float(ratio), abs=0.06)
+    for border, ratio, names in kept:
+        rules = tuple(Rule(re.escape(name), precision="float") for name in re.findall("'(.*?)'", names))
+        how = {"inference_type": "FLOAT32"} if border else {}
+        again = conversion(blind(), quantize=mode, calibration=data, recipe=Recipe(rules, Choice(mode)), **how).quality
+        assert again is not None
+        assert again.snr_db == pytest.approx(float(ratio), abs=0.06)
+
+
+def test_what_does_not_help_is_not_advised() -> None:
+    """Where inputs are integers, what is lost beside a large one is lost in every type."""
+    b = Builder("lost")
+    x = b.input("x", "FLOAT32", (1, 8))
+    graph = b.graph([b.op("MUL", [x, np.array([1e-9] * 7 + [0], np.float32)])])
+    with pytest.warns(ModelWarning) as told:
+        conversion(graph, quantize="int8", calibration=normal(8, last=1e9))
+    assert "int16x8" not in str(told[0].message)
+    assert "with float inputs and outputs (300.0 dB on 8 samples)" in str(told[0].message)
+
+
 def test_an_iterator_is_judged_by_its_first_samples() -> None:
     whole = conversion(blind(), quantize="int8", calibration={"x": normal(8)})
     once = conversion(blind(), quantize="int8", calibration=({"x": row} for row in normal(8)))
@@ -75,6 +200,21 @@ def test_the_command_says_how_good_it_is(tmp_path: Path, capsys: Any, last: floa
 def test_constant_data_are_warned_of(value: float) -> None:
     with pytest.warns(ModelWarning, match=rf"input 'x' is {value:g} everywhere in all 4 samples"):
         calibrate(blind(), {"x": np.full((4, 1, 8), value, np.float32)})
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_an_input_that_is_the_same_in_all_samples(count: int) -> None:
+    b = Builder("two")
+    graph = b.graph([b.op("ADD", [b.input("x", "FLOAT32", (1, 8)), b.input("k", "FLOAT32", (1, 8))])])
+    data = {"x": normal(count), "k": np.repeat(normal(1), count, 0)}
+    if count == 1:
+        calibrate(graph, data)
+        return
+    with pytest.warns(ModelWarning, match="input 'k' is the same in all 3 samples") as told:
+        calibrate(graph, data)
+    assert len(told) == 1
+    data["k"][1, 0, 4] += 1
+    calibrate(graph, data)
 
 
 def test_integers_for_floats_are_warned_of_once() -> None:

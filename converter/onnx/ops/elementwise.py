@@ -59,6 +59,11 @@ def where(g: Emitter, node: OnnxNode) -> Tensor:
     return g.emit("SELECT_V2", [condition, x, y], shape, x.type)
 
 
+def is_nan(g: Emitter, node: OnnxNode) -> Tensor:
+    """NaN alone differs from itself."""
+    return g.binary("NOT_EQUAL", node.input(0), node.input(0), type="BOOL")
+
+
 def reciprocal(g: Emitter, node: OnnxNode) -> Tensor:
     return g.binary("DIV", np.array(1, np.float32), node.input(0))
 
@@ -80,6 +85,7 @@ IMPORTERS = {
     **{name: _binary(op) for name, op in BINARY.items()},
     **{name: _compare(op) for name, op in COMPARE.items()},
     **{name: _variadic(op) for name, op in VARIADIC.items()},
+    "IsNaN": is_nan,
     "Mean": mean,
     "Pow": power,
     "Reciprocal": reciprocal,
