@@ -55,8 +55,8 @@ build: setup  ## the C kernels, after a header was changed
 test: setup lint  ## what CI runs
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal --durations=40
 
-test-all: setup lint  ## the same over every model of the corpus
-	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal --all-models
+test-all: setup lint  ## the same over every model of the corpus, and new random examples
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal --all-models --deep
 
 mutants: setup  ## which small faults, planted one by one, the tests notice (takes hours; MUTANTS="--area aot --quick")
 	PYTHONPATH=tests:tests/tools nice $(BIN)/python -m mutants --jobs $(JOBS) --json build/mutants/score.json $(MUTANTS)
@@ -142,7 +142,7 @@ figures: setup  ## all figures of README.md and docs/ anew, and what they are ma
 	$(BIN)/python -m twinfer.bench.measure.figures
 
 clean:  ## removes everything that was made
-	rm -rf $(VENV) build dist out *.egg-info $(KERNELS) .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
+	rm -rf $(VENV) build dist out *.egg-info $(KERNELS) .pytest_cache .mypy_cache .ruff_cache .benchmarks
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 $(BIN)/python:

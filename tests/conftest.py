@@ -3,7 +3,7 @@
 A test that names the argument ``corpus_model`` runs once for every model of the groups that its mark lists::
 
     @pytest.mark.corpus("app")                # every model of the group
-    @pytest.mark.corpus("op", sample=40)      # 40 of them, others each day; every one with --all-models
+    @pytest.mark.corpus("op", sample=40)      # 40 of them; others each day with --deep, every one with --all-models
     def test_it(corpus_model): ...            # .path, .entry (its row of index.json), .golden(), .layers()
 
 The corpus is not part of the project: it is in $TWINFER_SHARED, else in ../shared. Without it these tests are skipped,
@@ -25,12 +25,14 @@ from typing import Any
 import hypothesis
 import numpy as np
 import pytest
-from needs import ALL_CASES, ROOT, ROTATION, SHARED
+from hypothesis.database import DirectoryBasedExampleDatabase
+from needs import ALL_CASES, ROOT, ROTATION, SHARED, USUAL
 
-#: CI tries the same examples every time, so that a submission fails only for what it changes. Developers try others.
+#: The same examples every time and everywhere, so that a test fails only for what was changed. With --deep new ones are
+#: drawn; those that fail are kept in FOUND, and every later run with --deep begins with them.
 hypothesis.settings.register_profile("same", derandomize=True)
-if os.environ.get("CI"):
-    hypothesis.settings.load_profile("same")
+FOUND = ROOT / ".hypothesis" / "found"
+hypothesis.settings.register_profile("deep", derandomize=False, database=DirectoryBasedExampleDatabase(FOUND))
 
 CORPUS = SHARED / "corpus"
 
@@ -64,6 +66,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--all-models", action="store_true", help="take every corpus model and every case where a test takes a sample"
     )
     parser.addoption(
+        "--deep", action="store_true", help="draw new examples, and the day's sample where a test takes a sample"
+    )
+    parser.addoption(
         "--refresh-golden", action="store_true", help="write tests/aot/golden anew from what is emitted now"
     )
     parser.addoption(
@@ -74,7 +79,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "corpus(*groups, sample=None): which corpus models corpus_model runs over")
     config.addinivalue_line("markers", "slow: takes more than a few seconds")
-    os.environ.setdefault(ROTATION, time.strftime("%Y-%m-%d"))  # xdist's workers inherit it
+    deep = config.getoption("deep")
+    hypothesis.settings.load_profile("deep" if deep else "same")
+    os.environ.setdefault(ROTATION, time.strftime("%Y-%m-%d") if deep else USUAL)  # xdist's workers inherit it
     if config.getoption("all_models"):
         os.environ[ALL_CASES] = "1"
 

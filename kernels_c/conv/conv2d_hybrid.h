@@ -10,11 +10,12 @@
  * w_scale float [out_c], bias float [out_c]. out: y float. scratch: int8 image [in_h, in_w, in_c] rounded up to 16,
  * uint8 [8, k4], int32 [8, out_c padded to 16]. symmetric: the zero point of images is 0. together: the scales are
  * multiplied first. Source: LiteRT's HybridConvPerChannel; its EvalHybrid if all weights have one scale, which is
- * symmetric and together. */
+ * symmetric and together. vector: outputs are bounded as tw_boundf does, for FULLY_CONNECTED (kernels that take pixels
+ * one by one). */
 typedef struct {
     tw_window window;
     tw_limits_f32 limits;
-    int32_t k4, symmetric, together;
+    int32_t k4, symmetric, together, vector;
 } tw_conv2d_hybrid_params;
 
 /* The output of channel c from its sum of products of stored values; in[2..4]: those of the kernel. */
@@ -22,7 +23,8 @@ TW_INLINE float tw_conv2d_hybrid_output(int32_t products, int32_t c, const void 
                                         const tw_conv2d_hybrid_params *p) {
     const float sum = (float)(products - q.zero * ((const int32_t *)in[2])[c]), scale = ((const float *)in[3])[c];
     const float real = p->together ? sum * (q.scale * scale) : sum * scale * q.scale;
-    return tw_clampf(real + ((const float *)in[4])[c], p->limits.low, p->limits.high);
+    const float y = real + ((const float *)in[4])[c];
+    return p->vector ? tw_boundf(y, p->limits.low, p->limits.high) : tw_clampf(y, p->limits.low, p->limits.high);
 }
 
 /* Outputs of one pixel from its sums; in is that of the kernel. */

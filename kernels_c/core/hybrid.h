@@ -34,7 +34,10 @@ TW_INLINE tw_hybrid_quant tw_hybrid_asymmetric(float low, float high) {
     const double min_error = 128.0 + fabs(rmin / scale), max_error = 127.0 + fabs(rmax / scale);
     const double zero = min_error < max_error ? from_min : from_max;
     q.scale = (float)scale;
-    q.zero = zero >= 127.0 ? 127 : zero > -128.0 ? (int32_t)round(zero) : -128; /* NaN: -128 */
+    q.zero = zero >= 127.0    ? 127
+             : zero <= -128.0 ? -128
+             : zero == zero   ? (int32_t)round(zero)
+                              : 0; /* of infinities: 0 */
     return q;
 }
 

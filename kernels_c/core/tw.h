@@ -3,6 +3,7 @@
 #ifndef TW_H
 #define TW_H
 
+#include <float.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -110,6 +111,12 @@ TW_INLINE int64_t tw_clamp_wide(int64_t x, int32_t low, int32_t high) {
 /* A NaN stays NaN, and zeros keep their sign, as with std::min(std::max(x, low), high). */
 TW_INLINE float tw_clampf(float x, float low, float high) {
     const float raised = x < low ? low : x;
+    return raised > high ? high : raised;
+}
+/* As std::min(std::max(low, x), high): a NaN becomes low. Bounds may be infinite; a NaN stays one if low is. Source:
+ * LiteRT's ApplyActivationToVector. */
+TW_INLINE float tw_boundf(float x, float low, float high) {
+    const float raised = x > low || low < -FLT_MAX ? x : low;
     return raised > high ? high : raised;
 }
 

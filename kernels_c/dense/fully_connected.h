@@ -177,7 +177,7 @@ TW_KERNEL(tw_fully_connected_hybrid) {
         tw_hybrid_sums(panel, 1, p.depth4, (const int8_t *)in[1], sums, p.out);
         for (int32_t c = 0; c < p.out; ++c) {
             const int32_t sum = sums[c] - (128 + q.zero) * w_sum[c];
-            y[c] = tw_clampf(bias[c] + (float)sum * (q.scale * w_scale[c]), p.limits.low, p.limits.high);
+            y[c] = tw_boundf(bias[c] + (float)sum * (q.scale * w_scale[c]), p.limits.low, p.limits.high);
         }
     }
 }

@@ -38,8 +38,8 @@ TW_INLINE int32_t tw_neg_s32(int32_t x) { return (int32_t)(0U - (uint32_t)x); }
 TW_INLINE int32_t tw_abs_s32(int32_t x) { return x < 0 ? tw_neg_s32(x) : x; }
 TW_INLINE float tw_neg_f32(float x) { return -x; }
 /* NaN gives 0. */
-TW_INLINE float tw_sign_f32(float x) { return (float)((x > 0.0f) - (x < 0.0f)); }
-TW_INLINE double tw_sign_f64(double x) { return (double)((x > 0.0) - (x < 0.0)); }
+TW_INLINE float tw_sign_f32(float x) { return x != x ? x : (float)((x > 0.0f) - (x < 0.0f)); }
+TW_INLINE double tw_sign_f64(double x) { return x != x ? x : (double)((x > 0.0) - (x < 0.0)); }
 TW_INLINE int32_t tw_sign_s32(int32_t x) { return (x > 0) - (x < 0); }
 TW_INLINE float tw_square_f32(float x) { return x * x; }
 TW_INLINE float tw_sqrt_f32(float x) { return sqrtf(x); }
@@ -51,8 +51,8 @@ TW_INLINE float tw_cos_f32(float x) { return cosf(x); }
 TW_INLINE float tw_floor_f32(float x) { return floorf(x); }
 TW_INLINE float tw_ceil_f32(float x) { return ceilf(x); }
 TW_INLINE float tw_elu_f32(float x) { return x < 0.0f ? expm1f(x) : x; }
-/* Half to even, the default rounding mode of C. */
-TW_INLINE float tw_round_f32(float x) { return rintf(x); }
+/* Half to even, the default rounding mode of C; what is below 0 becomes 0.0, as in TFLM, not -0.0. */
+TW_INLINE float tw_round_f32(float x) { return x < 0.0f ? rintf(x) + 0.0f : rintf(x); }
 /* x / 2 * (1 + erf(x / sqrt(2))), in a form that stays precise if x is far below 0. */
 TW_INLINE float tw_gelu_f32(float x) { return 0.5f * x * erfcf(x * -0.70710678118654752f); }
 /* x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3))) */

@@ -40,7 +40,7 @@ TW_KERNEL(tw_lstm_basic_f32) {
         for (int32_t u = 0; u < 4 * n; ++u, w += depth) {
             float sum = 0.0F;
             for (int32_t i = 0; i < depth; ++i) sum += joined[i] * w[i];
-            sums[u] = sum + ((const float *)in[2])[u];
+            sums[u] = tw_clampf(sum + ((const float *)in[2])[u], -FLT_MAX, FLT_MAX);
         }
         tw_lstm_basic_cell_f32(sums, n, hidden, cell);
     }

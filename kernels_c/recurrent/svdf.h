@@ -36,7 +36,7 @@ TW_KERNEL(tw_svdf_f32) {
                 for (int32_t i = 0; i < p.memory; ++i) filtered += time[i] * state[i];
                 sum += filtered;
             }
-            *y++ = tw_clampf(sum, p.low, p.high);
+            *y++ = tw_boundf(sum, p.low, p.high);
         }
     }
 }

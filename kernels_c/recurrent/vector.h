@@ -7,7 +7,7 @@
 #include "../core/hybrid.h"
 #include "cell.h"
 
-/* tanh, or values are clamped to low..high. */
+/* tanh, or values are clamped to low..high (tw_boundf). */
 typedef struct {
     int32_t tanh;
     float low, high;
@@ -22,7 +22,7 @@ typedef struct {
 } tw_vector;
 
 TW_INLINE float tw_activate(float x, const tw_activation *a) {
-    return a->tanh ? tanhf(x) : tw_clampf(x, a->low, a->high);
+    return a->tanh ? tanhf(x) : tw_boundf(x, a->low, a->high);
 }
 
 /* codes: null, or room for the vector as int8. */

@@ -4,8 +4,6 @@
 #ifndef TW_REDUCE_H
 #define TW_REDUCE_H
 
-#include <math.h>
-
 #include "reduced.h"
 
 /* in: x [axes]. out: y [the kept ones]. Integers wrap. */
@@ -32,7 +30,7 @@ typedef tw_reduce_max_f32_params tw_reduce_max_u8_params;
 TW_KERNEL(tw_sum_f32) { TW_REDUCE(tw_sum_f32, float, 0.0f, n + m, y[c]); }
 TW_KERNEL(tw_sum_s32) { TW_REDUCE(tw_sum_s32, int32_t, 0, tw_add(n, m), y[c]); }
 TW_KERNEL(tw_sum_s64) { TW_REDUCE(tw_sum_s64, int64_t, 0, (int64_t)((uint64_t)n + (uint64_t)m), y[c]); }
-TW_KERNEL(tw_reduce_max_f32) { TW_REDUCE_MAX(tw_reduce_max_f32, float, -INFINITY, INFINITY); }
+TW_KERNEL(tw_reduce_max_f32) { TW_REDUCE_MAX(tw_reduce_max_f32, float, -FLT_MAX, FLT_MAX); }
 TW_KERNEL(tw_reduce_max_s64) { TW_REDUCE_MAX(tw_reduce_max_s64, int64_t, INT64_MIN, INT64_MAX); }
 TW_KERNEL(tw_reduce_max_s32) { TW_REDUCE_MAX(tw_reduce_max_s32, int32_t, INT32_MIN, INT32_MAX); }
 TW_KERNEL(tw_reduce_max_s16) { TW_REDUCE_MAX(tw_reduce_max_s16, int16_t, INT16_MIN, INT16_MAX); }

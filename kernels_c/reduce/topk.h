@@ -28,11 +28,15 @@ TW_INLINE void tw_topk_row(tw_before_fn *before, const void *x, int32_t count, i
     tw_heap_sort(before, x, heap, k);
 }
 
+/* A NaN is the least. */
+#define TW_GREATER(m, n) ((m) > (n))
+#define TW_GREATER_F32(m, n) ((m) > (n) || ((n) != (n) && (m) == (m)))
+
 /* The body of a kernel, behind what says the order of its type. */
-#define TW_TOPK(name, type)                                                                                            \
+#define TW_TOPK(name, type, greater)                                                                                   \
     TW_INLINE int name##_before(const void *row, int32_t a, int32_t b) {                                               \
         const type *x = (const type *)row;                                                                             \
-        return x[a] > x[b] || (a < b && !(x[b] > x[a]));                                                               \
+        return greater(x[a], x[b]) || (a < b && !greater(x[b], x[a]));                                                 \
     }                                                                                                                  \
     TW_INLINE void name##_rows(const tw_topk_s8_params p, const type *x, type *y, void *numbers, int32_t *scratch) {   \
         for (int32_t row = 0; row < p.rows; ++row, x += p.count) {                                                     \
@@ -48,12 +52,12 @@ TW_INLINE void tw_topk_row(tw_before_fn *before, const void *x, int32_t count, i
 #define TW_TOPK_BODY(name, type)                                                                                       \
     if (params->k > 0) name##_rows(*params, (const type *)in[0], (type *)out[0], out[1], (int32_t *)scratch)
 
-TW_TOPK(tw_topk_s8, int8_t)
-TW_TOPK(tw_topk_u8, uint8_t)
-TW_TOPK(tw_topk_s16, int16_t)
-TW_TOPK(tw_topk_s32, int32_t)
-TW_TOPK(tw_topk_s64, int64_t)
-TW_TOPK(tw_topk_f32, float)
+TW_TOPK(tw_topk_s8, int8_t, TW_GREATER)
+TW_TOPK(tw_topk_u8, uint8_t, TW_GREATER)
+TW_TOPK(tw_topk_s16, int16_t, TW_GREATER)
+TW_TOPK(tw_topk_s32, int32_t, TW_GREATER)
+TW_TOPK(tw_topk_s64, int64_t, TW_GREATER)
+TW_TOPK(tw_topk_f32, float, TW_GREATER_F32)
 
 TW_KERNEL(tw_topk_s8) { TW_TOPK_BODY(tw_topk_s8, int8_t); }
 TW_KERNEL(tw_topk_u8) { TW_TOPK_BODY(tw_topk_u8, uint8_t); }

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import tiny
 from cases import cases_of, graph_of, interpreted, outputs_of, values_of, with_common_instances
-from needs import ROOT, todays
+from needs import ROOT, sampled
 from pad_nets import CONVOLUTIONS, KINDS, network
 
 from twinfer.aot.build.firmware import Firmware, build
@@ -37,7 +37,7 @@ from twinfer.runtime.target import HOST, MVE, Target
 
 MAIN = "cortex-m4"
 
-#: Of so many cases the main core and the Cortex-M55 try one each day, by mode; other cores try fewer.
+#: Of so many cases the main core and the Cortex-M55 try one, by mode; other cores try fewer.
 SAMPLES: dict[Mode, int] = {"compiled": 2, "interpreted": 3}
 SAMPLE = 24
 
@@ -81,7 +81,7 @@ class Trial:
 
 
 def trials_of(op: str, card: Card, mode: Mode, policy: Policy | None, every: int) -> Iterator[Trial]:
-    for name, case in todays(cases_of(op).items(), every, f"{op} {card.name} {mode}"):
+    for name, case in sampled(cases_of(op).items(), every, f"{op} {card.name} {mode}"):
         graph = graph_of(case.node)
         values = values_of(case, graph)
         project = emit(make_plan(graph, card.target).printed(mode=mode), name.replace("-", "_"), policy=policy)
@@ -136,9 +136,9 @@ def test_operators(core: str, op: str, mode: Mode) -> None:
 
 @pytest.mark.parametrize("core", [name for name in names() if name != MAIN])
 def test_operators_on_other_cores(core: str) -> None:
-    """Some cases of every operator, kernels shared, in one mode each day: one program per core."""
+    """Some cases of every operator, kernels shared, in one mode: one program per core."""
     card = find(core)
-    for mode in todays(BOTH, len(BOTH), core):
+    for mode in sampled(BOTH, len(BOTH), core):
         policy = share_all if mode == "compiled" else None
         trials = [t for op in on_other_cores(card) for t in trials_of(op, card, mode, policy, SAMPLE)]
         assert not differing(card, trials), mode
@@ -159,14 +159,14 @@ def test_padding_that_was_folded(core: str) -> None:
 @pytest.mark.parametrize("core", names())
 def test_models(core: str) -> None:
     """The topologies of MLPerf Tiny in int8 and a float model, by layers, by rows, and with the input by rows, in both
-    modes. All cores but two take one of these six ways each day."""
+    modes. All cores but two take one of these six ways."""
     card = find(core)
     graphs = {name: builtin()[name]() for name in BUILTIN}
     want = {name: interpreted(graph, random_inputs(graph), HOST, isa.level()) for name, graph in graphs.items()}
     memories = (Options(memory="layers"), Options(memory="rows"), Options(memory="rows", input_rows=True))
     plans = [dataclasses.replace(each, mode=mode) for each in memories for mode in BOTH]
     if core not in (MAIN, "cortex-m55"):
-        plans = todays(plans, len(plans), core)
+        plans = sampled(plans, len(plans), core)
     for options, trials in ((each, list[Trial]()) for each in plans):
         for name, graph in graphs.items():
             project = emit(make_plan(graph, card.target, options), name)

@@ -25,8 +25,6 @@ CACHE = Path("build", "cache")
 #: pytest's exit codes: all tests passed, and codes that say nothing about a mutant. All others, and crashes, notice it.
 PASSED, INTERNAL, USAGE, EMPTY = 0, 3, 4, 5
 
-#: The sample of corpus models and the examples of hypothesis are the same for every mutant.
-FIXED = {"TWINFER_ROTATION": "2026-11-21"}
 OPTIONS = ("-x", "-q", "-n", "0", "-p", "no:cacheprovider", "-p", "mutants.unshrunk", "-m", "not slow")
 
 
@@ -57,7 +55,6 @@ class Sandbox:
         tests = Path(__file__).parents[1]
         self._environment = {
             **os.environ,
-            **FIXED,
             "PYTHONPATH": os.pathsep.join(map(str, (folder, tests, tests / "tools"))),
             "TWINFER_SHARED": str(shared),
         }

@@ -5,6 +5,7 @@ A run under a mutant only has to pass or fail, and slowness on a busy machine mu
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import HealthCheck, Phase, settings
 
 settings.register_profile(
@@ -14,4 +15,8 @@ settings.register_profile(
     deadline=None,
     suppress_health_check=list(HealthCheck),
 )
-settings.load_profile("unshrunk")
+
+
+@pytest.hookimpl(trylast=True)  # after tests/conftest.py, which loads its own
+def pytest_configure() -> None:
+    settings.load_profile("unshrunk")

@@ -30,7 +30,7 @@ from twinfer.runtime.ops.core.layer_cases import Layer, with_equal_scales
 from twinfer.runtime.ops.core.packing import LANES, LANES_S8, pack_s8
 from twinfer.runtime.ops.core.unsigned import weight_zero
 from twinfer.runtime.ops.core.weights import check_symmetric, check_types, unpacked
-from twinfer.runtime.ops.core.window import Window, shifted
+from twinfer.runtime.ops.core.window import Window, inside, shifted
 from twinfer.runtime.params import Param
 from twinfer.runtime.program import Call, Weights
 from twinfer.runtime.target import Target
@@ -63,15 +63,15 @@ def _sums(x: Array, w: Array, g: Window) -> Array:
     group = g.out_c // (g.in_c // depth)
     acc = np.zeros((len(x), *g.shape[1:]), x.dtype)
     for ky, kx in g.taps():
-        seen = shifted(x, g, ky, kx, 0)
+        seen, valid = shifted(x, g, ky, kx, 0), inside(g, ky, kx)
         for first in range(0, g.out_c, group):
             part = seen[..., first // group * depth :][..., :depth]
             tap = w[first : first + group, ky, kx].astype(x.dtype)
             if x.dtype == np.float64:
                 acc[..., first : first + group] += part @ tap.T
                 continue
-            for c in range(depth):
-                acc[..., first : first + group] += part[..., c, None] * tap[:, c]
+            for c in range(depth):  # 0 in the padding times an infinite weight would be NaN
+                acc[..., first : first + group] += np.where(valid, part[..., c, None] * tap[:, c], 0)
     return acc
 
 
@@ -139,7 +139,7 @@ def _lower_hybrid(node: Node, g: Window, macs: int) -> Call:
     w = w.reshape(g.out_c, -1)
     k4, rows = -(-w.shape[1] // 4) * 4, 8
     symmetric = int(symmetric_hybrid(node))
-    tile = {"k4": k4, "symmetric": symmetric, "together": symmetric}
+    tile = {"k4": k4, "symmetric": symmetric, "together": symmetric, "vector": 0}
     params: dict[str, Param] = {"window": g.params, "limits": output_range(node), **tile}
     sums = requantize(w.sum(1, dtype=np.int32))
     inputs = (node.input(0), weights(pack_s8(w), LANES_S8), sums, *hybrid_constants(node, g.out_c))

@@ -8,7 +8,7 @@ from twinfer.runtime.constant import Constant, requantize, weights
 from twinfer.runtime.graph import Array, Node
 from twinfer.runtime.later import dataclass
 from twinfer.runtime.ops.conv._layer import geometry
-from twinfer.runtime.ops.core.activation import output_range
+from twinfer.runtime.ops.core.activation import float_range, vector_range
 from twinfer.runtime.ops.core.hybrid import hybrid_constants, is_hybrid, symmetric_hybrid
 from twinfer.runtime.ops.core.packing import FOURS
 from twinfer.runtime.ops.core.weights import unpacked
@@ -36,8 +36,10 @@ class Hybrid:
 
     def params(self, k: int) -> dict[str, Param]:
         """``tw_conv2d_hybrid_params``, for windows of ``k`` values."""
-        numbers = {"k4": k, "symmetric": int(self.symmetric), "together": int(self.together)}
-        return {"window": self.window.params, "limits": output_range(self.node), **numbers}
+        vector = self.node.op == "FULLY_CONNECTED"
+        low, high = vector_range(self.node) if vector else float_range(self.node)
+        numbers = {"k4": k, "symmetric": int(self.symmetric), "together": int(self.together), "vector": int(vector)}
+        return {"window": self.window.params, "limits": {"low": low, "high": high}, **numbers}
 
     def call(self, kernel: str, params: dict[str, Param], packed: Constant, stored: Weights) -> Call:
         """The call of a kernel: its weights are ``packed``, scratch has room for an image and a window of ``k4``."""

@@ -32,10 +32,25 @@ def _range(node: Node) -> tuple[float | None, float | None]:
     return RANGES[name]
 
 
-def float_range(node: Node) -> tuple[float, float]:
-    """Least and greatest output of a float node; without an activation those of float32 (infinite sums saturate)."""
+def float_range(node: Node, endless: float = FLOAT_MAX) -> tuple[float, float]:
+    """Least and greatest output of a float node; ``endless`` stands where there is no bound.
+
+    That is the largest finite float32 for most operators, as in TFLite: their infinite sums saturate. RELU itself, and
+    layers that TFLite computes vector by vector (``vector_range``), have no such bound.
+    """
     low, high = _range(node)
-    return (-FLOAT_MAX if low is None else low, FLOAT_MAX if high is None else high)
+    return (-endless if low is None else low, endless if high is None else high)
+
+
+def vector_range(node: Node) -> tuple[float, float]:
+    """The bounds of ``bounded``: infinite where there is none."""
+    return float_range(node, math.inf)
+
+
+def bounded(x: Array, low: float, high: float) -> Array:
+    """Values from low to high; a NaN becomes low, unless low is infinite. Source: LiteRT's ApplyActivationToVector."""
+    raised = x if math.isinf(low) else np.where(x > low, x, x.dtype.type(low))
+    return np.asarray(np.minimum(raised, x.dtype.type(high)))
 
 
 def output_range(node: Node) -> dict[str, Any]:

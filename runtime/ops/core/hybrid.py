@@ -34,23 +34,26 @@ def quantize_dynamic(x: Array, symmetric: bool) -> tuple[Array, np.float32, int]
     """Float values as int8 with the scale and zero point of their own range.
 
     Source: LiteRT's SymmetricQuantizeFloats and AsymmetricQuantizeFloats; its range is taken in float32, and the zero
-    point is added to what is rounded.
+    point is added to what is rounded. A NaN has no part in the range and becomes the least value.
     """
-    low, high = np.float32(min(x.min(), 0)), np.float32(max(x.max(), 0))
+    low, high = (np.float32(least.reduce(x, axis=None, initial=0)) for least in (np.fmin, np.fmax))
     if low >= high:
         return np.zeros(x.shape, np.int8), np.float32(1), 0
-    if symmetric:
-        span = max(-low, high)
-        scale, zero, inverse = span / np.float32(127), 0, np.float32(127) / span
-    else:
-        step = float(high - low) / 255.0
-        at_low, at_high = float(low) / step, float(high) / step
-        nudged = -128.0 - at_low if 128.0 + abs(at_low) < 127.0 + abs(at_high) else 127.0 - at_high
-        zero = int(np.clip(math.copysign(math.floor(abs(nudged) + 0.5), nudged), -128, 127))
-        scale, inverse = np.float32(step), np.float32(1) / np.float32(step)
-    real = x * inverse
-    rounded = np.copysign(np.floor(np.abs(real.astype(np.float64)) + 0.5), real) + zero
-    return rounded.clip(-127 if symmetric else -128, 127).astype(np.int8), scale, zero
+    least = -127 if symmetric else -128
+    with np.errstate(all="ignore"):
+        if symmetric:
+            span = max(-low, high)
+            scale, zero, inverse = span / np.float32(127), 0, np.float32(127) / span
+        else:
+            step = float(high - low) / 255.0
+            at_low, at_high = float(low) / step, float(high) / step
+            nudged = -128.0 - at_low if 128.0 + abs(at_low) < 127.0 + abs(at_high) else 127.0 - at_high
+            whole = math.copysign(math.floor(abs(nudged) + 0.5), nudged) if math.isfinite(nudged) else nudged
+            zero = 0 if math.isnan(whole) else int(np.clip(whole, -128, 127))
+            scale, inverse = np.float32(step), np.float32(1) / np.float32(step)
+        real = x * inverse
+        rounded = np.copysign(np.floor(np.abs(real.astype(np.float64)) + 0.5), real) + zero
+    return np.nan_to_num(rounded, nan=least).clip(least, 127).astype(np.int8), scale, zero
 
 
 def symmetric_hybrid(node: Node) -> bool:

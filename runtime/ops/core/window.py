@@ -124,6 +124,11 @@ def window(
     return (padded - reach) // stride + 1, before
 
 
+def inside(g: Window, ky: int, kx: int) -> Array:
+    """Whether tap (ky, kx) of every window lies in the image: [1, out_h, out_w, 1]."""
+    return shifted(np.ones((1, g.in_h, g.in_w, 1), bool), g, ky, kx, 0)
+
+
 def shifted(x: Array, g: Window, ky: int, kx: int, fill: int | float) -> Array:
     """x as tap (ky, kx) of every window sees it: [batches, out_h, out_w, in_c], ``fill`` in the padding."""
     y = np.arange(g.out_h) * g.stride_h - g.pad_h + ky * g.dilation_h

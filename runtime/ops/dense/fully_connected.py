@@ -14,7 +14,7 @@ from twinfer.runtime.fixed_point import wrap32
 from twinfer.runtime.graph import Array, Node
 from twinfer.runtime.op import Case, Op, Shape, need, tensor, unsupported
 from twinfer.runtime.ops.core import plain_s16
-from twinfer.runtime.ops.core.activation import float_range, output_range, quantized_range
+from twinfer.runtime.ops.core.activation import bounded, float_range, output_range, quantized_range, vector_range
 from twinfer.runtime.ops.core.channels import (
     bias_of,
     channel_constants,
@@ -97,12 +97,11 @@ def _symmetric(node: Node) -> bool:
 
 def _hybrid_reference(node: Node, rows: Array, w: Array) -> Array:
     scales, bias = hybrid_ends(node, w.shape[0])
-    low, high = float_range(node)
     outputs = []
     for row in rows:
         q, scale, zero = quantize_dynamic(row, _symmetric(node))
         sums = w.astype(np.int64) @ (q.astype(np.int64) - zero)
-        outputs.append((bias + sums.astype(np.float32) * (scale * scales)).clip(np.float32(low), np.float32(high)))
+        outputs.append(bounded(bias + sums.astype(np.float32) * (scale * scales), *vector_range(node)))
     return np.array(outputs, np.float32)
 
 
@@ -131,7 +130,8 @@ def _lower_hybrid(node: Node) -> Call:
     out, depth = w.shape
     depth4 = -(-depth // 4) * 4
     tile = {"depth4": depth4, "symmetric": int(_symmetric(node))}
-    params: dict[str, Param] = {**shape_of(node), **tile, "limits": output_range(node)}
+    limits: dict[str, Param] = dict(zip(("low", "high"), vector_range(node), strict=True))
+    params: dict[str, Param] = {**shape_of(node), **tile, "limits": limits}
     sums = requantize(w.sum(1, dtype=np.int32))
     inputs = (node.input(0), weights(pack_s8(w), LANES_S8), sums, *hybrid_constants(node, out))
     scratch = sum(-(-size // 16) * 16 for size in (depth, depth4)) + 4 * -(-out // LANES) * LANES

@@ -26,7 +26,7 @@ from twinfer.runtime.ops.core.hybrid import hybrid_constants, is_hybrid
 from twinfer.runtime.ops.core.layer_cases import Layer, with_equal_scales
 from twinfer.runtime.ops.core.unsigned import weight_zero
 from twinfer.runtime.ops.core.weights import check_symmetric, check_types, unpacked
-from twinfer.runtime.ops.core.window import Window, shifted
+from twinfer.runtime.ops.core.window import Window, inside, shifted
 from twinfer.runtime.params import Param
 from twinfer.runtime.program import Call, Weights
 from twinfer.runtime.target import Target
@@ -56,7 +56,8 @@ def reference(node: Node, inputs: list[Any]) -> list[Array]:
 def _sums(x: Array, w: Array, g: Window) -> Array:
     acc = np.zeros((len(x), *g.shape[1:]), x.dtype)
     for ky, kx in g.taps():
-        acc += np.repeat(shifted(x, g, ky, kx, 0), g.out_c // g.in_c, axis=3) * w[0, ky, kx].astype(x.dtype)
+        part = np.repeat(shifted(x, g, ky, kx, 0), g.out_c // g.in_c, axis=3) * w[0, ky, kx].astype(x.dtype)
+        acc += np.where(inside(g, ky, kx), part, 0)
     return acc
 
 

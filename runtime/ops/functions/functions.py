@@ -61,7 +61,12 @@ def _log(x: Array) -> Array:
 
 
 def _sign(x: Array) -> Array:
-    return np.asarray((x > 0).astype(x.dtype) - (x < 0), x.dtype)
+    return np.asarray(np.sign(x) + 0, x.dtype)  # never -0.0
+
+
+def _round(x: Array) -> Array:
+    """Half to even; what is below 0 becomes 0.0, not -0.0."""
+    return np.where(x < 0, np.rint(x) + x.dtype.type(0), np.rint(x))
 
 
 def _by_tanh(node: Node) -> bool:
@@ -100,7 +105,7 @@ FUNCTIONS = {
     "COS": Function(in_double(np.cos), tolerance=2e-7),
     "FLOOR": Function(np.floor),
     "CEIL": Function(np.ceil),
-    "ROUND": Function(np.rint),
+    "ROUND": Function(_round),
     "ELU": Function(_elu, tolerance=2e-7, oracle="tflm"),
     "GELU": Function(_gelu, tolerance=1e-6, oracle="litert", int16=_TABLE),
 }

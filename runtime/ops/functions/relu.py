@@ -12,7 +12,7 @@ import numpy as np
 from twinfer.runtime.fixed_point import quantize_multiplier, requantize, wrap32
 from twinfer.runtime.graph import Array, Node
 from twinfer.runtime.op import Case, Op, Shape
-from twinfer.runtime.ops.core.activation import float_range, quantized_range
+from twinfer.runtime.ops.core.activation import quantized_range, vector_range
 from twinfer.runtime.ops.core.unsigned import ratio
 from twinfer.runtime.ops.functions import _unary
 from twinfer.runtime.ops.functions._unary import elementwise, float_cases, int8_case, int16_case, lookup
@@ -40,14 +40,14 @@ def _integers(node: Node, q: Array) -> Array:
 
 def reference(node: Node, inputs: list[Any]) -> list[Array]:
     (x,) = inputs
-    low, high = float_range(_as_fused(node))
+    low, high = vector_range(_as_fused(node))
     return [_integers(node, x) if x.dtype.kind == "i" else np.clip(x, low, high)]
 
 
 def lower(node: Node, target: Target) -> Call:
     x, y = node.input(0), node.output
     if x.type == "FLOAT32":
-        low, high = float_range(_as_fused(node))
+        low, high = vector_range(_as_fused(node))
         return elementwise(node, "tw_relu_f32", low=low, high=high)
     least, most = quantized_range(_as_fused(node), y)
     if x.type == "INT16":

@@ -88,7 +88,11 @@ def _root_of_mean_square(x: Array) -> Array:
 
 
 def _largest(x: Array) -> Array:
-    return np.asarray(np.max(x, axis=1, initial=-FLOAT_MAX if x.dtype.kind == "f" else np.iinfo(x.dtype).min))
+    """In order, so that of zeros with different signs the first counts; a NaN is passed by."""
+    most = np.full((len(x), x.shape[2]), -FLOAT_MAX if x.dtype.kind == "f" else np.iinfo(x.dtype).min, x.dtype)
+    for k in range(x.shape[1]):
+        most = np.where(x[:, k] > most, x[:, k], most)
+    return most
 
 
 def reference(node: Node, inputs: list[Any]) -> list[Array]:

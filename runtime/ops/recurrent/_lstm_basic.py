@@ -11,9 +11,10 @@ import numpy as np
 from twinfer.runtime.fixed_point import multiply_high, quantize_multiplier, round_shift, wrap32
 from twinfer.runtime.graph import Array, Node
 from twinfer.runtime.op import Case, Shape, need, need_type, tensor, unsupported
+from twinfer.runtime.ops.core.activation import FLOAT_MAX
 from twinfer.runtime.ops.core.gemmlowp16 import logistic, tanh
 from twinfer.runtime.ops.core.quantized import need_fixed_quant, need_quant
-from twinfer.runtime.ops.recurrent._sequences import need_shape, need_state
+from twinfer.runtime.ops.recurrent._sequences import need_shape, need_state, products
 from twinfer.runtime.params import Param
 from twinfer.runtime.program import Call
 
@@ -59,10 +60,12 @@ def _check_quant(node: Node) -> None:
 
 
 def _step_float(node: Node, joined: Array, cell: Array, inputs: list[Any]) -> tuple[Array, Array, Array]:
-    sums = joined.astype(np.float64) @ inputs[2].astype(np.float64).T + inputs[3]
+    sums = (products(joined, inputs[2]) + inputs[3]).clip(-FLOAT_MAX, FLOAT_MAX)
     take, new, forget, give = np.split(sums, 4, axis=1)
-    cell = np.tanh(new) / (1 + np.exp(-take)) + cell / (1 + np.exp(-forget))
-    return np.tanh(cell) / (1 + np.exp(-give)), cell, sums
+    with np.errstate(over="ignore"):
+        take, forget, give = (1 / (1 + np.exp(-gate)) for gate in (take, forget, give))
+    cell = np.tanh(new) * take + cell * forget
+    return np.tanh(cell) * give, cell, sums
 
 
 def _times(a: Array, b: Array) -> Array:

@@ -43,7 +43,7 @@ class _Step:
             sums = sums + self._peephole(gate.peephole).astype(cell.dtype) * cell
         if self.lstm.norm and gate.norm is not None:
             sums = _normalized(sums) * self.inputs[gate.norm] + bias
-        return _sequences.activate(self.node, sums) if i == MODULATION else 1 / (1 + np.exp(-sums))
+        return _sequences.activate(self.node, sums) if i == MODULATION else _logistic(sums)
 
     def _peephole(self, position: int) -> Array:
         w = np.asarray(self.inputs[position])
@@ -64,6 +64,11 @@ class _Step:
         return clipped(projected, self.proj_clip), cell
 
 
+def _logistic(x: Array) -> Array:
+    with np.errstate(over="ignore"):
+        return np.asarray(1 / (1 + np.exp(-x)))
+
+
 def _normalized(x: Array) -> Array:
     """Rows less their mean, over their standard deviation. Source: LiteRT's MeanStddevNormalization."""
     centred = x - x.mean(axis=1, keepdims=True)
@@ -73,9 +78,9 @@ def _normalized(x: Array) -> Array:
 def run(lstm: Lstm, inputs: list[Any], *, backwards: bool = False) -> Iterator[tuple[Array, Array]]:
     """Hidden state [batches, outputs] and cell [batches, units] after every step, from the states in ``inputs``.
 
-    Sums of float weights are exact to float64; those of int8 weights have float32's roundings, as kernels do.
+    All in float32, as kernels do: what is beyond it becomes infinite in the same place.
     """
-    real: Any = np.float32 if lstm.kind == "hybrid" else np.float64
+    real = np.float32
     step, batches = _Step(lstm, inputs), lstm.layout.batches
     hidden = inputs[lstm.hidden].reshape(batches, lstm.outputs).astype(real)
     cell = inputs[lstm.cell].reshape(batches, lstm.units).astype(real)

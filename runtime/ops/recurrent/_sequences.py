@@ -10,7 +10,7 @@ import numpy as np
 from twinfer.runtime.graph import Array, Node, Tensor
 from twinfer.runtime.later import dataclass
 from twinfer.runtime.op import Shape, need
-from twinfer.runtime.ops.core.activation import float_range
+from twinfer.runtime.ops.core.activation import bounded, vector_range
 from twinfer.runtime.ops.core.hybrid import quantize_dynamic
 from twinfer.runtime.ops.core.quantized import need_quant
 from twinfer.runtime.params import Param
@@ -68,15 +68,14 @@ def activation(node: Node) -> dict[str, Param]:
     """The node's activation as ``tw_activation``."""
     if node.options.get("fused_activation_function", "NONE") == "TANH":
         return {"tanh": 1, "low": 0.0, "high": 0.0}
-    low, high = float_range(node)
+    low, high = vector_range(node)
     return {"tanh": 0, "low": low, "high": high}
 
 
 def activate(node: Node, x: Array) -> Array:
     if node.options.get("fused_activation_function", "NONE") == "TANH":
         return np.tanh(x)
-    low, high = float_range(node)
-    return x.clip(x.dtype.type(low), x.dtype.type(high))
+    return bounded(x, *vector_range(node))
 
 
 def is_symmetric(node: Node) -> bool:
@@ -116,13 +115,21 @@ def times(node: Node, x: Array, w: Array, tensor: Tensor) -> Array:
     Source: LiteRT's MatrixBatchVectorMultiplyAccumulate after BatchQuantizeFloats.
     """
     if w.dtype != np.int8:
-        return np.asarray(x @ w.astype(x.dtype).T)
+        return products(x, w)
     rows = []
     for row in x.astype(np.float32):
         q, scale, zero = quantize_dynamic(row, is_symmetric(node))
         sums = w.astype(np.int64) @ (q.astype(np.int64) - zero)
         rows.append(sums.astype(np.float32) * (np.float32(tensor.scale) * scale))
     return np.array(rows, np.float32)
+
+
+def products(x: Array, w: Array) -> Array:
+    """x [rows, depth] times w [out, depth] in float32, summed in order of depth as kernels do."""
+    sums = np.zeros((len(x), len(w)), np.float32)
+    for k in range(w.shape[1]):
+        sums += x[:, k, None] * w[None, :, k]
+    return sums
 
 
 def clipped(x: Any, bound: float) -> Any:

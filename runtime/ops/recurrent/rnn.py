@@ -117,18 +117,17 @@ def reference(node: Node, inputs: list[Any]) -> list[Array]:
 
 def _run(rnn: Rnn, inputs: list[Any]) -> Array:
     node, (w, r, bias) = rnn.node, (inputs[i] for i in range(rnn.weights, rnn.weights + 3))
-    real: Any = np.float32 if w.dtype == np.int8 else np.float64
-    x = rnn.layout.stepwise(inputs[rnn.x].astype(real))
-    other = None if rnn.other is None else rnn.layout.stepwise(inputs[OTHER].astype(real))
-    hidden, outputs = inputs[rnn.hidden].reshape(rnn.layout.batches, rnn.units).astype(real), []
+    x = rnn.layout.stepwise(inputs[rnn.x])
+    other = None if rnn.other is None else rnn.layout.stepwise(inputs[OTHER])
+    hidden, outputs = inputs[rnn.hidden].reshape(rnn.layout.batches, rnn.units), []
     for t in range(len(x))[:: -1 if rnn.backwards else 1]:
         sums = times(node, x[t], w, node.input(rnn.weights)) + bias
         if other is not None and rnn.of_other is not None:
             sums = sums + times(node, other[t], inputs[rnn.of_other], node.input(rnn.of_other))
         sums = sums + times(node, hidden, r, node.input(rnn.weights + 1))
-        hidden = _sequences.activate(node, sums.astype(real))
+        hidden = _sequences.activate(node, sums)
         outputs.append(hidden)
-    return rnn.layout.joined(outputs[:: -1 if rnn.backwards else 1]).astype(np.float32)
+    return rnn.layout.joined(outputs[:: -1 if rnn.backwards else 1])
 
 
 def lower(node: Node, target: Target) -> Call:

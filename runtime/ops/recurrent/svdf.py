@@ -12,8 +12,9 @@ from twinfer.runtime import constant
 from twinfer.runtime.fixed_point import quantize_multiplier, requantize, wrap32
 from twinfer.runtime.graph import Array, Node, Quant
 from twinfer.runtime.op import Case, Op, Shape, need, need_type, tensor, unsupported
-from twinfer.runtime.ops.core.activation import float_range, quantized_range
+from twinfer.runtime.ops.core.activation import bounded, quantized_range, vector_range
 from twinfer.runtime.ops.core.quantized import need_quant
+from twinfer.runtime.ops.recurrent._sequences import products
 from twinfer.runtime.params import Param
 from twinfer.runtime.program import Argument, Call
 from twinfer.runtime.target import Target
@@ -44,7 +45,7 @@ def _check_types(node: Node) -> None:
     if bias is not None:
         need_type(node, bias, "FLOAT32" if x.type == "FLOAT32" else "INT32")
     if x.type == "FLOAT32":
-        float_range(node)
+        vector_range(node)
         return
     need_quant(node, x, features, time, state, node.output)
     if features.zero or time.zero:
@@ -68,22 +69,31 @@ def bias_of(node: Node) -> Array | None:
 def reference(node: Node, inputs: list[Any]) -> list[Array]:
     """The output; ``inputs[4]`` is the state before. Source: TFLM svdf_common.cc."""
     x, features, time, bias, state = inputs
-    rows = state.reshape(len(x), *time.shape)
-    wide = np.int64 if x.dtype == np.int8 else np.float64
-    start = np.zeros(node.output.shape[1]) if bias is None else bias
-    zero = node.input(0).zero if x.dtype == np.int8 else 0
-    newest = (x.astype(wide) - zero) @ features.astype(wide).T
-    if x.dtype == np.int8:
-        info = np.iinfo(state.dtype)
-        held = node.input(4).zero
-        newest = np.clip(requantize(wrap32(newest), *multipliers_of(node)[0]) + held, info.min, info.max) - held
-        rows = rows.astype(wide) - held
-    moved = np.concatenate([rows[:, :, 1:], newest[:, :, None]], axis=2)
-    sums = (moved * time).sum(axis=2).reshape(*node.output.shape, -1).sum(axis=2) + start
     if x.dtype == np.float32:
-        return [np.clip(sums, *float_range(node)).astype(np.float32)]
+        return [_float_reference(node, inputs)]
+    rows = state.reshape(len(x), *time.shape)
+    start = np.zeros(node.output.shape[1]) if bias is None else bias
+    newest = (x.astype(np.int64) - node.input(0).zero) @ features.astype(np.int64).T
+    info, held = np.iinfo(state.dtype), node.input(4).zero
+    newest = np.clip(requantize(wrap32(newest), *multipliers_of(node)[0]) + held, info.min, info.max) - held
+    moved = np.concatenate([rows[:, :, 1:].astype(np.int64) - held, newest[:, :, None]], axis=2)
+    sums = (moved * time).sum(axis=2).reshape(*node.output.shape, -1).sum(axis=2) + start
     steps = wrap32(requantize(wrap32(sums.astype(np.int64)), *multipliers_of(node)[1]) + node.output.zero)
     return [np.clip(steps, *quantized_range(node, node.output)).astype(np.int8)]
+
+
+def _float_reference(node: Node, inputs: list[Any]) -> Array:
+    """In float32, every sum in order."""
+    x, features, time, bias, state = inputs
+    newest = products(x, features)[:, :, None]
+    moved = np.concatenate([state.reshape(len(x), *time.shape)[:, :, 1:], newest], axis=2)
+    filtered = np.zeros(newest.shape[:2], np.float32)
+    for k in range(time.shape[1]):
+        filtered += moved[:, :, k] * time[:, k]
+    sums = np.zeros(node.output.shape, np.float32) if bias is None else np.tile(bias, (len(x), 1))
+    for rank in np.moveaxis(filtered.reshape(*sums.shape, -1), 2, 0):
+        sums += rank
+    return bounded(sums, *vector_range(node))
 
 
 def _sizes(node: Node) -> dict[str, Param]:
@@ -112,7 +122,7 @@ def lower(node: Node, target: Target) -> Call:
     start = np.zeros(node.output.shape[1], np.float32 if x.type == "FLOAT32" else np.int32)
     inputs = (x, node.input(1), node.input(2), node.optional(3) or constant.bias(start))
     if x.type == "FLOAT32":
-        low, high = float_range(node)
+        low, high = vector_range(node)
         return call_of(node, "tw_svdf_f32", {**_sizes(node), "low": low, "high": high}, inputs)
     kernel = "tw_svdf_s8" if state.type == "INT8" else "tw_svdf_s16"
     return call_of(node, kernel, params_s8(node), inputs)
@@ -163,6 +173,9 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
     yield Case(case.node, oracle="none", why=WRAPS)
     clipped = replace(case.node.output, quant=Quant.per_tensor(2.0, -18))
     yield Case(replace(case.node, outputs=(clipped,)), oracle="none", why=UNCLIPPED)
+    six = _case(rng, "FLOAT32", (2, 33), (4, 2, 7))
+    options = {**six.node.options, "fused_activation_function": "RELU6"}
+    yield replace(six, node=replace(six.node, options=options))
 
 
 OP = Op("SVDF", infer, reference, lower, cases)

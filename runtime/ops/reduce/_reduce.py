@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from twinfer.runtime.graph import Node, Tensor
+from twinfer.runtime.graph import Array, Node, Tensor
 from twinfer.runtime.op import Shape, need, tensor, unsupported
 from twinfer.runtime.ops.core.axis import Axes
 from twinfer.runtime.ops.move._move import indices
@@ -24,6 +24,20 @@ def axes_of(node: Node) -> tuple[int, ...]:
 def count_of(node: Node) -> int:
     """How many input values make one output."""
     return math.prod(node.input(0).shape[a] for a in axes_of(node))
+
+
+def rows_of(node: Node, x: Array) -> Array:
+    """[outputs, values of each]: what makes one output as a row, in the order of memory."""
+    axes = axes_of(node)
+    kept = [d for d in range(x.ndim) if d not in axes]
+    return x.transpose(*kept, *axes).reshape(-1, count_of(node))
+
+
+def sum_in_order(node: Node, x: Array) -> Array:
+    """The sums of float32 values, each added to the sum of those before it."""
+    rows = rows_of(node, x)
+    with np.errstate(over="ignore", invalid="ignore"):
+        return np.asarray(np.add.accumulate(np.pad(rows, ((0, 0), (1, 0))), axis=1)[:, -1])
 
 
 def reduced_shape(node: Node) -> Shape:

@@ -37,8 +37,13 @@ def infer(node: Node) -> list[Shape]:
 
 
 def reference(node: Node, inputs: list[Any]) -> list[Array]:
-    find = np.argmax if node.op == "ARG_MAX" else np.argmin
-    return [np.asarray(find(inputs[0], axis=_axis(node))).astype(node.output.dtype)]
+    """A NaN is neither greater nor less than anything: in front it stays, elsewhere it is passed by."""
+    rows = np.moveaxis(inputs[0], _axis(node), 0)
+    best, where = rows[0], np.zeros(rows.shape[1:], node.output.dtype)
+    for i, values in enumerate(rows):
+        better = values > best if node.op == "ARG_MAX" else values < best
+        best, where = np.where(better, values, best), np.where(better, where.dtype.type(i), where)
+    return [np.asarray(where)]
 
 
 def lower(node: Node, target: Target) -> Call:

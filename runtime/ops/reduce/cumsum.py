@@ -39,10 +39,9 @@ def reference(node: Node, inputs: list[Any]) -> list[Array]:
     values = inputs[0].astype(np.int64) - x.zero if x.type == "INT8" else inputs[0]
     values = np.flip(values, axis) if node.options.get("reverse") else values
     with np.errstate(over="ignore"):
-        sums = np.cumsum(values, axis, dtype=values.dtype)
-    if node.options.get("exclusive"):
-        nothing = np.zeros_like(np.take(sums, [0], axis)) if x.shape[axis] else sums
-        sums = np.concatenate([nothing, np.delete(sums, -1, axis)], axis) if x.shape[axis] else sums
+        nothing = np.zeros_like(values, shape=(*x.shape[:axis], 1, *x.shape[axis + 1 :]))
+        sums = np.cumsum(np.concatenate([nothing, values], axis), axis, dtype=values.dtype)
+    sums = np.delete(sums, -1 if node.options.get("exclusive") else 0, axis)
     sums = np.flip(sums, axis) if node.options.get("reverse") else sums
     return [rescaled(sums, x, node.output) if x.type == "INT8" else np.ascontiguousarray(sums)]
 

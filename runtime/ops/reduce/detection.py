@@ -112,13 +112,15 @@ def _decoded(o: Options, codes: Array, anchors: Array) -> Array:
 
 
 def _exp(x: float) -> float:
-    return math.exp(x) if x < 709 else math.inf
+    return math.inf if x >= 709 else math.exp(x)
 
 
 def _overlaps(box: Array, others: Array) -> Array:
     """Intersection over union of a box with others, in float32."""
     area, areas = ((b[..., 2] - b[..., 0]) * (b[..., 3] - b[..., 1]) for b in (box, others))
-    shared = np.maximum(np.minimum(box[2:], others[:, 2:]) - np.maximum(box[:2], others[:, :2]), np.float32(0))
+    low = np.where(others[:, :2] < box[:2], box[:2], others[:, :2])  # of what is no number, the chosen box's counts
+    high = np.where(box[2:] < others[:, 2:], box[2:], others[:, 2:])
+    shared = np.where(high - low < 0, np.float32(0), high - low)
     both = shared[:, 0] * shared[:, 1]
     return np.where((area <= 0) | (areas <= 0), np.float32(0), both / (area + areas - both))
 
@@ -131,6 +133,17 @@ def _chosen(o: Options, boxes: Array, scores: Array, most: int) -> list[int]:
         if len(chosen) < most and not (_overlaps(boxes[i], boxes[chosen]) > np.float32(o.nms_iou_threshold)).any():
             chosen.append(int(i))
     return chosen
+
+
+def _ranked(scores: Array, most: int) -> list[int]:
+    """Classes in falling order of scores; a class goes in front of those that are less, which no NaN is."""
+    ranked: list[int] = []
+    for c, score in enumerate(scores):
+        at = len(ranked)
+        while at and scores[ranked[at - 1]] < score:
+            at -= 1
+        ranked = [*ranked[:at], c, *ranked[at:]][:most]
+    return ranked
 
 
 def reference(node: Node, inputs: list[Any]) -> list[Array]:
@@ -148,11 +161,13 @@ def reference(node: Node, inputs: list[Any]) -> list[Array]:
             rows = [(row, i, c) for row, (i, c) in enumerate(best)]
             count = len(best)
         else:
-            chosen = _chosen(o, boxes, scores.max(1), o.max_detections)
+            best_scores = scores[:, 0]
+            for values in scores[:, 1:].T:
+                best_scores = np.where(values > best_scores, values, best_scores)
+            chosen = _chosen(o, boxes, best_scores, o.max_detections)
             used, count = min(o.max_classes_per_detection, o.num_classes), len(chosen)
             for k, i in enumerate(chosen):
-                classes = np.argsort(-scores[i], kind="stable")[:used]
-                rows += [(k * o.max_classes_per_detection + j, i, int(c)) for j, c in enumerate(classes)]
+                rows += [(k * o.max_classes_per_detection + j, i, c) for j, c in enumerate(_ranked(scores[i], used))]
     return [*_outputs(node, boxes, scores, rows), np.array([count], np.float32)]
 
 

@@ -53,10 +53,13 @@ def infer(node: Node) -> list[Shape]:
 
 
 def reference(node: Node, inputs: list[Any]) -> list[Array]:
-    """Of equal values the first counts."""
+    """Of equal values the first counts; a NaN is less than all numbers."""
     x = inputs[0]
-    falling = np.argsort(x[..., ::-1], axis=-1, kind="stable")[..., ::-1]
-    numbers = (x.shape[-1] - 1 - falling)[..., : node.output.shape[-1]]
+    falling = [
+        sorted(range(len(row)), key=lambda i: (row[i] != row[i], -row[i]))
+        for row in x.reshape(-1, x.shape[-1]).tolist()
+    ]
+    numbers = np.array(falling, np.int64).reshape(x.shape)[..., : node.output.shape[-1]]
     return [np.take_along_axis(x, numbers, -1), numbers.astype(node.outputs[1].dtype)]
 
 
