@@ -40,10 +40,10 @@ typedef struct {
 } tw_squared_difference_s8_params;
 typedef tw_squared_difference_s8_params tw_squared_difference_s16_params; /* zero points 0; not shifted left */
 
-/* Truncated towards zero. Division by zero saturates, 0 / 0 is 0; INT32_MIN / -1 wraps. */
+/* Truncated towards zero. Division by zero saturates, 0 / 0 is 0; so does INT32_MIN / -1. */
 TW_INLINE int32_t tw_quotient(int32_t a, int32_t b) {
     if (b == 0) return a == 0 ? 0 : a > 0 ? INT32_MAX : INT32_MIN;
-    return b == -1 ? (int32_t)(0U - (uint32_t)a) : a / b;
+    return a == INT32_MIN && b == -1 ? INT32_MAX : a / b;
 }
 
 /* a / b in steps of y, |a| and |b| up to 2^15: gemmlowp's reciprocal of b, then one rescaling. Division by zero is as in

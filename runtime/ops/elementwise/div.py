@@ -84,7 +84,7 @@ def _div_fixed(node: Node, a: Array, b: Array) -> Array:
 def _div_int32(a: Array, b: Array) -> Array:
     ends = np.where(a == 0, 0, np.where(a > 0, 2**31 - 1, -(2**31)))
     by = np.where(b == 0, 1, b)
-    return np.where(b == 0, ends, wrap32(np.sign(a) * np.sign(by) * (np.abs(a) // np.abs(by))))
+    return np.where(b == 0, ends, np.sign(a) * np.sign(by) * (np.abs(a) // np.abs(by)))  # the clamp saturates
 
 
 def _div(node: Node, inputs: list[Any]) -> list[Array]:
@@ -197,6 +197,9 @@ def _div_cases(rng: np.random.Generator) -> Iterator[Case]:
         values = (top.astype(kind), by.astype(kind))
         case = binary_case("DIV", type, ((5,), (5,)), quant, values=values, fused_activation_function="NONE")
         yield Case(case.node, case.inputs, "none", "by zero: the references abort or give what is not defined")
+    ends = (np.array([-(2**31), -(2**31), 2**31 - 1, -(2**31)], np.int32), np.array([-1, 1, -1, 2], np.int32))
+    for act in ("NONE", "RELU6"):
+        yield binary_case("DIV", "INT32", ((4,), (4,)), values=ends, oracle="litert", fused_activation_function=act)
 
 
 def _div_int16_cases(rng: np.random.Generator) -> Iterator[Case]:
