@@ -20,7 +20,7 @@ from twinfer.runtime.op import TOLERANCE
 from twinfer.runtime.options import USUAL, Options
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.registry import operator
-from twinfer.runtime.run.inputs import random_inputs
+from twinfer.runtime.run.inputs import random_inputs, special_inputs
 from twinfer.runtime.run.interpreter import Interpreter
 from twinfer.runtime.run.poison import POISONS
 
@@ -39,6 +39,9 @@ class Samples:
         """The graph's inputs, once for each sample."""
         return [random_inputs(graph, self.seed + i) for i in range(self.count)]
 
+
+#: The number of samples that are special values.
+SPECIAL = -1
 
 #: One sample of seed 0.
 ONE = Samples()
@@ -63,6 +66,9 @@ class Line:
 class Proof:
     """The matrix of a model: ``others`` against the interpreter. ``notes``: why one of them gave no outputs.
 
+    ``special``: whether special values were tried beside the samples, and ``unheld``: why they were not held against a
+    peer.
+
     ``by_zero``: output of an integer DIV -> the number of its elements divided by 0. No engine decides about these:
     LiteRT aborts, TFLM forbids it.
     """
@@ -71,7 +77,9 @@ class Proof:
     graph: Graph
     lines: list[Line]
     samples: int
+    special: bool = False
     notes: dict[str, str] = field(default_factory=dict)
+    unheld: dict[str, str] = field(default_factory=dict)
     others: Sequence[str] = field(default_factory=lambda: (*OWN, *trusted()))
     by_zero: Counter[Tensor] = field(default_factory=Counter)
 
@@ -118,24 +126,59 @@ def verify(
     numpy computes every operator by its ``reference`` from the inputs that it has in the interpreter, so that an error
     shows at its own operator only. Interpreter and compiled code run the plan that users run, step by step and then in
     one call, both times over rubbish; the plan by rows runs in one call, for its outputs. With ``guard`` every step is
-    watched, and GuardError names a wrong one; then nothing runs by rows. All other ``options`` are for compiled code. A
-    model that branches, loops or has variables with names is compared in its outputs alone, without numpy: its tensors
-    have no single value. Errors of planning and compiling are raised.
+    watched, and GuardError names a wrong one; then nothing runs by rows. All other ``options`` are for compiled code.
+    Beside the samples it tries special values (``special_inputs``), unless the model branches, loops or has variables
+    with names: such a model is compared in its outputs alone, without numpy, because its tensors have no single value.
+    Errors of planning and compiling are raised.
     """
     twins = _twins(make_plan(source.graph).graph, options)
     graph = twins.interpreted.plan.graph
     stepwise = twins.interpreted.plan.stepwise
     others = (*(OWN if stepwise else OWN[1:]), *trusted())
     proof = Proof(source.name, graph, lines_of(graph, outputs_alone=not stepwise), samples.count, others=others)
-    inputs, steps = samples.inputs(graph), samples.count + len(against)
+    proof.special = stepwise and bool(graph.inputs)
+    runs = list(enumerate(samples.inputs(graph)))
+    runs += [(SPECIAL, inputs) for inputs in special_inputs(graph)] if proof.special else []
     wanted: list[Values] = []
-    for i, sample in enumerate(inputs):
-        wanted.append(_prove_sample(proof, i, sample, twins))
-        progress((i + 1) / steps)
+    for sample, inputs in runs:
+        wanted.append(_prove_sample(proof, sample, inputs, twins))
+        progress(len(wanted) / (len(runs) + len(against)))
     for k, peer in enumerate(against):
-        _add_peer(proof, _asked(peer, source, inputs), wanted)
-        progress((samples.count + k + 1) / steps)
+        _hold(proof, peer, source, runs, wanted)
+        progress((len(runs) + k + 1) / (len(runs) + len(against)))
     return proof
+
+
+def _hold(
+    proof: Proof, peer: str, source: Source, runs: Sequence[tuple[int, list[Array]]], wanted: Sequence[Values]
+) -> None:
+    """Adds a peer's results of all runs, but for special values that it is known to treat otherwise, or refuses."""
+    held = list(zip(runs, wanted, strict=True))
+    for (sample, inputs), values in held:
+        if sample == SPECIAL and peer not in proof.unheld:
+            known = {**dict(zip(proof.graph.inputs, inputs, strict=True)), **values}
+            if why := next(_known_faults(proof.graph, peer, known), ""):
+                proof.unheld[peer] = why
+    usual = [each for each in held if each[0][0] != SPECIAL]
+    held = usual if peer in proof.unheld else held
+    answer = _asked(peer, source, [inputs for (_, inputs), _ in held])
+    if answer.refusal and len(held) > len(usual):
+        refusal, answer = answer.refusal, _asked(peer, source, [inputs for (_, inputs), _ in usual])
+        if not answer.refusal:
+            proof.unheld[peer], held = refusal, usual
+    _add_peer(proof, answer, [(sample, values) for (sample, _), values in held])
+
+
+def _known_faults(graph: Graph, peer: str, values: Values) -> Iterator[str]:
+    """What the peer is known to do otherwise with these values of the model's tensors."""
+    from twinfer.bench.fuzz.known import FAULTS
+
+    for node in graph.nodes:
+        inputs = [
+            t if t is None or t.data is not None or t not in values else replace(t, data=values[t]) for t in node.inputs
+        ]
+        seen = replace(node, inputs=tuple(inputs))
+        yield from (fault.why for fault in FAULTS if fault.explains(peer, seen))
 
 
 @dataclass(frozen=True)
@@ -172,7 +215,7 @@ def _prove_sample(proof: Proof, i: int, sample: list[Array], twins: _Twins) -> V
     want = whole(interpreted, sample, POISONS[0])
     if stepwise:
         want = {**observed(interpreted, sample), **want}
-        proof.by_zero.update(divided_by_zero(graph, want))
+        proof.by_zero.update(divided_by_zero(graph, want) if i != SPECIAL else ())
     runs = [("compiled", observed(twins.compiled, sample))] if stepwise else []
     runs += [("compiled", whole(twins.compiled, sample, byte)) for byte in POISONS]
     runs += [("rows", whole(twins.by_rows, sample, byte)) for byte in POISONS]
@@ -211,12 +254,12 @@ def _asked(peer: str, source: Source, inputs: Sequence[list[Array]]) -> _Answer:
         return _Answer(peer, refusal=str(error))
 
 
-def _add_peer(proof: Proof, answer: _Answer, wanted: Sequence[Values]) -> None:
+def _add_peer(proof: Proof, answer: _Answer, wanted: Sequence[tuple[int, Values]]) -> None:
     """Adds a peer's results, or a note."""
     if answer.refusal:
         proof.notes[answer.peer] = answer.refusal
         return
     lines = {line.tensor: line for line in proof.lines}
-    for i, (values, want) in enumerate(zip(answer.outputs, wanted, strict=True)):
+    for values, (i, want) in zip(answer.outputs, wanted, strict=True):
         for tensor, value in zip(proof.graph.outputs, values, strict=True):
             lines[tensor].add(answer.peer, compare(i, want[tensor], value, TOLERANCE))

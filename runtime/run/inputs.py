@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
-from twinfer.runtime.graph import Array, Graph
+from twinfer.runtime.graph import Array, Graph, Tensor
+
+#: Zeros of both signs, the smallest numbers and the smallest normal ones, the largest; infinities and NaN.
+FINITE = (0.0, -0.0, 2.0**-149, -(2.0**-149), 2.0**-126, -(2.0**-126), 3.4028234663852886e38, -3.4028234663852886e38)
+SPECIAL = (*FINITE, float("inf"), float("-inf"), float("nan"))
 
 
 def random_inputs(graph: Graph, seed: int = 0) -> list[Array]:
@@ -23,3 +29,41 @@ def random_inputs(graph: Graph, seed: int = 0) -> list[Array]:
             info = np.iinfo(t.dtype)
             values.append(rng.integers(info.min, info.max, t.shape, dtype=t.dtype, endpoint=True))
     return values
+
+
+def special_inputs(graph: Graph) -> list[list[Array]]:
+    """Inputs of two runs that hold what breaks arithmetic: small and extreme values, then infinities and NaN, too.
+
+    Some elements of floats become special ones; of what QUANTIZE reads, only such as have less than 2^30 steps, because
+    others have no integer in C++. Integers are mostly ends of their type.
+    """
+    usual = random_inputs(graph)
+    return [
+        [_special(t, v, list(_pool(graph, t, few))) for t, v in zip(graph.inputs, usual, strict=True)]
+        for few in (True, False)
+    ]
+
+
+def _pool(graph: Graph, tensor: Tensor, few: bool) -> Iterator[float]:
+    """The special values for an input; ``few``: none that spreads to all that is computed of it."""
+    if tensor.dtype.kind in "iu":
+        info = np.iinfo(tensor.dtype)
+        yield from (info.min, info.max, *(() if few else (0, info.max - 1)))
+        return
+    readers = [node.output for node in graph.nodes if node.op == "QUANTIZE" and node.input(0) == tensor]
+    most = min((y.scale * 2.0**30 for y in readers), default=np.inf)
+    for value in FINITE[:6] if few else SPECIAL:
+        if not readers or abs(value) < most:
+            yield value
+    if readers:
+        yield from (most / 2, -most / 2)
+
+
+def _special(tensor: Tensor, value: Array, pool: list[float]) -> Array:
+    """Every third element from the pool, in turn; of few elements the first."""
+    if tensor.dtype.kind not in "fciu" or not value.size:
+        return value
+    special = value.copy()
+    with np.errstate(over="ignore"):
+        special.reshape(-1)[::3] = np.resize(np.array(pool), -(-value.size // 3)).astype(value.real.dtype)
+    return special

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from twinfer.bench.measure.report import label, table
 from twinfer.bench.models.difference import Difference
-from twinfer.bench.models.verify import Line, Proof
+from twinfer.bench.models.verify import SPECIAL, Line, Proof
 from twinfer.bench.models.zero_division import descriptions
 from twinfer.bench.peers.engines import peers
 from twinfer.command_line.show.naming import number, title
@@ -82,7 +82,7 @@ def findings(proofs: Sequence[Proof]) -> Iterator[Text]:
             where = ", ".join(proof.unrun)
             yield Text(f"{proof.model}: not proven: it did not run {where}", style="bold red")
         elif proof.proven:
-            yield Text(f"{proof.model}: proven on {_count(proof.samples)}", style="green")
+            yield Text(f"{proof.model}: proven on {_count(proof.samples)}{_beside(proof)}", style="green")
         for fault in _tolerated(proof):
             judge = label(proof.judges[-1])
             yield Text(f"{proof.model}: not counted, since {judge} agrees: {describe(*fault)}", style="yellow")
@@ -102,12 +102,23 @@ def describe(line: Line, engine: str, difference: Difference) -> str:
     if not difference.element and line.tensor.shape:
         return f"{name} differs first in {_where(line)}: it has another type or shape"
     values = f"interpreted {difference.interpreted:.9g}, {name} {difference.other:.9g}"
-    where = f"element {list(difference.element)} of sample {difference.sample}"
+    sample = "special values" if difference.sample == SPECIAL else f"sample {difference.sample}"
+    where = f"element {list(difference.element)} of {sample}"
     return f"{name} differs first in {_where(line)}, {where}: {values}; largest difference {difference.largest:.9g}"
 
 
 def _where(line: Line) -> str:
     return f"{line.tensor} made by {line.node}" if line.node else str(line.tensor)
+
+
+def _beside(proof: Proof) -> str:
+    """That special values were tried, too, and which engines were not held against them."""
+    if not proof.special:
+        return ""
+    floats = any(t.dtype.kind in "fc" for t in proof.graph.inputs)
+    values = "special values (infinities, NaN, zeros, the smallest and largest)" if floats else "the ends of integers"
+    unheld = "".join(f"; {label(peer)} not on these: {why}" for peer, why in proof.unheld.items())
+    return f" and on {values}{unheld}"
 
 
 def _count(samples: int) -> str:
