@@ -14,11 +14,12 @@ from twinfer.bench.models import verify as module
 from twinfer.bench.models.difference import compare
 from twinfer.bench.models.source import Source, load
 from twinfer.bench.models.verify import Proof, Samples, verify
-from twinfer.command_line.show.matrix import describe, matrix, sign
+from twinfer.command_line.show.matrix import describe, findings, matrix, sign
 from twinfer.converter.build import Builder
 from twinfer.runtime import registry
 from twinfer.runtime.errors import ToolError, UnsupportedOperatorError
 from twinfer.runtime.graph import Graph
+from twinfer.runtime.run.inputs import special_inputs
 from twinfer.runtime.run.interpreter import Interpreter
 from twinfer.runtime.walks import with_steps
 
@@ -31,6 +32,14 @@ def chain() -> Graph:
     y = b.op("RELU", [b.op("RESHAPE", [x, np.array([1, 32], np.int32)], shape=(1, 32))], scale=0.25, zero=-128)
     weights = b.constant(rng.integers(-127, 128, (3, 32), np.int8), scale=0.01)
     return b.graph([b.op("FULLY_CONNECTED", [y, weights, None], shape=(1, 3), scale=40, zero=7)])
+
+
+def outputs_of_chain(inputs: Any) -> Any:
+    interpreter = Interpreter.from_graph(chain())
+    interpreter.allocate_tensors()
+    interpreter.session.feed(inputs)
+    interpreter.invoke()
+    return interpreter.session.outputs()[0]
 
 
 def prove(peers: tuple[str, ...] = (), **wanted: Any) -> Proof:
@@ -122,18 +131,12 @@ def test_first_fault_of_later_samples_is_kept(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_peers(monkeypatch: pytest.MonkeyPatch) -> None:
-    right: list[Any] = []
 
     def isolated(peer: str, model: bytes, samples: Any, outputs: int) -> Any:
         if peer == "tflm" and refuses:
             raise ToolError("tflm refuses this model: no")
-        return [[value ^ 1 if peer == "litert-ref" else value] for value in right]
+        return [[value ^ 1 if peer == "litert-ref" else value] for value in map(outputs_of_chain, samples)]
 
-    interpreter = Interpreter.from_graph(chain())
-    interpreter.allocate_tensors()
-    interpreter.session.feed(module.random_inputs(interpreter.plan.graph, 0))
-    interpreter.invoke()
-    right.append(interpreter.session.view(interpreter.plan.graph.outputs[0]).copy())
     monkeypatch.setattr(module, "isolated", isolated)
     refuses = False
     proof = prove(("tflm", "litert-ref"))
@@ -143,6 +146,57 @@ def test_peers(monkeypatch: pytest.MonkeyPatch) -> None:
     proof = prove(("tflm", "litert-ref"))
     assert proof.notes == {"tflm": "tflm refuses this model: no"}
     assert [engine for _, engine, _ in proof.faults()] == ["litert-ref"]
+
+
+def rectifier() -> Source:
+    """float32 [1, 40] -> RELU."""
+    b = Builder("rectifier")
+    return Source("rectifier", b.graph([b.op("RELU", [b.input("x", "FLOAT32", (1, 40))])]))
+
+
+def test_special_values_are_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """RELU of a peer that makes the largest number of infinity is found; one that refuses such inputs is not held to
+    them, which is said; one whose fault is known, too."""
+
+    def isolated(peer: str, model: bytes, samples: Any, outputs: int) -> Any:
+        if peer == "litert-ref" and any(np.isnan(x).any() for (x,) in samples):
+            raise ToolError("litert-ref refuses NaN")
+        most = np.float32(3.4028235e38) if peer == "tflm" else np.inf
+        return [[np.minimum(np.where(x < 0, np.float32(0), x), np.float32(most))] for (x,) in samples]
+
+    monkeypatch.setattr(module, "isolated", isolated)
+    proof = verify(rectifier(), ("tflm", "litert-ref"))
+    ((line, engine, difference),) = proof.faults()
+    assert (engine, difference.sample, difference.interpreted) == ("tflm", module.SPECIAL, np.inf)
+    assert "of special values: interpreted inf" in describe(line, engine, difference)
+    assert proof.unheld == {"litert-ref": "litert-ref refuses NaN"}
+    assert proof.notes == {}
+    proof = verify(rectifier(), ("litert-ref",))
+    assert proof.proven
+    (text,) = [str(text) for text in findings([proof])]
+    assert text.startswith("rectifier: proven on one sample and on special values (infinities, NaN")
+    assert text.endswith("not on these: litert-ref refuses NaN")
+    cast = Builder("cast")
+    x = cast.input("x", "FLOAT32", (1, 40))
+    known = verify(Source("cast", cast.graph([cast.op("CAST", [x], shape=(1, 40), type="INT32")])), ("litert-ref",))
+    assert "not defined in C++" in known.unheld["litert-ref"]
+
+
+def test_special_inputs() -> None:
+    """They hold every kind of value; what QUANTIZE reads has less than 2^30 steps, and integers are their ends."""
+    finite, all_ = (x for (x,) in special_inputs(rectifier().graph))
+    assert np.isfinite(finite).all()
+    assert {0.0, 2.0**-149} <= set(np.abs(finite).ravel().tolist())
+    assert (finite.view(np.uint32) == 1 << 31).any(), "-0.0"
+    assert np.isnan(all_).any()
+    assert {np.inf, -np.inf, float(np.finfo(np.float32).max)} <= set(all_.ravel().tolist())
+    assert 13 <= (np.abs(all_) < 5).sum() < 40, "ordinary values stay among them"
+    b = Builder("stored")
+    graph = b.graph([b.op("QUANTIZE", [b.input("x", "FLOAT32", (1, 40))], shape=(1, 40), type="INT8", scale=0.5)])
+    for (x,) in special_inputs(graph):
+        assert np.abs(x).max() < 2.0**30 * 0.5
+    for (x,) in special_inputs(chain()):
+        assert {-128, 127} <= set(x.ravel().tolist())
 
 
 def test_unsupported_models_raise() -> None:

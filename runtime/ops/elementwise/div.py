@@ -233,10 +233,10 @@ def _pow_cases(rng: np.random.Generator) -> Iterator[Case]:
     yield binary_case("POW", "INT32", ((9, 33), (33,)), values=(bases, by), oracle="litert")
     case = binary_case("POW", "INT32", ((9, 33), (33,)))
     yield Case(case.node, None, "none", "LiteRT refuses negative exponents, and goes through double")
-    whole = binary_case("POW", "FLOAT32", ((3, 33), ()), values=(rng.uniform(-4, 4, (3, 33)), 3.0), oracle="litert")
+    whole = binary_case("POW", "FLOAT32", ((3, 33), ()), oracle="litert")
     cube = replace(whole.node.input(1), data=np.array(3, np.float32))
     node = replace(whole.node, inputs=(whole.node.input(0), cube))
-    yield replace(whole, node=node, inputs=None, tolerance=2e-4)
+    yield replace(whole, node=node, tolerance=2e-4)
 
 
 def _squared_cases(rng: np.random.Generator) -> Iterator[Case]:

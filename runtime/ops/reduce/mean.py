@@ -46,6 +46,7 @@ def multiplier(node: Node) -> tuple[int, int]:
 
 def reference(node: Node, inputs: list[Any]) -> list[Array]:
     x, axes = inputs[0], axes_of(node)
+    mean: Array
     if x.dtype in (np.int8, np.int16):
         info = np.iinfo(x.dtype)
         total = x.astype(np.int64).sum(axis=axes) - node.input(0).zero * count_of(node)
