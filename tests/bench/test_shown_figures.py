@@ -80,7 +80,8 @@ def close(text: str, want: float) -> bool:
 
 # -- explain -----------------------------------------------------------------------------------------------------------
 
-KEYS = ("dispatch_c", "parameters", "sharing")
+#: Causes, in another order than that of tables.
+KEYS = ("parameters", "sharing", "dispatch_c")
 
 
 def ledger(unit: str = "instructions", seed: int = 0, **more: Any) -> Ledger:
