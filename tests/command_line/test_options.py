@@ -6,6 +6,7 @@ The library's front doors are replaced by a function that notes its arguments an
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -442,10 +443,30 @@ def test_operators_of_the_users_own_are_registered_first(name: str, monkeypatch:
     assert folders == ["first", "last"]
 
 
+@pytest.mark.parametrize("name", commands())
+def test_limits_hold_for_every_command(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Inside of it, for it and for what it starts; before and behind it those of the environment."""
+    seen: list[tuple[str | None, ...]] = []
+    limits = ("TWINFER_MAX_BYTES", "TWINFER_MAX_ROUNDS")
+
+    def register(folder: str) -> None:
+        seen.append(tuple(map(os.environ.get, limits)))
+        raise ToolError("noted")
+
+    monkeypatch.setattr(registry, "register", register)
+    monkeypatch.setenv("TWINFER_MAX_BYTES", "77")
+    monkeypatch.delenv("TWINFER_MAX_ROUNDS", raising=False)
+    line = next((line for line in MATRIX if line.split()[0] == name), f"{name} nothing")
+    for given in ([], ["--max-bytes", "5"], ["--max-rounds", "6"]):
+        assert main([*line.split(), "--operators", "here", *given]) == 2
+        assert tuple(map(os.environ.get, limits)) == ("77", None)
+    assert seen == [("77", None), ("5", None), ("77", "6")]
+
+
 def test_every_option_is_tried() -> None:
     for name, command in commands().items():
         known = {action.option_strings[-1] for action in command._actions if action.option_strings}
-        known -= {"--help", "--operators"}
+        known -= {"--help", "--operators", "--max-bytes", "--max-rounds"}
         lines = [" ".join([line, *how]) for line, (_, how) in MATRIX.items() if line.split()[0] == name]
         words = {word for line in lines for word in line.split()}
         assert known == (words & known) | ELSEWHERE.get(name, set()), name

@@ -49,8 +49,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         with warnings.catch_warnings():
             warnings.simplefilter("always")
             warnings.showwarning = _warn
-            register_operators(arguments)
             with limited(arguments):
+                register_operators(arguments)
                 status: int = arguments.run(arguments)
         sys.stdout.flush()
         return status
