@@ -30,11 +30,11 @@ from twinfer.converter.quantize.rounding import adaptive, grams
 from twinfer.converter.quantize.weights import Layer, integers, weight_quant, with_weights
 from twinfer.converter.rows import parameters_of, row_of
 from twinfer.runtime.errors import InvalidArgumentError
-from twinfer.runtime.graph import Graph, Quant
+from twinfer.runtime.graph import Graph, Node, Quant
 from twinfer.runtime.options import Options as PlanOptions
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.read.tflite import read
-from twinfer.runtime.registry import operator
+from twinfer.runtime.registry import operator, operators
 from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.run.session import Session
 from twinfer.runtime.write.tflite import write
@@ -133,21 +133,75 @@ def of_whole_steps(graph: Graph) -> Graph:
     return replace(graph, nodes=tuple(nodes), tensors=tuple(rounded.get(t, t) for t in graph.tensors))
 
 
+#: Steps of 16 bits by which an operator may be off from the floats of the integers that it reads; one where none is
+#: said: half for the result, half for what is rounded before. LOGISTIC, TANH and SOFTMAX have tables of 513 values,
+#: RSQRT a root of 20 bits. The converter keeps other functions in float where they are off by 1/1000 (33 steps).
+#: Weights of RESIZE_BILINEAR are whole 1024ths, two of them in a product.
+STEPS = {"LOGISTIC": 3, "TANH": 3, "SOFTMAX": 3, "RSQRT": 3, "EXP": 33, "LOG": 33, "GELU": 33, "RESIZE_BILINEAR": 33}
+
+
+def as_float(node: Node) -> Node:
+    """The node with floats in place of integers that have a scale."""
+    inputs, outputs = (
+        tuple(t if t is None or t.quant is None else replace(t, type="FLOAT32", quant=None, data=None) for t in ends)
+        for ends in (node.inputs, node.outputs)
+    )
+    return replace(node, inputs=inputs, outputs=outputs)
+
+
 @settings(max_examples=30, deadline=None)
 @given(layers=layer_lists, seed=seeds)
-def test_int16x8_runs_here_and_in_litert_and_comes_close(layers: list[str], seed: int) -> None:
-    """If int8 holds the weights exactly, only the rounding to 16 bits is lost."""
-    assume(layers.count("exp") < 2)  # EXP of EXP spans more than 16 bits
+def test_int16x8_loses_only_rounding(layers: list[str], seed: int) -> None:
+    """Every operator of int16 gives what floats give for the same inputs, to a step or a few; LiteRT gives our bits.
+
+    A whole graph may lose more: what RSQRT, LOG or DIV reads is rounded to steps of its range, which are coarse near 0.
+    """
     graph = of_whole_steps(random_graph(seed, layers))
     integer = quantized(graph, seed, Recipe(default=Choice("int16x8")), Options("FLOAT32"))
     sample = list(random_samples(seed, graph, 1)[0].values())
-    share = 0.1 if "exp" in layers else 0.005  # a line between 513 values of EXP is off by more
-    want = ours(graph, sample)
-    peer = "litert" if "sum" in layers else "litert-ref"  # whose SUM of int16 adds stored bits
-    for results in (ours(integer, sample), open_peer(peer, write(integer), len(integer.outputs))(sample)):
-        for w, g, tensor in zip(want, results, graph.outputs, strict=True):
-            reach = max(1.0, float(np.abs(w).max()))
-            np.testing.assert_allclose(g.reshape(w.shape), w, atol=share * reach, err_msg=str(tensor))
+    session = Session(make_plan(integer, options=PlanOptions(preserve_all=True)))
+    session.feed(sample)
+    session.run()
+    for node in (n for n in integer.nodes if n.output.type == "INT16" and n.op != "QUANTIZE"):
+        read = [None if t is None else session.view(t) if t.data is None else t.data for t in node.inputs]
+        values = [
+            v if t is None or t.quant is None else dequantize(v, t.quant).astype(np.float32)
+            for t, v in zip(node.inputs, read, strict=True)
+        ]
+        for y, want in zip(node.outputs, operators()[node.op].reference(as_float(node), values), strict=True):
+            steps = (want.astype(np.float64) / y.scale).clip(-32768, 32767).reshape(y.shape)
+            np.testing.assert_allclose(
+                session.view(y), steps, rtol=0, atol=STEPS.get(node.op, 1) + 0.01, err_msg=str(y)
+            )
+    own = {n.op for n in integer.nodes if n.output.type == "INT16"}
+    if "RSQRT" in own:  # LiteRT's is a table, TFLM's and ours are not
+        return
+    peer = "litert" if "SUM" in own else "litert-ref"  # whose SUM of int16 adds stored bits
+    theirs, got = open_peer(peer, write(integer), len(integer.outputs))(sample), session.outputs()
+    if "FULLY_CONNECTED" in own:  # whose sums LiteRT scales in float64, so that a step may differ, which others amplify
+        assert snr_db(got, theirs) > 60
+    else:
+        assert_same(theirs, got)
+
+
+@pytest.mark.parametrize(
+    ("op", "low", "high", "type"),
+    [
+        ("EXP", -1, 1, "INT16"), ("EXP", -15, 4, "FLOAT32"), ("LOG", 0.5, 4, "INT16"), ("LOG", 0.01, 4, "FLOAT32"),
+        ("GELU", -8, 8, "INT16"), ("RSQRT", 0.01, 4, "INT16"), ("LOGISTIC", -99, 99, "INT16"),
+    ],
+)  # fmt: skip
+def test_functions_that_int16_holds_badly_stay_float(op: str, low: float, high: float, type: str) -> None:
+    """What int16 adds to the rounding of the input is at most 1/1000 of the largest output; else it is float."""
+    b = Builder("function")
+    graph = b.graph([b.op(op, [b.input("x", "FLOAT32", (1, 999))])], signature="serving_default")
+    x = np.linspace(low, high, 999, dtype=np.float32)[None]
+    integer = quantize(graph, calibrate(graph, [{"x": x}]), Recipe(default=Choice("int16x8")), Options("FLOAT32"))
+    (node,) = [node for node in integer.nodes if node.op == op]
+    assert node.input(0).type == type
+    seen = x if type == "FLOAT32" else np.rint(x / np.float32(node.input(0).scale)) * np.float32(node.input(0).scale)
+    (want,), (got,) = ours(graph, [seen.astype(np.float32)]), ours(integer, [x])
+    assert np.abs(got - want).max() <= 1.1e-3 * np.abs(want).max()
 
 
 @settings(max_examples=30, deadline=None)
