@@ -97,12 +97,17 @@ def ratio(want: Any, got: Any) -> float:
 
 
 @pytest.mark.parametrize(("mode", "least"), [("int8", 27), ("int16x8", 33)])
-@pytest.mark.parametrize("value", [-np.inf, -1e9, -1e4])
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(
+    ("form", "value"),
+    [
+        (form, value)
+        for form in FORMS
+        for value in (-np.inf, -1e9, -1e4)
+        if value > -np.inf or form not in ("product", "difference")  # 0 times infinity is no mask
+    ],
+)
 def test_masks_cost_nothing(form: str, value: float, mode: str, least: float) -> None:
     """Judged on samples that calibration has not seen."""
-    if np.isinf(value) and form in ("product", "difference"):
-        pytest.skip("0 times infinity is no mask")
     graph = attention(form, value)
     data = fed(graph, value)
     integer = twinfer.convert(graph, quantize=mode, calibration={k: v[:24] for k, v in data.items()})
@@ -111,7 +116,7 @@ def test_masks_cost_nothing(form: str, value: float, mode: str, least: float) ->
     assert ratio(expected(0.5 if form == "scaled sum" else 1.0)[24:, 0], got) > least
 
 
-@settings(max_examples=10)
+@settings(max_examples=10, deadline=None)
 @given(value=st.floats(-(2.0**120), -5001, width=32), form=st.sampled_from(sorted(FORMS)))
 def test_the_value_of_a_mask_does_not_matter(value: float, form: str) -> None:
     """The scores keep the steps that they have beside -1e9."""
