@@ -148,11 +148,17 @@ def _judged(converted: Conversion, samples: Samples, how: How) -> Conversion:
     """The conversion with what it did to the outputs; warns if that is much, and of divisors that round to 0."""
     if not converted.seen:
         return converted
-    judged, source, seen = quality(converted.source, converted.graph, samples), converted.pruned, converted.seen
+    source, seen, recipe = converted.source, converted.seen, converted.recipe
+    judged = quality(source, converted.graph, samples)
+
+    def made(recipe: Recipe, options: Options) -> Graph:
+        quantized = quantize(converted.pruned, seen, recipe, options)
+        return _clustered(replace(converted, graph=quantized, recipe=recipe), samples, how).graph
+
     if needs_remedies(judged):
         options = Options(how.get("inference_type"), how.get("bias_correction", False))
-        help = remedies(source, seen, converted.recipe, options, judged, samples)
-        warn(judged, converted.recipe.default.precision, help, seen)
+        helps = remedies(source, judged, recipe, options, samples, made)
+        warn(judged, recipe.default.precision, helps, seen)
     return replace(converted, quality=judged if judged.outputs else None)
 
 

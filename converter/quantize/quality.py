@@ -4,7 +4,7 @@ poor, a warning with what was tried and helps."""
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from re import escape
@@ -14,7 +14,7 @@ import numpy as np
 
 from twinfer.converter.quantize.affine import real
 from twinfer.converter.quantize.observed import Calibration
-from twinfer.converter.quantize.quantize import Options, quantize
+from twinfer.converter.quantize.quantize import Options
 from twinfer.converter.quantize.recipe import Recipe, Rule
 from twinfer.converter.quantize.samples import Samples, samples_of
 from twinfer.converter.quantize.sensitivity import sensitivity
@@ -125,7 +125,7 @@ def warn(judged: Quality, mode: str, remedies: Sequence[str], seen: Calibration)
     if not poor:
         return
     which = "outputs are" if len(judged.outputs) == 1 else f"output {poor[0].name!r} is"
-    more = f" (as are {len(poor) - 1} others)" if len(poor) > 1 else ""
+    more = f" ({len(poor)} of {len(judged.outputs)} outputs are)" if len(poor) > 1 else ""
     ratio = f"{in_words(poor[0].snr_db)} to the float model's, below {LEAST_DB:.0f} dB{more}"
     layers = ", ".join(map(_named, judged.worst[:NAMED])) or "the layers that --report shows"
     what = f"the {mode} model's {which} at {ratio}: {advice}"
@@ -138,16 +138,19 @@ def needs_remedies(judged: Quality) -> bool:
 
 
 def remedies(
-    graph: Graph, seen: Calibration, recipe: Recipe, options: Options, judged: Quality, samples: Samples
+    source: Graph, judged: Quality, recipe: Recipe, options: Options, samples: Samples, made: Callable[..., Graph]
 ) -> list[str]:
     """What makes the outputs better, each tried on the first KEPT samples and told with the ratio that it gave: finer
-    types, and as many of the worst layers in float as it takes. So it takes less time than calibration on many."""
-    few = list(islice(({t.name: v for t, v in sample.items()} for sample in samples_of(graph, samples)), KEPT))
+    types, and as many of the worst layers in float as it takes. So it takes less time than calibration on many.
+
+    ``made(recipe, options)`` makes the quantised graph.
+    """
+    few = list(islice(({t.name: v for t, v in sample.items()} for sample in samples_of(source, samples)), KEPT))
 
     def tried(changed: Recipe, border: str | None = options.inference_type) -> float | None:
         how = replace(options, inference_type=border)
         try:
-            result = _compared(graph, quantize(graph, seen, changed, how), few)
+            result = _compared(source, made(changed, how), few)
         except TwinferError:
             return None
         ratio = result.snr_db if result.outputs else LEAST_DB
@@ -175,7 +178,9 @@ def remedies(
                 best = f"{which} ({told(ratio)}): {', '.join(map(repr, names))}"
                 if ratio >= LEAST_DB:
                     return [*found, best]
-    return [*found, *filter(None, [best])]
+    found += filter(None, [best])
+    less = ["prune or cluster less: nothing else that was tried helps much"] if recipe.prunes or recipe.clusters else []
+    return found or less
 
 
 def kept(samples: Samples, keep: list[Any]) -> Samples:

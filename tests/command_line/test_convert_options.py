@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ import twinfer
 from twinfer.command_line.main import main
 from twinfer.converter.build import Builder
 from twinfer.converter.convert import conversion
+from twinfer.converter.quantize.recipe import Choice, Recipe, Rule
 from twinfer.runtime.graph import Graph
 from twinfer.runtime.write.tflite import write
 
@@ -142,6 +144,30 @@ def real(peer: Any, detail: Any) -> Any:
     scale, zero = detail["quantization"]
     value = peer.get_tensor(detail["index"]).astype(np.float64)
     return value if detail["dtype"] == np.float32 else (value - zero) * scale
+
+
+@pytest.mark.parametrize("changed", [{"prune": 0.8}, {"prune": 0.5, "cluster": 2, "bias_correction": True}])
+@pytest.mark.filterwarnings("ignore:the int4 model:twinfer.runtime.errors.ModelWarning")
+def test_advice_holds_for_pruned_and_clustered_models(changed: dict[str, Any]) -> None:
+    """Whoever follows it gets the ratio that it names."""
+    how = {"quantize": "int4", "calibration": DATA, **changed}
+    with pytest.warns(twinfer.ModelWarning, match="model's output") as told:
+        conversion(net(), **how)
+    said = str(told[0].message)
+    advised = re.findall(r"quantise to (\w+) \((-?[\d.]+) dB on 9 samples\)", said)
+    kept = re.findall(r"layers float by a recipe \((-?[\d.]+) dB on 9 samples\): ([^;]*);", said)
+    assert advised or kept or "less" in said
+    for ratio, names in kept:
+        rules = tuple(Rule(re.escape(name), precision="float") for name in re.findall("'(.*?)'", names))
+        again = conversion(net(), **how, recipe=Recipe(rules, Choice("int4"))).quality
+        assert again is not None
+        assert again.snr_db == pytest.approx(float(ratio), abs=0.06)
+    for mode, ratio in advised:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            again = conversion(net(), **{**how, "quantize": mode}).quality
+        assert again is not None
+        assert again.snr_db == pytest.approx(float(ratio), abs=0.06)
 
 
 def test_an_argument_per_flag() -> None:

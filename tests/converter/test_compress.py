@@ -148,6 +148,7 @@ def outputs(graph: Graph, values: list[Any]) -> list[Any]:
     return outputs_of(Session(make_plan(graph)), values)
 
 
+@pytest.mark.filterwarnings("ignore:the int.* model:twinfer.runtime.errors.ModelWarning")
 @pytest.mark.filterwarnings("ignore:the int4 model's outputs:twinfer.runtime.errors.ModelWarning")
 def test_layers_there_and_back() -> None:
     """For any operator and type: a matrix of real values, and the same tensor from it."""
@@ -169,6 +170,7 @@ def test_layers_there_and_back() -> None:
     assert {kind for _, kind in seen} == {"FLOAT32", "INT8", "INT4"}
 
 
+@pytest.mark.filterwarnings("ignore:the int.* model:twinfer.runtime.errors.ModelWarning")
 @pytest.mark.parametrize("mode", [None, "int8", "int4"])
 @pytest.mark.filterwarnings("ignore:the int4 model's outputs:twinfer.runtime.errors.ModelWarning")
 def test_pruned_graphs_have_the_zeros(mode: str | None) -> None:
@@ -224,6 +226,7 @@ def test_two_layers_that_share_weights_still_do() -> None:
 POOR = pytest.mark.filterwarnings("ignore:the int8 model's outputs:twinfer.runtime.errors.ModelWarning")
 
 
+@pytest.mark.filterwarnings("ignore:the int.* model:twinfer.runtime.errors.ModelWarning")
 @pytest.mark.parametrize("compensate", [pytest.param(False, marks=POOR), True])
 def test_pruned_and_clustered_it_runs_everywhere_with_the_same_bits(compensate: bool) -> None:
     graph = float_graph(7)

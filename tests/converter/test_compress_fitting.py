@@ -144,6 +144,7 @@ def test_integer_weights_grow_with_their_scales() -> None:
         np.testing.assert_allclose(a.astype(int), b_[0].astype(int), atol=2)
 
 
+@pytest.mark.filterwarnings("ignore:the int.* model:twinfer.runtime.errors.ModelWarning")
 @pytest.mark.filterwarnings("ignore:the int16x8 model's outputs:twinfer.runtime.errors.ModelWarning")
 def test_int16_activations_too() -> None:
     graph = float_graph(3)
