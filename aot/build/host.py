@@ -10,6 +10,7 @@ import _ctypes
 import ctypes
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from time import monotonic
 from typing import Any
 from weakref import finalize
 
@@ -24,6 +25,7 @@ from twinfer.runtime.errors import ToolError
 from twinfer.runtime.graph import Tensor
 from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.program import Chain
+from twinfer.runtime.run import limits
 from twinfer.runtime.run.feed import RowFeed
 from twinfer.runtime.run.session import Session
 from twinfer.runtime.tools import built, compiler_version, cpu, find_compiler
@@ -47,6 +49,7 @@ class CompiledSession(Session):
         self.library, self._name = library, name
         self._indices = ffi.new("int32_t[]", list(range(len(plan.steps))))
         super().__init__(plan)
+        self._short, self._steady = self._straight, plan.steady
         self._given = ffi.new("void *[]", [self._input(tensor) for tensor in plan.graph.inputs])
         self._whole = ffi.new("tw_call *")
         self._enter(self._whole, f"{name}_whole", ffi.NULL)
@@ -80,17 +83,19 @@ class CompiledSession(Session):
 
     def run(self) -> None:
         """One inference in one C call; outputs stay in the arena."""
-        if self._straight:
+        if self._short:
             lib.tw_run(self._whole, 1)
         else:
             self._in_c(lambda: lib.tw_run(self._whole, 1))
 
     def _in_c(self, call: Callable[[], object]) -> None:
-        """Make a call of which nobody knows how long it takes, if the model is large or loops."""
-        if self._straight:
+        """Make a call that may take long: of a large model, or of one that loops; where the first is short, all are."""
+        if self._short:
             call()
         else:
+            begun = monotonic()
             self._long_call.call(self, call)
+            self._short = self._steady and monotonic() - begun < limits.SHORT
 
 
 def compile_plans(

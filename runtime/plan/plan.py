@@ -13,7 +13,7 @@ from twinfer.runtime.graph import Graph, Node, Tensor
 from twinfer.runtime.later import dataclass
 from twinfer.runtime.options import Options, Printing
 from twinfer.runtime.plan.decoders import CALL_BYTES, decoder_bytes
-from twinfer.runtime.program import Chain, Program, Same, Step
+from twinfer.runtime.program import Chain, If, Program, Same, Step
 from twinfer.runtime.target import Target
 from twinfer.runtime.walks import steps_of
 
@@ -126,6 +126,37 @@ class Plan:
     def straight(self) -> bool:
         """Whether every run does every step once."""
         return all(isinstance(part, Step | Same | Chain) for part in self.program)
+
+    @cached_property
+    def steady(self) -> bool:
+        """Whether every run goes round its loops as often: none depends on what changes, nor lies in such a branch."""
+        moving = {tensor for tensor in self.graph.inputs if tensor.data is None}.union(self.variables)
+
+        def loops(program: Program, depends: bool) -> bool:
+            """Add what depends on ``moving`` to it; returns whether a loop does."""
+            found = False
+            for part in program:
+                if isinstance(part, Step | Chain):
+                    steps = [part] if isinstance(part, Step) else [*(layer.step for layer in part.layers), *part.views]
+                    for step in steps:
+                        if depends or not moving.isdisjoint(step.read):
+                            moving.update(step.written)
+                elif isinstance(part, Same):
+                    if depends or part.source in moving:
+                        moving.add(part.to)
+                elif isinstance(part, If):
+                    inner = depends or part.condition in moving
+                    found |= loops(part.then, inner) | loops(part.orelse, inner)
+                else:
+                    found |= loops(part.test, depends)
+                    inner = depends or part.condition in moving
+                    found |= inner | loops(part.body, inner) | loops(part.test, inner)
+            return found
+
+        known, found = -1, False
+        while known < len(moving):
+            known, found = len(moving), loops(self.program, False)
+        return not found
 
     @cached_property
     def chains(self) -> Mapping[Step, Chain]:

@@ -26,8 +26,9 @@ if TYPE_CHECKING:
 #: all loops of a run.
 DEFAULTS = {"TWINFER_MAX_BYTES": 1 << 30, "TWINFER_MAX_ROUNDS": 1_000_000}
 
-#: The work of a call that is long: half a second of plain C, a few milliseconds of the fastest kernels.
-LONG = 500_000_000
+#: The work of a call that may be long: a tenth of a second of plain C, a millisecond of the fastest kernels; and the
+#: time of a first run, in seconds, after which later ones are short.
+LONG, SHORT = 100_000_000, 0.1
 
 #: What an element that is read or written counts in multiply-accumulates of int8; and one of float32.
 _PER_ELEMENT, _PER_FLOAT = 10, 2

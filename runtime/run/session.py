@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import accumulate, count
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from twinfer import kernels_c
@@ -203,11 +204,13 @@ class Session:
         return [self.view(tensor).copy() for tensor in self.plan.graph.outputs]
 
     def run(self) -> None:
-        """Run all steps; in one C call, unless the program branches, loops or takes long."""
+        """Run all steps; in one C call, unless the program branches, loops, or may take long."""
         if self._straight:
             lib.tw_run(self._calls, self._count)
         else:
+            begun = monotonic()
             self.run_observed(None)
+            self._straight = self.plan.straight and monotonic() - begun < limits.SHORT
 
     def _run_rest(self) -> None:
         """Run what follows the inputs."""

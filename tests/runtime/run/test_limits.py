@@ -102,9 +102,18 @@ def heed_ctrl_c() -> None:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_ctrl_c_ends_a_long_layer(way: str, heavy_file: Path) -> None:
-    code = f"{BEGINS}\ntry:\n" + "".join(f"    {line}\n" for line in WAYS[way].splitlines())
+    ends_by_ctrl_c(WAYS[way], heavy_file)
+
+
+def test_ctrl_c_ends_an_endless_loop_that_is_compiled(tmp_path: Path) -> None:
+    counting(2**30).save(tmp_path / "endless.tflite")  # a float32 stops growing at 2^24
+    ends_by_ctrl_c(WAYS["compiled"], tmp_path / "endless.tflite")
+
+
+def ends_by_ctrl_c(lines: str, file: Path) -> None:
+    code = f"{BEGINS}\ntry:\n" + "".join(f"    {line}\n" for line in lines.splitlines())
     code += "except KeyboardInterrupt:\n    os.write(2, b'interrupted\\n')\n    sys.exit(3)\n"
-    command = [sys.executable, "-c", code, str(heavy_file)]
+    command = [sys.executable, "-c", code, str(file)]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, preexec_fn=heed_ctrl_c) as process:
         assert process.stderr is not None
         try:
@@ -222,3 +231,70 @@ def test_commands_raise_the_limits(tmp_path: Path, capsys: pytest.CaptureFixture
         assert "--max-bytes" in capsys.readouterr().err
         assert main([*command, *more, "--max-rounds", "33", "--max-bytes", "1000"]) == 0
         assert os.environ.get("TWINFER_MAX_ROUNDS") is None
+
+
+def by_constant(sub: Sub) -> Any:
+    """A counter that begins at a constant; the value that goes round with it is an input."""
+    return sub.loop(1, 2, [sub.constant([0]), sub.input()])
+
+
+def by_input(sub: Sub) -> Any:
+    return sub.loop(1, 2, [sub.input(), sub.constant([0])])
+
+
+def by_what_is_computed(sub: Sub) -> Any:
+    x = sub.input()
+    return sub.loop(1, 2, [sub.mul(sub.add(x, floats(1)), floats(0)), x])
+
+
+def behind_a_loop(sub: Sub) -> Any:
+    """The second loop begins where the input of the first has led."""
+    first = sub.loop(1, 2, [sub.constant([0]), sub.input()])
+    return sub.loop(1, 2, [first[1], sub.constant([0])])
+
+
+@pytest.mark.parametrize(
+    ("way", "steady"), [(by_constant, True), (by_input, False), (by_what_is_computed, False), (behind_a_loop, False)]
+)
+def test_loops_that_end_once_end_always(way: Any, steady: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compiled, only the first run is made beside Python where no loop depends on what changes."""
+    test, body, main = Sub("test"), Sub("body"), Sub("main")
+    n = test.input()
+    test.input()
+    graphs = [test.graph([test.less(n, floats(3))])]
+    n, y = body.input(), body.input()
+    graphs.append(body.graph([body.add(n, floats(1)), body.add(y, floats(2))]))
+    graph = main.graph(way(main), *graphs)
+    assert make_plan(graph).steady == steady
+    model, calls = twinfer.compile(graph), list[object]()
+    real = limits.Long.call
+    monkeypatch.setattr(limits.Long, "call", lambda *given: (calls.append(given), real(*given)))
+    monkeypatch.setattr(limits, "SHORT", 60)
+    for _ in range(3):
+        model.invoke()
+    assert len(calls) == (1 if steady else 3)
+
+
+def test_a_loop_in_a_branch_that_an_input_decides_is_not_steady() -> None:
+    test, body, then, orelse, main = (Sub(name) for name in ("test", "body", "then", "else", "main"))
+    graphs = [test.graph([test.less(test.input(), floats(3))]), body.graph([body.add(body.input(), floats(1))])]
+    then.input()
+    graphs.append(then.graph(then.loop(1, 2, [then.constant([0])])))
+    graphs.append(orelse.graph([orelse.input()]))
+    x, c = main.input(), main.input(type="BOOL")
+    assert not make_plan(main.graph(main.branch(c, 3, 4, [x], [x]), *graphs)).steady
+
+
+def test_a_large_model_that_is_quick_is_one_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "LONG", 0)
+    b = Builder("two")
+    x = b.input("x", "FLOAT32", (1, 8))
+    plan = make_plan(b.graph([b.op("EXP", [b.op("NEG", [x])])]))
+    for short, calls in ((60, [2, 0, 0]), (0, [2, 2, 2])):
+        monkeypatch.setattr(limits, "SHORT", short)
+        session, made = Session(plan), []
+        monkeypatch.setattr(limits.Long, "call", lambda self, owner, call, made=made: made.append(call()))
+        for want in calls:
+            made.clear()
+            session.run()
+            assert len(made) == want
