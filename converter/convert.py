@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Unpack
 
 from twinfer.converter.arguments import How, check, only_known, recipe_of
+from twinfer.converter.batch import open_batch
 from twinfer.converter.compress.cluster import cluster
 from twinfer.converter.compress.prune import SCOPES, prune
 from twinfer.converter.offline.stored import with_plan
@@ -25,10 +26,13 @@ from twinfer.converter.quantize.rounding import grams
 from twinfer.converter.quantize.samples import Samples, samples_of
 from twinfer.converter.source import Shapes, Source, files_of, opened, read_source
 from twinfer.converter.versions import with_versions
-from twinfer.runtime.errors import ModelWarning
+from twinfer.runtime.errors import ModelError, ModelWarning, UnsupportedOperatorError
 from twinfer.runtime.graph import Array, Graph
+from twinfer.runtime.options import Options as PlanOptions
+from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.read.files import check_places
-from twinfer.runtime.write.tflite import check_suffix
+from twinfer.runtime.read.tflite import read
+from twinfer.runtime.write.tflite import check_suffix, write
 
 
 @dataclass(frozen=True)
@@ -88,8 +92,10 @@ def convert(source: Source, **how: Unpack[How]) -> Graph:
     divisions whose divisor rounds to 0, of outputs that quantisation brings below 20 dB, and of calibration data that
     are constant, or integers where the model takes floats.
 
-    Raises TwinferError: ModelError for a damaged model, UnsupportedOperatorError for one that cannot be expressed,
-    InvalidArgumentError for arguments and data that do not fit.
+    What comes out is written, read and planned once, for the shapes that it has: it runs here.
+
+    Raises TwinferError: ModelError for a damaged model, UnsupportedOperatorError for one that cannot be expressed, or
+    that has an operator without a kernel here, InvalidArgumentError for arguments and data that do not fit.
     """
     return conversion(source, **how).graph
 
@@ -121,9 +127,20 @@ def conversion(source: Source, **how: Unpack[How]) -> Conversion:
     if how.get("quantize") and samples is not None:
         converted = _quantized(converted, kept(samples, judged), how)
     converted = _clustered(converted, samples, how)
+    converted = replace(converted, graph=open_batch(converted.graph))
     if how.get("store_plan"):
         converted = replace(converted, graph=with_plan(converted.graph))
+    _check_runs(converted.graph)
     return converted if samples is None or not how.get("quantize") else _judged(converted, judged or samples, how)
+
+
+def _check_runs(graph: Graph) -> None:
+    """Raises TwinferError, with the node, unless the graph's file can be read and planned. It is planned by layers: by
+    rows takes longer and refuses nothing more."""
+    try:
+        make_plan(read(write(graph), graph.name), options=PlanOptions(memory="layers"))
+    except (ModelError, UnsupportedOperatorError) as error:
+        raise type(error)(f"what the conversion gives cannot run: {error}") from error
 
 
 def _pruned(converted: Conversion, samples: Samples | None, how: How) -> Conversion:

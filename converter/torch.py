@@ -146,6 +146,7 @@ def _exported(module: Source, inputs: tuple[Any, ...], names: tuple[list[str] | 
     try:
         with _quiet(), torch.no_grad():
             program = _program(module, inputs)
+            _refuse_projections(program)
             program = torch.onnx.export(
                 program, input_names=names[0], output_names=names[1], opset_version=OPSET, dynamo=True, verbose=False
             )
@@ -168,6 +169,20 @@ def _program(module: Source, inputs: tuple[Any, ...]) -> torch.export.ExportedPr
             what = f"{type(module).__name__} does not run with these example inputs"
             raise InvalidArgumentError(f"{what}: {_reason(error)}") from error
         return torch.export.export(module, inputs, strict=False)
+
+
+def _refuse_projections(program: torch.export.ExportedProgram) -> None:
+    """UnsupportedOperatorError for LSTMs whose output is projected: torch writes them as ONNX's LSTM, which is none."""
+    import torch
+
+    for node in program.graph.nodes:
+        if node.target is torch.ops.aten.lstm.input:
+            shown, hidden = (state.meta["val"].shape[-1] for state in cast(Any, node.args[1]))
+            if shown != hidden:
+                raise UnsupportedOperatorError(
+                    f"{node.name}: nn.LSTM(proj_size={shown}), which ONNX does not have; "
+                    "leave proj_size out and put an nn.Linear behind it"
+                )
 
 
 def _reason(error: BaseException) -> str:

@@ -199,8 +199,8 @@ def _found() -> Iterator[str]:
 #: What helps where an operator is missing: one of these names, any other custom one, or any other.
 _HINTS = {
     "CUSTOM:ethos-u": "it is code for an Ethos-U NPU, as Vela compiles it: give the model from before Vela",
-    "CUSTOM": "register the folder that has its kernel (docs/custom-operators.md), or replace it in the converter",
-    "": "rewrite the model without it, or add a kernel and an operator module (ARCHITECTURE.md says how)",
+    "CUSTOM": "register the folder that has its kernel (twinfer.register), or give the model from before it was put in",
+    "": "rewrite the model without it, or give a kernel of your own (twinfer.register)",
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from types import MappingProxyType
@@ -12,8 +13,8 @@ from numpy.typing import NDArray
 
 from twinfer.converter.build import Builder
 from twinfer.converter.emit.budget import Budget
-from twinfer.runtime.errors import UnsupportedOperatorError
-from twinfer.runtime.graph import DTYPES, Quant, Tensor
+from twinfer.runtime.errors import ModelError, UnsupportedOperatorError
+from twinfer.runtime.graph import DTYPES, EMPTY, Quant, Tensor
 
 Shape = tuple[int, ...]
 
@@ -37,13 +38,15 @@ NCHW = (0, 3, 1, 2)
 
 
 def constant(value: NDArray[Any], name: str = "constant") -> Tensor:
-    """A constant that is in no graph yet; UnsupportedOperatorError if TFLite has no such type."""
-    if value.dtype.name in WIDER:
-        value = value.astype(WIDER[value.dtype.name])
+    """A constant that is in no graph yet; UnsupportedOperatorError if TFLite has no such type. One of ``WIDER`` says in
+    ``extra["narrow"]`` what it was."""
+    extra = EMPTY
+    if (narrow := value.dtype.name) in WIDER:
+        value, extra = value.astype(WIDER[narrow]), MappingProxyType({"narrow": narrow})
     kind = TYPES.get(value.dtype.newbyteorder("<"))
     if kind is None:
         raise UnsupportedOperatorError(f"values of type {value.dtype}; use one that TFLite has")
-    return Tensor(name, kind, value.shape, data=np.array(value, DTYPES[kind], order="C"))
+    return Tensor(name, kind, value.shape, data=np.array(value, DTYPES[kind], order="C"), extra=extra)
 
 
 class Emitter:
@@ -83,7 +86,10 @@ class Emitter:
     def operand(self, value: Operand) -> Tensor | None:
         if not isinstance(value, np.ndarray):
             return value
-        return constant(value, f"{self.place}/constant_{self._next()}")
+        return constant(value, self._constant())
+
+    def _constant(self) -> str:
+        return f"{self.place}/constant_{self._next()}"
 
     def computes(self, op: str, kind: str) -> None:
         """UnsupportedOperatorError for sums and products of bytes: TFLite has them for quantised numbers only."""
@@ -107,7 +113,7 @@ class Emitter:
             if x in node.outputs and node.op in ("MAX_POOL_2D", "RESHAPE", "TRANSPOSE"):
                 x = node.input(0)
             elif x in node.outputs:
-                return node.op in ("LOGISTIC", "RELU", "RELU6", "RELU_0_TO_1", "SOFTMAX")
+                return node.op in ("ARG_MAX", "ARG_MIN", "LOGISTIC", "RELU", "RELU6", "RELU_0_TO_1", "SOFTMAX")
         return False
 
     def quantized(self, op: str, x: Tensor, kind: str, quant: Quant) -> Tensor:
@@ -168,10 +174,44 @@ class Emitter:
         """The elements along an axis in reverse order."""
         return self.gather(x, np.arange(x.shape[axis] - 1, -1, -1), axis)
 
-    def gather(self, x: Tensor, indices: NDArray[Any], axis: int) -> Tensor:
-        """Elements of an axis by constant indices (any shape)."""
-        shape = (*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :])
-        return self.emit("GATHER", [x, indices.astype(np.int32)], shape, axis=axis)
+    def gather(self, x: Tensor, indices: Tensor | NDArray[Any], axis: int) -> Tensor:
+        """Elements of an axis by indices of any shape, which may count from the end."""
+        at = self.from_front(indices, x.shape[axis])
+        return self.emit("GATHER", [x, at], (*x.shape[:axis], *at.shape, *x.shape[axis + 1 :]), axis=axis)
+
+    def take_along(self, x: Tensor, indices: Tensor | NDArray[Any], axis: int) -> Tensor:
+        """Single elements: each index says which along the axis, its own place says where along the others."""
+        at = self.from_front(indices, x.shape[axis])
+        steps = [math.prod(x.shape[i + 1 :]) for i in range(len(x.shape))]
+        self.budget.afford(8 * len(steps) * at.size, "a table of its elements")
+        places = np.indices(at.shape)
+        first = np.asarray(sum(step * places[i] for i, step in enumerate(steps) if i != axis), at.dtype)
+        first = np.broadcast_to(first, at.shape)
+        flat = self.reshape(x, (x.size,))
+        if at.data is not None:
+            return self.emit("GATHER", [flat, first + at.data * np.int32(steps[axis])], at.shape, axis=0)
+        at = at if steps[axis] == 1 else self.binary("MUL", at, np.array(steps[axis], at.dtype))
+        at = self.binary("ADD", at, first) if first.any() else at
+        return self.emit("GATHER", [flat, at], at.shape, axis=0)
+
+    def from_front(self, indices: Tensor | NDArray[Any], extent: int | Sequence[int]) -> Tensor:
+        """Indices counted from the front, where sources may count them from the end and TFLite's operators may not.
+
+        ``extent``: of the dimension that they point into; one for each element of their last dimension if they are
+        several. Constants are changed here, and ModelError says which are out of range. What is known at run time
+        only gets four operators that TFLM has, too: i - extent * max(min(i, 0), -1).
+        """
+        if isinstance(indices, np.ndarray) or indices.data is not None:
+            known, size = np.asarray(indices if isinstance(indices, np.ndarray) else indices.data), np.array(extent)
+            wrong = (known >= size) | (known < -size)
+            if wrong.any():
+                raise ModelError(f"index {known[wrong][0]} is out of range for {size.tolist()} elements")
+            return constant(np.asarray(np.where(known < 0, known + size, known), np.int32), self._constant())
+        if self.nonnegative(indices):
+            return indices
+        below = self.binary("MINIMUM", indices, np.array(0, indices.dtype))
+        below = self.binary("MAXIMUM", below, np.array(-1, indices.dtype))
+        return self.binary("SUB", indices, self.binary("MUL", below, np.array(extent, indices.dtype)))
 
     def part(self, x: Tensor, begin: Sequence[int], size: Sequence[int]) -> Tensor:
         """The block of ``size`` from ``begin`` on."""
@@ -201,8 +241,9 @@ class Emitter:
 
 def moved(x: Tensor, shape: Shape, quant: Quant | None, move: Callable[[NDArray[Any]], NDArray[Any]]) -> Tensor:
     """A constant with its elements moved, and with them the integers that it was dequantised from."""
-    extra = {key: np.ascontiguousarray(move(value)) for key, value in x.extra.items()} if quant else {}
-    data = np.ascontiguousarray(move(np.asarray(x.data)))
+    kept = {key: value for key, value in x.extra.items() if key == "stored" and quant}
+    extra = {key: np.array(move(value), order="C") for key, value in kept.items()}
+    data = np.array(move(np.asarray(x.data)), order="C")
     return replace(x, shape=shape, data=data, quant=quant, extra=MappingProxyType(extra))
 
 

@@ -24,7 +24,7 @@ HINTS = {
     "TextVectorization": "do it in the program that runs the model, and feed numbers",
     "StringLookup": "do it in the program that runs the model, and feed numbers",
 }
-NO_IMPORTER = "replace it by layers that are known, or add an importer to converter/keras/layers"
+NO_IMPORTER = "there is no form of it in TFLite's operators here; replace it by other layers"
 
 
 @cache

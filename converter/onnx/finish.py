@@ -43,5 +43,7 @@ def _named(graph: Graph, names: Mapping[Tensor, str], quants: Mapping[Tensor, Qu
 
 
 def _plain(tensor: Tensor) -> Tensor:
-    """Float constants without the integers that they were dequantised from."""
-    return replace(tensor, quant=None, extra=EMPTY) if tensor.type == "FLOAT32" and tensor.quant is not None else tensor
+    """Constants without the integers that they were dequantised from, and without the type that they had in ONNX."""
+    if tensor.type == "FLOAT32" and tensor.quant is not None:
+        return replace(tensor, quant=None, extra=EMPTY)
+    return replace(tensor, extra=EMPTY) if "narrow" in tensor.extra else tensor

@@ -11,6 +11,7 @@ from twinfer.converter.emit.emitter import Emitter, constant
 from twinfer.converter.emit.problems import Problems
 from twinfer.converter.onnx.finish import finished
 from twinfer.converter.onnx.fold import folded
+from twinfer.converter.onnx.gelu import Term, term_of
 from twinfer.converter.onnx.node import OnnxNode, attributes_of
 from twinfer.converter.onnx.registry import HINTS, NO_IMPORTER, importers
 from twinfer.converter.onnx.shapes import stated, static_shape, type_of
@@ -28,9 +29,12 @@ class Model:
         self.problems = Problems()
         self.values: dict[str, Tensor] = {}
         self.lost: set[str] = set()  # values behind nodes that cannot be expressed
+        self.terms: dict[str, Term] = {}  # what may be a part of GELU; with Erf in it, it is in no value yet
         self._initializers(proto.graph)
         self._inputs(shapes)
         self._nodes(proto.graph)
+        for value in proto.graph.output:
+            self._spell_out(value.name)
         self.problems.report()
 
     def graph(self) -> Graph:
@@ -95,6 +99,10 @@ class Model:
         """Reads one node; what cannot be expressed is noted, and its outputs are lost to the nodes behind."""
         op = f"{proto.domain}:{proto.op_type}" if proto.domain not in ("", "ai.onnx") else proto.op_type
         name = proto.name or next(filter(None, proto.output), "?")
+        if self._is_term(op, name, proto):
+            return
+        for read in proto.input:
+            self._spell_out(read)
         try:
             if op not in importers():
                 self._unknown(op, proto)
@@ -109,6 +117,39 @@ class Model:
             if not self.problems.by_reason:
                 raise
             self._lose(proto)  # what was put in for lost values may be wrong
+
+    def _is_term(self, op: str, name: str, proto: onnx.NodeProto) -> bool:
+        """Notes the result if it is a part of GELU. Returns whether Erf is in it, so that its own value waits."""
+        if op not in ("Add", "Div", "Erf", "Mul") or not self.lost.isdisjoint(proto.input):
+            return False
+        operands = [self._operand(read) for read in proto.input]
+        term = None if None in operands else term_of(op, name, *(each for each in operands if each is not None))
+        if term is not None:
+            self.terms[proto.output[0]] = term
+        return term is not None and bool(term.share)
+
+    def _operand(self, name: str) -> Term | float | None:
+        """A float value as a term, or as a number if it is a constant of one element; None for others."""
+        value = self.values.get(name)
+        if value is None or name in self.terms:
+            return self.terms.get(name)
+        if value.type != "FLOAT32" or value.quant is not None:
+            return None
+        if value.data is None:
+            return Term(value)
+        return float(value.data.reshape(-1)[0]) if value.shape in ((), (1,)) else None
+
+    def _spell_out(self, name: str) -> None:
+        """Emits a term with Erf in it, because another operator reads it, if it is GELU."""
+        term = self.terms.get(name)
+        if term is None or name in self.values or name in self.lost:
+            return
+        if term.is_gelu:
+            self.emitter.place = name
+            self.values[name] = term.emit(self.emitter)
+        else:
+            self.problems.add("Erf", HINTS["Erf"], term.erf)
+            self._lose_value(name)
 
     def _unknown(self, op: str, proto: onnx.NodeProto) -> None:
         """Folds an operator without importer if its inputs are constants."""
@@ -145,17 +186,22 @@ class Model:
                 raise
             raise ModelError(f"{node}: {error}") from None
         except (ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError) as error:
-            raise ModelError(f"{node}: its inputs and attributes do not fit together ({error})") from error
+            given = ", ".join("none" if t is None else f"{t.type}{list(t.shape)}" for t in node.inputs)
+            attributes = ", ".join(f"{key}={str(value)[:60]}" for key, value in node.attributes.items()) or "none"
+            raise ModelError(f"{node}: inputs {given} and attributes {attributes} do not fit together") from error
         return [results] if isinstance(results, Tensor) else results
 
     def _lose(self, proto: onnx.NodeProto) -> None:
         """Puts stand-ins of the right type and shape in place of the node's outputs, to check the nodes behind."""
         for name in filter(None, proto.output):
-            tensor = self._stated.get(name)
-            if tensor is None:
-                self.lost.add(name)
-            else:
-                self.values[name] = self.emitter.builder.add(tensor)
+            self._lose_value(name)
+
+    def _lose_value(self, name: str) -> None:
+        tensor = self._stated.get(name)
+        if tensor is None:
+            self.lost.add(name)
+        else:
+            self.values[name] = self.emitter.builder.add(tensor)
 
     @cached_property
     def _stated(self) -> Mapping[str, Tensor]:

@@ -157,7 +157,10 @@ def _inner(node: onnx.NodeProto) -> list[onnx.GraphProto]:
 def _check_nodes(model: onnx.ModelProto, graph: onnx.GraphProto) -> None:
     """Checks node by node: the checker of whole models refuses models that leave the shape of an output open."""
     context = onnx.checker.C.CheckerContext()
+    old = next((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), 0) < 21
     for node in graph.node:
+        if node.op_type == "GroupNormalization" and old:  # the checker calls that form deprecated, but files have it
+            continue
         try:
             context.ir_version = model.ir_version
             context.opset_imports = {o.domain: o.version for o in model.opset_import}

@@ -18,14 +18,14 @@ Importer = Callable[[Emitter, OnnxNode], Tensor | Sequence[Tensor | None]]
 HINTS = {
     "DynamicQuantizeLinear": "its scales are known at run time only: convert the float model and quantise it",
     "DynamicQuantizeLSTM": "convert the float model and quantise it",
-    "Erf": "export GELU as one operator: opset 20 or newer",
+    "Erf": "TFLite has it within GELU only: 0.5 * x * (1 + erf(x / sqrt(2)))",
     "If": "export the model with the branch that is taken",
     "Loop": "export the model with the loop unrolled",
     "Scan": "export the model with the loop unrolled",
     "NonZero": "shapes that depend on values are not known ahead: leave it to the program that runs the model",
     "NonMaxSuppression": "end the model before it and leave it to the program that runs the model",
 }
-NO_IMPORTER = "export the model without it, or add an importer to converter/onnx/ops"
+NO_IMPORTER = "there is no form of it in TFLite's operators here; export the model without it"
 
 
 @cache

@@ -18,7 +18,7 @@ def embedding(g: Emitter, call: Call) -> Tensor:
     call.need(not getattr(call.layer, "quantization_mode", None), "quantised weights; convert the float model")
     x, table = call.input(), constant(call.weight("embeddings"), f"{call.name}/embeddings")
     x = x if x.type in ("INT32", "INT64") else cast(g, x, "INT32")
-    return g.emit("GATHER", [table, x], (*x.shape, table.shape[1]), axis=0)
+    return g.gather(table, x, 0)
 
 
 def identity(g: Emitter, call: Call) -> Tensor:

@@ -166,10 +166,26 @@ def take(g: Emitter, call: Call) -> Tensor:
     x, indices = as_tensor(g, call.argument(0, "x")), call.argument(1, "indices")
     axis = call.layer.axis
     call.need(axis is not None, "take from all elements in order; give it an axis")
-    if not isinstance(indices, Tensor):
-        table = np.asarray(indices)
-        return g.gather(x, np.where(table < 0, table + x.shape[axis], table), axis % len(x.shape))
-    return g.emit("GATHER", [x, indices], call.shape, axis=axis % len(x.shape))
+    return g.gather(x, indices if isinstance(indices, Tensor) else np.asarray(indices), axis % len(x.shape))
+
+
+def take_along_axis(g: Emitter, call: Call) -> Tensor:
+    x, indices, axis = as_tensor(g, call.argument(0, "x")), call.argument(1, "indices"), call.layer.axis
+    indices = indices if isinstance(indices, Tensor) else np.asarray(indices)
+    x, axis = (g.reshape(x, (x.size,)), 0) if axis is None else (x, axis % len(x.shape))
+    same = all(a == b for i, (a, b) in enumerate(zip(x.shape, indices.shape, strict=True)) if i != axis)
+    call.need(same, "indices that are repeated along other dimensions; repeat them by keras.ops.broadcast_to")
+    return g.take_along(x, indices, axis)
+
+
+def one_hot(g: Emitter, call: Call) -> Tensor:
+    """Indices below zero and beyond the last class give rows of zeros, as in TFLite."""
+    own, x = call.layer, call.input()
+    call.need(not own.sparse, "a sparse result; leave sparse out")
+    x = x if x.type in ("INT32", "INT64") else cast(g, x, "INT32")
+    count, ends = np.array(own.num_classes, np.int32), (np.array(v, DTYPES[call.type]) for v in (1, 0))
+    axis = own.axis % len(call.shape)
+    return g.emit("ONE_HOT", [x, count, *ends], call.shape, call.type, axis=axis if axis < len(call.shape) - 1 else -1)
 
 
 def flip(g: Emitter, call: Call) -> Tensor:
@@ -240,6 +256,7 @@ IMPORTERS: dict[str, Importer] = {
     "ops.Flip": flip,
     "ops.GetItem": item,
     "ops.Matmul": product,
+    "ops.OneHot": one_hot,
     "ops.Pad": padded,
     "ops.Power": power,
     "ops.Repeat": repeated,
@@ -249,6 +266,7 @@ IMPORTERS: dict[str, Importer] = {
     "ops.StopGradient": kept,
     "ops.Swapaxes": swapaxes,
     "ops.Take": take,
+    "ops.TakeAlongAxis": take_along_axis,
     "ops.Transpose": transpose,
     "ops.Var": variance,
     "ops.Where": where,

@@ -76,13 +76,18 @@ def size(g: Emitter, node: OnnxNode) -> Tensor:
 
 
 def cast(g: Emitter, node: OnnxNode) -> Tensor:
-    x, wanted = node.input(0), tensor_type(int(node.attribute("to", 0)))
-    return g.unary("CAST", x, wanted, in_data_type=x.type, out_data_type=wanted) if wanted != x.type else x
+    return _as(g, node.input(0), tensor_type(int(node.attribute("to", 0))))
 
 
 def cast_like(g: Emitter, node: OnnxNode) -> Tensor:
-    x, wanted = node.input(0), node.input(1).type
-    return g.unary("CAST", x, wanted, in_data_type=x.type, out_data_type=wanted) if wanted != x.type else x
+    narrow = node.input(1).extra.get("narrow")
+    if narrow is not None:  # the constant is carried in a wider type than it has
+        raise UnsupportedOperatorError(f"tensors of type {narrow.upper()}; export the model in float32")
+    return _as(g, node.input(0), node.input(1).type)
+
+
+def _as(g: Emitter, x: Tensor, kind: str) -> Tensor:
+    return g.unary("CAST", x, kind, in_data_type=x.type, out_data_type=kind) if kind != x.type else x
 
 
 def tensor_type(code: int) -> str:

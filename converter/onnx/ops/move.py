@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
-from twinfer.converter.emit.emitter import NCHW, NHWC, Emitter
+from twinfer.converter.emit.emitter import NCHW, NHWC, Emitter, Operand, constant
 from twinfer.converter.onnx.node import OnnxNode, Shape, positive
 from twinfer.runtime.errors import ModelError
 from twinfer.runtime.graph import Tensor
@@ -19,7 +20,7 @@ def concat(g: Emitter, node: OnnxNode) -> Tensor:
 def split(g: Emitter, node: OnnxNode) -> tuple[Tensor, ...]:
     x, axis = node.input(0), node.axis(0)
     sizes = node.ints("split", 1) or _even(x.shape[axis], len(node.outputs))
-    if sum(sizes) != x.shape[axis] or len(sizes) != len(node.outputs):
+    if sum(sizes) != x.shape[axis] or len(sizes) != len(node.outputs) or min(sizes) < 0:
         raise ModelError(f"{node}: {list(x.shape)} cannot be split along {axis} into {list(sizes)}")
     if len(sizes) == 1:
         return (x,)
@@ -85,12 +86,7 @@ def _repeated(extent: int, pads: tuple[int, int], mode: str) -> np.ndarray:
 
 
 def gather(g: Emitter, node: OnnxNode) -> Tensor:
-    """Constant indices, counted from the front; ONNX may count them from the end."""
-    x, indices, axis = node.input(0), node.input(1), node.axis(0)
-    if indices.data is not None:
-        return g.gather(x, np.where(indices.data < 0, indices.data + x.shape[axis], indices.data), axis)
-    shape = (*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :])
-    return g.emit("GATHER", [x, indices], shape, axis=axis)
+    return g.gather(node.input(0), node.input(1), node.axis(0))
 
 
 def _picked(g: Emitter, parts: list[Tensor], table: np.ndarray) -> Tensor:
@@ -98,36 +94,61 @@ def _picked(g: Emitter, parts: list[Tensor], table: np.ndarray) -> Tensor:
     return g.gather(g.concat([g.reshape(part, (part.size,)) for part in parts], 0), table, 0)
 
 
-def _places(node: OnnxNode, axis: int) -> np.ndarray:
-    """The places, among all elements of input 0, of those that constant indices (input 1) name along an axis."""
-    x, indices = node.input(0), np.asarray(node.constant(1))
-    at: list[np.ndarray] = list(np.indices(indices.shape))
-    at[axis] = np.where(indices < 0, indices + x.shape[axis], indices)
-    return np.asarray(np.ravel_multi_index(tuple(at), x.shape))
-
-
 def gather_elements(g: Emitter, node: OnnxNode) -> Tensor:
-    return _picked(g, [node.input(0)], _places(node, node.axis(0)))
+    return g.take_along(node.input(0), node.input(1), node.axis(0))
 
 
 def scatter_elements(g: Emitter, node: OnnxNode) -> Tensor:
-    """Elements of input 2 in place of some of input 0: each element is picked from the one or the other."""
+    x, axis = node.input(0), node.axis(0)
+    at = g.from_front(_known(node), x.shape[axis])
+    return _scattered(g, node, [at.data if d == axis else places for d, places in enumerate(np.indices(at.shape))])
+
+
+def scatter_nd(g: Emitter, node: OnnxNode) -> Tensor:
+    at = g.from_front(_known(node), node.input(0).shape[: node.input(1).shape[-1]])
+    return _scattered(g, node, list(np.moveaxis(np.asarray(at.data), -1, 0)))
+
+
+def _known(node: OnnxNode) -> np.ndarray:
+    """Constant indices of an operator that has no form in TFLite for others."""
+    node.need(node.input(1).data is not None, "indices that are known at run time only; make them constants")
+    return np.asarray(node.input(1).data)
+
+
+def _scattered(g: Emitter, node: OnnxNode, at: list[Any]) -> Tensor:
+    """Elements of input 2 at these places of input 0: each element is picked from the one or the other."""
     node.need(node.attribute("reduction", "none") == "none", "reductions; add or compare the tensors instead")
     x, updates = node.input(0), node.input(2)
     g.budget.afford(8 * x.size, "a table of its elements")
-    table = np.arange(x.size)
-    table[_places(node, node.axis(0)).reshape(-1)] = x.size + np.arange(updates.size)
-    return _picked(g, [x, updates], table.reshape(x.shape))
+    table = np.arange(x.size).reshape(x.shape)
+    table[tuple(at)] = x.size + np.arange(updates.size).reshape(updates.shape)
+    return _picked(g, [x, updates], table)
 
 
 def gather_nd(g: Emitter, node: OnnxNode) -> Tensor:
-    """Slices by constant indices [..., k] of the first k dimensions, which become one."""
+    """Slices by indices [..., k] of the first k dimensions, which become one where the indices are constants."""
     node.need(not node.attribute("batch_dims", 0), "batch_dims; leave them out")
-    x, indices = node.input(0), np.asarray(node.constant(1))
+    x, indices = node.input(0), node.input(1)
     depth = indices.shape[-1]
-    rows = np.moveaxis(np.where(indices < 0, indices + np.array(x.shape[:depth]), indices), -1, 0)
-    flat = g.reshape(x, (int(np.prod(x.shape[:depth])), *x.shape[depth:]))
-    return g.gather(flat, np.asarray(np.ravel_multi_index(tuple(rows), x.shape[:depth])), 0)
+    at = g.from_front(indices, x.shape[:depth])
+    if at.data is None:
+        return g.emit("GATHER_ND", [x, at], (*at.shape[:-1], *x.shape[depth:]))
+    flat = g.reshape(x, (math.prod(x.shape[:depth]), *x.shape[depth:]))
+    return g.gather(flat, np.asarray(np.ravel_multi_index(tuple(np.moveaxis(at.data, -1, 0)), x.shape[:depth])), 0)
+
+
+def one_hot(g: Emitter, node: OnnxNode) -> Tensor:
+    """Indices beyond the depth, on either side, give rows without a one, as in TFLite."""
+    indices, depth, values = node.input(0), node.constant(1), node.input(2)
+    if indices.type not in ("INT32", "INT64"):
+        indices = g.unary("CAST", indices, "INT32", in_data_type=indices.type, out_data_type="INT32")
+    count, rank = int(np.asarray(depth).reshape(-1)[0]), len(indices.shape)
+    axis = positive(node, int(node.attribute("axis", -1)), rank + 1)
+    ends = [g.part(values, (i,), (1,)) if values.data is None else constant(values.data[i : i + 1]) for i in (0, 1)]
+    off, on = (g.reshape(end, ()) for end in ends)
+    inputs: list[Operand] = [g.from_front(indices, count), np.array(count, np.int32), on, off]
+    shape = (*indices.shape[:axis], count, *indices.shape[axis:])
+    return g.emit("ONE_HOT", inputs, shape, values.type, axis=axis if axis < rank else -1)
 
 
 def trilu(g: Emitter, node: OnnxNode) -> Tensor:
@@ -170,8 +191,10 @@ IMPORTERS = {
     "Gather": gather,
     "GatherElements": gather_elements,
     "GatherND": gather_nd,
+    "OneHot": one_hot,
     "Pad": pad,
     "ScatterElements": scatter_elements,
+    "ScatterND": scatter_nd,
     "Slice": slice_,
     "SpaceToDepth": space_to_depth,
     "Split": split,

@@ -16,7 +16,7 @@ from twinfer.converter.emit.emitter import Emitter
 from twinfer.converter.onnx.node import OnnxNode, positive
 from twinfer.converter.onnx.ops import activation, conv, dense, elementwise, move, pool
 from twinfer.converter.onnx.ops.layout import tensor_type
-from twinfer.runtime.errors import UnsupportedOperatorError
+from twinfer.runtime.errors import ModelError, UnsupportedOperatorError
 from twinfer.runtime.graph import EMPTY, Array, Quant, Tensor
 
 Importer = Callable[[Emitter, OnnxNode], Tensor]
@@ -29,10 +29,17 @@ def quantize(g: Emitter, x: Tensor, scale: Array, zero: Array) -> Tensor:
     kind = {"u1": "UINT8", "i1": "INT8", "i2": "INT16"}.get(zero.dtype.str[1:])
     if kind is None:
         raise UnsupportedOperatorError(f"quantisation to {zero.dtype}; use int8, uint8 or int16")
-    quant = Quant.per_tensor(float(scale.reshape(-1)[0]), int(zero.reshape(-1)[0]))
+    quant = _usable(Quant.per_tensor(float(scale.reshape(-1)[0]), int(zero.reshape(-1)[0])), x)
     if kind != "UINT8":
         return g.quantized("QUANTIZE", x, kind, quant)
     return g.quantized("QUANTIZE", g.quantized("QUANTIZE", x, "INT8", as_int8(quant)), "UINT8", quant)
+
+
+def _usable(quant: Quant, x: Tensor) -> Quant:
+    """The quantisation of activations; ModelError for a scale that TFLite has no integers for."""
+    if not quant.usable or not quant.scale.all():
+        raise ModelError(f"{x} has the scale {quant.scale[0]}; it must be finite and above zero")
+    return quant
 
 
 def as_int8(quant: Quant) -> Quant:
@@ -47,7 +54,7 @@ def dequantize(g: Emitter, x: Tensor, scale: Array, zero: Array | None, axis: in
         return _dequantized(x, scale, zeros, axis)
     if scale.size > 1 or x.type not in ("INT8", "UINT8", "INT16"):
         return g.affine(x, scale, zeros, axis)
-    quant = Quant.per_tensor(float(scale.reshape(-1)[0]), int(zeros.reshape(-1)[0]))
+    quant = _usable(Quant.per_tensor(float(scale.reshape(-1)[0]), int(zeros.reshape(-1)[0])), x)
     g.annotate(x, quant)
     if x.type == "UINT8":
         x = g.quantized("QUANTIZE", x, "INT8", as_int8(quant))
@@ -62,6 +69,10 @@ def _dequantized(x: Tensor, scale: Array, zeros: Array, axis: int) -> Tensor:
     steps = stored.astype(np.float64) - zeros.reshape(shape)
     data = (steps * scale.astype(np.float64).reshape(shape)).astype(np.float32).reshape(x.shape)
     quant = Quant(scale.reshape(-1).astype(np.float32), zeros.copy(), axis)
+    if not np.isfinite(data).all():
+        raise ModelError(f"{x} has the scales {quant.scale.tolist()}, which make values of it that are no numbers")
+    if not quant.usable or not quant.scale.all():  # the numbers are right, but have no integers in TFLite
+        return Tensor(x.name, "FLOAT32", x.shape, data=data)
     if stored.dtype == np.uint8:
         stored, quant = (stored.astype(np.int16) - 128).astype(np.int8), as_int8(quant)
     return Tensor(x.name, "FLOAT32", x.shape, quant, data, extra=MappingProxyType({"stored": stored}))

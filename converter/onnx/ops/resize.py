@@ -33,8 +33,13 @@ class Axis:
 
 
 def resize(g: Emitter, node: OnnxNode) -> Tensor:
+    """As ONNX Runtime does it: where no length changes, scales are not looked at; with antialias, in each dimension."""
     x, mode = node.input(0), node.attribute("mode", "nearest")
-    axes = [axis for axis in _axes(node) if axis.new != axis.size or axis.scale != 1]
+    axes = _axes(node)
+    if (small := next((axis for axis in axes if axis.new < 1), None)) is not None:
+        raise ModelError(f"{node}: dimension {small.index} of {list(x.shape)} becomes {small.new}; give it one")
+    stay = all(axis.new == axis.size for axis in axes) or bool(node.attribute("antialias", 0))
+    axes = [axis for axis in axes if axis.new != axis.size or (axis.scale != 1 and not stay)]
     for axis in axes:
         g.budget.afford(8 * axis.new * (1 if mode == "nearest" else axis.size), "a table of its weights")
     if mode == "nearest":
@@ -61,44 +66,48 @@ def _sized(node: OnnxNode, at: Sequence[int], sizes: Sequence[int]) -> list[Axis
     scales = [n / o for n, o in zip(sizes, old, strict=True)]
     policy = node.attribute("keep_aspect_ratio_policy", "stretch")
     if policy != "stretch":
-        scale = min(scales) if policy == "not_larger" else max(scales)
-        return [Axis(a, o, math.floor(o * scale + 0.5), scale) for a, o in zip(at, old, strict=True)]
+        scale = np.float32(min(scales) if policy == "not_larger" else max(scales))
+        return [Axis(a, o, math.floor(o * scale + 0.5), float(scale)) for a, o in zip(at, old, strict=True)]
     return [Axis(a, o, n, s) for a, o, n, s in zip(at, old, sizes, scales, strict=True)]
 
 
 def _positions(node: OnnxNode, axis: Axis) -> Floats:
-    """Where every new element lies among the old ones, [new]. Source: ONNX's Resize."""
-    mode, size, new = node.attribute("coordinate_transformation_mode", "half_pixel"), axis.size, axis.new
-    at = np.arange(new, dtype=np.float64)
+    """Where every new element lies among the old ones, [new]: in float32, as ONNX Runtime has them, because the
+    nearest element may turn on the last bit. Source: ONNX's Resize."""
+    mode = node.attribute("coordinate_transformation_mode", "half_pixel")
+    at = np.arange(axis.new, dtype=np.float32)
+    size, new, scale, half = (np.float32(v) for v in (axis.size, axis.new, axis.scale, 0.5))
     if mode == "asymmetric":
-        return at / axis.scale
-    if mode == "align_corners":
-        length = axis.size * axis.scale
-        return at * (size - 1) / (length - 1) if length != 1 else at * 0
-    if mode == "pytorch_half_pixel" and new == 1:
-        return at * 0
-    if mode in ("half_pixel", "pytorch_half_pixel"):
-        return (at + 0.5) / axis.scale - 0.5
-    if mode == "tf_half_pixel_for_nn":
-        return (at + 0.5) / axis.scale
-    if mode == "half_pixel_symmetric":
-        exact = axis.scale * size
-        return size / 2 * (1 - new / exact) + (at + 0.5) / axis.scale - 0.5
-    raise UnsupportedOperatorError(
-        f"coordinate_transformation_mode {mode}; use half_pixel, asymmetric or align_corners"
-    )
+        at = at / scale
+    elif mode == "align_corners":  # by whole lengths, also where a scale gave the new one
+        at = at * (size - 1) / (new - 1) if axis.new > 1 else at
+    elif mode == "pytorch_half_pixel" and axis.new == 1:
+        at = at * 0
+    elif mode in ("half_pixel", "pytorch_half_pixel"):
+        at = (at + half) / scale - half
+    elif mode == "tf_half_pixel_for_nn":
+        at = (at + half) / scale
+    elif mode == "half_pixel_symmetric":
+        at = size / 2 * (1 - new / (scale * size)) + (at + half) / scale - half
+    else:
+        raise UnsupportedOperatorError(
+            f"coordinate_transformation_mode {mode}; use half_pixel, asymmetric or align_corners"
+        )
+    return at.astype(np.float64)
 
 
 def _indices(node: OnnxNode, axis: Axis) -> NDArray[np.int64]:
-    """Which old element becomes each new one, [new]."""
+    """Which old element becomes each new one, [new]. To the nearest, a half counts as one up to 1e-6, as in ONNX
+    Runtime."""
+    at, mode = _positions(node, axis), node.attribute("nearest_mode", "round_prefer_floor")
+    halves = np.abs(at - np.floor(at) - 0.5) < 1e-6
     rounding: dict[str, Callable[[Floats], Floats]] = {
         "floor": np.floor,
         "ceil": np.ceil,
-        "round_prefer_floor": lambda at: np.ceil(at - 0.5),
-        "round_prefer_ceil": lambda at: np.floor(at + 0.5),
+        "round_prefer_floor": lambda at: np.where(halves, np.floor(at), np.rint(at)),
+        "round_prefer_ceil": lambda at: np.where(halves, np.ceil(at), np.rint(at)),
     }
-    mode = node.attribute("nearest_mode", "round_prefer_floor")
-    table: NDArray[np.int64] = rounding[mode](_positions(node, axis)).clip(0, axis.size - 1).astype(np.int64)
+    table: NDArray[np.int64] = rounding[mode](at).clip(0, axis.size - 1).astype(np.int64)
     return table
 
 

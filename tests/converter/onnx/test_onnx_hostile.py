@@ -200,7 +200,7 @@ def test_a_constant_for_which_a_package_is_missing(monkeypatch: pytest.MonkeyPat
 def test_a_constant_index_far_out_of_range() -> None:
     """ONNX's reference implementation would walk there step by step, for days."""
     node = helper.make_node("GatherElements", ["k", "i"], ["y"], axis=1)
-    with pytest.raises(ModelError, match=r"GatherElements 'y': .*do not fit together"):
+    with pytest.raises(ModelError, match=r"GatherElements 'y': index 1125899906842624 is out of range for 4"):
         read_onnx(model([node], {"x": FLOAT}, {"k": FLOAT, "i": np.array([[1 << 50]])}, ["y"]))
     twice = helper.make_node("GatherElements", ["k", "i"], ["y"], axis=1)
     graph = read_onnx(model([twice], {"x": FLOAT}, {"k": FLOAT + 3, "i": np.array([[-1, 0]])}, ["y"]))
