@@ -170,7 +170,7 @@ def _found(ledger: Ledger, search: Mapping[str, Any], float_cost: int, job: Job,
     front, chosen = tuple(ledger.front()), ledger.chosen()
     rivals = [chosen] if chosen is not None else list(front)
     may = "float" in space.precisions and job.inference_type in (None, "FLOAT32")
-    if may and all(float_cost <= trial.cost for trial in rivals):
+    if may and rivals and all(float_cost <= trial.cost for trial in rivals):
         chosen = _as_it_is(float_cost, job)
     return Found(ledger.max_loss, tuple(ledger.trials.values()), front, chosen, search, float_cost, job)
 
