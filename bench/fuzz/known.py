@@ -92,6 +92,23 @@ _ARITHMETIC: tuple[Fault, ...] = (
     Fault(LITERT, "ATAN2", "", "LiteRT does not broadcast it, and gives the shape of one input", conditions.broadcasts),
 )
 
+#: Of floats that are not finite, or hardly.
+_ODD_FLOATS: tuple[Fault, ...] = (
+    Fault(LITERT, "ADD_N", "FLOAT32", "LiteRT's sums saturate", outcomes.may_overflow),
+    Fault(LITERT, "POW", "FLOAT32", "LiteRT multiplies a whole exponent out and saturates", outcomes.may_overflow),
+    Fault(LITERT, "ARG_MAX ARG_MIN", "FLOAT32", "LiteRT finds NaN elsewhere", outcomes.has_nan),
+    Fault(TFLM, "SVDF", "FLOAT32", "TFLM makes the upper bound of NaN", outcomes.has_nan),
+    Fault(LITERT, f"{LSTMS} {RNNS}", "FLOAT32", "LiteRT adds in another order, and clips NaN", outcomes.may_overflow),
+    Fault(LITERT, LSTMS, "FLOAT32", "LiteRT adds in another order, and clips NaN", outcomes.has_nan),
+    Fault(
+        BOTH,
+        f"CONV_2D DEPTHWISE_CONV_2D TRANSPOSE_CONV FULLY_CONNECTED BATCH_MATMUL {LSTMS} {RNNS}",
+        "FLOAT32",
+        "C++ does not define the integers that floats without a finite range become",
+        outcomes.has_no_range,
+    ),
+)
+
 _WIDE_BIAS = "the bias is read as int64"
 
 _LAYERS: tuple[Fault, ...] = (
@@ -187,7 +204,7 @@ _DETECTIONS: tuple[Fault, ...] = (
     Fault(LITERT, _DETECTION, "", "LiteRT sorts equal scores anyhow", outcomes.ranks_equal_classes),
 )
 
-FAULTS = (*_RUN_TIME, *_ARITHMETIC, *_LAYERS, *_RECURRENT, *_OTHERS, *_DETECTIONS)
+FAULTS = (*_RUN_TIME, *_ARITHMETIC, *_ODD_FLOATS, *_LAYERS, *_RECURRENT, *_OTHERS, *_DETECTIONS)
 
 
 def excused(peer: str, model: Model, faults: Iterable[Fault] = FAULTS) -> str:

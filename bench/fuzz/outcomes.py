@@ -43,6 +43,28 @@ def leaves_type(node: Node) -> bool:
     return not bool(((whole >= info.min) & (whole < 2.0 ** int(info.max).bit_length())).all())
 
 
+def _known_floats(node: Node) -> list[Array]:
+    """The floats among what the node reads, as far as they are known."""
+    return [t.data for t in node.inputs if t is not None and t.data is not None and t.data.dtype.kind == "f"]
+
+
+def has_nan(node: Node) -> bool:
+    """Whether the node is known to read NaN."""
+    return any(np.isnan(x).any() for x in _known_floats(node))
+
+
+def has_no_range(node: Node) -> bool:
+    """Whether floats that meet int8 weights are known to have no finite range."""
+    with np.errstate(all="ignore"):
+        wide = any(x.size and not np.isfinite(np.ptp(x)) for x in _known_floats(node))
+    return wide and any(t is not None and t.type == "INT8" for t in node.inputs)
+
+
+def may_overflow(node: Node) -> bool:
+    """Whether the node is known to read floats whose sums may leave float32, in one order of adding or in all."""
+    return any((np.abs(x) > 1e37).any() for x in _known_floats(node))
+
+
 def divides_least(node: Node) -> bool:
     """Whether the least integer is divided by -1: the quotient is beyond its type."""
     values = _values(node)
