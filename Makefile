@@ -34,7 +34,7 @@ KEPT := bench/data/figures
 # So that matrix products, and what is rounded on them, have the same last bits on every x86-64 PC with AVX2.
 REPEATABLE := OPENBLAS_NUM_THREADS=1 OPENBLAS_CORETYPE=Haswell
 
-.PHONY: help demo prices setup build test test-all mutants lint format bench clean
+.PHONY: help demo prices setup build test test-all mutants sweep lint format bench clean
 .PHONY: bench-host bench-embedded bench-ops bench-coded bench-streams bench-rows bench-explain bench-cycles real-data accuracy compression search networks figures operators
 .DELETE_ON_ERROR:
 
@@ -60,6 +60,9 @@ test-all: setup lint  ## the same over every model of the corpus, and new random
 
 mutants: setup  ## which small faults, planted one by one, the tests notice (takes hours; MUTANTS="--area aot --quick")
 	PYTHONPATH=tests:tests/tools nice $(BIN)/python -m mutants --jobs $(JOBS) --json build/mutants/score.json $(MUTANTS)
+
+sweep: setup  ## every command over every model of the corpus; nothing may fail (an hour; SWEEP="--jobs 2 --again")
+	PYTHONPATH=tests:tests/tools nice $(BIN)/python -m sweep --jobs $(JOBS) $(SWEEP)
 
 lint: setup  ## ruff and mypy
 	$(BIN)/ruff check -q .

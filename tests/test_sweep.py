@@ -1,0 +1,119 @@
+"""``make sweep``: its verdicts, its choice of models, and the cheap commands over 60 models of the corpus."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from needs import SHARED
+from sweep.__main__ import Journal, key_of, report
+from sweep.judge import judge
+from sweep.tasks import SETTINGS, TARGETS, Command, Model, Task, chosen, corpus, tasks
+
+CORPUS = (SHARED / "corpus" / "index.json").exists()
+
+
+def shell(text: str, makes: tuple[str, ...] = (), needs: str = "") -> Command:
+    return Command(text[:20], ("-c", text), makes, needs, "sh")
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "why"),
+    [
+        ("echo good", "done", ""),
+        ("echo twinfer: warning: odd >&2", "done", ""),
+        ("echo twinfer: no such file >&2; exit 2", "refused", "twinfer: no such file"),
+        ("echo twinfer: warning: odd >&2; echo twinfer: no >&2; exit 2", "refused", "twinfer: no"),
+        ("echo twinfer: no >&2; echo more >&2; exit 2", "failed", "more"),
+        ("echo no >&2; exit 2", "failed", "exit status 2: no"),
+        ("echo twinfer: it differs >&2; exit 1", "failed", "exit status 1: twinfer: it differs"),
+        ("echo 'Traceback (most recent call last):' >&2; echo KeyError: 3 >&2; exit 2", "failed", "KeyError: 3"),
+        ("kill -SEGV $$", "failed", "exit status"),
+        ("touch half; echo twinfer: no >&2; exit 2", "failed", "it was refused and wrote half"),
+        ("true # makes", "failed", "it is done without x.json"),
+        ("echo '{' > x.json # makes", "failed", "x.json is no JSON"),
+        ("echo '[Infinity]' > x.json # makes", "failed", "x.json is no JSON"),
+        ("echo '[1]' > x.json # makes", "done", ""),
+        ("sleep 60", "failed", "it took too long"),
+    ],
+)
+def test_verdicts(text: str, kind: str, why: str) -> None:
+    command = shell(text, ("x.json",) if "# makes" in text else ())
+    (outcome,) = judge(Task("m", "g", (command,)), 3.0 if "sleep" in text else 60.0)
+    assert outcome.kind == kind, outcome
+    assert why in outcome.why
+
+
+def test_a_command_of_twinfer() -> None:
+    """In a process of its own: done, refused, and a traceback where something breaks."""
+    lines = [("ops", "kws_int8"), ("inspect", "not there"), ("run", "kws_int8", "--output", "y.npz")]
+    commands = tuple(Command(str(i), line, ("y.npz",) if i == 2 else ()) for i, line in enumerate(lines))
+    assert [outcome.kind for outcome in judge(Task("m", "g", commands))] == ["done", "refused", "done"]
+
+
+def test_what_needs_another_command_waits_for_it() -> None:
+    first, second = shell("exit 1"), shell("true", needs="exit 1")
+    assert len(judge(Task("m", "g", (first, second)))) == 1
+    late = judge(Task("m", "g", (shell("sleep 60"), shell("true"))), 1.0)
+    assert [outcome.why[:16] for outcome in late] == ["it took too long"]
+
+
+def test_a_stopped_sweep_goes_on(tmp_path: Path) -> None:
+    task = Task("kws_int8", "g", (shell("true"),))
+    outcomes = judge(task)
+    journal = Journal(tmp_path / "j", fresh=True, again=False)
+    journal.keep(task, outcomes)
+    with (tmp_path / "j").open("a") as file:
+        file.write('{"key": "cut of')
+    assert Journal(tmp_path / "j", fresh=False, again=False).known == {key_of(task): outcomes}
+    assert Journal(tmp_path / "j", fresh=True, again=False).known == {}
+    assert key_of(task) != key_of(Task("kws_int8", "g", (shell("false"),)))
+
+
+def test_the_table_counts_every_outcome() -> None:
+    outcomes = judge(Task("m", "g", (shell("true"), shell("exit 3"), shell("true"))))
+    lines, *failures = report(outcomes)
+    cells = [list(column.cells) for column in lines.columns]  # type: ignore[union-attr]
+    assert [[str(cell) for cell in column[:2]] for column in cells[:4]] == [
+        ["true", "exit 3"], ["2", "0"], ["0", "0"], ["0", "1"],
+    ]  # fmt: skip
+    assert len(failures) == 1
+    assert "exit status 3" in str(failures[0])
+
+
+def test_every_target_and_every_setting_is_compiled() -> None:
+    """Each model for every target; models whose numbers follow each other in every way there is."""
+    models = [Model(f"m{i}", (("sha256", f"{i:x}"),)) for i in range(len(SETTINGS))]
+    seen = Counter[tuple[str, ...]]()
+    for task in tasks(models, ["compile"]):
+        lines = [command.words for command in task.commands if command.label == "compile"]
+        assert [words[words.index("--target") + 1] for words in lines] == [*TARGETS]
+        ways = ("--target", "--mode", "--optimize", "--memory")
+        seen.update(tuple(words[words.index(way) + 1] for way in ways) for words in lines)
+    assert seen == {(target, *setting): 1 for target in TARGETS for setting in SETTINGS}
+
+
+@pytest.mark.skipif(not CORPUS, reason="the corpus is not here")
+def test_the_choice_has_an_example_of_everything() -> None:
+    models = corpus()
+    picked = chosen(models, 60)
+    assert picked == chosen(models[::-1], 60), "it follows from the content alone"
+    assert len({model.name for model in picked}) == 60
+    rows = [dict(model.row) for model in picked]
+    for key in ("stateful", "control_flow", "dynamic_shapes"):
+        assert {row[key] for row in rows} == {True, False}
+    assert {row["group"] for row in rows} == {
+        row["group"] for row in json.loads((SHARED / "corpus/index.json").read_text())
+    }
+
+
+@pytest.mark.skipif(not CORPUS, reason="the corpus is not here")
+def test_sixty_models() -> None:
+    """The cheap commands: each is done or refused in words."""
+    outcomes = [outcome for task in tasks(chosen(corpus(), 60), ["quick"]) for outcome in judge(task, 120)]
+    failed = [f"{outcome.line}: {outcome.why}" for outcome in outcomes if outcome.kind == "failed"]
+    assert not failed, "\n".join(failed)
+    done = Counter(outcome.label for outcome in outcomes if outcome.kind == "done")
+    assert min(done[label] for label in ("inspect --memory", "run", "convert", "compile")) > 40
