@@ -10,13 +10,20 @@ from twinfer.aot.build.firmware import LEVELS, SECTIONS, linker_scripts
 from twinfer.aot.build.fits import check_flash
 from twinfer.aot.build.runner import runner_of
 from twinfer.aot.build.sizes import sizes
-from twinfer.aot.build.stack import stack_bound
+from twinfer.aot.build.stack import worst_bound
 from twinfer.aot.build.targets import Card
 from twinfer.aot.print.emit import Project
+from twinfer.aot.print.interface import Stack
 from twinfer.aot.print.literals import comment, in_cmake, in_makefile, in_recipe
 from twinfer.runtime.errors import ToolError, ToolWarning
 from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.target import Target
+
+#: The builds that ``worst_bound`` knows, in words.
+_BUILDS = (
+    "at -O2, -O3 or -Os, with -flto or without.",
+    "Other builds, such as -O0, -Og and -DTW_NO_ASM, may need more.",
+)
 
 
 def sources(card: Card) -> dict[str, str]:
@@ -26,17 +33,18 @@ def sources(card: Card) -> dict[str, str]:
     return {**{f"board/{name}": architecture.read(name) for name in names}, **linker_scripts(card, "board/")}
 
 
-def worst_stack(project: Project, card: Card) -> int | None:
-    """Bytes of stack that a run needs at most; None, with a ToolWarning that says why, if that is unknown."""
+def worst_stack(project: Project, card: Card) -> Stack | None:
+    """What a run or a reset needs at most; None, with a ToolWarning that says why, if that is unknown."""
     try:
-        card.toolchain.need()
-        bound = stack_bound(project, card)
+        compiler = comment(card.toolchain.version.splitlines()[0])
+        bound = worst_bound(project, card)
     except ToolError as error:
         why = str(error)
     else:
         why = "; ".join(bound.unknown)
         if bound.bytes is not None:
-            return bound.bytes
+            built = f"if {compiler} builds it with", comment(shlex.join(card.flags)), *_BUILDS
+            return Stack(bound.bytes, built)
     left_out = f"the stack is not measured, {project.name.upper()}_STACK_BYTES is left out"
     warnings.warn(f"{left_out}: {why}", ToolWarning, stacklevel=3)
     return None

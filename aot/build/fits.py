@@ -41,13 +41,23 @@ def check_fits(project: Project, card: Card) -> None:
 
 
 def check_fit_together(projects: Sequence[Project], card: Card) -> None:
-    """ToolError if the largest arena, all states and the stack need more RAM than the machine has."""
+    """ToolError if models need more than the machine has.
+
+    RAM for the largest arena, all states and the stack; flash for the constants of all.
+    """
     arena = max(Memory(project.plan).nbytes(Region.ARENA) for project in projects)
     states = sum(Memory(project.plan).nbytes(Region.STATE) for project in projects)
+    constants, vectors = sum(project.constants.nbytes for project in projects), vectors_in_flash(card)
+    names = ", ".join(project.name for project in projects)
     if arena + states + card.stack_bytes > card.ram_bytes:
         raise ToolError(
-            f"{', '.join(project.name for project in projects)} need {arena:,} B of arena and {states:,} B of state, "
+            f"{names} need {arena:,} B of arena and {states:,} B of state, "
             f"{card.name} has {card.ram_bytes:,} B of RAM, of them {card.stack_bytes:,} B for the stack"
+        )
+    if constants + vectors > card.flash_bytes:
+        raise ToolError(
+            f"{names} need at least {constants:,} B of flash for weights and other constants, {card.name} has "
+            f"{card.flash_bytes:,} B, of them {vectors} B for the vectors"
         )
 
 

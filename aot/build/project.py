@@ -14,6 +14,7 @@ from twinfer.aot.build.fits import check_fits
 from twinfer.aot.build.targets import Card
 from twinfer.aot.print.banner import version
 from twinfer.aot.print.emit import Project, emit
+from twinfer.aot.print.interface import Stack
 from twinfer.aot.print.layers import kernel_counts
 from twinfer.aot.print.literals import comment, grouped
 from twinfer.aot.print.memory import Memory
@@ -50,17 +51,17 @@ def write_project(
     """Write the project of a plan to ``folder``; after an error nothing there has changed.
 
     With ``card`` the self-test runs on its board, and the header has the stack of a run (``stack_bytes``; None: it is
-    measured). ``sha256`` is the model file's. The self-test's inputs are random, with a fixed seed. A folder of an
+    computed). ``sha256`` is the model file's. The self-test's inputs are random, with a fixed seed. A folder of an
     earlier run is replaced; InvalidArgumentError if it holds anything that twinfer did not write, ToolError if the
     model does not fit the card's memory.
     """
     target = Path(os.path.realpath(folder))
     check_replaceable(Path(folder))
-    project = emit(plan, name, sha256=sha256, stack_bytes=stack_bytes)
+    project = emit(plan, name, sha256=sha256, stack=None if stack_bytes is None else Stack(stack_bytes))
     if card is not None:
         check_fits(project, card)
         if stack_bytes is None:
-            project = emit(plan, name, sha256=sha256, stack_bytes=boards.worst_stack(project, card))
+            project = emit(plan, name, sha256=sha256, stack=boards.worst_stack(project, card))
         boards.check_code(project, card)
     files = project_files(project, random_inputs(plan.graph), card)
     with writing(folder):
@@ -223,9 +224,15 @@ def _facts(project: Project, group: str | None) -> Mapping[str, str]:
         "kernels": ", ".join(f"{kernel} ×{count}" for kernel, count in kernels.items()) or "none",
         "inputs": _table(plan.graph.inputs),
         "outputs": _table(plan.graph.outputs),
-        "stack": f"{grouped(project.stack_bytes)} bytes at most" if project.stack_bytes is not None else "not measured",
+        "stack": _stack(project.stack),
         **_calling(project, group),
     }
+
+
+def _stack(stack: Stack | None) -> str:
+    if stack is None:
+        return "not measured"
+    return f"{grouped(stack.nbytes)} bytes: {' '.join(stack.about)}"
 
 
 def _memory(plan: Plan) -> str:

@@ -38,7 +38,7 @@ def write_all(
             check_fits(project, card)
         check_fit_together(projects, card)
         stacks = {project.name: boards.worst_stack(project, card) for project in projects}
-        projects = emit_all(plans, group, sha256=hashes, stack_bytes=stacks)
+        projects = emit_all(plans, group, sha256=hashes, stacks=stacks)
         for project in projects:
             boards.check_code(project, card)
     files = folder_files(group, [(project, random_inputs(project.plan.graph)) for project in projects], card)

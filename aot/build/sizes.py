@@ -8,7 +8,7 @@ takes from libc, libm and libgcc.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -98,17 +98,19 @@ def image_sources(project: Project, card: Card) -> dict[str, str | bytes]:
     return {**library_sources((replace(project, wrappers=""),), lambda _: ""), "image.ld": script}
 
 
-def image(project: Project, card: Card) -> Path:
+def image(project: Project, card: Card, flags: Sequence[str] | None = None, product: str = "image.elf") -> Path:
     """The linked image of ``<name>_run`` alone, built like a program for the card; from the cache if there.
 
+    ``flags`` are the compiler's (None: those of a program), ``product`` another file that it makes beside the image.
     ToolError if a tool fails.
     """
     roots = [f"-Wl,--entry={project.name}_run"]
     if project.plan.state_bytes:
         roots.append(f"-Wl,--undefined={project.name}_reset")
-    flags = (*flags_for(card, project), *SECTIONS, *_ALONE, *card.architecture.link_alone, *roots)
-    command = (card.compiler, *flags, *LIBRARY, "-o", "image.elf", "-lm")
-    return built(image_sources(project, card), command, "image.elf", card.toolchain.version)
+    chosen = flags_for(card, project) if flags is None else flags
+    linking = (*SECTIONS, *_ALONE, *card.architecture.link_alone, *roots)
+    command = (card.compiler, *chosen, *linking, *LIBRARY, "-o", "image.elf", "-lm")
+    return built(image_sources(project, card), command, product, card.toolchain.version)
 
 
 def sizes(project: Project, card: Card) -> Sizes:

@@ -1,23 +1,25 @@
-"""How deep the stack of ``<name>_run`` can get: every function's frame, added up along the deepest chain of calls.
+"""How deep the stack of a run or a reset can get: every function's frame, added up along the deepest chain of calls.
 
-The compiler tells the frames of the model's functions (gcc -fcallgraph-info=su); those that it does not tell, such as
-library functions', are read from their instructions. Calls are read from the linked image, so those that the compiler
+Frames are read from instructions. Where these do not say, or an architecture reads none, the compiler tells those of
+the model (gcc -fcallgraph-info=su). Calls are read from the linked image, so those that the compiler
 or the linker added are there. A call through a pointer may lead to any function whose address lies in the image.
 Interrupts are not counted: they come on top of any program.
 """
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from twinfer.aot.build.architecture import Instructions
 from twinfer.aot.build.elf import named_symbols, open_elf, section_kind
-from twinfer.aot.build.firmware import SECTIONS, Firmware, firmware_sources, flags_for, run_function
-from twinfer.aot.build.sizes import image, image_sources
+from twinfer.aot.build.firmware import FLAGS, SECTIONS, Firmware, firmware_sources, flags_for, run_function
+from twinfer.aot.build.sizes import image
 from twinfer.aot.build.targets import Card
 from twinfer.aot.build.toolchain import Toolchain
 from twinfer.aot.print.emit import Project
@@ -25,6 +27,9 @@ from twinfer.aot.print.layers import kernel_counts
 from twinfer.aot.print.rows import BY_TABLE, called_by_chains
 from twinfer.runtime.cache import unsealed
 from twinfer.runtime.tools import Files, built, run_tool
+
+#: The compiler's flags that a model's header and README state the stack for.
+BUILDS = tuple((level, *lto) for level in ("-O2", "-O3", "-Os") for lto in ((), ("-flto",)))
 
 _NODE = re.compile(r'node: \{ title: "(?:[^":]*:)?([^"]+)" label: "[^"]*\\n(\d+) bytes \(([^)]*)\)')
 _FUNCTION = re.compile(r"^[0-9a-f]+ <([^>]+)>:$", re.MULTILINE)
@@ -50,10 +55,31 @@ class StackBound:
     unknown: tuple[str, ...] = ()
 
 
-def stack_bound(project: Project, card: Card) -> StackBound:
-    """The bound of ``<name>_run``, built by a card's compiler. ToolError if a tool fails."""
-    told = callgraph(image_sources(project, card), card.toolchain, flags_for(card, project))
-    return read_bound(image(project, card), f"{project.name}_run", card, told)
+def stack_bound(project: Project, card: Card, build: Sequence[str] = ()) -> StackBound:
+    """The bound of ``<name>_run`` and ``<name>_reset``, built by a card's compiler with the flags of a program.
+
+    ``build`` is one of ``BUILDS``, in place of the program's level. ToolError if a tool fails.
+    """
+    flags = (*card.flags, *build, *FLAGS) if build else flags_for(card, project)
+    roots = [f"{project.name}_run", *([f"{project.name}_reset"] if project.plan.state_bytes else [])]
+    found = _deeper(read_bound(image(project, card, flags), root, card) for root in roots)
+    if not found.unknown:
+        return found
+    lto = "-flto" in build
+    told = (*flags, "-fcallgraph-info=su", *(["-flto-partition=one"] if lto else []))
+    frames = image(project, card, told, "image.elf.ltrans0.ltrans.ci" if lto else "image.elf-library.ci")
+    text, elf = frames.read_text(encoding="utf-8"), image(project, card, told)
+    return _deeper(read_bound(elf, root, card, text) for root in roots)
+
+
+def worst_bound(project: Project, card: Card) -> StackBound:
+    """The largest bound of all ``BUILDS``; none if one of them has none. ToolError if a tool fails."""
+    with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
+        return _deeper(pool.map(lambda build: stack_bound(project, card, build), BUILDS))
+
+
+def _deeper(bounds: Iterable[StackBound]) -> StackBound:
+    return max(bounds, key=lambda bound: (bound.bytes is None, bound.bytes or 0))
 
 
 def firmware_bound(firmware: Firmware, model: int = 0) -> StackBound:

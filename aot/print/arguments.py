@@ -13,6 +13,9 @@ from twinfer.runtime.program import Argument, Call, Slice, part_of
 #: The variable that counts the iterations of a loop.
 ITERATION = "part"
 
+#: Scratch memory of a call that needs none. Of NULL, gcc at -Og would warn where a kernel copies to what it never has.
+NO_SCRATCH = "out[0]"
+
 
 class Arguments:
     """Prints the arguments of calls of one plan."""

@@ -21,7 +21,7 @@ from twinfer.aot.print.data import Constants, data_header, data_source
 from twinfer.aot.print.flow import Statements
 from twinfer.aot.print.group import Group
 from twinfer.aot.print.headers import closure, headers_of
-from twinfer.aot.print.interface import header, sizes, static_source
+from twinfer.aot.print.interface import Stack, header, sizes, static_source
 from twinfer.aot.print.layers import NONE_COMMON, Layers, kernel_counts
 from twinfer.aot.print.literals import check_name
 from twinfer.aot.print.memory import Memory
@@ -53,7 +53,7 @@ class Project:
     constants: Constants
     banner: str
     sha256: str
-    stack_bytes: int | None
+    stack: Stack | None
     instances: tuple[str, ...] = ()
     common: Mapping[str, str] = field(default_factory=dict)
 
@@ -74,13 +74,13 @@ def emit(
     *,
     sha256: str = "",
     policy: Policy | None = None,
-    stack_bytes: int | None = None,
+    stack: Stack | None = None,
     group: Group | None = None,
 ) -> Project:
     """The C sources of a plan, as its options say; every symbol and file name begins with ``name``.
 
     ``sha256`` is the model file's; ``policy`` says which layers of compiled code share kernels (None: the usual one);
-    ``stack_bytes`` is for the header, where it was measured. With ``guard`` the plan is spread out and every layer
+    ``stack`` is for the header, where it is known. With ``guard`` the plan is spread out and every layer
     watched. ``group`` is what models share (None: it stands alone). In interpreted mode a plan with several arenas has
     functions that call the shared kernels, and no table, as that has bytes of one arena; so has one that reads its
     input in place. Raises InvalidArgumentError if
@@ -100,7 +100,7 @@ def emit(
         text = f"{steps.text}\n{guards.tables(plan, name)}"
         steps = replace(steps, text=text, headers=(guards.HEADER, *steps.headers))
     banner = banner_of(plan, name)
-    macros = [*sizes(plan, constants, version(), stack_bytes), *([guards.MACRO] if guard else [])]
+    macros = [*sizes(plan, constants, version(), stack), *([guards.MACRO] if guard else [])]
     code = {
         f"{name}.h": header(plan, name, banner, macros),
         f"{name}.c": _source(plan, name, constants, steps, banner, group),
@@ -108,7 +108,7 @@ def emit(
         f"{name}_static.c": static_source(plan, name, banner, group.name if group else None),
         **{f"kernels/{file}": text for file, text in closure(steps.headers).items()},
     }
-    project = Project(name, plan, code, steps.layers, shared, steps.wrappers, constants, banner, sha256, stack_bytes)
+    project = Project(name, plan, code, steps.layers, shared, steps.wrappers, constants, banner, sha256, stack)
     return replace(project, instances=steps.instances, common=group.files if group else {})
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -14,6 +15,20 @@ from twinfer.aot.print.quantization import helpers
 from twinfer.runtime.graph import Tensor
 from twinfer.runtime.plan.plan import Plan, Region
 from twinfer.runtime.run.stream import METADATA, steps_of
+
+
+@dataclass(frozen=True)
+class Stack:
+    """The most bytes of stack that a run or a reset needs, without its caller's; ``built``: how, in lines."""
+
+    nbytes: int
+    built: tuple[str, ...] = ()
+
+    @property
+    def about(self) -> list[str]:
+        """What it is, in lines of a comment."""
+        most = "the most that a run needs, or a reset; interrupts come on top"
+        return [f"{most},", *self.built] if self.built else [most]
 
 
 def header(plan: Plan, name: str, banner: str, sizes: Iterable[tuple[str, object]]) -> str:
@@ -31,8 +46,8 @@ def header(plan: Plan, name: str, banner: str, sizes: Iterable[tuple[str, object
     return "\n".join(lines)
 
 
-def sizes(plan: Plan, constants: Constants, version: str, stack_bytes: int | None) -> Iterator[tuple[str, object]]:
-    """Macros of the whole model. ``stack_bytes``: the most that a run takes, without its caller's; None: unknown."""
+def sizes(plan: Plan, constants: Constants, version: str, stack: Stack | None) -> Iterator[tuple[str, object]]:
+    """Macros of the whole model; ``stack`` is None where it is not known."""
     yield "TWINFER_VERSION", f'"{version}"'
     memory = Memory(plan)
     yield from ((f"{region.name}_BYTES", memory.nbytes(region)) for region in plan.arenas)
@@ -42,8 +57,8 @@ def sizes(plan: Plan, constants: Constants, version: str, stack_bytes: int | Non
     if plan.state_bytes and not plan.target.banks:
         yield "MEMORY_BYTES", f"{memory.in_ram} /* of one buffer for both */"
         yield "STATE_OFFSET", f"{memory.nbytes(Region.ARENA)} /* in that buffer, the arena before it */"
-    if stack_bytes is not None:
-        yield "STACK_BYTES", f"{stack_bytes} /* the most that a run needs */"
+    if stack is not None:
+        yield "STACK_BYTES", f"{stack.nbytes} {block_comment(stack.about)}"
     yield "CONSTANT_BYTES", f"{constants.nbytes} /* weights and everything else in the constants' file, read only */"
     yield "MACS", f"{plan.macs} /* multiply-accumulates of a run */"
     yield "INPUT_COUNT", len(plan.graph.inputs)

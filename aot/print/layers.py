@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from twinfer.aot.print.arguments import ITERATION, Arguments
+from twinfer.aot.print.arguments import ITERATION, NO_SCRATCH, Arguments
 from twinfer.aot.print.data import Constants, numbered
 from twinfer.aot.print.initialiser import initialiser
 from twinfer.aot.print.literals import block_comment, comment, grouped, identifier
@@ -191,7 +191,7 @@ class Layers:
         return "\n".join([head, *(f"    {line}" for line in [*self._memory.unused(lines), *lines]), "}"])
 
     def _function_lines(self, i: int, step: Step) -> list[str]:
-        scratch = self._memory.address(step.scratch) if step.scratch is not None else "NULL"
+        scratch = NO_SCRATCH if step.scratch is None else self._memory.address(step.scratch)
         return self._statements(i, step.body, scratch)
 
     def _statements(self, i: int, body: Iterable[Instruction], scratch: str) -> list[str]:
@@ -202,7 +202,7 @@ class Layers:
     def _statement(self, i: int, instruction: Instruction, scratch: str) -> list[str]:
         match instruction:
             case Call():
-                own = scratch if instruction.scratch else "NULL"
+                own = scratch if instruction.scratch else NO_SCRATCH
                 return self.arguments.statements(instruction, self._invoke(i, instruction), own)
             case Loop():
                 head = f"for (int32_t {ITERATION} = 0; {ITERATION} < {instruction.count}; ++{ITERATION})"

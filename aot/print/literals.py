@@ -165,7 +165,8 @@ def identifier(text: str) -> str:
 
 
 def _taken(name: str) -> bool:
-    return name in _KEYWORDS | _TARGETS | _FILES or name.startswith("tw_")
+    lower = name.lower()  # as some file systems take names
+    return lower in _KEYWORDS | _TARGETS | _FILES or lower.startswith("tw_")
 
 
 def check_name(name: str) -> str:

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from twinfer.aot.print import until
-from twinfer.aot.print.arguments import Arguments
+from twinfer.aot.print.arguments import NO_SCRATCH, Arguments
 from twinfer.aot.print.feed import Feeding
 from twinfer.aot.print.initialiser import initialised, initialiser
 from twinfer.aot.print.literals import block_comment, comment, identifier
@@ -124,7 +124,7 @@ static const tw_rows_call {symbol} = {{
         rows = {place: f"part->x[{k}]" for k, (place, _, _) in enumerate(layer.sources)}
         pointers = [rows.get(place) or self.arguments.pointer(argument) for place, argument in enumerate(call.inputs)]
         place = self.plan.places.get(layer.step.scratch) if layer.step.scratch else None
-        scratch = "NULL" if place is None else f"part->arena + {place.offset}"
+        scratch = NO_SCRATCH if place is None else f"part->arena + {place.offset}"
         blocks = [f"const void *const in[] = {{{', '.join(pointers)}}};", "void *const out[] = {part->y};"]
         own, body = _with_params(layer, invoke), f"{self.name}_{users[0]}_rows"
         lines = [*own[:-1], *blocks, f"{own[-1]}{scratch});"]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import combinations
 
 from twinfer.aot.print.banner import banner_of
 from twinfer.aot.print.emit import Project, emit
 from twinfer.aot.print.group import Group
+from twinfer.aot.print.interface import Stack
 from twinfer.aot.print.literals import check_name
 from twinfer.aot.print.memory import Memory
 from twinfer.runtime.errors import InvalidArgumentError
@@ -21,11 +22,11 @@ def emit_all(
     group: str,
     *,
     sha256: Mapping[str, str] | None = None,
-    stack_bytes: Mapping[str, int | None] | None = None,
+    stacks: Mapping[str, Stack | None] | None = None,
 ) -> tuple[Project, ...]:
     """The C sources of several plans, by name; what they share is in ``common`` of each, and begins with ``group``.
 
-    ``sha256`` and ``stack_bytes`` are as for ``emit``, by name. Raises InvalidArgumentError if a name is no C
+    ``sha256`` and ``stacks`` are as for ``emit``, by name. Raises InvalidArgumentError if a name is no C
     identifier, if two models would define the same name, if they are planned for different targets or options, or if
     the target has several memories.
     """
@@ -46,19 +47,24 @@ def emit_all(
         first.target.alignment,
         banner_of(first, group),
     )
-    hashes, stacks = sha256 or {}, stack_bytes or {}
+    _check_apart(alone, shared)
+    hashes, known = sha256 or {}, stacks or {}
     projects = tuple(
-        emit(plan, name, sha256=hashes.get(name, ""), stack_bytes=stacks.get(name), group=shared)
+        emit(plan, name, sha256=hashes.get(name, ""), stack=known.get(name), group=shared)
         for name, plan in plans.items()
     )
-    _check_apart(projects, shared)
     return projects
 
 
-def _check_apart(projects: tuple[Project, ...], group: Group) -> None:
-    """InvalidArgumentError if two models, or a model and the group, have a file, symbol or macro of one name."""
+def _check_apart(projects: Sequence[Project], group: Group) -> None:
+    """InvalidArgumentError if two models, or a model and the group, have a file, symbol or macro of one name.
+
+    ``projects`` are the models as each is alone: in a group they also name what is the group's.
+    """
     names = {project.name: _names(project.name, project.code) for project in projects}
-    everyone = [*names.items(), (group.name, _names(group.name, group.files))]
+    for name, own in names.items():  # and what is made later: constants, the self-test and its program
+        own |= {f"{name}_{made}".lower() for made in ("data.c", "test.c", "test")}
+    everyone = [*names.items(), (group.name, _names(group.name, group.files) | {group.name.lower()})]
     for (one, its), (other, others) in combinations(everyone, 2):
         if clash := sorted(its & others):
             raise InvalidArgumentError(

@@ -34,7 +34,7 @@ TW_INLINE void tw_conv2d_group_s8(const int8_t *x, const int8_t *w, int8_t *y, i
     tw_pixel at = tw_pixel_first(x, 1, window);
     for (int32_t left = tw_window_count(window); left > 0; left -= TW_TILE_PIXELS) {
         for (int i = 0; i < TW_TILE_PIXELS; ++i) {
-            if (i == left) { /* an odd last pixel counts as two */
+            if (i > 0 && i == left) { /* an odd last pixel counts as two */
                 from[i] = from[0];
                 to[i] = to[0];
                 break;

@@ -7,6 +7,8 @@
 
 #include "../isa/wide/wide.h"
 
+TW_NEED(DBL_MANT_DIG == 53, TW_NEED_DOUBLE);
+
 /* real = scale * (q - zero). */
 typedef struct {
     float scale;

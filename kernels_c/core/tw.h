@@ -4,9 +4,26 @@
 #define TW_H
 
 #include <float.h>
+#include <limits.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+
+/* What kernels take for granted of a machine and its compiler. */
+#ifdef __cplusplus
+#define TW_NEED static_assert
+#else
+#define TW_NEED _Static_assert
+#endif
+TW_NEED(CHAR_BIT == 8 && sizeof(int) == sizeof(int32_t), "twinfer needs bytes of 8 bits and int of 32");
+TW_NEED((-1 & 3) == 3 && -1 >> 1 == -1, "twinfer needs two's complement and right shifts that keep the sign");
+TW_NEED(FLT_RADIX == 2 && FLT_MANT_DIG == 24 && FLT_MAX_EXP == 128 && FLT_MIN_EXP == -125 && sizeof(float) == 4,
+        "twinfer needs float to be IEEE 754's binary32");
+/* Where a kernel computes with double. */
+#define TW_NEED_DOUBLE "this kernel needs double to be IEEE 754's binary64"
+#if FLT_EVAL_METHOD == 1 || FLT_EVAL_METHOD == 2
+#error "floats are computed wider than float, which changes bits. x86: -msse2 -mfpmath=sse; s390x: -fexcess-precision=fast"
+#endif
 
 #ifdef __cplusplus
 #define TW_RESTRICT __restrict

@@ -5,6 +5,8 @@
 
 #include "../core/half.h"
 
+TW_NEED(DBL_MANT_DIG == 53, TW_NEED_DOUBLE);
+
 /* in: x [size]. out: y [size]. from and to: kind * 16 + bytes of an element; kind 0 signed, 1 unsigned, 2 float, 3 bool.
  * Integers wrap; a float is truncated towards zero and clamped to the range, NaN is 0; anything but 0 is true. float16
  * is rounded from float32. */

@@ -8,6 +8,8 @@
 #include "../core/each.h"
 #include "../core/inverse_root.h"
 
+TW_NEED(DBL_MANT_DIG == 53, TW_NEED_DOUBLE);
+
 /* in: x [size] (may be planned in place). out: y [size]. int32 and int64 wrap: -INT32_MIN is INT32_MIN. */
 typedef struct {
     int32_t size;

@@ -7,6 +7,8 @@
 
 #include "../core/heap.h"
 
+TW_NEED(DBL_MANT_DIG == 53, TW_NEED_DOUBLE);
+
 /* in: encodings [boxes, coords] (y, x, h, w, others), scores [boxes, offset + classes], anchors [boxes, 4]. out: boxes
  * [rows, 4] (top, left, bottom, right), classes [rows], scores [rows], number of detections [1]. scratch: boxes * 24
  * bytes and 4 per box that one pass may choose.

@@ -115,10 +115,10 @@ def test_a_file_s_name_that_c_knows(file: str, name: str) -> None:
     assert check_name(name) == name
 
 
-@pytest.mark.parametrize("name", ["features", "endian", "strings", "malloc", "sched", "unistd", "pthread", "newlib"])
+@pytest.mark.parametrize("name", ["features", "Endian", "String", "malloc", "sched", "unistd", "pthread", "newlib"])
 def test_a_library_s_header_is_no_model(name: str) -> None:
-    assert identifier(name) == f"model_{name}"
-    with pytest.raises(InvalidArgumentError, match=f"try 'model_{name}'"):
+    assert identifier(name) == f"model_{name.lower()}"
+    with pytest.raises(InvalidArgumentError, match=f"try 'model_{name.lower()}'"):
         check_name(name)
 
 

@@ -27,6 +27,7 @@ from twinfer.aot.print import choice
 from twinfer.aot.print import emit as emit_module
 from twinfer.aot.print.choice import Policy, Price, by_price, cold, default_policy, share_all, specialise
 from twinfer.aot.print.emit import emit
+from twinfer.aot.print.interface import Stack
 from twinfer.aot.print.literals import comment, identifier
 from twinfer.kernels_c import kernel as kernel_function
 from twinfer.runtime.errors import InvalidArgumentError, ToolError
@@ -273,7 +274,7 @@ def test_only_quantised_values_have_helpers() -> None:
 
 def test_header_knows_the_stack_once_it_was_measured() -> None:
     assert "STACK" not in emit(tiny.dense(), "m").files["m.h"]
-    assert "#define M_STACK_BYTES 120 " in emit(tiny.dense(), "m", stack_bytes=120).files["m.h"]
+    assert "#define M_STACK_BYTES 120 " in emit(tiny.dense(), "m", stack=Stack(120)).files["m.h"]
 
 
 def test_a_mode_that_does_not_exist() -> None:

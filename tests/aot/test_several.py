@@ -6,7 +6,9 @@ import json
 import os
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,6 +18,7 @@ from needs import ROOT
 from test_project import make
 
 from twinfer.aot.build.firmware import build
+from twinfer.aot.build.fits import check_fit_together, check_fits
 from twinfer.aot.build.project import write_project
 from twinfer.aot.build.runner import Job, run_jobs
 from twinfer.aot.build.several import write_all
@@ -23,7 +26,7 @@ from twinfer.aot.build.targets import find
 from twinfer.aot.print.emit import emit
 from twinfer.aot.print.several import emit_all
 from twinfer.command_line.main import main
-from twinfer.runtime.errors import InvalidArgumentError
+from twinfer.runtime.errors import InvalidArgumentError, ToolError
 from twinfer.runtime.options import Mode, Options
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.plan.plan import Plan
@@ -153,6 +156,73 @@ def test_clashing_names(tmp_path: Path) -> None:
     with pytest.raises(InvalidArgumentError, match="'m' and 'M' would both define"):
         write_all([("m", tiny.dense(), ""), ("n", tiny.dense(), "")], "M", tmp_path / "c")
     assert not (tmp_path / "c").exists()
+
+
+@pytest.mark.parametrize(
+    ("names", "group"),
+    [
+        (("net", "Net", "x"), "g"),
+        (("x", "net_static", "net"), "g"),
+        (("net", "x", "net_test"), "g"),
+        (("net_data", "x", "net"), "g"),
+        (("x", "y", "g_kernels"), "g"),
+        (("x", "y", "G_static"), "g"),
+        (("x", "y", "g"), "g_test"),
+    ],
+)
+def test_names_that_clash_are_told(names: tuple[str, ...], group: str, tmp_path: Path) -> None:
+    """Two of three models, or a model and the group, would have a file or program of one name, in any case."""
+    listed = [(name, tiny.dense().printed(mode="interpreted"), "") for name in names]
+    with pytest.raises(InvalidArgumentError, match=r"would both define '.*': rename a file"):
+        write_all(listed, group, tmp_path / "c")
+    assert not (tmp_path / "c").exists()
+
+
+def test_names_that_only_look_alike(tmp_path: Path) -> None:
+    """The beginning of another one's name, a macro's word, a function's."""
+    names = ("net", "net_input", "net_0", "netting", "network_run")
+    write_all([(name, tiny.dense(), "") for name in names], "net_all", tmp_path)
+    done = make(tmp_path, "CFLAGS=-O0 -Wall -Wextra -Wconversion -pedantic -Werror", "test")
+    assert [f"{name}: ok" in done.stdout for name in names] == [True] * 5, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("odd", range(3))
+@pytest.mark.parametrize("change", [{"target": HOST}, {"options": Options(mode="interpreted")}])
+def test_one_of_three_is_planned_otherwise(odd: int, change: dict[str, Any]) -> None:
+    plans = {}
+    for i, name in enumerate(("a", "b", "c")):
+        target, options = GENERIC, Options()
+        if i == odd:
+            target, options = change.get("target", target), change.get("options", options)
+        plans[name] = make_plan(tiny.dense().graph, target, options)
+    with pytest.raises(InvalidArgumentError, match="all models of g need the same target and the same options"):
+        emit_all(plans, "g")
+
+
+def test_models_that_fit_alone_but_not_together() -> None:
+    """Exact to the byte: the largest arena counts once, all states and all constants count."""
+    graphs = {
+        "one": tiny.state().graph,
+        "two": tiny.conv().graph,
+        "three": tiny.flow().graph,
+        "four": tiny.state().graph,
+    }
+    card = replace(find("cortex-m4"), name="tiny", stack_bytes=100)
+    projects = emit_all({name: make_plan(graph, card.target) for name, graph in graphs.items()}, "g")
+    by_name = {project.name: project for project in projects}
+    arena, states = -(-by_name["two"].plan.arena_bytes // 16) * 16, 48 + 16 + 48
+    assert [by_name[name].plan.state_bytes for name in graphs] == [36, 0, 8, 36]
+    assert arena > max(by_name[name].plan.arena_bytes for name in ("one", "three", "four"))
+    constants = sum(array.array.nbytes for project in projects for array in project.constants.all)
+    assert constants > max(project.constants.nbytes for project in projects) > 0
+    fitting = replace(card, ram_bytes=arena + states + 100, flash_bytes=constants + 64)
+    check_fit_together(projects, fitting)
+    for project in projects:
+        check_fits(project, replace(fitting, ram_bytes=fitting.ram_bytes - 1, flash_bytes=fitting.flash_bytes - 1))
+    with pytest.raises(ToolError, match=f"one, two, three, four need {arena} B of arena and {states} B of state, tiny"):
+        check_fit_together(projects, replace(fitting, ram_bytes=fitting.ram_bytes - 1))
+    with pytest.raises(ToolError, match=f"one, two, three, four need at least {constants} B of flash for weights"):
+        check_fit_together(projects, replace(fitting, flash_bytes=fitting.flash_bytes - 1))
 
 
 def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -18,7 +19,7 @@ from twinfer.bench.models.source import load
 from twinfer.converter.build import Builder
 from twinfer.runtime.constant import Constant
 from twinfer.runtime.errors import ToolError
-from twinfer.runtime.options import Mode
+from twinfer.runtime.options import Coding, Mode, Options
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.target import TARGETS
 from twinfer.runtime.tools import run_tool
@@ -122,6 +123,19 @@ def test_constants_to_the_byte(name: str, mode: Mode) -> None:
     assert arrays == {c.symbol: c.array.nbytes for c in emitted.constants.all}
     stored = measured.weight_bytes + measured.groups.get("tables", 0)
     assert stored <= emitted.constants.nbytes + (emitted.plan.target.constant_alignment - 1) * len(arrays)
+
+
+@pytest.mark.parametrize("weights", ["lut", "huffman", "bitmap"])
+def test_coded_weights_are_weights(weights: Coding) -> None:
+    """Codes and what decodes them, as the data file has them, count as weights; tables are those of the plain model."""
+    graph = builtin()["digits_int8"]()
+    plain, coded = (emit(make_plan(graph, M4.target, Options(weights=way)), "m") for way in ("plain", weights))
+    found = re.findall(r"const (\w+) m_\d+_(?:codes|weights)(?:_\d+)?\[(\d+)\]", coded.files["m_data.c"])
+    assert len(found) > 5
+    stored = sum(int(count) * np.dtype(kind.removesuffix("_t")).itemsize for kind, count in found)
+    groups = sizes(coded, M4).groups
+    assert stored <= groups["weights"] <= stored + 7 * len(found)  # alignment
+    assert groups["tables"] == sizes(plain, M4).groups["tables"]
 
 
 def test_groups_and_layers() -> None:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import tiny
+from cases import cases_of, graph_of
+from needs import todays
 
 from twinfer.aot.board.arm.architecture import ARCHITECTURE, stack_taken
+from twinfer.aot.build import firmware as firmware_module
 from twinfer.aot.build.firmware import build, flags_for, run_function
 from twinfer.aot.build.runner import Job, run_jobs
 from twinfer.aot.build.sizes import image, image_sources
 from twinfer.aot.build.stack import (
+    BUILDS,
     Function,
     callgraph,
     compiler_frames,
@@ -20,6 +25,7 @@ from twinfer.aot.build.stack import (
     functions,
     read_bound,
     stack_bound,
+    worst_bound,
 )
 from twinfer.aot.build.targets import find
 from twinfer.aot.print.emit import Project, emit
@@ -36,6 +42,9 @@ CORES = ["cortex-m0", "cortex-m3", "cortex-m4", "cortex-m7", "cortex-m33", "cort
 MODES: tuple[Mode, ...] = ("compiled", "interpreted")
 
 M4 = find("cortex-m4")
+
+#: Bytes of the frame of a program's function that hands a model its blocks.
+WRAPPER = 32
 
 THUMB = ARCHITECTURE.instructions
 
@@ -65,6 +74,41 @@ def test_mark_is_within_the_bound(core: str) -> None:
         if not one.plan.chains:  # their pointers may lead to functions of the other mode, which are in the program, too
             assert bound.bytes <= result.stack_bytes + 32, f"{one.name}: the bound is loose: {bound.chain}"
         assert bound.chain[0] == run_function(one)
+
+
+def shapes_of_code() -> dict[str, tuple[Graph, Options]]:
+    """Models by layers, by rows, of a table, with branches, with a reset that decodes, with an LSTM."""
+    lstm = next(case for case in cases_of("UNIDIRECTIONAL_SEQUENCE_LSTM").values() if case.node.input(0).type == "INT8")
+    return {
+        "quantised": (builtin()["digits_int8"](), Options()),
+        "rows": (tiny.rows().graph, Options(memory="rows")),
+        "fed": (builtin()["digits_int8"](), Options(memory="rows", input_rows=True)),
+        "table": (builtin()["digits_int8"](), Options(mode="interpreted")),
+        "flow": (tiny.flow().graph, Options()),
+        "decoded": (builtin()["digits_int8"](), Options(weights="huffman", decode="start")),
+        "lstm": (graph_of(lstm.node), Options()),
+    }
+
+
+@pytest.mark.parametrize("core", todays(["cortex-m0plus", "cortex-m4", "cortex-m55"], 3, "stack"))
+def test_what_headers_say_holds_in_every_build(core: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No run writes the stack deeper than STACK_BYTES in any build that it is stated for."""
+    card = find(core)
+    plans = {name: make_plan(graph, card.target, options) for name, (graph, options) in shapes_of_code().items()}
+    emitted = [emit(plan, name) for name, plan in plans.items()]
+    stated = {project.name: worst_bound(project, card).bytes for project in emitted}
+    at_levels = {
+        name: {stack_bound(p, card, build).bytes for build in BUILDS} for name, p in zip(plans, emitted, strict=True)
+    }
+    assert stated == {name: max(sizes) for name, sizes in at_levels.items()}
+    jobs = [Job(random_inputs(p.plan.graph), model=i, paint=True) for i, p in enumerate(emitted)]
+    for level, *lto in BUILDS:
+        monkeypatch.setattr(firmware_module, "LEVELS", {"balanced": level})
+        program = build(emitted, replace(card, flags=(*card.flags, *lto)))
+        for project, result in zip(emitted, run_jobs(program, jobs, count=False), strict=True):
+            wrapper = 0 if run_function(project) == f"{project.name}_run" else WRAPPER
+            assert result.stack_bytes > 0
+            assert result.stack_bytes <= stated[project.name] + wrapper, (project.name, level, lto)
 
 
 @pytest.mark.parametrize("core", CORES[::2])

@@ -5,10 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from needs import todays
 
 from twinfer.aot.build.targets import find
 from twinfer.kernels_c import FOLDER
 from twinfer.kernels_c.ffi_build import headers, kernel_index
+from twinfer.runtime.errors import ToolError
 from twinfer.runtime.tools import run_tool
 
 COMPILER = find("cortex-m4").compiler
@@ -17,7 +19,7 @@ pytestmark = pytest.mark.usefixtures("board_tools")
 
 WARNINGS = ("-std=c11", "-Wall", "-Wextra", "-Wconversion", "-pedantic", "-Werror")
 CORES = ("cortex-m0", "cortex-m4", "cortex-m55")
-FLAGS = ("-O0", "-O2 -fno-omit-frame-pointer -DTW_NO_ASM")
+FLAGS = ("-O0", "-Og", "-O1", "-O2 -fno-omit-frame-pointer -DTW_NO_ASM")
 
 #: clang's names of the cores' architectures.
 TRIPLES = {"cortex-m0": "thumbv6m", "cortex-m4": "thumbv7em", "cortex-m55": "thumbv8.1m.main"}
@@ -37,8 +39,7 @@ def compile_for(command: list[str], source: Path) -> None:
     assert source.with_suffix(".o").stat().st_size > 10_000
 
 
-@pytest.mark.parametrize("flags", FLAGS)
-@pytest.mark.parametrize("core", CORES)
+@pytest.mark.parametrize(("core", "flags"), todays([(core, flags) for core in CORES for flags in FLAGS], 3, "flags"))
 def test_gcc(core: str, flags: str, source: Path) -> None:
     compile_for([COMPILER, *find(core).flags, *flags.split()], source)
 
@@ -50,3 +51,31 @@ def test_clang(core: str, source: Path) -> None:
     float_abi = "" if core == "cortex-m0" else "hf"
     target = [f"--target={TRIPLES[core]}-none-eabi{float_abi}", f"-mcpu={core}", "-isystem", str(newlib)]
     compile_for(["clang", *target, "-O2"], source)
+
+
+WIDE, NARROW = "floats are computed wider than float", "bytes of 8 bits and int of 32"
+
+
+@pytest.mark.parametrize(
+    ("machine", "refusal"),
+    [
+        ("avr", NARROW),
+        ("msp430", NARROW),
+        ("i386 -mno-sse", WIDE),
+        ("i386 -msse2", ""),
+        ("riscv32", ""),
+        ("powerpc", ""),
+    ],
+)
+def test_machines_that_kernels_are_not_for(machine: str, refusal: str, tmp_path: Path) -> None:
+    """What every kernel includes refuses a machine of other integers, or whose floats are computed with more bits."""
+    (tmp_path / "string.h").write_text("")
+    (tmp_path / "one.c").write_text('#include "core/tw.h"\n')
+    triple, *flags = machine.split()
+    command = ["clang", f"--target={triple}-none-elf", *flags, "-std=c11", "-ffreestanding", "-fsyntax-only"]
+    command += ["-isystem", str(tmp_path), "-I", str(FOLDER), str(tmp_path / "one.c")]
+    if refusal:
+        with pytest.raises(ToolError, match=refusal):
+            run_tool(command)
+    else:
+        run_tool(command)

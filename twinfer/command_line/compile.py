@@ -99,7 +99,7 @@ def _written(
 
 def _sizes(project: Project, lower_bound_bytes: int) -> str:
     arena = f"arena {project.plan.arena_bytes:,} bytes (lower bound {lower_bound_bytes:,})"
-    stack = "" if project.stack_bytes is None else f", stack {project.stack_bytes:,} bytes at most"
+    stack = "" if project.stack is None else f", stack {project.stack.nbytes:,} bytes at most"
     return f"{len(project.layers)} layers, {project.constants.nbytes:,} constant bytes, {arena}{stack}"
 
 

@@ -28,7 +28,7 @@ static const tw_add_f32_params flow_0_params = {
 static TW_NOINLINE void flow_0_add(unsigned char *arena, unsigned char *state) {
     const void *const in[] = {state + 0, arena + 0};
     void *const out[] = {state + 0};
-    tw_add_f32_body(&flow_0_params, in, out, NULL);
+    tw_add_f32_body(&flow_0_params, in, out, out[0]);
 }
 
 /* Layer 1: IF, operator 1 of the model; tw_copy
@@ -44,7 +44,7 @@ static TW_NOINLINE void flow_1_model_if(unsigned char *arena, unsigned char *sta
     (void)state;
     const void *const in[] = {arena + 0};
     void *const out[] = {arena + 8};
-    flow_1_body(in, out, NULL);
+    flow_1_body(in, out, out[0]);
 }
 
 /* Layer 2: READ_VARIABLE, operator 1 of the model; tw_copy
@@ -53,7 +53,7 @@ static TW_NOINLINE void flow_1_model_if(unsigned char *arena, unsigned char *sta
 static TW_NOINLINE void flow_2_read_variable(unsigned char *arena, unsigned char *state) {
     const void *const in[] = {state + 0};
     void *const out[] = {arena + 8};
-    flow_1_body(in, out, NULL);
+    flow_1_body(in, out, out[0]);
 }
 
 /* Layer 3: WHILE, operator 2 of the model; tw_copy
@@ -66,7 +66,7 @@ static TW_NOINLINE void flow_3_model_while(unsigned char *arena, unsigned char *
     (void)state;
     const void *const in[] = {flow_3_weights};
     void *const out[] = {arena + 24};
-    tw_copy_body(&flow_3_params, in, out, NULL);
+    tw_copy_body(&flow_3_params, in, out, out[0]);
 }
 
 /* Layer 4: LESS, operator 0 of the model; tw_compare_f32
@@ -84,7 +84,7 @@ static TW_NOINLINE void flow_4_less(unsigned char *arena, unsigned char *state) 
     (void)state;
     const void *const in[] = {arena + 24, flow_4_weights};
     void *const out[] = {arena + 16};
-    tw_compare_f32_body(&flow_4_params, in, out, NULL);
+    tw_compare_f32_body(&flow_4_params, in, out, out[0]);
 }
 
 /* Layer 5: ADD, operator 0 of the model; tw_add_f32
@@ -102,7 +102,7 @@ static TW_NOINLINE void flow_5_add(unsigned char *arena, unsigned char *state) {
     (void)state;
     const void *const in[] = {arena + 24, flow_5_weights};
     void *const out[] = {arena + 24};
-    tw_add_f32_body(&flow_5_params, in, out, NULL);
+    tw_add_f32_body(&flow_5_params, in, out, out[0]);
 }
 
 /* Layer 6: MUL, operator 1 of the model; tw_mul_f32
@@ -120,7 +120,7 @@ static TW_NOINLINE void flow_6_mul(unsigned char *arena, unsigned char *state) {
     (void)state;
     const void *const in[] = {arena + 0, arena + 8};
     void *const out[] = {arena + 16};
-    tw_mul_f32_body(&flow_6_params, in, out, NULL);
+    tw_mul_f32_body(&flow_6_params, in, out, out[0]);
 }
 
 /* Layer 7: WHILE, operator 2 of the model; tw_copy
@@ -130,7 +130,7 @@ static TW_NOINLINE void flow_7_model_while(unsigned char *arena, unsigned char *
     (void)state;
     const void *const in[] = {arena + 0};
     void *const out[] = {arena + 8};
-    flow_1_body(in, out, NULL);
+    flow_1_body(in, out, out[0]);
 }
 
 /* Layer 8: WHILE, operator 2 of the model; tw_copy
@@ -140,7 +140,7 @@ static TW_NOINLINE void flow_8_model_while(unsigned char *arena, unsigned char *
     (void)state;
     const void *const in[] = {arena + 16};
     void *const out[] = {arena + 0};
-    flow_1_body(in, out, NULL);
+    flow_1_body(in, out, out[0]);
 }
 
 /* Copies unless one side is absent or the value is in place already. */
@@ -186,7 +186,7 @@ static TW_NOINLINE void flow_start(unsigned char *state) {
     /* operator 1 ASSIGN_VARIABLE */
     const void *const in[] = {flow_9_weights};
     void *const out[] = {state + 0};
-    flow_tw_copy(&flow_9_params, in, out, NULL);
+    flow_tw_copy(&flow_9_params, in, out, out[0]);
 }
 
 void flow_reset(void *state) {

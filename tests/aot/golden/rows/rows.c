@@ -28,7 +28,7 @@ TW_INLINE void rows_0_conv_2d(const void *context, const tw_rows_part *part) {
     };
     const void *const in[] = {part->x[0], rows_0_weights, rows_0_bias};
     void *const out[] = {part->y};
-    tw_conv2d_f32_body(&params, in, out, NULL);
+    tw_conv2d_f32_body(&params, in, out, out[0]);
 }
 
 /* Layer 0, row by row, from the last to the first */
@@ -64,7 +64,7 @@ TW_INLINE void rows_1_conv_2d(const void *context, const tw_rows_part *part) {
     };
     const void *const in[] = {part->x[0], rows_1_weights, rows_1_bias};
     void *const out[] = {part->y};
-    tw_conv2d_f32_body(&params, in, out, NULL);
+    tw_conv2d_f32_body(&params, in, out, out[0]);
 }
 
 /* Layer 2: ADD, operator 2 of the model; tw_add_f32
@@ -82,7 +82,7 @@ TW_INLINE void rows_2_add(const void *context, const tw_rows_part *part) {
     };
     const void *const in[] = {part->x[0], part->x[1]};
     void *const out[] = {part->y};
-    tw_add_f32_body(&params, in, out, NULL);
+    tw_add_f32_body(&params, in, out, out[0]);
 }
 
 /* Layers 1 to 2, row by row
@@ -123,7 +123,7 @@ TW_INLINE void rows_3_max_pool_2d(const void *context, const tw_rows_part *part)
     };
     const void *const in[] = {part->x[0]};
     void *const out[] = {part->y};
-    tw_max_pool_2d_f32_body(&params, in, out, NULL);
+    tw_max_pool_2d_f32_body(&params, in, out, out[0]);
 }
 
 /* Layer 3, row by row, from the last to the first */
@@ -155,7 +155,7 @@ static const tw_average_pool_2d_f32_params rows_4_params = {
 static TW_NOINLINE void rows_4_average_pool_2d(unsigned char *arena) {
     const void *const in[] = {arena + 320};
     void *const out[] = {arena + 0};
-    tw_average_pool_2d_f32_body(&rows_4_params, in, out, NULL);
+    tw_average_pool_2d_f32_body(&rows_4_params, in, out, out[0]);
 }
 
 /* Copies unless one side is absent or the value is in place already. */

@@ -17,7 +17,7 @@ static const tw_copy_params state_0_params = {
 static TW_NOINLINE void state_0_reshape(unsigned char *arena, unsigned char *state) {
     const void *const in[] = {state + 0};
     void *const out[] = {arena + 20};
-    tw_copy_body(&state_0_params, in, out, NULL);
+    tw_copy_body(&state_0_params, in, out, out[0]);
 }
 
 /* Layer 1: RESHAPE, operator 1 of the model; tw_copy
@@ -29,7 +29,7 @@ static const tw_copy_params state_1_params = {
 static TW_NOINLINE void state_1_reshape(unsigned char *arena, unsigned char *state) {
     const void *const in[] = {state + 16};
     void *const out[] = {arena + 0};
-    tw_copy_body(&state_1_params, in, out, NULL);
+    tw_copy_body(&state_1_params, in, out, out[0]);
 }
 
 /* Copies unless one side is absent or the value is in place already. */
