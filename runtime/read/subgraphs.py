@@ -1,10 +1,14 @@
-"""Which subgraphs of a file call which: every called one must exist, and none may call itself."""
+"""What must hold in subgraphs as they are read: those called exist, none calls itself, each tensor is written once."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
-from twinfer.runtime.graph import Graph, Node
+import numpy as np
+
+from twinfer.runtime.graph import Graph, Node, Tensor
 from twinfer.runtime.read.flatbuffer import Damage
 
 
@@ -42,3 +46,35 @@ def check_calls(graphs: Sequence[Graph]) -> None:
                 done.append(caller)
     if len(done) < len(graphs):
         raise Damage(f"subgraph {min(set(range(len(graphs))) - set(done))} calls itself, directly or through others")
+
+
+def written_once(graph: Graph) -> Graph:
+    """The graph in which every tensor is written once and no node writes what it reads, as all that follows expects.
+
+    TFLM runs files that use a tensor again, and LiteRT some: each value but the last one gets a tensor of its own. An
+    input of the graph whose last value is made of what the caller gave is copied back behind all nodes.
+    """
+    times = Counter(tensor for node in graph.nodes for tensor in node.outputs)
+    again = {
+        t for node in graph.nodes for t in node.outputs if times[t] > 1 or (t in node.inputs and t in graph.inputs)
+    }
+    again = {t for t in again if t.data is None and not t.variable}
+    if not again or any(len({*node.outputs}) < len(node.outputs) for node in graph.nodes):
+        return graph
+    now, more, nodes = dict[Tensor, Tensor](), list[Tensor](), list[Node]()
+    for node in graph.nodes:
+        inputs = tuple(now.get(t, t) if t is not None else None for t in node.inputs)
+        outputs = list(node.outputs)
+        for i, tensor in enumerate(node.outputs):
+            times[tensor] -= 1
+            if tensor in again and (times[tensor] or tensor in inputs):
+                outputs[i] = replace(tensor)
+                more.append(outputs[i])
+            now[tensor] = outputs[i]
+        nodes.append(replace(node, inputs=inputs, outputs=tuple(outputs)))
+    for tensor in graph.inputs:
+        if (last := now.get(tensor, tensor)) is not tensor:
+            shape = Tensor("shape", "INT32", (len(tensor.shape),), data=np.array(tensor.shape, np.int32))
+            more.append(shape)
+            nodes.append(Node("RESHAPE", (last, shape), (tensor,), index=len(nodes)))
+    return replace(graph, tensors=(*graph.tensors, *more), nodes=tuple(nodes))

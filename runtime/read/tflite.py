@@ -19,7 +19,7 @@ from twinfer.runtime.graph import EMPTY, Graph, Node, Signature, Tensor, walk
 from twinfer.runtime.read import schema
 from twinfer.runtime.read.files import read_bytes
 from twinfer.runtime.read.flatbuffer import Damage, Reader, Values, at
-from twinfer.runtime.read.subgraphs import check_calls
+from twinfer.runtime.read.subgraphs import check_calls, written_once
 from twinfer.runtime.read.tflite_tensor import pick, pick_buffer, pick_optional, read_tensors
 
 
@@ -126,12 +126,14 @@ class _Model:
             for i, operator in enumerate(raw["operators"]):
                 with at(f"operator {i}"):
                     nodes.append(self._node(i, operator, tensors))
-            graph = Graph(
-                name=raw["name"],
-                tensors=tensors,
-                nodes=tuple(nodes),
-                inputs=pick(tensors, raw["inputs"], "inputs"),
-                outputs=pick(tensors, raw["outputs"], "outputs"),
+            graph = written_once(
+                Graph(
+                    name=raw["name"],
+                    tensors=tensors,
+                    nodes=tuple(nodes),
+                    inputs=pick(tensors, raw["inputs"], "inputs"),
+                    outputs=pick(tensors, raw["outputs"], "outputs"),
+                )
             )
             try:
                 check(graph, inputs_written=True)
