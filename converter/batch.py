@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from types import MappingProxyType
 
 import numpy as np
 
 from twinfer.runtime.errors import TwinferError
-from twinfer.runtime.graph import Graph, Node, Tensor
+from twinfer.runtime.graph import Graph, Node
 from twinfer.runtime.shapes import infer_shapes
-
-#: Operator -> which input says a shape, and whether its first extent is the whole first dimension of input 0.
-SAYS: dict[str, tuple[int, Callable[[Node], bool]]] = {
-    "RESHAPE": (1, lambda node: True),
-    "SLICE": (2, lambda node: node.output.shape[0] == node.input(0).shape[0]),
-}
 
 
 def open_batch(graph: Graph) -> Graph:
-    """The graph with -1 as the first extent that RESHAPE and SLICE ask for; as it is if that would not do.
+    """The graph with -1 as the first extent of every RESHAPE's shape; as it is if that would not do.
 
-    It is tried: the inputs that have the first one's batch get twice as much of it. Every RESHAPE and SLICE must then
-    have twice as much in front, before and after, and nothing else may have changed.
+    It is tried: the inputs that have the first one's batch get twice as much of it. What a RESHAPE reads and writes may
+    then have twice as much in front, and nothing else may have changed.
     """
     batch = graph.inputs[0].shape[:1] if graph.inputs else ()
     at = {node: _opened(node) for node in graph.nodes if _can_open(node)}
@@ -50,20 +43,16 @@ def _twice(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _can_open(node: Node) -> bool:
-    place, whole = SAYS.get(node.op, (0, bool))
-    if node.op not in SAYS or len(node.inputs) <= place or not node.output.shape or not node.output.size:
-        return False
-    asked = node.inputs[place]
-    return asked is not None and asked.data is not None and bool((asked.data >= 0).all()) and whole(node)
+    """Whether it is a RESHAPE to a known shape without a -1."""
+    asked = node.optional(1) if node.op == "RESHAPE" else None
+    known = asked is not None and asked.data is not None and bool((asked.data >= 0).all())
+    return known and bool(node.output.shape) and node.output.size > 0
 
 
 def _opened(node: Node) -> Node:
-    place, _ = SAYS[node.op]
-    asked = node.input(place)
+    asked = node.input(1)
     data = np.array(asked.data)
     data[0] = -1
     data.flags.writeable = False
-    inputs: list[Tensor | None] = [*node.inputs]
-    inputs[place] = replace(asked, data=data)
-    options = {**node.options, "new_shape": tuple(data.tolist())} if node.op == "RESHAPE" else node.options
-    return replace(node, inputs=tuple(inputs), options=MappingProxyType(dict(options)))
+    options = MappingProxyType({**node.options, "new_shape": tuple(data.tolist())})
+    return replace(node, inputs=(node.input(0), replace(asked, data=data)), options=options)

@@ -148,7 +148,8 @@ class Model:
             self.emitter.place = name
             self.values[name] = term.emit(self.emitter)
         else:
-            self.problems.add("Erf", HINTS["Erf"], term.erf)
+            if term.erf not in self.problems.by_reason.get(("Erf", HINTS["Erf"]), ()):
+                self.problems.add("Erf", HINTS["Erf"], term.erf)
             self._lose_value(name)
 
     def _unknown(self, op: str, proto: onnx.NodeProto) -> None:

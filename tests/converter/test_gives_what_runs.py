@@ -1,0 +1,224 @@
+"""What ``convert`` gives runs, here and in LiteRT, or it says why not: spellings, indices, batches, kernels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from ai_edge_litert.interpreter import Interpreter as LiteRT
+from onnx import TensorProto, helper
+from onnx_tools import Array, by_litert, by_onnxruntime, by_ours, compare, floats, model
+from tflite_micro.python.tflite_micro import runtime as tflm
+
+import twinfer
+from twinfer.converter.build import Builder
+from twinfer.runtime.errors import ModelError, TwinferError, UnsupportedOperatorError
+from twinfer.runtime.graph import Tensor
+
+X = 2 * floats(np.random.default_rng(0), 2, 8)
+NUMBERS = {
+    "root": 2**0.5, "inverse": 0.5**0.5, "one": 1.0, "half": 0.5, "two": 2.0, "third": 1 / 3,
+}  # fmt: skip
+
+
+def nodes_of(text: str) -> list[onnx.NodeProto]:
+    """Nodes, each "Op inputs… output"."""
+    parts = [line.split() for line in text.split(";")]
+    return [helper.make_node(op, names[:-1], names[-1:]) for op, *names in parts]
+
+
+def spelled(text: str) -> onnx.ModelProto:
+    constants = {name: np.array(value, np.float32) for name, value in NUMBERS.items() if f" {name} " in text}
+    return model(nodes_of(text), {"x": X}, constants, ["y"])
+
+
+@pytest.mark.parametrize(
+    ("text", "ops"),
+    [
+        ("Div x root a;Erf a e;Add e one p;Mul x p q;Mul q half y", ["GELU"]),
+        ("Mul x inverse a;Erf a e;Add one e p;Mul half x q;Mul q p y", ["GELU"]),
+        ("Div x root a;Erf a e;Add e one p;Mul p half q;Mul q x y", ["GELU"]),
+        ("Div x root a;Erf a e;Add e one p;Mul p x q;Div q two y", ["GELU"]),
+        ("Mul x inverse a;Erf a e;Mul e half f;Add f half p;Mul p x y", ["GELU"]),
+        ("Mul x inverse a;Erf a e;Mul x half q;Mul q e w;Add q w y", ["GELU"]),
+        ("Mul x third z;Div z root a;Erf a e;Add e one p;Mul z p q;Mul q half y", ["MUL", "GELU"]),
+        ("Div x root a;Erf a e;Add e one p;Mul x p q;Mul q half g;Mul g x y", ["GELU", "MUL"]),
+        ("Div x two a;Erf a e;Add e one p;Mul x p y", ["MUL", "GELU", "MUL"]),
+    ],
+)
+def test_gelu_by_erf(text: str, ops: list[str]) -> None:
+    proto = spelled(text)
+    graph = twinfer.convert(proto)
+    assert [node.op for node in graph.nodes] == ops
+    wanted = by_onnxruntime(proto, {"x": X})
+    compare(by_ours(graph, {"x": X}), wanted)
+    compare(by_litert(graph, {"x": X}), wanted)
+    int8 = twinfer.convert(
+        proto, quantize="int8", inference_type="FLOAT32", calibration={"x": np.stack([X, -X, X / 2, X])}
+    )
+    assert "GELU" in [node.op for node in int8.nodes]
+    assert np.abs(by_ours(int8, {"x": X})[0] - wanted[0]).max() < 0.02 * np.abs(wanted[0]).max()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Erf x y",
+        "Div x root a;Erf a e;Add e one y",
+        "Div x root a;Erf a e;Add e two p;Mul x p y",
+        "Div x root a;Erf a e;Add e one p;Mul x p q;Mul q half g;Add g e y",
+        "Mul x x z;Div x root a;Erf a e;Add e one p;Mul z p q;Mul q half g;Mul e x y",
+    ],
+)
+def test_erf_that_is_no_gelu_is_refused(text: str) -> None:
+    with pytest.raises(UnsupportedOperatorError, match=r"Erf \(1x\): .*within GELU"):
+        twinfer.convert(spelled(text))
+
+
+@pytest.mark.parametrize("quantize", [None, "int8", "int16x8"])
+@pytest.mark.parametrize("kind", [np.int32, np.int64])
+@pytest.mark.parametrize("stored", [True, False], ids=["table", "data"])
+def test_indices_from_the_end(quantize: Any, kind: Any, stored: bool) -> None:
+    """In floats and integers; TFLM, which knows int32, has all operators."""
+    rng = np.random.default_rng(1)
+    table, w, at = floats(rng, 5, 6), floats(rng, 6, 4), np.array([[0, -1, 2, -5]], kind)
+    nodes = [helper.make_node("Gather", ["t", "i"], ["e"]), helper.make_node("MatMul", ["e", "w"], ["y"])]
+    feeds = {"i": at} | ({} if stored else {"t": table})
+    proto = model(nodes, feeds, {"w": w} | ({"t": table} if stored else {}), ["y"])
+    how: dict[str, Any] = {"quantize": quantize, "inference_type": "FLOAT32"} if quantize else {}
+    how |= {"calibration": {key: np.stack([value, value[::-1]]) for key, value in feeds.items()}} if quantize else {}
+    graph, (wanted,) = twinfer.convert(proto, **how), by_onnxruntime(proto, feeds)
+    tolerance = 0.02 * np.abs(wanted).max() if quantize else 1e-5
+    for got in (by_ours(graph, feeds), by_litert(graph, feeds)):
+        np.testing.assert_allclose(got[0], wanted, atol=tolerance)
+    if kind == np.int32 and stored and quantize is None:
+        micro = tflm.Interpreter.from_bytes(twinfer.write(graph))
+        micro.set_input(at, 0)
+        micro.invoke()
+        np.testing.assert_allclose(micro.get_output(0), wanted, atol=tolerance)
+
+
+def test_known_and_nonnegative_indices_cost_nothing() -> None:
+    x = floats(np.random.default_rng(2), 3, 4)
+    known = model([helper.make_node("Gather", ["x", "i"], ["y"])], {"x": x}, {"i": np.array([-1, 0])}, ["y"])
+    assert [node.op for node in twinfer.convert(known).nodes] == ["GATHER"]
+    nodes = [
+        helper.make_node("ArgMax", ["x"], ["i"], axis=1, keepdims=0),
+        helper.make_node("Gather", ["x", "i"], ["y"], axis=1),
+    ]
+    assert [node.op for node in twinfer.convert(model(nodes, {"x": x}, {}, ["y"])).nodes] == ["ARG_MAX", "GATHER"]
+
+
+@pytest.mark.parametrize("op", ["ScatterElements", "ScatterND"])
+def test_scattering_by_indices_at_run_time_is_refused(op: str) -> None:
+    feeds = {"x": X, "i": np.array([[0, 1]]), "u": X[0, :1] if op == "ScatterND" else X[:1, :2]}
+    with pytest.raises(UnsupportedOperatorError, match=rf"{op} \(1x\): indices that are known at run time only"):
+        twinfer.convert(model([helper.make_node(op, ["x", "i", "u"], ["y"])], feeds, {}, ["y"]))
+
+
+@pytest.mark.parametrize("name", ["INT2", "UINT2", "INT4", "UINT4"])
+def test_casts_to_less_than_a_byte_are_refused(name: str) -> None:
+    code = TensorProto.DataType.Value(name)
+    like = helper.make_tensor("like", code, [1], [1])
+    for node in (helper.make_node("Cast", ["x"], ["c"], to=code), helper.make_node("CastLike", ["x", "like"], ["c"])):
+        graph = helper.make_graph(
+            [node, helper.make_node("Cast", ["c"], ["y"], to=TensorProto.FLOAT)],
+            "net",
+            [helper.make_tensor_value_info("x", TensorProto.FLOAT, [4])],
+            [helper.make_tensor_value_info("y", TensorProto.FLOAT, [4])],
+            [like],
+        )
+        proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 25)], ir_version=13)
+        with pytest.raises(UnsupportedOperatorError, match=f"tensors of type {name}"):
+            twinfer.convert(proto)
+
+
+@pytest.mark.parametrize("scale", [np.inf, 0.0, -0.5])
+def test_scales_without_integers_are_refused(scale: float) -> None:
+    nodes = nodes_of("QuantizeLinear x s z q;DequantizeLinear q s z y")
+    proto = model(nodes, {"x": X}, {"s": np.array(scale, np.float32), "z": np.array(0, np.int8)}, ["y"])
+    with pytest.raises(ModelError, match=r"QuantizeLinear 'q': tensor 'x'.* scale .*finite and above zero"):
+        twinfer.convert(proto)
+
+
+def test_weights_of_a_scale_without_integers_keep_their_values() -> None:
+    constants = {"q": np.array([[1, -2], [3, 4]], np.int8), "s": np.array([0.5, 0.0], np.float32)}
+    nodes = [
+        helper.make_node("DequantizeLinear", ["q", "s"], ["w"], axis=0),
+        helper.make_node("MatMul", ["x", "w"], ["y"]),
+    ]
+    proto = model(nodes, {"x": X[:, :2].copy()}, constants, ["y"])
+    feeds = {"x": X[:, :2].copy()}
+    compare(by_ours(twinfer.convert(proto), feeds), by_onnxruntime(proto, feeds))
+
+
+@pytest.mark.parametrize(("extent", "parts"), [(5, 4), (2, 4), (3, 5)])
+def test_splits_into_parts_that_there_are_not(extent: int, parts: int) -> None:
+    outputs = [f"y{i}" for i in range(parts)]
+    node = helper.make_node("Split", ["x"], outputs, axis=1, num_outputs=parts)
+    proto = model([node], {"x": X[:, :extent].copy()}, {}, [], 18)
+    proto.graph.output.extend([onnx.ValueInfoProto(name=name) for name in outputs])
+    with pytest.raises(ModelError, match=r"Split 'y0': .*cannot be split along 1 into"):
+        twinfer.convert(proto)
+
+
+def without_kernel(b: Builder, x: Tensor) -> Any:
+    return b.op("REDUCE_PROD", [x, np.array([1], np.int32)], (1,), keep_dims=False)
+
+
+def custom(b: Builder, x: Tensor) -> Any:
+    return b.op("CUSTOM:Convolution2DTransposeBias", [x], (1, 8))
+
+
+@pytest.mark.parametrize(("make", "name"), [(without_kernel, "REDUCE_PROD"), (custom, "Convolution2DTransposeBias")])
+def test_what_has_no_kernel_is_said_at_convert(make: Any, name: str, tmp_path: Any) -> None:
+    b = Builder("net")
+    graph = b.graph([make(b, b.input("x", "FLOAT32", (1, 8)))])
+    with pytest.raises(TwinferError, match=rf"cannot run: operator 0 .*{name}") as caught:
+        twinfer.convert_file(graph, tmp_path / "net.tflite")
+    assert isinstance(caught.value, UnsupportedOperatorError)
+    assert not (tmp_path / "net.tflite").exists()
+
+
+def resized(interpreter: Any, batch: Array) -> Array:
+    index = interpreter.get_input_details()[0]["index"]
+    interpreter.resize_tensor_input(index, batch.shape)
+    interpreter.allocate_tensors()
+    interpreter.set_tensor(index, batch)
+    interpreter.invoke()
+    result: Array = interpreter.get_tensor(interpreter.get_output_details()[0]["index"])
+    return result
+
+
+@pytest.mark.parametrize("quantize", [None, "int8"])
+def test_the_batch_stays_open(quantize: Any) -> None:
+    """A net of images of one channel, whose transpose becomes a RESHAPE, with a flatten behind."""
+    rng = np.random.default_rng(3)
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"], pads=[1, 1, 1, 1]),
+        helper.make_node("Reshape", ["c", "shape"], ["r"]),
+        helper.make_node("MatMul", ["r", "d"], ["m"]),
+        helper.make_node("Tanh", ["m"], ["y"]),
+    ]
+    constants = {"w": floats(rng, 2, 1, 3, 3), "d": floats(rng, 72, 5) / 8, "shape": np.array([1, 72])}
+    images = floats(rng, 3, 1, 6, 6)
+    proto = model(nodes, {"x": images[:1]}, constants, ["y"])
+    how: dict[str, Any] = {"quantize": quantize, "calibration": {"x": images}, "inference_type": "FLOAT32"}
+    content = twinfer.write(twinfer.convert(proto, **(how if quantize else {})))
+    alone = np.concatenate([resized(twinfer.Interpreter(model_content=content), image[None]) for image in images])
+    for engine in (twinfer.Interpreter, LiteRT):
+        np.testing.assert_allclose(resized(engine(model_content=content), images), alone, atol=1e-5)
+    wanted = np.concatenate([by_onnxruntime(proto, {"x": image[None]})[0] for image in images])
+    np.testing.assert_allclose(alone, wanted, atol=0.08 if quantize else 1e-5)
+
+
+def test_a_batch_that_is_not_in_front_stays_as_it_is() -> None:
+    """The second dimension goes to the front, and the first one into the rows: -1 would be wrong for more of it."""
+    b = Builder("net")
+    x = b.input("x", "FLOAT32", (4, 2, 3))
+    y = b.op("TRANSPOSE", [x, np.array([1, 0, 2], np.int32)], (2, 4, 3))
+    graph = b.graph([b.op("RESHAPE", [y, np.array([2, 12], np.int32)], (2, 12), new_shape=(2, 12))])
+    reshape = twinfer.convert(graph).nodes[-1]
+    assert np.asarray(reshape.input(1).data).tolist() == [2, 12]
