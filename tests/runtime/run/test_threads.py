@@ -22,6 +22,7 @@ from twinfer.converter.build import Builder
 from twinfer.kernels_c import ffi, lib
 from twinfer.runtime.errors import InvalidArgumentError, NotReadyError
 from twinfer.runtime.graph import Array, Graph, Signature
+from twinfer.runtime.options import Options
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.run import isa, split
 from twinfer.runtime.run.inputs import random_inputs
@@ -340,3 +341,59 @@ def plain(content: bytes) -> list[Array]:
         interpreter.set_tensor(about["index"], value)
     interpreter.invoke()
     return [interpreter.get_tensor(about["index"]) for about in interpreter.get_output_details()]
+
+
+def rows_of(interpreter: Interpreter) -> Any:
+    return interpreter.push_row(np.zeros((16, 8), np.float32))
+
+
+#: Every method that looks at tensors or runs.
+CALLS: dict[str, Callable[[Interpreter], Any]] = {
+    "allocate_tensors": lambda it: it.allocate_tensors(),
+    "invoke": lambda it: it.invoke(),
+    "begin": lambda it: it.begin(),
+    "push_row": rows_of,
+    "finish": lambda it: it.finish(),
+    "stream": lambda it: list(it.stream([np.zeros((16, 16 * 8), np.float32)])),
+    "reset_all_variables": lambda it: it.reset_all_variables(),
+    "resize_tensor_input": lambda it: it.resize_tensor_input(0, [1, 16, 16, 8]),
+    "set_tensor": lambda it: it.set_tensor(0, np.zeros((1, 16, 16, 8), np.float32)),
+    "get_tensor": lambda it: it.get_tensor(0),
+    "tensor": lambda it: it.tensor(0)(),
+    "get_input_details": lambda it: it.get_input_details(),
+    "get_output_details": lambda it: it.get_output_details(),
+    "get_tensor_details": lambda it: it.get_tensor_details(),
+    "runner": lambda it: it.get_signature_runner("one")(x=np.zeros((1, 16, 16, 8), np.float32)),
+    "runner's details": lambda it: it.get_signature_runner("two").get_input_details(),
+    "runner's other details": lambda it: it.get_signature_runner("two").get_output_details(),
+}
+
+
+@pytest.mark.parametrize("kind", ["interpreted", "by rows", "compiled"])
+def test_every_call_waits_for_its_turn(kind: str) -> None:
+    """While another thread has the turn no method ends, and afterwards every one does."""
+    graph = replace(scaled(), metadata={METADATA: b'{"axis": 1, "rows": 16}'})
+    interpreter = (twinfer.compile if kind == "compiled" else Interpreter.from_graph)(graph)
+    if kind == "by rows":
+        interpreter = Interpreter.from_graph(graph, Options(input_rows=True))
+    interpreter.allocate_tensors()
+    if kind == "by rows":
+        interpreter.begin()
+        for _ in range(16):
+            rows_of(interpreter)
+    ended: list[str] = []
+
+    def calls(name: str) -> None:
+        with suppress(InvalidArgumentError, NotReadyError):  # of rows, where the input is whole
+            CALLS[name](interpreter)
+        ended.append(name)
+
+    with interpreter._lock:
+        callers = [threading.Thread(target=calls, args=(name,), daemon=True) for name in CALLS]
+        for caller in callers:
+            caller.start()
+        time.sleep(0.2)
+        assert ended == []
+    for caller in callers:
+        caller.join(60)
+    assert sorted(ended) == sorted(CALLS)
