@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -20,7 +21,7 @@ from twinfer.converter.convert import conversion
 from twinfer.converter.quantize.masks import depth
 from twinfer.converter.quantize.recipe import Choice, Recipe, Rule
 from twinfer.converter.report import compare
-from twinfer.runtime.graph import Graph
+from twinfer.runtime.graph import Graph, Signature
 from twinfer.runtime.write.tflite import write
 
 KEYS, WIDTH = 12, 16
@@ -126,6 +127,30 @@ def test_the_value_of_a_mask_does_not_matter(value: float, form: str) -> None:
         scales.append([t.scale for t in integer.tensors if t.name.startswith("fully") and t.data is None])
     assert scales[0]
     assert scales[0] == scales[1]
+
+
+@pytest.mark.parametrize(("mode", "bits"), [("int8", 8), ("int16x8", 16)])
+@pytest.mark.parametrize("value", [-np.inf, -1e4])
+def test_a_range_ends_where_masks_weigh_nothing(value: float, mode: str, bits: int) -> None:
+    """Below the least of the rows' greatest scores, by what makes 12 masks weigh less than half a step."""
+    graph = attention("select", value)
+    integer = twinfer.convert(graph, quantize=mode, calibration=fed(graph, value))
+    held = next(node.output for node in integer.nodes if node.op == "SELECT_V2")
+    peaks = np.where(HIDDEN, -np.inf, X.astype(float) @ U.T.astype(float)).max(-1)
+    end = peaks.min() - np.log(KEYS * 2 * 2**bits) - 1
+    reach = (-128 - held.zero) * held.scale if bits == 8 else -32767 * held.scale
+    assert reach == pytest.approx(end, abs=held.scale)
+
+
+def test_what_a_signature_gives_out_keeps_its_range() -> None:
+    b = Builder("signature")
+    x = b.input("x", "FLOAT32", (1, 8))
+    masked = b.op("ADD", [x, np.float32([0, 0, 0, 0, 0, 0, 0, -1e4])])
+    graph = b.graph([b.op("SOFTMAX", [masked], beta=1.0)])
+    graph = replace(graph, signatures=(Signature("s", {"x": x}, {"y": graph.outputs[0], "masked": masked}),))
+    with pytest.warns(twinfer.ModelWarning, match="worst"):
+        integer = twinfer.convert(graph, quantize="int8", calibration=RNG.normal(0, 2, (8, 1, 8)).astype(np.float32))
+    assert integer.signatures[0].outputs["masked"].scale * 255 > 1e4
 
 
 @pytest.mark.parametrize("op", ["TANH", "MEAN"])
