@@ -196,6 +196,18 @@ def test_the_command_says_how_good_it_is(tmp_path: Path, capsys: Any, last: floa
     assert ("warning: the int8 model's outputs" in said.err) == (last > 1)
 
 
+def test_terminal_and_report_name_the_same_layer_with_the_same_figure(tmp_path: Path, capsys: Any) -> None:
+    """Of many samples the line and the report judge a layer on the same ones."""
+    source, data, out = tmp_path / "m.tflite", tmp_path / "d.npy", tmp_path / "o.tflite"
+    source.write_bytes(write(blind()))
+    np.save(data, np.concatenate([normal(400), 40 * normal(400)]))  # later samples are much louder
+    asked = ["--quantize", "int8", "--calibration", str(data), "--report", str(tmp_path / "r.json")]
+    assert main(["convert", str(source), "-o", str(out), *asked]) == 0
+    worst = json.loads((tmp_path / "r.json").read_text())["sensitivity"][0]
+    layer = f"worst layer: {worst['name']!r} {worst['operator']} ({worst['snr_db']:.1f} dB alone)"
+    assert layer in capsys.readouterr().out.replace("\n", " ")
+
+
 @pytest.mark.parametrize("value", [0.0, 3.0])
 def test_constant_data_are_warned_of(value: float) -> None:
     with pytest.warns(ModelWarning, match=rf"input 'x' is {value:g} everywhere in all 4 samples"):

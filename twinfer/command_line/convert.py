@@ -17,6 +17,7 @@ from twinfer.converter.passes import Pass
 if TYPE_CHECKING:
     from twinfer.converter.convert import Conversion
     from twinfer.converter.quantize.calibrate import Progress
+    from twinfer.converter.report import Report
     from twinfer.runtime.graph import Graph
 
 EXAMPLES = (
@@ -115,10 +116,12 @@ def run(arguments: argparse.Namespace) -> int:
     say(f"{arguments.output}: {_summary(conversion.graph)}")
     if arguments.store_plan:
         say(str(stored_plan(conversion.graph)))
-    if conversion.quality is not None:
-        say(f"{arguments.quantize}: {conversion.quality}")
-    if arguments.report is not None:
-        _report(conversion, arguments.calibration, arguments.report, Path(arguments.output).name)
+    report = None if arguments.report is None else _compared(conversion, arguments.calibration)
+    if (quality := conversion.quality) is not None:
+        costly = quality.worst if report is None else report.sensitivity[: len(quality.worst)]
+        say(f"{arguments.quantize}: {replace(quality, worst=costly)}")  # the figures that the report shows
+    if report is not None:
+        _show(report, arguments.report, Path(arguments.output).name)
     return 0
 
 
@@ -198,22 +201,27 @@ def _summary(graph: Graph) -> str:
     return f"{len(graph.nodes)} operators, {left} of them float, {constant_bytes(graph):,} constant bytes"
 
 
-def _report(conversion: Conversion, samples: str, file: str, name: str) -> None:
-    """Show what the conversion costs and saves, and write it to ``file`` unless that is empty."""
-    from twinfer.command_line.show.conversion import tables
-    from twinfer.command_line.terminal import progress, show
+def _compared(conversion: Conversion, samples: str) -> Report:
+    """What the conversion costs and saves."""
+    from twinfer.command_line.terminal import progress
     from twinfer.converter.compress.footprint import footprints
     from twinfer.converter.quantize.sensitivity import sensitivity
     from twinfer.converter.report import Report, compare
-    from twinfer.runtime.read.files import write_text
 
     if not conversion.seen:
-        report = Report(compression=footprints(conversion.graph))
-    else:
-        with progress(1) as told:
-            report = compare(conversion.source, conversion.graph, samples, conversion.seen, _step(told, "comparing"))
-            costs = sensitivity(conversion.pruned, conversion.graph, samples, _step(told, "sensitivity"))
-        report = replace(report, sensitivity=costs)
+        return Report(compression=footprints(conversion.graph))
+    with progress(1) as told:
+        report = compare(conversion.source, conversion.graph, samples, conversion.seen, _step(told, "comparing"))
+        costs = sensitivity(conversion.pruned, conversion.graph, samples, _step(told, "sensitivity"))
+    return replace(report, sensitivity=costs)
+
+
+def _show(report: Report, file: str, name: str) -> None:
+    """Show a report, and write it to ``file`` unless that is empty."""
+    from twinfer.command_line.show.conversion import tables
+    from twinfer.command_line.terminal import show
+    from twinfer.runtime.read.files import write_text
+
     if _is_page(file):
         from twinfer.command_line.show.conversion_html import report_html
 

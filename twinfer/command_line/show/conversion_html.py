@@ -53,14 +53,14 @@ def _footprint(f: Footprint) -> list[Cell | str]:
 
 
 def _along(tensors: Sequence[TensorReport]) -> Chart:
-    """One bar per tensor, in the order of the graph: its signal-to-noise ratio, the worst in red."""
+    """One bar per tensor, in the order of the graph: its signal-to-noise ratio, the least in red."""
     worst = min(tensors, key=lambda t: t.snr_db, default=None)
     rows = [
         {"number": i, "tensor": t.name, "SNR dB": round(t.snr_db, 1), "worst": t is worst}
         for i, t in enumerate(tensors, 1)
     ]
     told = f"Signal-to-noise ratios of {len(tensors)} tensors in the order of the graph"
-    told += f"; the worst is {worst.name} with {worst.snr_db:.1f} dB." if worst else "."
+    told += f"; the least has {worst.name}, {worst.snr_db:.1f} dB with all layers before it." if worst else "."
     ratio = field("SNR dB", scale={"domain": [0, _MOST], "clamp": True}, axis={"values": [0, 20, 40, 60]})
     number = field("number", "ordinal", title="tensor", axis={"labelAngle": 0, "ticks": False, "grid": False})
     colour = {"condition": {"test": "datum.worst", "value": COLOURS[5]}, "value": COLOURS[0]}
