@@ -450,3 +450,24 @@ def test_the_command_does_the_same(graph: Graph, hop: int | None) -> None:
         about = json.loads(step.metadata[METADATA])
         assert hop in (None, about["hop"])
         assert_slides(graph, step, about["rows"], about["hop"])
+
+
+def test_an_output_over_time_costs_its_new_rows_alone() -> None:
+    """The other rows are neither computed nor kept; before the first row the state stands for 0."""
+    graph = strided(12, 2, 2)
+    streaming = stream(graph, hop=4)
+    nodes = streaming.graph.nodes
+    assert [node.output.shape[1] for node in nodes if node.op == "CONV_2D"] == [2]
+    assert len([node for node in nodes if node.op == "READ_VARIABLE"]) <= 1
+    firsts = [node.input(1) for sub in streaming.graph.subgraphs for node in sub.nodes if node.op == "ASSIGN_VARIABLE"]
+    assert all((value.data == value.zero).all() for value in firsts)
+
+
+def test_a_flat_input_that_others_read_too_stays_flat() -> None:
+    net = Net("INT8", (12,), 0)
+    net.op("RESHAPE", [net.there[0], np.array([6, 2], np.int32)], shape=(6, 2))
+    net.op("RELU", [net.there[0]])
+    graph = net.b.graph(net.there[1:])
+    streaming = stream(graph, axis=0, hop=3)
+    assert (streaming.rows, streaming.hop) == (12, 3)
+    assert_slides(graph, streaming.graph, 12, 3)
