@@ -132,9 +132,9 @@ def prelu(d: Draw) -> Drawn:
 
 
 def softmax(d: Draw) -> Drawn:
-    x = d.floats(*d.shape(1, 4))
-    some = {"axis": d.axis(x.ndim)} if d.chance() else {}
+    x = d.floats(*d.shape(d.pick(1, 3), 4))
     opset = d.pick(11, 12, 13, 17)
+    some = {"axis": d.axis(x.ndim)} if d.chance() else {}
     if x.ndim == 1 and opset < 13 and not some:
         some = {"axis": 0}  # the default is 1, which there is not
     return Drawn(d.pick("Softmax", "LogSoftmax"), {"x": x}, attributes=some, opset=opset)
@@ -569,9 +569,9 @@ def quantised(d: Draw) -> Drawn:
 
 
 DRAWS: dict[Callable[[Draw], Drawn], int] = {
-    unary: 30, activation: 25, clip: 20, prelu: 12, softmax: 25, arithmetic: 30, power: 40, variadic: 20,
+    unary: 30, activation: 25, clip: 20, prelu: 12, softmax: 60, arithmetic: 30, power: 40, variadic: 20,
     comparison: 20, where: 12, cast: 25, layout: 60, concat: 15, split: 30, slice_: 40, pad: 50, indexed: 80,
     one_hot: 25, trilu: 15, blocks: 15, tile: 6, cum_sum: 15, conv: 60, conv_transpose: 50, pool: 70, global_pool: 5,
-    normalization: 60, gemm: 40, matmul: 30, einsum: 16, reduction: 70, arg: 30, resize: 120, integers: 40,
+    normalization: 90, gemm: 40, matmul: 30, einsum: 16, reduction: 70, arg: 30, resize: 120, integers: 40,
     quantised: 40,
 }  # fmt: skip
