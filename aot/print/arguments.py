@@ -28,7 +28,8 @@ class Arguments:
         inputs, outputs = ([self.pointer(a) for a in side] for side in (call.inputs, call.outputs))
         lines = [f"const void *const in[] = {{{wrapped(inputs, ' ' * 8).strip()}}};"] if inputs else []
         lines.append(f"void *const out[] = {{{wrapped(outputs, ' ' * 8).strip()}}};")
-        return [*lines, f"{invoke}{'in' if inputs else 'NULL'}, out, {scratch});"]
+        passed = "NULL" if scratch == NO_SCRATCH and "_body(&" not in invoke else scratch  # to a function: a step less
+        return [*lines, f"{invoke}{'in' if inputs else 'NULL'}, out, {passed});"]
 
     def pointer(self, argument: Argument) -> str:
         """The address of an argument; in a loop, of the current iteration."""

@@ -40,7 +40,7 @@ static TW_NOINLINE void dense_1_body(const void *const *in, void *const *out, vo
 static TW_NOINLINE void dense_1_fully_connected(unsigned char *arena) {
     const void *const in[] = {arena + 8, dense_1_weights, dense_1_bias, dense_1_requantize, dense_1_requantize_2};
     void *const out[] = {arena + 0};
-    dense_1_body(in, out, out[0]);
+    dense_1_body(in, out, NULL);
 }
 
 /* Layer 2: FULLY_CONNECTED, operator 2 of the model; tw_fully_connected_s8, 36 MACs
@@ -53,7 +53,7 @@ static TW_NOINLINE void dense_1_fully_connected(unsigned char *arena) {
 static TW_NOINLINE void dense_2_fully_connected(unsigned char *arena) {
     const void *const in[] = {arena + 0, dense_2_weights, dense_2_bias, dense_2_requantize, dense_2_requantize_2};
     void *const out[] = {arena + 8};
-    dense_1_body(in, out, out[0]);
+    dense_1_body(in, out, NULL);
 }
 
 /* Copies unless one side is absent or the value is in place already. */

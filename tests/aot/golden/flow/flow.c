@@ -44,7 +44,7 @@ static TW_NOINLINE void flow_1_model_if(unsigned char *arena, unsigned char *sta
     (void)state;
     const void *const in[] = {arena + 0};
     void *const out[] = {arena + 8};
-    flow_1_body(in, out, out[0]);
+    flow_1_body(in, out, NULL);
 }
 
 /* Layer 2: READ_VARIABLE, operator 1 of the model; tw_copy
@@ -53,7 +53,7 @@ static TW_NOINLINE void flow_1_model_if(unsigned char *arena, unsigned char *sta
 static TW_NOINLINE void flow_2_read_variable(unsigned char *arena, unsigned char *state) {
     const void *const in[] = {state + 0};
     void *const out[] = {arena + 8};
-    flow_1_body(in, out, out[0]);
+    flow_1_body(in, out, NULL);
 }
 
 /* Layer 3: WHILE, operator 2 of the model; tw_copy
@@ -130,7 +130,7 @@ static TW_NOINLINE void flow_7_model_while(unsigned char *arena, unsigned char *
     (void)state;
     const void *const in[] = {arena + 0};
     void *const out[] = {arena + 8};
-    flow_1_body(in, out, out[0]);
+    flow_1_body(in, out, NULL);
 }
 
 /* Layer 8: WHILE, operator 2 of the model; tw_copy
@@ -140,7 +140,7 @@ static TW_NOINLINE void flow_8_model_while(unsigned char *arena, unsigned char *
     (void)state;
     const void *const in[] = {arena + 16};
     void *const out[] = {arena + 0};
-    flow_1_body(in, out, out[0]);
+    flow_1_body(in, out, NULL);
 }
 
 /* Copies unless one side is absent or the value is in place already. */
@@ -186,7 +186,7 @@ static TW_NOINLINE void flow_start(unsigned char *state) {
     /* operator 1 ASSIGN_VARIABLE */
     const void *const in[] = {flow_9_weights};
     void *const out[] = {state + 0};
-    flow_tw_copy(&flow_9_params, in, out, out[0]);
+    flow_tw_copy(&flow_9_params, in, out, NULL);
 }
 
 void flow_reset(void *state) {
