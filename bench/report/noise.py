@@ -77,7 +77,7 @@ class _Judges:
         """One more inference, of which ``seen`` has all values."""
         floats: dict[Tensor, Array] = {}
         for node in self.nodes:
-            inputs = [t for t in node.inputs if t is not None and t.data is None]
+            inputs = list(dict.fromkeys(t for t in node.inputs if t is not None and t.data is None))
             if node in self.twins:
                 own, total = self.sums[node]
                 near = _real(seen[node.output], node.output)

@@ -44,7 +44,8 @@ from twinfer.bench.report.tables import layers_table, ledger_tables, symbols_tab
 from twinfer.converter.quantize.affine import dequantize
 from twinfer.converter.report import Sums
 from twinfer.runtime.errors import ToolError
-from twinfer.runtime.graph import Graph
+from twinfer.runtime.graph import Graph, Node
+from twinfer.runtime.op import tensor
 from twinfer.runtime.options import USUAL, Memory, Options
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.run.inputs import random_inputs
@@ -169,6 +170,14 @@ def test_tensors_without_names_have_a_report() -> None:
         assert [writer.get(name) for name in node["inputs"]] == [own.get(name) for name in twin["inputs"]]
     assert "" not in views(make_plan(nameless(graph), M4.target)).values()
     assert len(noise(nameless(graph))) == len(noise(graph)), "each layer has its own figure"
+
+
+def test_a_layer_that_reads_a_value_twice_has_noise() -> None:
+    """x + x of int8 rounds; its float twin has one input."""
+    x, y = tensor((1, 64), "INT8", 0.05, 1, name="x"), tensor((1, 64), "INT8", 0.11, -2, name="y")
+    node = Node("ADD", (x, x), (y,), {"fused_activation_function": "NONE"})
+    (judged,) = noise(Graph("twice", (x, y), (node,), (x,), (y,))).values()
+    assert 30 < judged.own == judged.total < 60
 
 
 def test_memory_is_the_certificate(kept: Document) -> None:
