@@ -12,6 +12,9 @@ from twinfer.runtime.graph import Array, Graph, Tensor
 FINITE = (0.0, -0.0, 2.0**-149, -(2.0**-149), 2.0**-126, -(2.0**-126), 3.4028234663852886e38, -3.4028234663852886e38)
 SPECIAL = (*FINITE, float("inf"), float("-inf"), float("nan"))
 
+#: How many random values are drawn at once. Python heeds Ctrl-C only between two calls of numpy.
+_PART = 1 << 20
+
 
 def random_inputs(graph: Graph, seed: int = 0) -> list[Array]:
     """One seeded value per graph input, of its shape and dtype.
@@ -21,13 +24,16 @@ def random_inputs(graph: Graph, seed: int = 0) -> list[Array]:
     rng = np.random.default_rng(seed)
     values: list[Array] = []
     for t in graph.inputs:
-        if t.dtype.kind in "fc":
-            values.append(rng.standard_normal(t.shape).astype(t.dtype))
-        elif t.dtype.kind == "b":
-            values.append(rng.integers(0, 2, t.shape).astype(bool))
-        else:
-            info = np.iinfo(t.dtype)
-            values.append(rng.integers(info.min, info.max, t.shape, dtype=t.dtype, endpoint=True))
+        values.append(np.empty(t.shape, t.dtype))
+        flat = values[-1].reshape(-1)
+        for part in (flat[at : at + _PART] for at in range(0, flat.size, _PART)):
+            if t.dtype.kind in "fc":
+                part[...] = rng.standard_normal(part.size)
+            elif t.dtype.kind == "b":
+                part[...] = rng.integers(0, 2, part.size)
+            else:
+                info = np.iinfo(t.dtype)
+                part[...] = rng.integers(info.min, info.max, part.size, dtype=t.dtype, endpoint=True)
     return values
 
 
