@@ -119,10 +119,12 @@ def unrolled(cell: Cell, step: Step, x: Tensor, states: list[Tensor], backwards:
     """The states [batch, hidden] after every step, in order of time, for inputs x [time, batch, depth]."""
     time, batch, _ = x.shape
     seen = fully_connected(cell.g, x, constant(cell.w), constant(cell.bias))
-    rows = cell.g.reshape(seen, (time * batch, seen.shape[2]))
+    width = seen.shape[2]
+    rows = cell.g.reshape(seen, (time, batch * width))
     steps = []
     for t in reversed(range(time)) if backwards else range(time):
-        states = step(cell, cell.g.part(rows, (t * batch, 0), (batch, rows.shape[1])), states)
+        row = cell.g.reshape(cell.g.part(rows, (t, 0), (1, batch * width)), (batch, width))
+        states = step(cell, row, states)
         steps.append(states)
     return steps[::-1] if backwards else steps
 

@@ -279,7 +279,6 @@ def functions(draw: Draw) -> list[Callable[..., Any]]:
         lambda x, y, i, b: F.scaled_dot_product_attention(x[:, None], y[:, None], y[:, None], is_causal=keep),
         lambda x, y, i, b: x.tril(begin),
         lambda x, y, i, b: x.triu(begin),
-        lambda x, y, i, b: x.floor() + x.ceil() + x.round(),
         lambda x, y, i, b: x.sin() * x.cos() + x.exp().log1p(),
         lambda x, y, i, b: (x.abs() + 0.1).rsqrt(),
         lambda x, y, i, b: x.sign(),
@@ -297,7 +296,7 @@ SERIES = (
 def test_over_series(data: Any) -> None:
     """Layers of one dimension, activations and functions."""
     modules = [series(data.draw, which) for which in (*SERIES, "conv", "conv", "transposed")]
-    modules += [activation(data.draw, name) for name in PLAIN]
+    modules += [*(activation(data.draw, name) for name in PLAIN), Function(lambda x: x.floor() + x.ceil() + x.round())]
     note("\n".join(map(str, modules)))
     check(modules, floats(2, 4, 9))
 

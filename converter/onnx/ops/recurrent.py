@@ -39,8 +39,8 @@ class Kind:
         _check_lengths(node, x.shape[0])
         directions = _directions(node)
         runs = [self._unrolled(g, node, x, d, backwards) for d, backwards in enumerate(directions)]
-        steps = [stacked(g, [run[t][0] for run in runs]) for t in range(x.shape[0])]
-        y = g.reshape(g.concat(steps, 0), (x.shape[0], *steps[0].shape))
+        rows = [stacked(g, [states[0] for states in run]) for run in runs]
+        y = g.concat([g.reshape(row, (row.shape[0], 1, *row.shape[1:])) for row in rows], 1)
         ends = [0 if backwards else -1 for backwards in directions]
         last = [
             stacked(g, [run[end][k] for run, end in zip(runs, ends, strict=True)]) for k in range(len(self.initial))
