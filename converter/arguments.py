@@ -50,6 +50,7 @@ class How(TypedDict, total=False):
     passes: Sequence[Pass] | None
     after: Callable[[str, Graph], None] | None
     progress: Progress | None
+    loops: bool
     store_plan: bool
 
 

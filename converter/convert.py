@@ -12,6 +12,7 @@ from twinfer.converter.arguments import How, check, only_known, recipe_of
 from twinfer.converter.batch import open_batch
 from twinfer.converter.compress.cluster import cluster
 from twinfer.converter.compress.prune import SCOPES, prune
+from twinfer.converter.loops import rolled
 from twinfer.converter.offline.stored import with_plan
 from twinfer.converter.passes import PIPELINE, TO_QUANTIZE, Pass, run
 from twinfer.converter.passes.equalize import equalize
@@ -38,13 +39,15 @@ from twinfer.runtime.write.tflite import check_suffix, write
 @dataclass(frozen=True)
 class Conversion:
     """The result of a conversion, and how it came about. ``source`` is the optimised graph. ``pruned`` is ``source``
-    with fewer weights, or ``source`` itself. ``graph`` is the result: ``pruned``, quantised and clustered as asked.
+    with fewer weights, or ``source`` itself. ``flat`` is ``pruned``, quantised and clustered as asked. ``graph`` is the
+    result: ``flat`` with loops in the place of steps that repeat.
     ``seen`` is what calibration saw of ``pruned``. ``quality`` says what quantisation did to the outputs (None: nothing
     was quantised, or no output is float)."""
 
     graph: Graph
     source: Graph
     pruned: Graph
+    flat: Graph
     seen: Calibration
     recipe: Recipe
     quality: Quality | None = None
@@ -84,6 +87,9 @@ def convert(source: Source, **how: Unpack[How]) -> Graph:
     ``cluster``: a number of bits; integer weights of a layer take at most 2**cluster different values.
     ``compensate``: the weights that are left are fitted to the calibration data, so that outputs change least.
 
+    ``loops``: steps that repeat with the same weights, as those of a recurrent layer over time, are written once, in
+    a WHILE, where that makes the file smaller. All of them get the same scales. False writes every step out, which
+    ``twinfer stream`` needs, and runtimes without WHILE.
     ``store_plan``: the result brings a memory plan for TFLM along (``offline.stored``). Without it, a plan that
     ``source`` brought along is left out, because it fitted ``source`` only.
 
@@ -122,12 +128,13 @@ def conversion(source: Source, **how: Unpack[How]) -> Conversion:
     steps = (*steps, equalize) if how.get("equalize") else steps
     laid_out = how.get("channels_last", False)
     graph = optimised(source, how.get("shapes"), steps, how.get("after"), laid_out, how.get("constants"))
-    converted = _pruned(Conversion(graph, graph, graph, {}, recipe), samples, how)
+    converted = _pruned(Conversion(graph, graph, graph, graph, {}, recipe), samples, how)
     judged: list[Any] = []
     if how.get("quantize") and samples is not None:
         converted = _quantized(converted, kept(samples, judged), how)
     converted = _clustered(converted, samples, how)
-    converted = replace(converted, graph=open_batch(converted.graph))
+    graph = rolled(converted.flat) if how.get("loops", True) else converted.flat
+    converted = replace(converted, graph=open_batch(graph))
     if how.get("store_plan"):
         converted = replace(converted, graph=with_plan(converted.graph))
     _check_runs(converted.graph)
@@ -150,7 +157,7 @@ def _pruned(converted: Conversion, samples: Samples | None, how: How) -> Convers
     fitted_by = samples if how.get("compensate") else None
     scope = how.get("prune_scope") or SCOPES[0]
     graph = prune(converted.graph, converted.recipe, fitted_by, scope, how.get("progress"))
-    return replace(converted, graph=graph, pruned=graph)
+    return replace(converted, flat=graph, pruned=graph)
 
 
 def _clustered(converted: Conversion, samples: Samples | None, how: How) -> Conversion:
@@ -158,7 +165,7 @@ def _clustered(converted: Conversion, samples: Samples | None, how: How) -> Conv
     if not converted.recipe.clusters:
         return converted
     fitted_by = _fed(converted, samples) if samples is not None and how.get("compensate") else None
-    return replace(converted, graph=cluster(converted.graph, converted.recipe, fitted_by, how.get("progress")))
+    return replace(converted, flat=cluster(converted.flat, converted.recipe, fitted_by, how.get("progress")))
 
 
 def _judged(converted: Conversion, samples: Samples, how: How) -> Conversion:
@@ -166,14 +173,14 @@ def _judged(converted: Conversion, samples: Samples, how: How) -> Conversion:
     if not converted.seen:
         return converted
     source, seen, recipe = converted.source, converted.seen, converted.recipe
-    judged = quality(source, converted.graph, samples)
+    judged = quality(source, converted.flat, samples)
 
     def made(recipe: Recipe, options: Options) -> Graph:
         quantized = quantize(converted.pruned, seen, recipe, options)
-        return _clustered(replace(converted, graph=quantized, recipe=recipe), samples, how).graph
+        return _clustered(replace(converted, flat=quantized, recipe=recipe), samples, how).flat
 
     if needs_remedies(judged):
-        options = Options(how.get("inference_type"), how.get("bias_correction", False))
+        options = Options(how.get("inference_type"), how.get("bias_correction", False), loops=how.get("loops", True))
         helps = remedies(source, judged, recipe, options, samples, made)
         warn(judged, recipe.default.precision, helps, seen)
     return replace(converted, quality=judged if judged.outputs else None)
@@ -184,14 +191,14 @@ def _quantized(converted: Conversion, samples: Samples, how: How) -> Conversion:
     source = converted.pruned
     seen = calibrate(source, samples, how.get("progress"))
     matrices = grams(source, samples) if how.get("adaptive_rounding") else {}
-    options = Options(how.get("inference_type"), how.get("bias_correction", False), matrices)
+    options = Options(how.get("inference_type"), how.get("bias_correction", False), matrices, how.get("loops", True))
     graph = quantize(source, seen, converted.recipe, options)
-    return replace(converted, graph=graph, seen=seen)
+    return replace(converted, flat=graph, seen=seen)
 
 
 def _fed(converted: Conversion, samples: Samples) -> list[dict[str, Array]]:
     """The samples as the inputs of the converted graph take them."""
-    inputs = converted.graph.inputs
+    inputs = converted.flat.inputs
     rows = (zip(inputs, sample.values(), strict=True) for sample in samples_of(converted.source, samples))
     return [{t.name: fed(value, t) if value.dtype != t.dtype else value for t, value in row} for row in rows]
 

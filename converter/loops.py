@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from twinfer.converter.passes._rewrite import rebuilt
+from twinfer.converter.rows import row_of
 from twinfer.converter.versions import with_versions
 from twinfer.runtime.check import check
 from twinfer.runtime.graph import Graph, Node, Tensor, consumers
@@ -100,7 +101,10 @@ def _loops(graph: Graph) -> Iterator[Loop]:
     keys: dict[Any, int] = {}
     ids = np.array([keys.setdefault(_key(node), len(keys)) for node in graph.nodes])
     taken = np.zeros(len(ids), bool)
+    weighty = np.array([row_of(node).parameters is not None for node in graph.nodes])
     for first, period, length in _repetitions(ids):
+        if not weighty[first : first + period].any():
+            continue
         for loop in _alignments(graph, first, period, length):
             if not taken[loop.first : loop.last].any():
                 taken[loop.first : loop.last] = True
@@ -143,7 +147,12 @@ def _alignments(graph: Graph, first: int, period: int, length: int) -> list[Loop
         loop = Loop(graph.nodes, first + more, period, count)
         if _fill(loop, graph, readers, public):
             loops.append(loop)
-    return sorted(loops, key=lambda loop: sum(t.nbytes for t in loop.carried.values()))
+    return sorted(loops, key=_handed_on)
+
+
+def _handed_on(loop: Loop) -> int:
+    """Bytes that go from step to step."""
+    return sum(loop.value(0, place).nbytes for place in {**loop.carried, **loop.finals})
 
 
 def _fill(loop: Loop, graph: Graph, readers: Mapping[Tensor, list[Node]], public: set[Tensor]) -> bool:
@@ -163,12 +172,16 @@ def _fill(loop: Loop, graph: Graph, readers: Mapping[Tensor, list[Node]], public
         outside = [node for node in readers.get(tensor, ()) if node.index not in inside]
         if tensor in public or (outside and step == loop.count - 1):
             loop.finals[place] = None
-        if (tensor in public and step < loop.count - 1) or not all(_goes(loop, place, n) for n in outside if step < loop.count - 1):
+        if (tensor in public and step < loop.count - 1) or not all(
+            _goes(loop, place, n) for n in outside if step < loop.count - 1
+        ):
             return False
     return len({sign for _, _, sign in loop.picks.values()}) <= 1
 
 
-def _comes(loop: Loop, at: int, i: int, values: Sequence[Tensor | None], places: Mapping[Tensor, tuple[int, Place]]) -> bool:
+def _comes(
+    loop: Loop, at: int, i: int, values: Sequence[Tensor | None], places: Mapping[Tensor, tuple[int, Place]]
+) -> bool:
     """Whether an input of a node is something that a loop can have."""
     known = [t for t in values if t is not None]
     if not known or all(t.data is not None for t in known):
@@ -214,7 +227,9 @@ def _goes(loop: Loop, place: Place, reader: Node) -> bool:
         return False
     for backwards in (False, True):
         row = values[::-1] if backwards else values
-        begins = [i for i in range(len(inputs) - len(row) + 1) if inputs[i] is row[0] and inputs[i : i + len(row)] == row]
+        begins = [
+            i for i in range(len(inputs) - len(row) + 1) if inputs[i] is row[0] and inputs[i : i + len(row)] == row
+        ]
         if len(begins) == 1 and sum(t in set(row) for t in inputs) == len(row):
             return loop.rows.setdefault(place, (reader, backwards)) == (reader, backwards)
     return False
@@ -240,7 +255,7 @@ class _Body:
 
     def made(self, kind: str, shape: tuple[int, ...]) -> Tensor:
         self.counted += 1
-        return Tensor(f"{self.name}/number_{self.counted}", kind, shape)
+        return Tensor(f"{self.name}/{self.counted}", kind, shape)
 
     def numbers(self, *values: int) -> Tensor:
         return replace(self.made("INT32", (len(values),)), data=np.array(values, np.int32))
@@ -276,7 +291,8 @@ def _with_loop(graph: Graph, loop: Loop) -> Graph:
     for at in range(loop.period):
         _step(body, at, counter, (start, sign), before)
     filled = [
-        _filled(body, p, replace(b, name=f"{b.name}_before"), counter, (start, sign)) for p, b in zip(loop.rows, buffers, strict=True)
+        _filled(body, p, replace(b, name=f"{b.name}_before"), counter, (start, sign))
+        for p, b in zip(loop.rows, buffers, strict=True)
     ]
     more = body.add("ADD", [counter, body.numbers(sign)], body.made("INT32", (1,)))
     after = [more, *(body.of(loop.value(0, p)) for p in values), *(new for _, new in filled)]
@@ -291,7 +307,12 @@ def _with_loop(graph: Graph, loop: Loop) -> Graph:
     main = Node(
         "WHILE",
         (begin, *first, *(row.output for row in rows), *outer),
-        (replace(counter, name=f"{name}/end"), *ends, *buffers, *(replace(t, name=f"{t.name}/after", shape_signature=()) for t in outer)),
+        (
+            replace(counter, name=f"{name}/end"),
+            *ends,
+            *buffers,
+            *(replace(t, name=f"{t.name}/after", shape_signature=()) for t in outer),
+        ),
         {**schema.default_options("WHILE"), "cond_subgraph_index": number, "body_subgraph_index": number + 1},
     )
     rest = [_joined(loop, node, buffers) for node in graph.nodes[loop.last :]]
@@ -313,9 +334,8 @@ def _step(body: _Body, at: int, counter: Tensor, run: tuple[int, int], before: M
     if at in loop.picks:
         axis, begin, _ = loop.picks[at]
         index = body.position(counter, 1, begin - run[0])
-        x = inputs[0]
-        assert x is not None
-        body.add("GATHER", [x, index], outputs[0], axis=axis)
+        rows = [t for t in inputs[:1] if t is not None]
+        body.add("GATHER", [*rows, index], outputs[0], axis=axis)
     else:
         body.nodes.append(replace(node, inputs=tuple(inputs), outputs=outputs, index=len(body.nodes)))
 

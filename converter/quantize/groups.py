@@ -17,10 +17,16 @@ class Groups:
     """Tensors joined by the same-scale rules (union-find), each group with a fixed quantisation or a range.
 
     ``types`` gives the activations' type of the nodes that are quantised; ``ranges`` the range of a tensor
-    that is held in a type.
+    that is held in a type; ``tied`` further tensors that share a scale.
     """
 
-    def __init__(self, graph: Graph, types: Mapping[Node, str], ranges: Callable[[Tensor, str], Range]) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        types: Mapping[Node, str],
+        ranges: Callable[[Tensor, str], Range],
+        tied: Iterable[list[Tensor]] = (),
+    ) -> None:
         self._readers = consumers(graph)
         self._outputs = set(graph.outputs)
         self._ranges, self._types = ranges, types
@@ -29,6 +35,10 @@ class Groups:
         self._members: dict[Key, list[Key]] = {}
         self._fixed: dict[Key, Fixed] = {}
         self._quants: dict[Key, Quant] = {}
+        for first, *others in filter(None, tied):
+            for type in dict.fromkeys(types.values()):
+                for tensor in others:
+                    self._join((first, type), (tensor, type))
         for node, type in types.items():
             self._add(node, type)
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from twinfer.converter.facts import Parameters
+from twinfer.converter.loops import tied
 from twinfer.converter.passes._rewrite import rebuilt
 from twinfer.converter.quantize.affine import LIMITS, Range, activation, data_range
 from twinfer.converter.quantize.affine import quantize as to_integers
@@ -41,12 +42,14 @@ class Options:
     ``inference_type``: type of the graph's float inputs and outputs, "FLOAT32" to keep them, with QUANTIZE and
     DEQUANTIZE at the borders; None is the type of the default precision. ``bias_correction``: biases make up for what
     the rounding of the weights adds on average. ``grams`` (``rounding.grams`` of this graph): the weights of these
-    nodes are rounded so that outputs change least, not to the nearest.
+    nodes are rounded so that outputs change least, not to the nearest. ``loops``: steps that repeat get the same
+    scales, so that they can become a loop.
     """
 
     inference_type: str | None = None
     bias_correction: bool = False
     grams: Mapping[Node, Gram] = field(default_factory=dict)
+    loops: bool = True
 
     def border(self, recipe: Recipe) -> str:
         if self.inference_type not in (None, "FLOAT32", "INT8", "INT16"):
@@ -101,7 +104,7 @@ class _Writer:
         self.choices = {node: precision_of(node, self.recipe.of_node(node), self._limits) for node in self.source.nodes}
         types = {node: choice.type for node, choice in self.choices.items() if choice.precision != "float"}
         self._producer = {t: node for node in self.source.nodes for t in node.outputs}
-        self.groups = Groups(self.source, types, self._range)
+        self.groups = Groups(self.source, types, self._range, tied(self.source) if self.options.loops else ())
 
     def _range(self, tensor: Tensor, type: str) -> Range:
         """The range of a float tensor by the method that was chosen for it, where it is held in the type."""

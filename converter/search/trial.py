@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from twinfer.converter.loops import rolled
 from twinfer.converter.quantize.affine import fed, real
 from twinfer.converter.quantize.calibrate import calibrate, run
 from twinfer.converter.quantize.forms import precision_of
@@ -157,7 +158,7 @@ class Bench:
     def quantized(self, setting: Setting) -> Graph:
         matrices = self.grams if "adaptive rounding" in setting.corrections else {}
         options = Options(self.job.inference_type, "bias correction" in setting.corrections, matrices)
-        return quantize(self.graph, self.seen, setting.as_recipe(), options)
+        return rolled(quantize(self.graph, self.seen, setting.as_recipe(), options))
 
     def trial(self, setting: Setting) -> Trial:
         """The trial of a setting; a TwinferError becomes its ``error``."""

@@ -31,7 +31,7 @@ EXAMPLES = (
 #: Arguments that ``convert_file`` takes as they are.
 _GIVEN = (
     *("quantize", "calibration", "method", "recipe", "bias_correction", "adaptive_rounding", "equalize"),
-    *("prune", "prune_block", "prune_scope", "cluster", "compensate", "channels_last", "store_plan"),
+    *("prune", "prune_block", "prune_scope", "cluster", "compensate", "channels_last", "loops", "store_plan"),
 )
 
 
@@ -54,6 +54,8 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--shape", action="append", default=[], metavar="NAME=D,D,…", help=about)
     about = "make an input a constant: numbers, or a .npy file"
     command.add_argument("--constant", action="append", default=[], metavar="NAME=VALUE", help=about)
+    about = "write every step of recurrent layers out, instead of a loop (twinfer stream needs that)"
+    command.add_argument("--no-loops", dest="loops", action="store_false", help=about)
     about = "store where TFLM is to put each tensor, as OfflineMemoryAllocation in the metadata"
     command.add_argument("--store-plan", action="store_true", help=about)
 
@@ -197,8 +199,9 @@ def _summary(graph: Graph) -> str:
     """How many operators there are and how many of them are float, and the bytes of constants."""
     from twinfer.command_line.show.description import constant_bytes
 
-    left = sum(any(t.type == "FLOAT32" for t in node.outputs) for node in graph.nodes)
-    return f"{len(graph.nodes)} operators, {left} of them float, {constant_bytes(graph):,} constant bytes"
+    nodes = [node for each in (graph, *graph.subgraphs) for node in each.nodes]
+    left = sum(any(t.type == "FLOAT32" for t in node.outputs) for node in nodes)
+    return f"{len(nodes)} operators, {left} of them float, {constant_bytes(graph):,} constant bytes"
 
 
 def _compared(conversion: Conversion, samples: str) -> Report:
@@ -209,10 +212,10 @@ def _compared(conversion: Conversion, samples: str) -> Report:
     from twinfer.converter.report import Report, compare
 
     if not conversion.seen:
-        return Report(compression=footprints(conversion.graph))
+        return Report(compression=footprints(conversion.flat))
     with progress(1) as told:
-        report = compare(conversion.source, conversion.graph, samples, conversion.seen, _step(told, "comparing"))
-        costs = sensitivity(conversion.pruned, conversion.graph, samples, _step(told, "sensitivity"))
+        report = compare(conversion.source, conversion.flat, samples, conversion.seen, _step(told, "comparing"))
+        costs = sensitivity(conversion.pruned, conversion.flat, samples, _step(told, "sensitivity"))
     return replace(report, sensitivity=costs)
 
 
