@@ -70,10 +70,9 @@ def tied(graph: Graph) -> list[list[Tensor]]:
         for at in range(loop.period):
             for i in range(len(loop.node(0, at).outputs)):
                 first, joined = loop.carried.get((at, i)), loop.rows.get((at, i))
-                more = [] if first is None or first.data is not None else [first]
-                more += [] if joined is None else [joined[0].output, *joined[0].inputs]
-                groups.append([*loop.values((at, i)), *(t for t in more if t is not None and t.data is None)])
-    return [[t for t in dict.fromkeys(group) if t.type == "FLOAT32"] for group in groups]
+                more = [first, *(() if joined is None else (joined[0].output, *joined[0].inputs))]
+                groups.append(dict.fromkeys([*loop.values((at, i)), *(t for t in more if t is not None)]))
+    return [[t for t in group if t.type == "FLOAT32" and t.data is None] for group in groups]
 
 
 def rolled(graph: Graph) -> Graph:
@@ -121,7 +120,7 @@ def _key(node: Node) -> Any:
 
 def _described(tensor: Tensor, shape_only: bool) -> Any:
     quant = tensor.quant and (tensor.quant.scale.tobytes(), tensor.quant.zero_point.tobytes(), tensor.quant.axis)
-    data = None if tensor.data is None or shape_only else hashlib.sha256(np.ascontiguousarray(tensor.data)).digest()
+    data = None if tensor.data is None or shape_only else hashlib.sha256(tensor.data.tobytes()).digest()
     return tensor.type, tensor.shape, quant, data, tensor.data is None, tensor.variable
 
 
@@ -185,8 +184,8 @@ def _comes(
     """Whether an input of a node is something that a loop can have."""
     known = [t for t in values if t is not None]
     if not known or all(t.data is not None for t in known):
-        moves = bool(known) and any(not np.array_equal(t.data, known[0].data) for t in known if t.data is not None)
-        return not moves or _picks(loop, at, [np.asarray(t.data) for t in known])
+        data = [np.asarray(t.data) for t in known]
+        return all(np.array_equal(each, data[0]) for each in data) or _picks(loop, at, data)
     if any(t.variable for t in known):
         return False
     if all(t is known[0] for t in known) and known[0] not in places:

@@ -1,6 +1,7 @@
 """LSTM, GRU and RNN, unrolled over time: the inputs' products in one FULLY_CONNECTED, then a cell for every step.
 
 ONNX and Keras start every run from initial states, where TFLite's sequence operators keep theirs between runs.
+``converter/loops.py`` makes a loop of the steps when all passes are done and the graph is quantised.
 """
 
 from __future__ import annotations
@@ -87,14 +88,14 @@ Step = Callable[[Cell, Tensor, Sequence[Tensor]], list[Tensor]]
 
 
 def lstm_step(cell: Cell, x: Tensor, states: Sequence[Tensor]) -> list[Tensor]:
-    """Gates in ONNX's order i, o, f, c."""
+    """Gates in ONNX's order i, o, f, c. ``clip`` is for them alone, as in ONNX Runtime."""
     h, c = states
     gates = cell.add(x, cell.product(h, 0, 4))
     i = cell.run(0, cell.peep(0, cell.gate(gates, 0), c))
     f = cell.rest(i) if cell.coupled else cell.run(0, cell.peep(2, cell.gate(gates, 2), c))
     c = cell.add(cell.mul(f, c), cell.mul(i, cell.run(1, cell.gate(gates, 3))))
     o = cell.run(0, cell.peep(1, cell.gate(gates, 1), c))
-    return [cell.mul(o, cell.run(2, c)), c]
+    return [cell.mul(o, cell.activations[2](cell.g, c)), c]
 
 
 def gru_step(cell: Cell, x: Tensor, states: Sequence[Tensor]) -> list[Tensor]:
