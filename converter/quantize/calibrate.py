@@ -59,7 +59,8 @@ def _refuse_control(graph: Graph) -> None:
     counts = Counter(node.op for node in graph.nodes if node.op in CONTROL)
     if counts:
         what = ", ".join(f"{op} x{count}" for op, count in counts.items())
-        advice = "convert it without quantisation, or export its loops and branches as plain layers"
+        advice = "convert it without quantisation, export its loops and branches as plain layers, or "
+        advice += "convert the source with --no-loops and quantise that"
         raise UnsupportedOperatorError(f"{graph.name} cannot be quantised, for it has {what}: {advice}")
 
 

@@ -82,7 +82,10 @@ def _check(graph: Graph) -> None:
         keys = ", ".join(signature.key for signature in graph.signatures)
         raise InvalidArgumentError(f"{graph.name!r} has several signatures ({keys}): name one, as FILE#KEY")
     if graph.subgraphs:
-        raise InvalidArgumentError(f"{graph.name!r} has subgraphs: only a model without control flow can be streamed")
+        raise InvalidArgumentError(
+            f"{graph.name!r} has subgraphs: only a model without control flow can be streamed "
+            "(twinfer convert --no-loops writes the steps of recurrent layers out)"
+        )
 
 
 def _reshaped_first(graph: Graph) -> Graph:
