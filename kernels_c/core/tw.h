@@ -22,7 +22,10 @@ TW_NEED(FLT_RADIX == 2 && FLT_MANT_DIG == 24 && FLT_MAX_EXP == 128 && FLT_MIN_EX
 /* Where a kernel computes with double. */
 #define TW_NEED_DOUBLE "this kernel needs double to be IEEE 754's binary64"
 #if FLT_EVAL_METHOD == 1 || FLT_EVAL_METHOD == 2
-#error "floats are computed wider than float, which changes bits. x86: -msse2 -mfpmath=sse; s390x: -fexcess-precision=fast"
+#error "floats are computed wider than float, which changes bits. On x86 build with -msse2 -mfpmath=sse"
+#endif
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+#error "twinfer needs a machine that stores the lowest byte of a word first"
 #endif
 
 #ifdef __cplusplus
