@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import tiny
 from cases import cases_of, graph_of
-from needs import todays
+from needs import sampled
 
 from twinfer.aot.board.arm.architecture import ARCHITECTURE, stack_taken
 from twinfer.aot.build import firmware as firmware_module
@@ -90,7 +90,7 @@ def shapes_of_code() -> dict[str, tuple[Graph, Options]]:
     }
 
 
-@pytest.mark.parametrize("core", todays(["cortex-m0plus", "cortex-m4", "cortex-m55"], 3, "stack"))
+@pytest.mark.parametrize("core", sampled(["cortex-m0plus", "cortex-m4", "cortex-m55"], 3, "stack"))
 def test_what_headers_say_holds_in_every_build(core: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """No run writes the stack deeper than STACK_BYTES in any build that it is stated for."""
     card = find(core)
