@@ -68,7 +68,7 @@ def stack_bound(project: Project, card: Card, build: Sequence[str] = ()) -> Stac
     lto = "-flto" in build
     told = (*flags, "-fcallgraph-info=su", *(["-flto-partition=one"] if lto else []))
     frames = image(project, card, told, "image.elf.ltrans0.ltrans.ci" if lto else "image.elf-library.ci")
-    text, elf = frames.read_text(encoding="utf-8"), image(project, card, told)
+    text, elf = unsealed(frames).decode(), image(project, card, told)
     return _deeper(read_bound(elf, root, card, text) for root in roots)
 
 

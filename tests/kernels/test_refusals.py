@@ -195,7 +195,7 @@ def test_log_softmax_refuses_steps_without_an_inverse() -> None:
     assert infer_node(of(float(np.nextafter(np.float32(2.0**-26), np.float32(1))))) == [(1, 3)]
 
 
-@pytest.mark.parametrize(("op", "hint"), [("ethos-u", "Ethos-U NPU"), ("Mine", "custom-operators.md")])
+@pytest.mark.parametrize(("op", "hint"), [("ethos-u", "Ethos-U NPU"), ("Mine", "twinfer.register")])
 def test_custom_operators_without_a_kernel_say_what_helps(op: str, hint: str) -> None:
     node = Node(f"CUSTOM:{op}", (tensor((2,), name="x"),), (tensor((2,), name="y"),))
     refused(node, UnsupportedOperatorError, hint)
