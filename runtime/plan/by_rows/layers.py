@@ -11,6 +11,7 @@ from twinfer import kernels_c
 from twinfer.kernels_c import lib
 from twinfer.runtime.graph import Tensor
 from twinfer.runtime.plan.by_rows.row_params import value_at
+from twinfer.runtime.plan.by_rows.rows import MOST_HEIGHT
 from twinfer.runtime.program import Call, Layer, Step
 from twinfer.runtime.rows import Rows
 
@@ -35,7 +36,7 @@ def layer_of(step: Step, heights: Heights = NONE) -> Layer | None:
     sources = tuple(_sources(call, rows, out, heights))
     height = sources[0][2] if sources and (rows.sums or rows.flat) else _height(out, heights)
     moving = [argument for argument in call.inputs if isinstance(argument, Tensor)]
-    if height < 2 or not sources or len(sources) != len(moving) or not _fits(call, sources):
+    if not 2 <= height <= MOST_HEIGHT or not sources or len(sources) != len(moving) or not _fits(call, sources):
         return None
     if not _divides(call, rows, height):
         return None

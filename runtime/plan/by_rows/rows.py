@@ -18,6 +18,9 @@ from twinfer.runtime.walks import steps_of
 #: What gives rows in a chain.
 Link = Feed | Layer
 
+#: The most rows of a value. The planner walks through a chain row by row: so many take it 1 to 5 seconds.
+MOST_HEIGHT = 1 << 17
+
 
 @dataclass(frozen=True)
 class RowPart:
@@ -50,6 +53,8 @@ def feed_of(graph: Graph, program: Program) -> Feed:
     if not source.nbytes or not source.shape:
         raise InvalidArgumentError(f"{source} has no rows: give it as a whole, without input_rows")
     height = next(_heights(source, program), source.shape[row_axis(source)])
+    if height > MOST_HEIGHT:
+        raise InvalidArgumentError(f"{source} has {height} rows, input_rows takes {MOST_HEIGHT}: give it as a whole")
     return Feed(source, height, height)
 
 

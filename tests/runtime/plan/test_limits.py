@@ -9,10 +9,12 @@ import pytest
 from row_nets import network
 
 from twinfer.converter.build import Builder
+from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Graph, Tensor
 from twinfer.runtime.options import Options
 from twinfer.runtime.plan.by_rows import candidates
 from twinfer.runtime.plan.by_rows.layers import layer_of
+from twinfer.runtime.plan.by_rows.rows import MOST_HEIGHT
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.plan.plan import Plan, Region
 from twinfer.runtime.plan.regions.traffic import Traffic, costs, traffic
@@ -82,6 +84,18 @@ def test_rings_have_no_more_rows_than_the_table_has_room_for(monkeypatch: pytest
     bound = [largest(seed) for seed in range(20)]
     assert max(free) > 3
     assert max(bound) == 3
+
+
+@pytest.mark.parametrize("extra", [0, 1])
+def test_values_of_too_many_rows_run_whole(extra: int) -> None:
+    """The planner walks row by row, so it leaves values of more rows alone; such an input cannot come by rows."""
+    b = Builder("long")
+    graph = b.graph([b.op("RELU", [b.op("ABS", [b.input("x", "FLOAT32", (1, MOST_HEIGHT + extra, 1, 1))])])])
+    plan = make_plan(graph, GENERIC, Options(memory="layers"))
+    assert [layer_of(step) is None for step in plan.steps] == [extra > 0] * 2
+    if extra:
+        with pytest.raises(InvalidArgumentError, match=f"'x' .* has {MOST_HEIGHT + 1} rows"):
+            make_plan(graph, GENERIC, Options(input_rows=True))
 
 
 # -- traffic -----------------------------------------------------------------------------------------------------------
