@@ -340,10 +340,10 @@ def operation(d: Callable[[Any], Any], name: str, x: Any, y: Any, i: Any, j: Any
         return f(x)
     if name in BINARY:
         return f(*d(st.permutations(d(st.sampled_from([(x, y), (i, j), (x, i), (x, 2), (i, 3), (i, 1.5)])))))
-    if name in ("max", "min", "amax", "amin", "mean", "sum", "var", "prod"):
+    if name in ("max", "min", "amax", "amin", "mean", "sum", "var"):
         axis = d(AXES)
         keep = d(BOOL) and not (axis is None and name[-3:] in ("max", "min", "rod"))  # PyTorch's drop them
-        return [f(v, axis=axis, keepdims=keep) for v in ((x,) if name == "prod" else (x, i))]
+        return [f(v, axis=axis, keepdims=keep) for v in (x, i)]
     if name in ("divide", "true_divide"):
         return [f(v, w) for v, w in ((x, y + 9.5), (i, 4), (3, x + 9.5), (i, j + 9))]
     key, axis = d(KEYS), d(SIDES)
@@ -382,7 +382,7 @@ def operation(d: Callable[[Any], Any], name: str, x: Any, y: Any, i: Any, j: Any
 
 
 OPERATIONS = (
-    *UNARY, *BINARY, "max", "min", "amax", "amin", "mean", "sum", "var", "prod", "divide", "true_divide", "abs", "sign",
+    *UNARY, *BINARY, "max", "min", "amax", "amin", "mean", "sum", "var", "divide", "true_divide", "abs", "sign",
     "square", "log", "sqrt", "rsqrt", "celu", "leaky_relu", "softmax", "log_softmax", "power", "logical_and",
     "logical_or", "logical_not", "broadcast_to", "cast", "clip", "concatenate", "stack", "einsum", "expand_dims",
     "squeeze", "flip", "get_item", "matmul", "pad", "ravel", "reshape", "copy", "stop_gradient", "repeat", "swapaxes",

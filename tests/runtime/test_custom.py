@@ -155,7 +155,7 @@ def test_an_emitted_project_has_the_header_as_it_is(folder: Path, tmp_path: Path
 
 
 def test_not_registered(file: str) -> None:
-    with pytest.raises(UnsupportedOperatorError, match=r"no kernel for CUSTOM:LeakyIntegrator .*custom-operators\.md"):
+    with pytest.raises(UnsupportedOperatorError, match=r"no kernel for CUSTOM:LeakyIntegrator .*twinfer\.register"):
         make_plan(twinfer.read_file(file))
 
 

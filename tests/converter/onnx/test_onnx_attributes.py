@@ -12,6 +12,7 @@ from onnx import helper
 from onnx_draws import DRAWS, Draw, Drawn
 from onnx_tools import by_onnxruntime, compare, model, run
 
+from twinfer.converter.convert import convert
 from twinfer.converter.onnx import read_onnx
 from twinfer.runtime.errors import TwinferError, UnsupportedOperatorError
 
@@ -25,9 +26,9 @@ def proto_of(drawn: Drawn) -> onnx.ModelProto:
 
 
 def refusal(proto: onnx.ModelProto) -> str:
-    """Why the model is refused; "" if it is not."""
+    """Why the model is refused, by its importer or as something that cannot run; "" if it is not."""
     try:
-        read_onnx(proto)
+        convert(proto)
     except UnsupportedOperatorError as error:
         return str(error)
     return ""
