@@ -24,8 +24,8 @@ TW_NEED(FLT_RADIX == 2 && FLT_MANT_DIG == 24 && FLT_MAX_EXP == 128 && FLT_MIN_EX
 #if FLT_EVAL_METHOD == 1 || FLT_EVAL_METHOD == 2
 #error "floats are computed wider than float, which changes bits. On x86 build with -msse2 -mfpmath=sse"
 #endif
-#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-#error "twinfer needs a machine that stores the lowest byte of a word first"
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__ && !defined(TW_ANY_BYTE_ORDER)
+#error "some kernels need the lowest byte of a word first; -DTW_ANY_BYTE_ORDER builds, then the self-test decides"
 #endif
 
 #ifdef __cplusplus
