@@ -39,12 +39,13 @@ CHANGES: dict[str, list[Any]] = {
     "compensate": [True],
     "channels_last": [True],
     "store_plan": [True],
+    "loops": [False],
 }
 DEFAULTS: dict[str, Any] = {
     "method": "minmax", "recipe": None, "inference_type": None, "bias_correction": False, "adaptive_rounding": False,
     "equalize": False, "shapes": None, "constants": None, "prune": None, "prune_block": None, "prune_scope": None,
     "cluster": None, "compensate": False, "channels_last": False, "passes": None, "after": None, "progress": None,
-    "store_plan": False,
+    "store_plan": False, "loops": True,
 }  # fmt: skip
 
 
@@ -85,7 +86,7 @@ def flags(how: dict[str, Any], data: Path) -> list[str]:
     for name, value in how.items():
         flag = f"--{name.replace('_', '-')}"
         given = str(data) if name == "calibration" else str(value).lower() if name == "inference_type" else str(value)
-        line += [flag] if value is True else [flag, given]
+        line += [f"--no-{name}"] if value is False else [flag] if value is True else [flag, given]
     return line
 
 

@@ -230,7 +230,6 @@ def functions(draw: Draw) -> list[Callable[..., Any]]:
         lambda x, y, i, b: x.min(dim)[1],
         lambda x, y, i, b: x.var(dim, correction=correction, keepdim=keep),
         lambda x, y, i, b: x.std(dims, unbiased=keep),
-        lambda x, y, i, b: x.prod(dim, keepdim=keep),
         lambda x, y, i, b: x.norm(dim=dim, keepdim=keep),
         lambda x, y, i, b: x.cumsum(dim),
         lambda x, y, i, b: F.softmax(x, dim),
