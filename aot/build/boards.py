@@ -36,6 +36,7 @@ def sources(card: Card) -> dict[str, str]:
 def worst_stack(project: Project, card: Card) -> Stack | None:
     """What a run or a reset needs at most; None, with a ToolWarning that says why, if that is unknown."""
     try:
+        card.toolchain.need()
         compiler = comment(card.toolchain.version.splitlines()[0])
         bound = worst_bound(project, card)
     except ToolError as error:

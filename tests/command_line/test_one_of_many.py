@@ -123,7 +123,7 @@ def test_verify_of_three_models(
         difference = FAR if wrong and what == "differs" else None
         line = verify.Line(source.graph.outputs[0], source.graph.nodes[0], {"compiled": difference})
         notes = {"compiled on mine": "too large for it"} if wrong and what == "cannot be built" else {}
-        return Proof(source.name, source.graph, [line], 1, notes)
+        return Proof(source.name, source.graph, [line], 1, notes=notes)
 
     monkeypatch.setattr(verify, "verify", lambda source, *_: prove("host", source))
     monkeypatch.setattr(embedded, "verify_on", lambda source, *_: prove("boards", source))
