@@ -177,6 +177,7 @@ CONVERT |= {"prune": None, "prune_block": None, "prune_scope": None, "cluster": 
 CONVERT |= {
     "channels_last": False,
     "store_plan": False,
+    "loops": True,
     "inference_type": None,
     "shapes": {},
     "constants": {},
@@ -245,6 +246,7 @@ MATRIX: dict[str, tuple[Facts, dict[str, Facts]]] = {
             "--compensate": {"compensate": True},
             "--channels-last": {"channels_last": True},
             "--store-plan": {"store_plan": True},
+            "--no-loops": {"loops": False},
             "--shape x=1,28,28 --shape a=b=4": {"shapes": SHAPES},
             "--constant k=3 --constant a=b=0.5,1": {"constants": {"k": [3], "a=b": [0.5, 1]}},
             "--passes none": {"passes": []},
@@ -401,7 +403,7 @@ MATRIX: dict[str, tuple[Facts, dict[str, Facts]]] = {
 ELSEWHERE = {
     "bench": {"--compare", "--max-drift"},
     "compile": {"--io", "--tuned"},
-    "run": {"--input", "--output", "--seed", "--io"},
+    "run": {"--input", "--output", "--seed", "--io", "--real-outputs"},
     "verify": {"--io"},
     "explain": {"--ladder", "--techniques", "--input-rows", "--input-in-place", "--io", "--json", "--html"},
     "report": {"--input-rows", "--input-in-place", "--io"},
