@@ -77,11 +77,11 @@ class Proof:
     graph: Graph
     lines: list[Line]
     samples: int
-    special: bool = False
     notes: dict[str, str] = field(default_factory=dict)
-    unheld: dict[str, str] = field(default_factory=dict)
     others: Sequence[str] = field(default_factory=lambda: (*OWN, *trusted()))
     by_zero: Counter[Tensor] = field(default_factory=Counter)
+    special: bool = False
+    unheld: dict[str, str] = field(default_factory=dict)
 
     @property
     def judges(self) -> list[str]:
