@@ -24,7 +24,7 @@ from twinfer.bench.page.table import Cell, Table
 from twinfer.command_line.show.conversion_html import report_html
 from twinfer.command_line.show.search_html import search_html
 from twinfer.converter.compress.footprint import Footprint
-from twinfer.converter.report import BARS, Report, Sensitivity, TensorReport
+from twinfer.converter.report import BARS, OutputReport, Report, Sensitivity, TensorReport
 from twinfer.converter.search.find import Found
 from twinfer.converter.search.pareto import front
 from twinfer.converter.search.space import CORRECTIONS, Setting
@@ -130,7 +130,8 @@ def test_a_conversion_with_long_names(look: Callable[[str], None], count: int) -
     tensors = tuple(tensor(i) for i in range(count))
     layers = tuple(Sensitivity(t.name, t.operator, t.snr_db) for t in tensors)
     stored = tuple(Footprint(t.name, t.operator, "INT8", 9**9, 256, 0.5, 7.99, 9**9, 9**9, None, 9**9) for t in tensors)
-    look(report_html(Report(10_000, -300.0, tensors, layers, stored), LONG))
+    outputs = tuple(OutputReport(t.name, -300.0 + i) for i, t in enumerate(tensors))
+    look(report_html(Report(10_000, outputs, tensors, layers, stored), LONG))
 
 
 def test_a_conversion_that_only_compresses(look: Callable[[str], None]) -> None:
