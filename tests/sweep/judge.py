@@ -13,11 +13,13 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import traceback
 import zipfile
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from multiprocessing import connection
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from time import monotonic
@@ -32,6 +34,9 @@ Kind = Literal["done", "refused", "failed"]
 SECONDS, BYTES = 300.0, 12 << 30
 
 LATE = "it took too long"
+
+#: For one thread at a time: starting a process asks after every other one, and only who asks first hears its status.
+_PROCESSES = threading.Lock()
 
 #: The exit status of a command that ended with a traceback.
 _RAISED = 70
@@ -77,10 +82,12 @@ def _judged(model: str, command: Command, folder: Path, seconds: float) -> Outco
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["sweep.warm"])
     process = context.Process(target=_run, args=(command, str(folder)))
-    process.start()
-    process.join(seconds)
-    late = process.is_alive()
-    _end(process)
+    with _PROCESSES:
+        process.start()
+    connection.wait([process.sentinel], seconds)
+    with _PROCESSES:
+        late = process.is_alive()
+        _end(process)
     status = 128 + abs(process.exitcode or 0) if (process.exitcode or 0) < 0 else process.exitcode or 0
     told = [_text(folder / name) for name in ("stdout", "stderr")]
     kind, why = verdict(command, status, told[1], late=late)
