@@ -20,14 +20,14 @@ from rich.console import Console
 from twinfer import kernels_c
 from twinfer.aot.build.host import compile_plans
 from twinfer.aot.build.targets import find
-from twinfer.bench.explain import on_host
+from twinfer.bench.explain import on_host, on_target
 from twinfer.bench.explain.causes import AROUND, BY_ROWS, CAUSES
 from twinfer.bench.explain.ledger import Ledger, Line, lines_of, places, split, total
 from twinfer.bench.explain.ledger_report import ledger_tables, words
 from twinfer.bench.explain.on_host import CACHE, Timed, ledger_on_host
 from twinfer.bench.explain.on_target import ledger_on
 from twinfer.bench.measure.compare import same_bits
-from twinfer.bench.measure.embedded import Measurement, every, measure_on
+from twinfer.bench.measure.embedded import Measurement, every, host_outputs, measure_on
 from twinfer.bench.models.source import Source, load
 from twinfer.runtime.graph import Graph
 from twinfer.runtime.options import Options
@@ -139,6 +139,16 @@ def test_a_program_that_branches_is_one_line() -> None:
     assert saved(line) == sum(line.causes.values())
     assert ledger.same_bits
     assert ledger_on_host(source, seconds=0.05).same_bits
+
+
+def test_floats_need_agree_within_the_tolerance_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """exp of newlib and of glibc differ in the last bit, which says nothing of compiled and interpreted."""
+    sub = Sub("model")
+    source = Source("sigmoid", sub.graph([sub.op("LOGISTIC", [sub.input((64,))])]))
+    assert ledger_on(source, M4).same_bits
+    moved = lambda graph, inputs: [value + np.float32(0.01) for value in host_outputs(graph, inputs)]  # noqa: E731
+    monkeypatch.setattr(on_target, "host_outputs", moved)
+    assert not ledger_on(source, M4).same_bits
 
 
 counts = st.integers(0, 1 << 40)
