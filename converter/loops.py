@@ -76,17 +76,21 @@ def tied(graph: Graph) -> list[list[Tensor]]:
 
 
 def rolled(graph: Graph) -> Graph:
-    """The graph with a WHILE in the place of every repetition, where that makes the file smaller."""
-    size = None
+    """The graph with a WHILE in the place of every repetition, where that makes the file smaller.
+
+    Inputs are quantised first, so that the first step is like the others.
+    """
+    ends = [node for node in graph.nodes if node.op == "QUANTIZE" and node.input(0) in graph.inputs]
+    size, ahead = None, rebuilt(graph, dict.fromkeys((*ends, *graph.nodes)))
     for _ in range(MOST_NODES):
-        loop = next(_loops(graph), None)
+        loop = next(_loops(ahead), None)
         if loop is None:
             return graph
         size = len(write(graph)) if size is None else size
-        smaller = with_versions(_with_loop(graph, loop))
+        smaller = with_versions(_with_loop(ahead, loop))
         if (now := len(write(smaller))) >= size:
             return graph
-        graph, size = smaller, now
+        graph, ahead, size = smaller, smaller, now
     return graph
 
 

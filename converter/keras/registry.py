@@ -24,6 +24,9 @@ HINTS = {
     "TextVectorization": "do it in the program that runs the model, and feed numbers",
     "StringLookup": "do it in the program that runs the model, and feed numbers",
 }
+#: Layers whose importers take a mask, and what they call it.
+MASKS = {"MultiHeadAttention": "attention_mask", "Softmax": "mask"}
+
 NO_IMPORTER = "there is no form of it in TFLite's operators here; replace it by other layers"
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from twinfer.converter.emit.emitter import Emitter
 from twinfer.converter.emit.problems import Problems
 from twinfer.converter.keras.call import CARRIED, NAMES, Call, Shape, as_tensor, numbers
-from twinfer.converter.keras.registry import HINTS, NO_IMPORTER, functions, importer_of
+from twinfer.converter.keras.registry import HINTS, MASKS, NO_IMPORTER, functions, importer_of
 from twinfer.runtime.errors import ModelError, UnsupportedOperatorError
 from twinfer.runtime.graph import Tensor
 
@@ -94,11 +94,12 @@ class Walk:
 
     def _refuse_masks(self, layer: Any, args: Any, kwargs: Mapping[str, Any], known: bool) -> None:
         """UnsupportedOperatorError for a layer that would act on a mask: one that it is given, by name or by place,
-        or one that its inputs carry."""
+        but for those of MASKS, or one that its inputs carry."""
         if not isinstance(layer, keras.layers.Layer):
             return
         names = [n for n in _parameters(layer.call) if n == "mask" or (n.endswith("_mask") and n != "use_causal_mask")]
         given = {**dict(zip(_parameters(layer.call), args, strict=False)), **kwargs}
+        given.pop(MASKS.get(type(layer).__name__, "") if known else "", None)
         stated = any(v is not None for name in names for v in keras.tree.flatten(given.get(name)))
         carried = bool(names) and any(t in self.masked for t in _tensors((args, kwargs)))
         if carried or isinstance(given.get("mask"), Tensor) or (known and stated):

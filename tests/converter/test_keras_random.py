@@ -22,6 +22,7 @@ from keras import layers as L  # noqa: E402
 from onnx_tools import compare, run  # noqa: E402
 
 import twinfer  # noqa: E402
+from twinfer.converter.keras.registry import importers  # noqa: E402
 
 ops = keras.ops
 Shape = tuple[int, ...]
@@ -30,6 +31,7 @@ Shape = tuple[int, ...]
 pytestmark = [
     pytest.mark.filterwarnings("ignore:__array__ implementation doesn't accept a copy:DeprecationWarning"),
     pytest.mark.filterwarnings("ignore:Layer .* was passed an input with a mask:UserWarning"),
+    pytest.mark.filterwarnings("ignore:You passed `rms_scaling=True`:UserWarning"),
     pytest.mark.filterwarnings("ignore:(?s).*using a softmax over axis:UserWarning"),
 ]
 
@@ -130,7 +132,7 @@ LAYERS: dict[str, dict[str, tuple[tuple[int, ...], Callable[[Shape], dict[str, A
     },
     "normalize": {
         "BatchNormalization": ((2, 3, 4), lambda s: {"axis": axis(s), **AFFINE}),
-        "LayerNormalization": ((2, 3, 4), lambda s: {"axis": last(s) | apart(s), **AFFINE}),
+        "LayerNormalization": ((2, 3, 4), lambda s: {"axis": last(s) | apart(s), **AFFINE, "rms_scaling": BOOL}),
         "GroupNormalization": (
             (2, 3, 4),
             lambda s: {"groups": groups_of(s) | st.just(-1), "axis": axis(s), **AFFINE},
@@ -156,7 +158,7 @@ LAYERS: dict[str, dict[str, tuple[tuple[int, ...], Callable[[Shape], dict[str, A
             lambda s: {
                 "max_value": st.sampled_from([None, 0.5, 1.0, 6.0]),
                 "negative_slope": st.sampled_from([0.0, 0.2, 1.0]),
-                "threshold": st.sampled_from([0.0, 0.3, 1.0]),
+                "threshold": st.sampled_from([0.0, 0.25, 1.0]),
             },
         ),
         "Softmax": ((2, 3, 4), lambda s: {"axis": axes(s)}),
@@ -243,6 +245,8 @@ def made(draw: Any, name: str, shape: Shape) -> Any:
         at = own.get("axis", -1)
         size = [] if at is None else [shape[d] for d in sorted(d % len(shape) for d in np.atleast_1d(at))]
         own |= {n: np.random.default_rng(2).uniform(0.5, 2, size).tolist() for n in ("mean", "variance")}
+        if size and draw(BOOL):  # a feature that never varied
+            own["variance"] = np.zeros(size).tolist()
     if name == "RNN":
         cell = draw(st.sampled_from(list(CELLS)))
         inner = drawn(draw, cell, shape)
@@ -302,7 +306,10 @@ def drawn_shape(draw: Any, ranks: Sequence[int]) -> Shape:
 
 
 def values(shape: Shape, seed: int = 2) -> np.ndarray:
-    return np.random.default_rng(seed).normal(0, 2, shape).astype(np.float32)
+    """Half of them are quarters, where thresholds and limits are."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(0, 2, shape)
+    return np.where(rng.random(shape) < 0.5, np.round(4 * x) / 4, x).astype(np.float32)
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -344,12 +351,22 @@ def operation(d: Callable[[Any], Any], name: str, x: Any, y: Any, i: Any, j: Any
         axis = d(AXES)
         keep = d(BOOL) and not (axis is None and name[-3:] in ("max", "min"))  # PyTorch's drop them
         return [f(v, axis=axis, keepdims=keep) for v in (x, i)]
+    if name == "one_hot":
+        kind = d(st.sampled_from(["float32", "int32"]))
+        return f(ops.clip(i, -1, 2), 3, axis=d(st.integers(-1, 2)), dtype=kind)
+    if name == "take_along_axis":
+        axis = d(st.none() | SIDES)
+        if axis is None:  # Keras on PyTorch counts negative ones from the end of dimension 0
+            return f(x, ops.reshape(ops.clip(i, 0, 23), (-1,)))
+        return f(
+            x, ops.clip(i, -2, 1)[tuple(slice(0, 2) if n == axis % 3 else slice(None) for n in range(3))], axis=axis
+        )
     if name in ("divide", "true_divide"):
         return [f(v, w) for v, w in ((x, y + 9.5), (i, 4), (3, x + 9.5), (i, j + 9))]
     key, axis = d(KEYS), d(SIDES)
     part = d(st.sampled_from([0, -1, [0, -2], [[1], [0]]]))
     cases: dict[str, Callable[[], Any]] = {
-        "abs": lambda: [f(x), f(i)], "sign": lambda: f(x), "square": lambda: [f(x), f(i)],
+        "abs": lambda: [f(x), f(i)], "absolute": lambda: f(x), "sign": lambda: f(x), "square": lambda: [f(x), f(i)],
         "log": lambda: f(ops.abs(x) + 0.1), "sqrt": lambda: f(ops.abs(x)), "rsqrt": lambda: f(ops.abs(x) + 1),
         "celu": lambda: f(x, d(st.sampled_from([0.5, 1.0, 3.0]))),
         "elu": lambda: f(x, d(st.sampled_from([0.0, 0.5, 1.0]))),
@@ -382,7 +399,8 @@ def operation(d: Callable[[Any], Any], name: str, x: Any, y: Any, i: Any, j: Any
 
 
 OPERATIONS = (
-    *UNARY, *BINARY, "max", "min", "amax", "amin", "mean", "sum", "var", "divide", "true_divide", "abs", "sign",
+    *UNARY, *BINARY, "max", "min", "amax", "amin", "mean", "sum", "var", "absolute", "one_hot",
+    "take_along_axis", "divide", "true_divide", "abs", "sign",
     "square", "log", "sqrt", "rsqrt", "celu", "leaky_relu", "softmax", "log_softmax", "power", "logical_and",
     "logical_or", "logical_not", "broadcast_to", "cast", "clip", "concatenate", "stack", "einsum", "expand_dims",
     "squeeze", "flip", "get_item", "matmul", "pad", "ravel", "reshape", "copy", "stop_gradient", "repeat", "swapaxes",
@@ -421,8 +439,23 @@ def test_merges(data: Any) -> None:
     if len(shape) == 3:
         same = data.draw(axis(shape))
         dot = {"normalize": data.draw(BOOL)}
-        outputs += [L.Dot(same, **dot)([a, b]), L.Dot((1, -2), **dot)([a, b]), L.Dot(2)([a, L.Permute((1, 2))(b)])]
+        turned = L.Permute((2, 1))(b)
+        outputs += [L.Dot(same, **dot)([a, b]), L.Dot((1, -2), **dot)([a, b]), L.Dot((2, 1), **dot)([a, turned])]
     check([a, b, c], outputs, values(shape, 1), values(shape, 2), values(other, 3))
+
+
+@random(3)
+@given(data=st.data())
+def test_states_that_layers_are_given(data: Any) -> None:
+    """Alone and in both directions, each of which has states of its own."""
+    units = data.draw(SMALL)
+    x, states = keras.Input((4, 2)), [keras.Input((units,)) for _ in range(4)]
+    outputs = []
+    for name, count in (("SimpleRNN", 1), ("GRU", 1), ("LSTM", 2)):
+        own = {n: v for n, v in drawn(data.draw, name, (2, 4, 2)).items() if n not in ("units", "go_backwards")}
+        outputs.append(getattr(L, name)(units, **own)(x, initial_state=states[:count]))
+        outputs.append(L.Bidirectional(getattr(L, name)(units, **own))(x, initial_state=states[: 2 * count]))
+    check([x, *states], keras.tree.flatten(outputs), values((2, 4, 2)), *(values((2, units), k) for k in range(4)))
 
 
 @random(3)
@@ -431,13 +464,31 @@ def test_attention(data: Any) -> None:
     """Self and cross attention by the layer with an importer and by two that are followed."""
     shape = drawn_shape(data.draw, (3,))
     longer = (shape[0], shape[1] + 2, shape[2])
-    x, y = keras.Input(shape[1:]), keras.Input(longer[1:])
+    x, y, z = keras.Input(shape[1:]), keras.Input(longer[1:]), keras.Input(longer[1:])
     free = {"value_dim": SMALL, "use_bias": BOOL, "output_shape": SMALL, "dropout": st.just(0.5)}
     own = data.draw(st.fixed_dictionaries({"num_heads": SMALL, "key_dim": SMALL}, optional=free))
     call = data.draw(st.fixed_dictionaries({}, optional={"use_causal_mask": BOOL, "return_attention_scores": BOOL}))
-    outputs = [L.MultiHeadAttention(**own)(x, y, **call), L.MultiHeadAttention(**own)(y, x, x, **call)]
+    outputs = [L.MultiHeadAttention(**own)(x, y, z, **call), L.MultiHeadAttention(**own)(y, x, x, **call)]
     outputs += [L.Attention(use_scale=data.draw(BOOL))([x, y])]
-    check([x, y], keras.tree.flatten(outputs), values(shape, 1), values(longer, 2))
+    check([x, y, z], keras.tree.flatten(outputs), values(shape, 1), values(longer, 2), values(longer, 3))
+
+
+@random(4)
+@given(data=st.data())
+def test_masks_that_layers_are_given(data: Any) -> None:
+    """Of truth values or numbers, for all heads or each, all queries or each; a row may be hidden whole."""
+    n, time, heads = 2, data.draw(st.integers(2, 4)), data.draw(st.integers(1, 3))
+    shown = data.draw(st.sampled_from([(n, time, time), (n, 1, time), (n, heads, time, time)]))
+    x, kind = keras.Input((time, 3)), data.draw(st.sampled_from(["bool", "int32", "float32"]))
+    mask = keras.Input(shown[1:], dtype=kind)
+    own = data.draw(st.fixed_dictionaries({}, optional={"dropout": st.just(0.5), "value_dim": SMALL}))
+    call = data.draw(st.fixed_dictionaries({}, optional={"use_causal_mask": BOOL, "return_attention_scores": BOOL}))
+    outputs = [L.MultiHeadAttention(heads, 2, **own)(x, x, attention_mask=mask, **call)]
+    outputs += [L.Softmax(axis=a)(ops.matmul(x, ops.transpose(x, (0, 2, 1)))[:, None], mask[:, -time:][:, None])
+                for a in (-1, -2) if len(shown) == 3]  # fmt: skip
+    table = np.random.default_rng(data.draw(st.integers(0, 9))).integers(0, 2, shown)
+    table[0, ..., 0, :] = 0
+    check([x, mask], keras.tree.flatten(outputs), values((n, time, 3)), table.astype(kind))
 
 
 def test_embeddings_are_rows_of_a_table() -> None:
@@ -458,6 +509,12 @@ def test_layer_normalization_over_any_dimension(axis: Any) -> None:
     gamma, beta = (keras.ops.convert_to_numpy(v).reshape(kept) for v in (layer.gamma, layer.beta))
     graph = twinfer.from_keras(model, batch=2)
     compare(run(graph, {graph.inputs[0].name: x}), [(x - middle) / np.sqrt(variance + 0.1) * gamma + beta], 1e-5)
+
+
+def test_all_that_has_an_importer_is_tried() -> None:
+    tried = {*CASES, *MERGES, "Dot", "MultiHeadAttention", "Embedding", "RandomHue", "RandomSaturation"}
+    named = {f"ops.{name.replace('_', '')}" for name in OPERATIONS} | {"ops.converttotensor", "ops.prod"}
+    assert {n for n in importers() if n not in tried and n.lower() not in named} == set()
 
 
 FIRST = [name for name in CASES if "data_format" in inspect.signature(getattr(L, name)).parameters]
@@ -491,7 +548,6 @@ REFUSED: dict[str, Callable[[Any], Any]] = {
     "by place, behind a state": lambda x: L.LSTM(2)(L.Embedding(4, 3)(x), None, x > 0),
     "by name": lambda x: L.Bidirectional(L.LSTM(2))(L.Embedding(4, 3)(x), mask=x > 0),
     "a constant": lambda x: L.LSTM(2)(L.Embedding(4, 3)(x), mask=np.ones((1, 5), bool)),
-    "of a softmax": lambda x: L.Softmax()(x * 0.5, x > 0),
     "of a query": lambda x: L.MultiHeadAttention(1, 2)(L.Embedding(4, 3)(x), L.Embedding(4, 3)(x), query_mask=x > 0),
 }
 

@@ -17,6 +17,10 @@ from onnx_tools import by_litert, by_onnxruntime, by_ours, compare, floats, mode
 import twinfer  # noqa: E402
 from twinfer.converter.build import Builder  # noqa: E402
 from twinfer.converter.convert import conversion  # noqa: E402
+from twinfer.converter.loops import rolled  # noqa: E402
+from twinfer.converter.quantize.calibrate import calibrate  # noqa: E402
+from twinfer.converter.quantize.quantize import Options, quantize  # noqa: E402
+from twinfer.converter.quantize.recipe import Choice, Recipe  # noqa: E402
 from twinfer.runtime.graph import Graph  # noqa: E402
 from twinfer.runtime.write.tflite import write  # noqa: E402
 
@@ -90,35 +94,81 @@ def test_without_loops_every_step_is_written_out() -> None:
     compare(by_ours(flat, feeds), by_onnxruntime(proto, feeds))
 
 
-def test_few_steps_stay_and_so_does_what_is_no_loop() -> None:
-    """A loop that is larger than what it stands for is not made; nor is one whose steps have weights of their own."""
-    rng = np.random.default_rng(1)
+def repeated(rng: np.random.Generator) -> Graph:
+    """Steps of a recurrent layer written out, mostly as a loop can have them, with oddities that none can have."""
+    n, h, plain = int(rng.integers(9, 14)), 4, {"fused_activation_function": "NONE"}
+
+    def pick(*choices: Any) -> Any:
+        return choices[rng.integers(len(choices))]
+
+    b = Builder("net")
+    rows = []
+    for i in range(pick(0, 1, 1, 1, 2)):
+        (width, stride), axis = pick((1, 1), (1, 1), (1, -1), (1, -1), (1, 2), (2, 1)), pick(0, 0, 1)
+        extent = (n - 1) * abs(stride) + width + pick(0, 1)
+        x = b.input(f"x{i}", "FLOAT32", (extent, h) if axis == 0 else (h, extent))
+        rows.append((x, width, stride, axis, extent - width - (n - 1) * max(stride, 0)))
+    s = b.input("s", "FLOAT32", (1, h)) if pick(0, 1) else b.constant(floats(rng, 1, h))
+    c, u = b.input("c", "FLOAT32", (1, h)) if pick(0, 1, 1) else s, b.input("u", "FLOAT32", (1, h))
+    weights, bias, active = floats(rng, h, h), b.constant(floats(rng, h)), pick("NONE", "RELU", "RELU6")
+    same, odd, changed = b.constant(weights), int(rng.integers(n)), pick(*[""] * 8, "weights", "options")
+    second, scaled = pick("", "", "own", "own", "old", "same", "same"), pick(0, 1)
+    states, inner = [], []
+    for t in range(n):
+        w = b.constant(floats(rng, h, h)) if changed == "weights" and t == odd else same
+        y = b.op("FULLY_CONNECTED", [s, w, bias])
+        for x, width, stride, axis, first in rows:
+            at = first + t * stride
+            begin, size = (np.array([v, k] if axis == 0 else [k, v], np.int32) for v, k in ((at, 0), (width, h)))
+            row = b.op("SLICE", [x, begin, size])
+            row = b.op("SUM", [row, np.array([axis], np.int32)], keep_dims=True) if width > 1 else row
+            row = b.op("RESHAPE", [row, np.array([1, h], np.int32)], new_shape=(1, h))
+            y = b.op("ADD", [y, row], fused_activation_function=active)
+        y = b.op("MUL", [y, u], **plain) if scaled else y
+        own = "RELU" if changed == "options" and t == odd else "NONE"
+        y = b.op("ADD", [y, c], fused_activation_function=own) if second else y
+        old, s = s, b.op("TANH", [y])
+        c = b.op("LOGISTIC", [c]) if second == "own" else {"old": old, "same": s}.get(second, c)
+        states.append(s)
+        inner.append(y)
+    outs = [] if pick(0, 1) else [b.op("RELU", [states[-1]])]
+    how = pick("last", "after", "row", "row", "back", "both", "head", "twice", "part", "shuffled", "middle")
+    for values, way in zip(pick((states, inner), (inner, states)), (how, pick("", "", how)), strict=True):
+        order = list(values)
+        joined = {
+            "row": [order], "back": [order[::-1]], "both": [order, order[::-1]], "head": [[u, *order, u]],
+            "twice": [[*order, order[0]]], "part": [order[1:]], "shuffled": [[order[i] for i in rng.permutation(n)]],
+        }.get(way, [])  # fmt: skip
+        outs += [b.op("CONCATENATION", each, axis=pick(0, 1), **plain) for each in joined]
+        outs += {"last": values[-1:], "middle": [values[n // 2]]}.get(way, [])
+        outs += [b.op("RELU", values[-1:])] if way == "after" else []
+    return b.graph(list(dict.fromkeys(outs)) or [b.op("RELU", [states[-1]])])
+
+
+def in_steps(graph: Graph) -> int:
+    return sum(node.op == "TANH" for node in graph.nodes)
+
+
+def test_any_repetition_gives_the_same_bits() -> None:
+    """In LiteRT, as a loop or not; and its integers are a loop of as many steps as its floats."""
+    made = 0
+    for seed in range(100):
+        rng = np.random.default_rng(seed)
+        graph = repeated(rng)
+        loop = rolled(graph)
+        if loops(loop):
+            made += 1
+            feeds = {t.name: floats(rng, *t.shape) for t in graph.inputs}
+            got, want = by_litert(loop, feeds), by_litert(graph, feeds)
+            assert all(np.array_equal(g, w) for g, w in zip(got, want, strict=True)), seed
+            seen = calibrate(graph, [feeds, {name: -value for name, value in feeds.items()}])
+            tied = rolled(quantize(graph, seen, Recipe((), Choice("int8")), Options("FLOAT32")))
+            assert (loops(tied), in_steps(tied)) == (loops(loop), in_steps(loop)), seed
+    assert made > 20
+
+
+def test_few_steps_stay() -> None:
+    """A loop that is larger than what it stands for is not made."""
     proto, _ = recurrent("RNN", 1, "last")
     proto.graph.input[0].type.tensor_type.shape.dim[0].dim_value = 2
     assert loops(twinfer.convert(proto)) == 0
-    for same in (True, False):
-        b = Builder("chain")
-        x = b.input("x", "FLOAT32", (1, 8))
-        weights = floats(rng, 8, 8)
-        for _ in range(20):
-            weights = weights if same else floats(rng, 8, 8)
-            x = b.op("TANH", [b.op("FULLY_CONNECTED", [x, b.constant(weights), b.constant(np.zeros(8, np.float32))])])
-        graph = b.graph([x])
-        made = twinfer.convert(graph)
-        assert loops(made) == same
-        feeds = {"x": floats(rng, 1, 8)}
-        assert np.array_equal(by_ours(made, feeds)[0], by_ours(graph, feeds)[0])
-
-
-def test_values_that_are_used_in_the_middle_stay_outside() -> None:
-    """Steps whose single values others read are not rolled; the values are right."""
-    rng, b = np.random.default_rng(1), Builder("middle")
-    x = b.input("x", "FLOAT32", (1, 8))
-    weights, bias, values = b.constant(floats(rng, 8, 8)), b.constant(np.zeros(8, np.float32)), []
-    for _ in range(12):
-        x = b.op("TANH", [b.op("FULLY_CONNECTED", [x, weights, bias])])
-        values.append(x)
-    graph = b.graph([x, b.op("ADD", [values[4], values[6]], fused_activation_function="NONE")])
-    feeds = {"x": floats(rng, 1, 8)}
-    made = twinfer.convert(graph)
-    assert all(np.array_equal(a, c) for a, c in zip(by_ours(made, feeds), by_ours(graph, feeds), strict=True))

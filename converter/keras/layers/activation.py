@@ -6,10 +6,12 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from twinfer.converter.emit import activation
 from twinfer.converter.emit.activation import along, clamp, number
 from twinfer.converter.emit.emitter import Emitter
-from twinfer.converter.keras.call import Call, dimensions
+from twinfer.converter.keras.call import Call, as_tensor, dimensions
 from twinfer.runtime.graph import Tensor
 
 Function = Callable[[Emitter, Tensor], Tensor]
@@ -31,10 +33,10 @@ def relu(g: Emitter, x: Tensor, slope: float = 0.0, top: float | None = None, th
 
 
 def _above(g: Emitter, x: Tensor, threshold: float) -> Tensor:
-    """x where it is at least the threshold, else 0."""
+    """x where it is beyond the threshold, else 0."""
     if not threshold:
         return g.unary("RELU", x)
-    inside = g.binary("GREATER_EQUAL", x, number(threshold), "BOOL")
+    inside = g.binary("GREATER", x, number(threshold), "BOOL")
     return g.emit("SELECT_V2", [inside, x, number(0)], x.shape, x.type)
 
 
@@ -66,6 +68,12 @@ def tanh_shrink(g: Emitter, x: Tensor) -> Tensor:
 
 def softmax(g: Emitter, x: Tensor, axis: Any = -1) -> Tensor:
     return along(g, "SOFTMAX", x, *dimensions(axis, x), beta=1.0)
+
+
+def masked_softmax(g: Emitter, x: Tensor, axis: Any, mask: Tensor, zeros: bool = True) -> Tensor:
+    """Over what a mask (BOOL, broadcast to x) shows. Rows that are hidden whole become zeros, or equal shares."""
+    y = softmax(g, g.emit("SELECT_V2", [mask, x, number(-1e9)], x.shape, x.type), axis)
+    return g.emit("SELECT_V2", [mask, y, number(0)], x.shape, x.type) if zeros else y
 
 
 def log_softmax(g: Emitter, x: Tensor, axis: Any = -1) -> Tensor:
@@ -122,7 +130,12 @@ def prelu_layer(g: Emitter, call: Call) -> Tensor:
 
 
 def softmax_layer(g: Emitter, call: Call) -> Tensor:
-    return softmax(g, call.input(), call.layer.axis)
+    x, mask = call.input(), call.argument(1, "mask")
+    if mask is None:
+        return softmax(g, x, call.layer.axis)
+    shown = as_tensor(g, mask)
+    shown = shown if shown.type == "BOOL" else g.binary("GREATER", shown, np.array(0.5, shown.dtype), "BOOL")
+    return masked_softmax(g, x, call.layer.axis, shown)
 
 
 def _operation(function: Callable[..., Tensor], *names: str) -> Callable[[Emitter, Call], Tensor]:

@@ -9,7 +9,8 @@ import numpy as np
 
 from twinfer.converter.emit.dense import linear, product
 from twinfer.converter.emit.emitter import Emitter, Shape
-from twinfer.converter.keras.call import Call, array
+from twinfer.converter.keras.call import Call, array, as_tensor, cast
+from twinfer.converter.keras.layers.activation import masked_softmax
 from twinfer.runtime.graph import Tensor
 
 
@@ -32,9 +33,14 @@ def multi_head_attention(g: Emitter, call: Call) -> list[Tensor]:
     factor = 1 / math.sqrt(own._query_dense.kernel.shape[-1])
     q, k = _heads(g, query, own._query_dense, factor), _heads(g, key, own._key_dense)
     scores = product(g, q, k, adjoint=True)
-    if call.kwargs.get("use_causal_mask"):
-        scores = g.binary("ADD", scores, _causal(scores.shape))
-    shares = g.unary("SOFTMAX", scores, beta=1.0)
+    mask, causal = call.argument(6, "attention_mask"), call.kwargs.get("use_causal_mask")
+    if mask is not None:
+        shown = _shown(g, as_tensor(g, mask), scores.shape if causal else None)
+        zeros = own._dropout > 0 or bool(call.kwargs.get("return_attention_scores"))  # Keras takes another path then
+        shares = masked_softmax(g, scores, -1, shown, zeros)
+    else:
+        scores = g.binary("ADD", scores, _causal(scores.shape)) if causal else scores
+        shares = g.unary("SOFTMAX", scores, beta=1.0)
     seen = g.transpose(product(g, shares, _heads(g, value, own._value_dense)), (0, 2, 1, 3))
     flat = g.reshape(seen, (*query.shape[:2], seen.shape[2] * seen.shape[3]))
     output = own._output_dense
@@ -48,6 +54,12 @@ def _check(call: Call, query: Tensor, value: Tensor) -> None:
     call.need(len(query.shape) == len(value.shape) == 3, "inputs that are not [batch, time, depth]; reshape them")
     for name in ("_use_gate", "_sliding_window"):
         call.need(not getattr(call.layer, name, None), f"{name[1:]}; build the layer without it")
+
+
+def _shown(g: Emitter, mask: Tensor, causal: Shape | None) -> Tensor:
+    """The mask [batch, time, time] for all heads; ``causal``: the scores' shape if later steps are hidden, too."""
+    mask = g.reshape(cast(g, mask, "BOOL"), (*mask.shape[:-2], *[1] * (4 - len(mask.shape)), *mask.shape[-2:]))
+    return mask if causal is None else g.binary("LOGICAL_AND", mask, np.isfinite(_causal(causal)))
 
 
 def _causal(shape: Shape) -> np.ndarray:

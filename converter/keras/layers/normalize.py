@@ -54,8 +54,7 @@ def group_normalization(g: Emitter, call: Call) -> Tensor:
     order = [d for d in range(len(given.shape)) if d not in dimensions(own.axis, given)]
     order += dimensions(own.axis, given)
     x = g.transpose(given, order)
-    groups = x.shape[-1] if own.groups == -1 else int(own.groups)
-    split = g.reshape(x, (x.shape[0], math.prod(x.shape[1:-1]), groups, x.shape[-1] // groups))
+    split = g.reshape(x, (x.shape[0], math.prod(x.shape[1:-1]), int(own.groups), x.shape[-1] // int(own.groups)))
     y = g.reshape(normalized(g, split, (1, 3), float(own.epsilon))[0], x.shape)
     y = scaled(g, y, call.optional("gamma"), call.optional("beta"))
     return g.transpose(y, [order.index(d) for d in range(len(order))])
