@@ -62,7 +62,9 @@ class Draw:
         return tuple(self.whole(1, most) for _ in range(self.whole(low, high)))
 
     def floats(self, *shape: int) -> Array:
-        return self.rng.normal(size=shape).astype(np.float32)
+        """Half of them are quarters, where limits are and which may be equal."""
+        x = self.rng.normal(size=shape)
+        return np.where(self.rng.random(shape) < 0.5, np.round(4 * x) / 4, x).astype(np.float32)
 
     def ints(self, low: int, high: int, shape: Sequence[int], dtype: Any = np.int64) -> Array:
         return self.rng.integers(low, high, tuple(shape)).astype(dtype)
@@ -95,9 +97,10 @@ def _of_values(d: Draw, op: str, values: dict[str, Array], **more: Any) -> Drawn
 
 def unary(d: Draw) -> Drawn:
     ops = "Abs Ceil Cos Exp Floor Log Neg Reciprocal Round Sigmoid Sign Sin Sqrt Tanh Relu HardSwish Softplus Softsign"
-    op = d.pick(*ops.split(), "Mish", "Identity", "Not")
+    op = d.pick(*ops.split(), "Mish", "Identity", "Not", "IsNaN", "Size")
     x = d.floats(*d.shape(0, 5)) * d.pick(1, 4)
     x = np.abs(x) + FLOAT(0.1) if op in ("Log", "Sqrt", "Reciprocal") else x > 0 if op == "Not" else x
+    x = np.where(x > 0.5, FLOAT(np.nan), x) if op == "IsNaN" else x
     return Drawn(op, {"x": np.asarray(x)}, opset=20 if op == "Mish" else d.pick(14, 17, 20))
 
 
@@ -113,8 +116,10 @@ def activation(d: Draw) -> Drawn:
 
 
 def clip(d: Draw) -> Drawn:
-    kind = d.pick(FLOAT, FLOAT, np.int32)
+    kind = d.pick(FLOAT, np.int32)
     low, high = d.pick((0, 6), (-1, 1), (0, 1), (-2, 3), (1, 2))
+    if kind == FLOAT:
+        low, high = d.pick(low, low, -np.inf), d.pick(high, high, np.inf)
     values = {"x": d.values(d.shape(1, 4), kind) * kind(2)}
     values |= {"low": np.array(low, kind)} if d.chance() else {}
     values |= {"high": np.array(high, kind)} if d.chance() else {}
@@ -152,7 +157,15 @@ def power(d: Draw) -> Drawn:
     e = np.full(d.pick((), (1,), (1, 1), (1, 1, 1, 1), x.shape), d.pick(2, 0.5, 3, -1, 1, 0), FLOAT)
     if d.chance():
         e = e.astype(d.pick(*INTS))
-    return Drawn("Pow", {"x": x}, {"e": e}) if d.chance() else Drawn("Pow", {"x": x, "e": e})
+    inexact = ""
+    if d.pick(0, 0, 1):
+        x, e = d.ints(1, 5, x.shape, np.int32), np.abs(e)
+        inexact = "no exact form" * (e.dtype in (FLOAT, np.int64))
+    return (
+        Drawn("Pow", {"x": x}, {"e": e}, refused=inexact)
+        if d.chance()
+        else Drawn("Pow", {"x": x, "e": e}, refused=inexact)
+    )
 
 
 def variadic(d: Draw) -> Drawn:
@@ -273,6 +286,8 @@ def pad(d: Draw) -> Drawn:
     axes = d.rng.permutation(x.ndim)[: d.whole(1, x.ndim)] if opset >= 18 and d.chance() else np.arange(x.ndim)
     most = [min(2, n - 1) if mode in ("reflect", "wrap") else 2 for n in np.array(x.shape)[axes]]
     pads = [d.whole(0, m) for m in [*most, *most]]
+    if mode in ("", "constant") and d.chance():  # negative ones cut
+        pads = [max(p - 2, (1 - x.shape[axes[i % len(axes)]]) // 2) for i, p in enumerate(pads)]
     constants: dict[str, Array] = {"p": np.array(pads)}
     constants |= {"v": np.array(3, x.dtype)} if mode in ("", "constant") and d.chance() else {}
     order = ["x", "p", "v" if "v" in constants else ""]
@@ -382,6 +397,12 @@ def conv_transpose(d: Draw) -> Drawn:
     steps = some.get("strides", [1] * rank)
     if d.chance() and all(k >= s for k, s in zip(kernel, steps, strict=True)):
         some["auto_pad"] = d.pick("SAME_UPPER", "SAME_LOWER", "VALID")
+    elif d.pick(0, 0, 1):
+        extra = [d.whole(0, s - 1) for s in steps]
+        full = [(n - 1) * s + k + e for n, s, k, e in zip(x.shape[2:], steps, kernel, extra, strict=True)]
+        some["output_shape"] = [d.whole(max(1, f - 3), f) for f in full]
+        some |= {"output_padding": extra} if any(extra) else {}
+        some |= d.some(auto_pad=("SAME_UPPER", "SAME_LOWER"))
     else:
         some |= {"pads": [d.whole(0, min(k - 1, 1)) for k in [*kernel, *kernel]]} if d.chance() else {}
         some |= {"output_padding": [d.whole(0, s - 1) for s in steps]} if d.chance() else {}
@@ -437,7 +458,7 @@ def gemm(d: Draw) -> Drawn:
     some = d.some(transA=(0, 1), transB=(0, 1), alpha=(0.5, 2.0), beta=(0.0, 0.25))
     a, b = d.floats(n, k), d.floats(k, m)
     values = {"a": a.T.copy() if some.get("transA") else a, "b": b.T.copy() if some.get("transB") else b}
-    values |= {"c": d.floats(*d.pick((), (1,), (m,), (1, m), (n, 1), (n, m)))} if d.chance() else {}
+    values |= {"c": d.floats(*d.pick((), (1,), (m,), (1, m), (n, 1), (n, 1), (n, m)))} if d.chance() else {}
     return _of_values(d, "Gemm", values, attributes=some)
 
 
@@ -468,6 +489,8 @@ def reduction(d: Draw) -> Drawn:
     op = "Reduce" + d.pick(*ops.split())
     kind = d.pick(FLOAT, FLOAT, np.int32) if op in ("ReduceSum", "ReduceMax", "ReduceMin") else FLOAT
     x = d.values(d.shape(1, 4), kind)
+    if op in ("ReduceMax", "ReduceMin") and d.chance():
+        return Drawn(op, {"x": x > 0}, {"a": np.array([d.axis(x.ndim)])}, d.some(keepdims=(0, 1)), opset=20)
     x = np.abs(x) + FLOAT(0.1) if op == "ReduceLogSum" else x
     some, opset = d.some(keepdims=(0, 1)), d.pick(11, 13, 18)
     axes = [d.axis(x.ndim) for _ in range(d.whole(1, 2))]
@@ -534,12 +557,15 @@ def integers(d: Draw) -> Drawn:
     least = d.pick(low, high)  # the largest sums are those of extremes
     matrix = d.chance() or depth > 3
     shape, weights = ((2, depth), (depth, 2)) if matrix else ((1, 2, 4, 5), (3, 2, 2, 3))
+    many = matrix and d.chance()
+    shape, weights = ((3, *shape), (3, *weights)) if many else (shape, weights)
     x = d.ints(least, high + 1, shape).astype(np.uint8 if kind == np.uint8 else np.int8)
     w = d.ints(d.pick(-128, 127), 128, weights).astype(np.int8)
     zeros |= {"xz": np.array(d.pick(low, 7, high), kind)} if d.chance() else {}
-    zeros |= {"wz": np.array(d.pick(0, 3, -5), np.int8)} if zeros and d.chance() else {}
-    steps = np.abs(w.astype(np.int64) - int(zeros.get("wz", 0)))
-    beyond = bool(steps.sum(0 if matrix else (1, 2, 3)).max() * 255 >= 1 << 24)
+    columns = () if many or not matrix else d.pick((), (2,))
+    zeros |= {"wz": np.asarray(d.ints(-5, 4, columns, np.int8))} if zeros and d.chance() else {}
+    steps = np.abs(w.astype(np.int64) - zeros.get("wz", 0))
+    beyond = bool(steps.sum(-2 if matrix else (1, 2, 3)).max() * 255 >= 1 << 24)
     op = "MatMulInteger" if matrix else "ConvInteger"
     some = {} if matrix else d.some(pads=([1, 0, 1, 2],), strides=([2, 1],), auto_pad=("VALID",))
     if "pads" in some:
@@ -547,16 +573,42 @@ def integers(d: Draw) -> Drawn:
     return Drawn(op, {"x": x}, {"w": w, **zeros}, some, ("x", "w", *zeros), refused="2**24" * beyond)
 
 
+def recurrent(d: Draw) -> Drawn:
+    op, gates, active = d.pick(("LSTM", 4, 3), ("GRU", 3, 2), ("RNN", 1, 1))
+    time, batch, inputs, h = (d.whole(1, 3) for _ in range(4))
+    some = d.some(direction=("forward", "reverse", "bidirectional"), clip=(0.5,))
+    n = 2 if some.get("direction") == "bidirectional" else 1
+    if d.chance():
+        some["activations"] = [d.pick("Sigmoid", "Tanh", "Relu", "HardSigmoid") for _ in range(n * active)]
+    some |= d.some(linear_before_reset=(0, 1)) if op == "GRU" else d.some(input_forget=(0, 1)) if op == "LSTM" else {}
+    rest = {"b": d.floats(n, 2 * gates * h), "l": np.full(batch, time, np.int32), "h": d.floats(n, batch, h)}
+    rest |= {"c": d.floats(n, batch, h), "p": d.floats(n, 3 * h)} if op == "LSTM" else {}
+    refused = ""
+    if time > 1 and d.pick(0, 0, 0, 1):
+        rest["l"][0] -= 1
+        refused = "full length"
+    rest = {key: value for key, value in rest.items() if d.chance() or (key == "l" and refused)}
+    x = {"x": d.floats(time, batch, inputs)}
+    at_run_time = {key: rest.pop(key) for key in ("h", "c") if key in rest and d.chance()}
+    order = ("x", "w", "r", *(key if key in rest or key in at_run_time else "" for key in "blhcp"))
+    outputs = ("y", "z", "c_last")[: 3 if op == "LSTM" else 2]
+    kept = d.whole(0, len(outputs) - 1)
+    outputs = tuple(name if i == kept or d.chance() else "" for i, name in enumerate(outputs))
+    weights = {"w": d.floats(n, gates * h, inputs), "r": d.floats(n, gates * h, h)}
+    return Drawn(op, x | at_run_time, weights | rest, {"hidden_size": h, **some}, order, outputs, refused=refused)
+
+
 def quantised(d: Draw) -> Drawn:
     """QuantizeLinear and DequantizeLinear: zero points and axes absent or there."""
-    kind, opset = d.pick(np.uint8, np.int8), d.pick(11, 13, 19)
-    x = d.floats(*d.shape(1, 4)) * 3
+    kind, opset = d.pick(np.uint8, np.int8), d.pick(11, 13, 19, 21)
+    x = d.rng.normal(0, 3, d.shape(1, 4)).astype(FLOAT)  # no halves, which TFLite rounds otherwise
     zero = {"z": np.array(d.pick(0, 5, 100), kind)} if d.chance() else {}
     if not zero:
         kind = np.uint8
     s = np.array(d.pick(0.1, 0.05, 1.0), FLOAT)
     if d.chance():
-        return Drawn("QuantizeLinear", {"x": x}, {"s": s, **zero}, order=("x", "s", *zero), opset=opset)
+        some = d.some(output_dtype=(2, 3, 5)) if opset == 21 and not zero else {}
+        return Drawn("QuantizeLinear", {"x": x}, {"s": s, **zero}, some, ("x", "s", *zero), opset=opset)
     q = d.ints(np.iinfo(kind).min, np.iinfo(kind).max + 1, x.shape, kind)
     if opset >= 13 and d.chance():
         axis = d.axis(q.ndim) if d.chance() else 1
@@ -569,9 +621,9 @@ def quantised(d: Draw) -> Drawn:
 
 
 DRAWS: dict[Callable[[Draw], Drawn], int] = {
-    unary: 30, activation: 25, clip: 20, prelu: 12, softmax: 60, arithmetic: 30, power: 40, variadic: 20,
-    comparison: 20, where: 12, cast: 25, layout: 60, concat: 15, split: 30, slice_: 40, pad: 50, indexed: 80,
-    one_hot: 25, trilu: 15, blocks: 15, tile: 6, cum_sum: 15, conv: 60, conv_transpose: 50, pool: 70, global_pool: 5,
-    normalization: 90, gemm: 40, matmul: 30, einsum: 16, reduction: 70, arg: 30, resize: 120, integers: 40,
-    quantised: 40,
+    unary: 30, activation: 25, clip: 40, prelu: 12, softmax: 60, arithmetic: 30, power: 40, variadic: 20,
+    recurrent: 40, comparison: 20, where: 12, cast: 25, layout: 60, concat: 15, split: 30, slice_: 40, pad: 50,
+    indexed: 80, one_hot: 25, trilu: 15, blocks: 15, tile: 6, cum_sum: 15, conv: 60, conv_transpose: 50, pool: 70,
+    global_pool: 5, normalization: 90, gemm: 50, matmul: 30, einsum: 16, reduction: 70, arg: 30, resize: 120,
+    integers: 50, quantised: 40,
 }  # fmt: skip

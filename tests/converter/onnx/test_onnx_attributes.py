@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import hypothesis.strategies as st
+import numpy as np
 import onnx
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from onnx import helper
 from onnx_draws import DRAWS, Draw, Drawn
-from onnx_tools import by_onnxruntime, compare, model, run
+from onnx_tools import by_onnxruntime, compare, floats, model, run
 
 from twinfer.converter.convert import convert
 from twinfer.converter.onnx import read_onnx
@@ -22,7 +23,7 @@ def proto_of(drawn: Drawn) -> onnx.ModelProto:
     while not names[-1]:
         names = names[:-1]
     node = helper.make_node(drawn.op, list(names), list(drawn.outputs), domain=drawn.domain, **drawn.attributes)
-    return model([node], drawn.inputs, drawn.constants, drawn.outputs, drawn.opset)
+    return model([node], drawn.inputs, drawn.constants, [name for name in drawn.outputs if name], drawn.opset)
 
 
 def refusal(proto: onnx.ModelProto) -> str:
@@ -66,3 +67,24 @@ def test_as_onnxruntime(make: Callable[[Draw], Drawn]) -> None:
 
     check()
     assert 2 * ran >= DRAWS[make], "ONNX Runtime refuses most of what is drawn"
+
+
+def check(op: str, inputs: dict[str, np.ndarray], constants: dict[str, np.ndarray], **attributes: object) -> None:
+    proto = proto_of(Drawn(op, inputs, constants, attributes))
+    compare(run(read_onnx(proto), inputs), by_onnxruntime(proto, inputs))
+
+
+@pytest.mark.parametrize("size", [3, 4])
+def test_a_window_that_would_begin_behind_the_image_is_left_out(size: int) -> None:
+    """ceil_mode: three elements and one of padding in steps of three; the second window would see padding alone."""
+    x = floats(np.random.default_rng(0), 1, 1, size)
+    check("MaxPool", {"x": x}, {}, kernel_shape=[2], strides=[3], pads=[0, 1], ceil_mode=1)
+
+
+def test_more_than_a_transposed_convolution_computes_is_refused() -> None:
+    x, w = floats(np.random.default_rng(0), 1, 1, 2, 2), np.ones((1, 1, 2, 2), np.float32)
+    for extent in (2, 3):
+        check("ConvTranspose", {"x": x}, {"w": w}, output_shape=[extent, extent])
+    proto = proto_of(Drawn("ConvTranspose", {"x": x}, {"w": w}, {"output_shape": [5, 5]}))
+    with pytest.raises(UnsupportedOperatorError, match="larger than what is computed"):
+        read_onnx(proto)
