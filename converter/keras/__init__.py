@@ -26,8 +26,8 @@ def from_keras(model: Any, *, batch: int = 1, shapes: Mapping[str, Sequence[int]
 
     Raises ToolError without the extra ``keras`` or a backend, InvalidArgumentError for arguments that do not fit and
     models that are not built, UnsupportedOperatorError once for all layers that cannot be expressed, with names and
-    counts (masks, stateful layers and ``channels_first`` are such), ModelError for damaged files and for weights with
-    NaN or infinity.
+    counts (stateful layers, ``channels_first``, and masks other than those that MultiHeadAttention and Softmax are
+    given are such), ModelError for damaged files and for weights with NaN or infinity.
     """
     _need_packages()
     from twinfer.converter.keras.read import read_keras
