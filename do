@@ -16,6 +16,8 @@ fi
 
 has() { command -v "$1" >/dev/null 2>&1; }
 sanitizes() { echo 'int main(void) { return 0; }' | clang -fsanitize=address,undefined -x c -o /dev/null - 2>/dev/null; }
+narrow() { echo '#include <math.h>
+int main(void) { return 0; }' | gcc -m32 -x c -o /dev/null - 2>/dev/null; }
 header='import os, sys, sysconfig; sys.exit(not os.path.exists(sysconfig.get_path("include") + "/Python.h"))'
 
 needed=
@@ -33,6 +35,10 @@ demo | setup) ;;
     has clang || tools="$tools clang"
     has clang && sanitizes || tools="$tools libclang-rt-dev"
     has aarch64-linux-gnu-gcc || tools="$tools gcc-aarch64-linux-gnu libc6-dev-arm64-cross"
+    has s390x-linux-gnu-gcc || tools="$tools gcc-s390x-linux-gnu libc6-dev-s390x-cross"
+    if [ "$(uname -m)" = x86_64 ] && has gcc && ! narrow; then # gcc-multilib would remove cross compilers
+        tools="$tools libc6-dev-i386 lib32gcc-$(gcc -dumpversion | cut -d. -f1)-dev"
+    fi
     has arm-none-eabi-gcc || tools="$tools gcc-arm-none-eabi libnewlib-arm-none-eabi"
     has chromium || tools="$tools chromium"
     has cmake || tools="$tools cmake"

@@ -28,10 +28,15 @@ from twinfer.aot.print.memory import Memory
 from twinfer.aot.print.rows import nothing
 from twinfer.aot.print.run import RunFunctions, reset_function
 from twinfer.aot.print.table import Table
+from twinfer.runtime.constant import Role
 from twinfer.runtime.options import Mode
 from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.program import Chain
 from twinfer.runtime.run.guard import spread
+
+LOW_FIRST = """\
+TW_NEED(TW_LOW_FIRST, "packed constants need the lowest byte of a word first: compile with --target generic");
+"""
 
 
 @dataclass(frozen=True)
@@ -198,6 +203,15 @@ def _statements(plan: Plan, name: str, steps: _Steps) -> Iterator[str]:
     return Statements(number, run, Memory(plan).address_in_run, chain).of(plan.program[plan.fed is not None :])
 
 
+def reads_words(plan: Plan) -> bool:
+    """Whether kernels may read, as words, what lies in memory as bytes or halves.
+
+    Those for SMLAD and Helium do, and those of computers whose weights are words but decoded byte by byte.
+    """
+    coded = any(constant.role is Role.CODES for constant in plan.constants)
+    return plan.target.has("dsp") or (coded and not plan.target.has("words"))
+
+
 def _source(plan: Plan, name: str, constants: Constants, steps: _Steps, banner: str, group: Group | None) -> str:
     kernels = [group.header] if group and group.symbols else []
     includes = [f"{name}.h", f"{name}_data.h", *kernels, *(f"kernels/{header}" for header in steps.headers)]
@@ -205,6 +219,7 @@ def _source(plan: Plan, name: str, constants: Constants, steps: _Steps, banner: 
         banner,
         "\n".join(f'#include "{path}"' for path in dict.fromkeys(includes)),
         "#include <stddef.h>\n#include <stdint.h>\n#include <string.h>\n",
+        LOW_FIRST if reads_words(plan) else "",
         steps.text,
         steps.feed,
         *RunFunctions(plan, constants, [*_statements(plan, name, steps)]),

@@ -9,19 +9,9 @@
 
 #include "../isa/dsp/dsp.h"
 
-/* Four bytes to or from an address that is a multiple of 4. */
-TW_INLINE void tw_decode_store(int8_t *to, uint32_t word) {
-    memcpy(__builtin_assume_aligned(to, 4), &word, sizeof word);
-}
-TW_INLINE uint32_t tw_decode_load(const void *from) {
-    uint32_t word;
-    memcpy(&word, __builtin_assume_aligned(from, 4), sizeof word);
-    return word;
-}
-
 /* count bytes of `ends`, a multiple of 4, into a row; returns what follows them. */
 static TW_NOINLINE const int8_t *tw_decode_ends(int8_t *to, const int8_t *ends, int32_t count) {
-    for (int32_t i = 0; i < count; i += 4) tw_decode_store(to + i, tw_decode_load(ends + i));
+    for (int32_t i = 0; i < count; i += 4) tw_store4(to + i, tw_load4(ends + i));
     return count > 0 ? ends + count : ends;
 }
 
@@ -41,9 +31,9 @@ TW_INLINE uint32_t tw_decode_half2(uint32_t bytes) {
 /* The same in place for count bytes, a multiple of 8. */
 static TW_NOINLINE void tw_decode_halves(int8_t *y, int32_t count) {
     for (const int8_t *const end = y + count; y != end; y += 8) {
-        const uint32_t first = tw_decode_load(y), second = tw_decode_load(y + 4);
-        tw_decode_store(y, tw_decode_half2(first));
-        tw_decode_store(y + 4, tw_decode_half2(second));
+        const uint32_t first = tw_load4(y), second = tw_load4(y + 4);
+        tw_store4(y, tw_decode_half2(first));
+        tw_store4(y + 4, tw_decode_half2(second));
     }
 }
 

@@ -32,7 +32,7 @@ TW_KERNEL(tw_decode_bitmap) {
     for (int32_t row = 0; row < p.rows; ++row) {
         ends = tw_decode_ends(y, ends, p.head);
         y += p.head;
-        for (int32_t i = 0; i < p.body; i += 4) tw_decode_store(y + i, 0);
+        for (int32_t i = 0; i < p.body; i += 4) tw_store4(y + i, 0);
         for (int32_t i = 0; i < p.body; i += 32) values = tw_bitmap32(*bitmap++, values, y + i);
         if (p.halves) tw_decode_halves(y, p.body);
         ends = tw_decode_ends(y + p.body, ends, p.tail);

@@ -33,9 +33,9 @@ typedef struct {
 
 /* Eight elements from a table of pairs. */
 TW_INLINE void tw_lut_pairs8(const uint8_t *codes, const uint16_t *pairs, int8_t *y, int32_t bits) {
-    const uint32_t w = bits == 4 ? tw_decode_load(codes) : tw_word(codes), mask = (1U << (2 * bits)) - 1;
-    tw_decode_store(y, pairs[w & mask] | (uint32_t)pairs[w >> (2 * bits) & mask] << 16);
-    tw_decode_store(y + 4, pairs[w >> (4 * bits) & mask] | (uint32_t)pairs[w >> (6 * bits) & mask] << 16);
+    const uint32_t w = bits == 4 ? tw_load4(codes) : tw_word(codes), mask = (1U << (2 * bits)) - 1;
+    tw_store4(y, pairs[w & mask] | (uint32_t)pairs[w >> (2 * bits) & mask] << 16);
+    tw_store4(y + 4, pairs[w >> (4 * bits) & mask] | (uint32_t)pairs[w >> (6 * bits) & mask] << 16);
 }
 
 /* Four elements in the low bits of a word. */
@@ -47,8 +47,8 @@ TW_INLINE uint32_t tw_lut4(uint32_t w, const uint8_t *values, int32_t bits) {
 
 /* Eight elements from a table of values. */
 TW_INLINE void tw_lut_values8(const uint8_t *codes, const uint8_t *values, int8_t *y, int32_t bits) {
-    tw_decode_store(y, tw_lut4(tw_word(codes), values, bits));
-    tw_decode_store(y + 4, tw_lut4(tw_word(codes + bits / 2) >> (4 * (bits & 1)), values, bits));
+    tw_store4(y, tw_lut4(tw_word(codes), values, bits));
+    tw_store4(y + 4, tw_lut4(tw_word(codes + bits / 2) >> (4 * (bits & 1)), values, bits));
 }
 
 TW_INLINE void tw_decode_lut(const tw_decode_lut_params *params, const void *const *in, void *const *out,

@@ -22,10 +22,15 @@ TW_NEED(FLT_RADIX == 2 && FLT_MANT_DIG == 24 && FLT_MAX_EXP == 128 && FLT_MIN_EX
 /* Where a kernel computes with double. */
 #define TW_NEED_DOUBLE "this kernel needs double to be IEEE 754's binary64"
 #if FLT_EVAL_METHOD == 1 || FLT_EVAL_METHOD == 2
-#error "floats are computed wider than float, which changes bits. On x86 build with -msse2 -mfpmath=sse"
+#error "floats are computed wider than float, which changes bits. On x86 build with -msse2 -mfpmath=sse, \
+on s390x with -fexcess-precision=fast"
 #endif
-#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__ && !defined(TW_ANY_BYTE_ORDER)
-#error "some kernels need the lowest byte of a word first; -DTW_ANY_BYTE_ORDER builds, then the self-test decides"
+/* Whether the lowest byte of a word comes first in memory. Where kernels read constants as words of bytes, emitted code
+ * needs it. */
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+#define TW_LOW_FIRST 0
+#else
+#define TW_LOW_FIRST 1
 #endif
 
 #ifdef __cplusplus

@@ -15,8 +15,8 @@ typedef struct {
     int32_t a_mult, b_mult, offset, shift, low, high;
 } tw_add_wide_s8_params;
 
-TW_INLINE void tw_add_wide_row_s8(const void *params, const char *from_a, const char *from_b, char *to, int32_t size) {
-    const tw_add_wide_s8_params *p = (const tw_add_wide_s8_params *)params;
+TW_INLINE void tw_add_wide_row_s8(const tw_add_wide_s8_params *p, const char *from_a, const char *from_b, char *to,
+                                  int32_t size) {
     const int8_t *a = (const int8_t *)from_a, *b = (const int8_t *)from_b;
     int8_t *y = (int8_t *)to;
     int32_t i = 0;
@@ -31,9 +31,6 @@ TW_INLINE void tw_add_wide_row_s8(const void *params, const char *from_a, const 
     }
 }
 
-TW_KERNEL(tw_add_wide_s8) {
-    const tw_add_wide_s8_params p = *params;
-    tw_rows_of_bytes(&params->walk, tw_add_wide_row_s8, &p, in, out, scratch);
-}
+TW_KERNEL(tw_add_wide_s8) { TW_ROWS_OF_BYTES(tw_add_wide_s8, tw_add_wide_row_s8); }
 
 #endif

@@ -14,8 +14,8 @@ typedef struct {
     int32_t a_zero, b_zero, mult, right, rounding;
 } tw_mul_wide_s8_params;
 
-TW_INLINE void tw_mul_wide_row_s8(const void *params, const char *from_a, const char *from_b, char *to, int32_t size) {
-    const tw_mul_wide_s8_params *p = (const tw_mul_wide_s8_params *)params;
+TW_INLINE void tw_mul_wide_row_s8(const tw_mul_wide_s8_params *p, const char *from_a, const char *from_b, char *to,
+                                  int32_t size) {
     const int8_t *a = (const int8_t *)from_a, *b = (const int8_t *)from_b;
     int8_t *y = (int8_t *)to;
     int32_t i = 0;
@@ -29,9 +29,6 @@ TW_INLINE void tw_mul_wide_row_s8(const void *params, const char *from_a, const 
     }
 }
 
-TW_KERNEL(tw_mul_wide_s8) {
-    const tw_mul_wide_s8_params p = *params;
-    tw_rows_of_bytes(&params->walk, tw_mul_wide_row_s8, &p, in, out, scratch);
-}
+TW_KERNEL(tw_mul_wide_s8) { TW_ROWS_OF_BYTES(tw_mul_wide_s8, tw_mul_wide_row_s8); }
 
 #endif

@@ -30,8 +30,7 @@ typedef struct {
 } tw_prelu_s16_params;
 
 /* Alpha is read only where x is negative. */
-TW_INLINE void tw_prelu_s16_pair(const void *params, const void *from, const void *alpha, void *y) {
-    const tw_prelu_s16_params *p = (const tw_prelu_s16_params *)params;
+TW_INLINE void tw_prelu_s16_pair(const tw_prelu_s16_params *p, const void *from, const void *alpha, void *y) {
     const int32_t x = *(const int16_t *)from;
     const int32_t scaled =
         x >= 0 ? tw_requantize(x, p->mult, p->shift)

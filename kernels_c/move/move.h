@@ -74,7 +74,7 @@ TW_INLINE void tw_move(uint8_t *TW_RESTRICT y, int32_t y_step, const uint8_t *TW
 
 TW_INLINE void tw_fill_sized(uint8_t *TW_RESTRICT y, int32_t bytes, const uint8_t *TW_RESTRICT value, int32_t size) {
     uint8_t element[16];
-    memcpy(element, value, (size_t)size);
+    for (int32_t i = 0; i < size; ++i) element[i] = value[i]; /* memcpy: gcc -Og warns of sizes that never are */
     for (int32_t i = 0; i < bytes; i += size) memcpy(y + i, element, (size_t)size);
 }
 

@@ -11,8 +11,6 @@
 typedef tw_pool_2d_params tw_average_pool_2d_words_s8_params;
 typedef tw_pool_2d_params tw_max_pool_2d_words_s8_params;
 
-TW_INLINE void tw_store4(int8_t *p, uint32_t word) { memcpy(__builtin_assume_aligned(p, 4), &word, sizeof word); }
-
 /* The numbers that turn sums of count unsigned bytes into averages rounded half away from zero:
  * (sum * mult + offset) >> 23. mult is slightly above 2^23 / count, which moves ties of both signs away from zero and,
  * up to 181 values, nothing else over a bound: 128 count / 2^23 < 1 / (2 count). */

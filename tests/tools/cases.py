@@ -147,11 +147,8 @@ def with_common_instances(projects: Sequence[Project]) -> list[Project]:
     return [of(project) for project in projects]
 
 
-def assert_sanitized(folder: Path, programs: Sequence[tuple[Project, Sequence[Array]]]) -> None:
-    """The self-tests of all projects, each with its inputs, pass in one program under ASan and UBSan.
-
-    clang's UBSan sees more than gcc's, offsets to null pointers among them, and compiles in half the time.
-    """
+def write_self_tests(folder: Path, programs: Sequence[tuple[Project, Sequence[Array]]]) -> None:
+    """all.c, one program of the self-tests of all projects, each with its inputs."""
     files: dict[str, str] = {}
     parts, calls = [], []
     for project, values in programs:
@@ -161,6 +158,14 @@ def assert_sanitized(folder: Path, programs: Sequence[tuple[Project, Sequence[Ar
         calls.append(f"bad |= {project.name}_main();")
     parts.append(f"int main(void) {{ int bad = 0; {' '.join(calls)} return bad; }}\n")
     write_files(folder, {**files, "all.c": "\n".join(parts)})
+
+
+def assert_sanitized(folder: Path, programs: Sequence[tuple[Project, Sequence[Array]]]) -> None:
+    """The self-tests of all projects, each with its inputs, pass in one program under ASan and UBSan.
+
+    clang's UBSan sees more than gcc's, offsets to null pointers among them, and compiles in half the time.
+    """
+    write_self_tests(folder, programs)
     compiler = "clang" if shutil.which("clang") else "gcc"
     run_tool([compiler, *SANITIZE, "all.c", "-o", "all", "-lm"], folder)
     done = subprocess.run([folder / "all"], capture_output=True, text=True, timeout=300, check=False)

@@ -20,19 +20,29 @@
 #define TW_DSP_LOOPS 1
 #endif
 
+/* A word of memory as one whose lowest byte comes first, and the other way round. */
+TW_INLINE uint32_t tw_low_first(uint32_t word) { return TW_LOW_FIRST ? word : __builtin_bswap32(word); }
+
 /* Four bytes or two halves as a word; no alignment needed. */
 TW_INLINE uint32_t tw_word(const void *p) {
     uint32_t word;
     memcpy(&word, p, sizeof word);
-    return word;
+    return tw_low_first(word);
+}
+
+/* Four bytes from or to an address that is a multiple of 4. */
+TW_INLINE uint32_t tw_load4(const void *p) {
+    uint32_t word;
+    memcpy(&word, __builtin_assume_aligned(p, 4), sizeof word);
+    return tw_low_first(word);
+}
+TW_INLINE void tw_store4(void *p, uint32_t word) {
+    word = tw_low_first(word);
+    memcpy(__builtin_assume_aligned(p, 4), &word, sizeof word);
 }
 
 /* Four int8, at an address that is a multiple of 4, as unsigned bytes. */
-TW_INLINE uint32_t tw_unsigned4(const int8_t *p) {
-    uint32_t word;
-    memcpy(&word, __builtin_assume_aligned(p, 4), sizeof word);
-    return word ^ 0x80808080U;
-}
+TW_INLINE uint32_t tw_unsigned4(const int8_t *p) { return tw_load4(p) ^ 0x80808080U; }
 
 TW_INLINE int32_t tw_low(uint32_t x) { return (int16_t)(uint16_t)(x & 0xFFFFU); }
 TW_INLINE int32_t tw_high(uint32_t x) { return (int16_t)(uint16_t)(x >> 16); }

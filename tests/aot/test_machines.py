@@ -1,0 +1,90 @@
+"""The self-tests of emitted C on machines unlike this one: the highest byte of a word first; 32 bits."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+from collections.abc import Iterator
+from itertools import cycle, product
+from pathlib import Path
+from typing import get_args
+
+import pytest
+from cases import cases_of, graph_of, values_of, with_common_instances, write_self_tests
+from needs import sampled
+
+from twinfer.aot.print.emit import Project, emit
+from twinfer.bench.models.builtin import builtin
+from twinfer.runtime.errors import ToolError
+from twinfer.runtime.graph import Array
+from twinfer.runtime.options import Coding, Mode, Options
+from twinfer.runtime.plan.make import make_plan
+from twinfer.runtime.registry import operators
+from twinfer.runtime.run.inputs import random_inputs
+from twinfer.runtime.target import DSP, GENERIC, HOST
+from twinfer.runtime.tools import run_tool, write_files
+
+#: Compiler and its flags, and what runs the program.
+MACHINES = {
+    "s390x": ("s390x-linux-gnu-gcc -static -fexcess-precision=fast", ["qemu-s390x"]),
+    "i386": ("gcc -m32 -msse2 -mfpmath=sse", []),
+}
+
+WARNINGS = ("-Wall", "-Wextra", "-Wconversion", "-pedantic", "-Werror")
+
+
+def need(command: list[str], emulator: list[str], folder: Path) -> None:
+    """Skips where the compiler, its C library or the emulator is not installed; fails in CI."""
+    (folder / "none.c").write_text("#include <math.h>\nint main(void) { return 0; }\n")
+    try:
+        run_tool([*command, "none.c", "-o", "none", "-lm"], folder)
+        run_tool([*emulator, str(folder / "none")])
+    except ToolError as error:
+        if os.environ.get("CI"):
+            raise
+        pytest.skip(str(error).splitlines()[0])
+
+
+def programs() -> Iterator[tuple[Project, list[Array]]]:
+    """A sample of the operators' cases, and a network, with weights as they are and in every coding, in both modes."""
+    cases = [case for op in operators() for case in cases_of(op).values()]
+    graphs = [(graph_of(case.node), case) for case in sampled(cases, 60, "machines")]
+    values = [(graph, values_of(case, graph)) for graph, case in graphs]
+    digits = builtin()["digits_int8"]()
+    values += [(digits, random_inputs(digits))] * len(get_args(Coding))
+    ways = cycle(product(get_args(Coding), get_args(Mode)))
+    for i, ((graph, inputs), (weights, mode)) in enumerate(zip(values, ways, strict=False)):
+        yield emit(make_plan(graph, GENERIC, Options(mode=mode, weights=weights)), f"m{i}"), inputs
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_the_same_bits(machine: str, tmp_path: Path) -> None:
+    if machine == "i386" and platform.machine() != "x86_64":
+        pytest.skip("only x86-64 runs programs of i386")
+    compiler, emulator = MACHINES[machine]
+    command = [*compiler.split(), "-std=c11", "-O1", "-ffp-contract=off", *WARNINGS]
+    need(command, emulator, tmp_path)
+    made = list(programs())
+    projects = with_common_instances([project for project, _ in made])
+    write_self_tests(tmp_path, [(project, inputs) for project, (_, inputs) in zip(projects, made, strict=True)])
+    run_tool([*command, "all.c", "-o", "all", "-lm"], tmp_path)
+    done = subprocess.run([*emulator, tmp_path / "all"], capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]
+    assert done.stdout.count(": ok") == len(made)
+
+
+def test_packed_words_are_refused_where_the_highest_byte_is_first(tmp_path: Path) -> None:
+    """Kernels for SMLAD read words, and those of a computer read as words what decoders give byte by byte."""
+    compiler, emulator = MACHINES["s390x"]
+    command = [*compiler.split(), "-std=c11", "-fsyntax-only"]
+    need([*compiler.split()], emulator, tmp_path)
+    plans = {"dsp": (DSP, Options()), "coded": (HOST, Options(weights="lut")), "host": (HOST, Options())}
+    for name, (target, options) in plans.items():
+        project = emit(make_plan(builtin()["digits_int8"](), target, options), name)
+        write_files(tmp_path / name, project.files)
+        if name == "host":
+            run_tool([*command, "host.c"], tmp_path / name)
+        else:
+            with pytest.raises(ToolError, match="compile with --target generic"):
+                run_tool([*command, f"{name}.c"], tmp_path / name)
