@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import shutil
 import subprocess
 from collections.abc import Iterator
 from itertools import cycle, product
@@ -13,7 +14,9 @@ from typing import get_args
 import pytest
 from cases import cases_of, graph_of, values_of, with_common_instances, write_self_tests
 from needs import sampled
+from row_nets import network
 
+from twinfer.aot.build.targets import find
 from twinfer.aot.print.emit import Project, emit
 from twinfer.bench.models.builtin import builtin
 from twinfer.runtime.errors import ToolError
@@ -88,3 +91,23 @@ def test_packed_words_are_refused_where_the_highest_byte_is_first(tmp_path: Path
         else:
             with pytest.raises(ToolError, match="compile with --target generic"):
                 run_tool([*command, f"{name}.c"], tmp_path / name)
+
+
+@pytest.mark.parametrize("core", ["", "cortex-m4", "cortex-m55"])
+def test_debug_builds_warn_of_nothing(core: str, tmp_path: Path) -> None:
+    """gcc -Og folds less than it inlines: layers within chains of rows, and each operator whose kernel has a switch."""
+    card = find(core) if core else None
+    compiler = [card.compiler, *card.flags] if card else ["gcc"]
+    if shutil.which(compiler[0]) is None and not os.environ.get("CI"):
+        pytest.skip(f"{compiler[0]}: not installed")
+    nodes = [
+        next(iter(cases_of(op).values())).node for op in ("PAD", "PADV2", "SPACE_TO_BATCH_ND", "MIRROR_PAD", "CAST")
+    ]
+    graphs = [*(graph_of(node) for node in nodes), *(network(seed) for seed in range(3))]
+    parts = []
+    for i, graph in enumerate(graphs):
+        plan = make_plan(graph, card.target if card else GENERIC, Options(memory="rows"))
+        write_files(tmp_path, emit(plan, f"m{i}").files)
+        parts += [f'#include "m{i}.c"', f'#include "m{i}_data.c"']
+    (tmp_path / "m.c").write_text("\n".join(parts) + "\n")
+    run_tool([*compiler, "-Og", "-std=c11", *WARNINGS, "-c", "m.c"], tmp_path)

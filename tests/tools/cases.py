@@ -148,7 +148,7 @@ def with_common_instances(projects: Sequence[Project]) -> list[Project]:
 
 
 def write_self_tests(folder: Path, programs: Sequence[tuple[Project, Sequence[Array]]]) -> None:
-    """all.c, one program of the self-tests of all projects, each with its inputs."""
+    """One program of the self-tests of all projects, each with its inputs: its file is called all."""
     files: dict[str, str] = {}
     parts, calls = [], []
     for project, values in programs:
