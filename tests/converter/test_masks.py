@@ -117,6 +117,49 @@ def test_masks_cost_nothing(form: str, value: float, mode: str, least: float) ->
     assert ratio(expected(0.5 if form == "scaled sum" else 1.0)[24:, 0], got) > least
 
 
+#: Steps from scores to SOFTMAX: what is built, and the same in numpy on scores (and where they are hidden).
+STEPS: dict[str, Any] = {
+    "scale": (lambda b, t, c: b.op("MUL", [t, np.float32([c])]), lambda t, c: t * c),
+    "scale from the left": (lambda b, t, c: b.op("MUL", [np.float32([c]), t]), lambda t, c: c * t),
+    "shift": (lambda b, t, c: b.op("ADD", [np.float32([c]), t]), lambda t, c: t + c),
+    "take away": (lambda b, t, c: b.op("SUB", [t, np.float32([c])]), lambda t, c: t - c),
+    "take from": (lambda b, t, c: b.op("SUB", [np.float32([c]), t]), lambda t, c: c - t),
+    "move": (lambda b, t, c: b.op("RESHAPE", [t, np.int32(t.shape)], new_shape=t.shape), lambda t, c: t),
+}
+FACTORS = st.sampled_from([-1.5, -1.0, -0.5, 0.5, 1.0, 1.5])
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    before=st.lists(st.tuples(st.sampled_from(sorted(STEPS)), FACTORS), max_size=2),
+    after=st.lists(st.tuples(st.sampled_from(sorted(STEPS)), FACTORS), max_size=3),
+    way=st.sampled_from(["ADD", "SUB", "SUB from", "PRODUCT"]),
+    mode=st.sampled_from(["int8", "int16x8"]),
+)
+def test_masks_by_way_of_any_arithmetic(before: Any, after: Any, way: str, mode: str) -> None:
+    """Sums, differences, and factors of either sign, before the mask and behind it, in any order."""
+    b = Builder("steps")
+    x, m = b.input("x", "FLOAT32", (1, 3, WIDTH)), b.input("m", "FLOAT32", (1, 1, KEYS))
+    t = b.op("FULLY_CONNECTED", [x, U], shape=(1, 3, KEYS), keep_num_dims=True)
+    want, turned = X.astype(float) @ U.astype(float).T, 1.0  # the sign with which the mask comes to SOFTMAX
+    for name, c in before:
+        t, want = STEPS[name][0](b, t, c), STEPS[name][1](want, c)
+    if way == "PRODUCT":
+        t = b.op("ADD", [b.op("MUL", [m, np.float32([-0.25])]), t])
+    else:
+        t = b.op(way[:3], [m, t] if way == "SUB from" else [t, m])
+    want, turned = -want if way == "SUB from" else want, -1.0 if way in ("SUB", "PRODUCT") else 1.0
+    for name, c in after:
+        t, want = STEPS[name][0](b, t, c), STEPS[name][1](want, c)
+        turned *= -1 if name == "take from" or ("scale" in name and c < 0) else 1
+    graph = b.graph([b.op("FULLY_CONNECTED", [b.op("SOFTMAX", [t], beta=1.0), V.T.copy()], keep_num_dims=True)])
+    data = {"x": X, "m": np.where(HIDDEN, np.float32(-1e9 * turned), np.float32(0))}
+    integer = twinfer.convert(graph, quantize=mode, calibration={k: v[:24] for k, v in data.items()})
+    e = np.exp(want - want.max(-1, keepdims=True)) * ~HIDDEN
+    want = e / e.sum(-1, keepdims=True) @ V.astype(float)
+    assert ratio(want[24:, 0], by_litert(integer, data, range(24, 40))) > 20
+
+
 @settings(max_examples=10, deadline=None)
 @given(value=st.floats(-(2.0**120), -5001, width=32), form=st.sampled_from(sorted(FORMS)))
 def test_the_value_of_a_mask_does_not_matter(value: float, form: str) -> None:
