@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from twinfer.bench.page.chart import Chart, field, tooltip, values
+from twinfer.bench.report.summary import behind
 
 Document = Mapping[str, Any]
 
@@ -65,16 +66,9 @@ def _lines(document: Document) -> Iterator[dict[str, Any]]:
     for node in document["nodes"]:
         share = f"{100 * taken[node['position']] / whole:.1f} %" if node["position"] in taken else ""
         words = (str(node["index"]), node["op"], "×".join(map(str, node["shape"])), node["type"], share)
-        inputs = [_behind(name, views) for name in node["inputs"]]
+        inputs = [behind(name, views) for name in node["inputs"]]
         own = {key: node[key] for key in ("name", "kernel", "family", "outputs")}
         yield {**own, "text": " ".join(filter(None, words)), "share": share, "inputs": inputs}
-
-
-def _behind(name: str, views: Mapping[str, str]) -> str:
-    """The value that a view shows."""
-    while name in views:
-        name = views[name]
-    return name
 
 
 def _lanes(edges: Sequence[tuple[int, int]]) -> tuple[list[int], list[dict[str, Any]]]:

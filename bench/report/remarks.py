@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any, Literal
 
-from twinfer.bench.report.summary import counted
+from twinfer.bench.report.summary import behind, counted
 from twinfer.runtime.target import PLAIN
 
 #: What a remark is about.
@@ -154,11 +154,14 @@ def _accuracy(document: Document) -> Iterator[Remark]:
 
 def _why(document: Document, node: Mapping[str, Any]) -> str:
     """Why an element-wise layer is not part of the one before it."""
-    for name in node["inputs"]:
-        readers = sum(name in other["inputs"] for other in document["nodes"]) + (name in document["outputs"])
+    read = [[behind(name, document["views"]) for name in other["inputs"]] for other in document["nodes"]]
+    given = [behind(name, document["views"]) for name in document["outputs"]]
+    own = [behind(name, document["views"]) for name in node["inputs"]]
+    for name in own:
+        readers = sum(name in names for names in (*read, given))
         if readers > 1:
             return f"{name} has {readers} readers"
-    if any(name in document["inputs"] for name in node["inputs"]):
+    if any(name in document["inputs"] for name in own):
         return "it reads an input of the model"
     return "its input is rounded before it, and bits would change without"
 

@@ -26,6 +26,13 @@ def counted(value: float, unit: str) -> str:
     return f"{figure(value, unit)} instructions" if unit == "instructions" else figure(value, unit)
 
 
+def behind(name: str, views: Mapping[str, str]) -> str:
+    """The value that a view shows."""
+    while name in views:
+        name = views[name]
+    return name
+
+
 def layer_label(layer: Mapping[str, Any]) -> str:
     """A line of the ledger in a few characters: its operators' numbers and name, or what it stands for."""
     at = span(layer["operators"])

@@ -54,13 +54,15 @@ def test_corpus_models(corpus_model: Any) -> None:
         assert corpus_model.path.exists()
 
 
-def test_quantised_in_the_run_needs_all_rows() -> None:
+@pytest.mark.parametrize("op", ["CONV_2D", "DEPTHWISE_CONV_2D"])
+def test_quantised_in_the_run_needs_all_rows(op: str) -> None:
     """A float layer with int8 weights quantises its input by the range of all rows."""
     b = Builder("hybrid")
     x = b.input("x", "FLOAT32", (1, 12, 1, 3))
-    w = b.constant(np.ones((2, 3, 1, 3), np.int8), scale=0.1)
+    count = 2 if op == "CONV_2D" else 1
+    w = b.constant(np.ones((count, 3, 1, 3), np.int8), scale=0.1)
     options = {"padding": "VALID", "stride_h": 1, "stride_w": 1, "fused_activation_function": "NONE"}
-    graph = b.graph([b.op("CONV_2D", [x, w, np.zeros(2, np.float32)], **options)])
+    graph = b.graph([b.op(op, [x, w, np.zeros(2 if op == "CONV_2D" else 3, np.float32)], **options)])
     streaming = stream(graph)
     assert list(streaming.whole.values()) == ["its input is quantised in every run, by the range of all rows"]
     assert prove(graph, streaming).different == 0

@@ -1,0 +1,410 @@
+"""Every figure of a report's page, recomputed in another way from a document that is made up."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from html import unescape
+from statistics import median
+from typing import Any
+
+import numpy as np
+import pytest
+
+from twinfer.bench.explain.causes import CAUSES
+from twinfer.bench.explain.techniques import TECHNIQUES
+from twinfer.bench.report.charts import ladder_chart, layers_chart, noise_chart, waterfall
+from twinfer.bench.report.diff import difference
+from twinfer.bench.report.diff_report import diff_html, diff_tables
+from twinfer.bench.report.graph import graph_chart
+from twinfer.bench.report.html import report_html
+from twinfer.bench.report.maps import arena_chart, flash_chart
+from twinfer.bench.report.remarks import remarks
+from twinfer.bench.report.summary import answers, summary
+
+Document = dict[str, Any]
+
+#: Causes, in another order than that of tables.
+KEYS = ("parameters", "sharing", "dispatch_c")
+
+OPS = (("CONV_2D", "conv"), ("ADD", "elementwise"), ("CONV_2D", "conv"), ("RESHAPE", "move"), ("CONV_2D", "conv"),
+       ("LOGISTIC", "functions"))  # fmt: skip
+
+
+def line_of(rng: Any, op: str, steps: list[int], name: str) -> Document:
+    compiled, saved = int(rng.integers(20_000, 90_000)), [int(n) for n in rng.integers(-2500, 9000, len(KEYS))]
+    return {"position": min(steps, default=None), "op": op, "name": name, "steps": steps, "compiled": compiled,
+            "operators": [i + 7 for i in steps], "interpreted": compiled + sum(saved),
+            "causes": dict(zip(KEYS, saved, strict=True))}  # fmt: skip
+
+
+def total(lines: list[Document]) -> Document:
+    sides = {side: sum(line[side] for line in lines) for side in ("interpreted", "compiled")}
+    return {**sides, "causes": {key: sum(line["causes"][key] for line in lines) for key in KEYS}}
+
+
+def document(seed: int, unit: str = "instructions", **more: Any) -> Document:
+    """A report of six operators, the second and third of which run row by row; the numbers in the file begin at 7."""
+    rng = np.random.default_rng(seed)
+    n = lambda most=90_000: int(rng.integers(1000, most))  # noqa: E731
+    lines = [line_of(rng, OPS[0][0], [0], "t0"), line_of(rng, "CHAIN", [1, 2], "operators 8 to 9, row by row")]
+    lines += [line_of(rng, OPS[i][0], [i], f"t{i}") for i in (3, 4, 5)] + [line_of(rng, "RUN", [], "around")]
+    nodes = []
+    for i, (op, family) in enumerate(OPS):
+        noise = {"own_snr_db": 20.0 + 2 * ((i * 5 + seed) % 6), "total_snr_db": 11.5 + i} if i != 3 else {
+            "own_snr_db": None, "total_snr_db": None}  # fmt: skip
+        nodes.append({
+            "position": i, "time": i + 1, "index": i + 7, "op": op, "family": family, "name": f"t{i}",
+            "shape": [1, i + 2, 3], "type": "INT8", "kernel": f"tw_{i}", "variant": "plain" if i == 4 else "wide",
+            "declined": [{"variant": "wide", "reason": "dilation"}] if i == 4 else [],
+            "macs": n() if op == "CONV_2D" else 0, "inputs": ["x"] if i == 0 else ["seen"] if i == 1 else [f"t{i - 1}"],
+            "outputs": [f"t{i}"], "input_bytes": n(), "output_bytes": n(), "constant_bytes": n(), "code_bytes": n(),
+            "weight_bytes": n(), **noise,
+        })  # fmt: skip
+    nodes[4]["inputs"] = ["t3", "t0"]
+    for line in lines:
+        own = [nodes[i] for i in line["steps"]]
+        line |= {key: sum(node[key] for node in own) for key in ("macs", "code_bytes", "weight_bytes")}
+        line |= {"shape": own[-1]["shape"] if own else [], "kernels": [node["kernel"] for node in own]}
+    whole = total(lines)
+    flash = [{"name": f"s{i}", "group": group, "size": n(), "padding": i, "layer": layer}
+             for i, (group, layer) in enumerate((("weights", 2), ("code", None), ("params", 0), ("bss", 1)))]  # fmt: skip
+    bands = [{"name": f"b{i}", "kind": kind, "times": [i, i + 0.5, i + 2], "lows": [0, 64 * i],
+              "highs": [128 * (i + 1), 64 * i + n()]} for i, kind in enumerate(("tensor", "rows", "scratch", "state",
+                                                                                "tensor", "tensor"))]  # fmt: skip
+    hints = [{"kind": "rows", "text": f"hint {i}", "ram_bytes": n(), "ram_change": change, "instructions_change": None}
+             for i, change in enumerate((-0.5, -0.021, -0.019))]  # fmt: skip
+    live = [{"name": f"t{i}", "bytes": size} for i, size in enumerate((4000, 3000, 200, 1))]
+    arena, bound = n(), 7000
+    rungs = [{"technique": key, "added": one, "removed": other} for key, one, other in (
+        (key, program(rng), program(rng, same=key != "packing")) for key in ("folding", "packing"))]  # fmt: skip
+    made = {
+        "kind": "twinfer report", "schema": 1, "twinfer": "9.9", "model": "net", "sha256": "0123456789abcdef" * 4,
+        "file_bytes": n(), "machine": {"cpu": "c"}, "target": "cortex-m4", "unit": unit,
+        "options": {"optimize": "speed", "memory": "auto", "ram": 0},
+        "totals": {**{key: whole[key] for key in ("interpreted", "compiled")}, "macs": sum(x["macs"] for x in nodes),
+                   "arena_bytes": arena, "state_bytes": 512, "scratch_bytes": 64, "constant_bytes": n(),
+                   "ram_bytes": n(), "flash_bytes": 300_000 + n(), "code_bytes": n(), "weight_bytes": n()},
+        "layers": lines, "nodes": nodes, "inputs": ["x"], "outputs": ["t5"], "views": {"seen": "again", "again": "t0"},
+        "memory": {"arena_bytes": arena, "state_bytes": 512, "lower_bound_bytes": bound, "proven": False,
+                   "forced_by": {"position": 2, "layer": "operator 8 ADD", "bytes": bound, "tensors": live},
+                   "hints": hints, "bands": bands, "operators": [f"{i} {op}" for i, (op, _) in enumerate(OPS)]},
+        "ledger": {"unit": unit, "layers": lines, "total": whole, "same_bits": True, "words": ["Words."],
+                   "bytes": {kind: line_of(rng, "", [], "") for kind in ("flash", "RAM")}},
+        "ladder": {"unit": unit, "none": program(rng), "rungs": rungs, "peers": [], "words": ["More."]},
+        "flash": flash, **more,
+    }  # fmt: skip
+    read: Document = {**made, "remarks": [vars(remark) for remark in remarks(made)]}
+    return read
+
+
+def program(rng: Any, same: bool = True) -> Document:
+    taken, flash, ram = (int(n) for n in rng.integers(1000, 90_000, 3))
+    return {"taken": taken, "flash_bytes": flash, "ram_bytes": ram, "same_bits": same}
+
+
+def tables(page: str) -> dict[str, list[list[str]]]:
+    """Caption -> the texts of a page's rows, the foot last."""
+    found = {}
+    for text in re.findall(r"<table.*?</table>", without_scripts(page), re.DOTALL):
+        caption = plain(re.findall(r"<caption>(.*?)</caption>", text)[0])
+        rows = re.findall(r"<tr>(.*?)</tr>", text.split("</thead>")[1], re.DOTALL)
+        found[caption] = [[plain(cell) for cell in re.findall(r"<td[^>]*>(.*?)</td>", row)] for row in rows]
+    return found
+
+
+def without_scripts(page: str) -> str:
+    return re.sub("<script.*?</script>", "", page, flags=re.DOTALL)
+
+
+def plain(html: str) -> str:
+    return unescape(re.sub("<[^>]*>", " ", html)).strip()
+
+
+def shown_order() -> list[str]:
+    return [key for key in CAUSES if key in KEYS]
+
+
+def both(line: Document) -> list[str]:
+    """A line's cells of both sides, their ratio."""
+    return [f"{line['interpreted']:,}", f"{line['compiled']:,}", f"{line['interpreted'] / line['compiled']:.2f}"]
+
+
+NUMBERS = {1: "8-9", 0: "7", 2: "10", 3: "11", 4: "12", 5: ""}
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_the_tables_of_a_page(seed: int) -> None:
+    kept = document(seed)
+    of, whole = tables(report_html(kept)), kept["ledger"]["total"]
+    for i, (line, row) in enumerate(zip(kept["layers"], of["Layers: instructions of one inference"], strict=False)):
+        macs = sum(kept["nodes"][k]["macs"] for k in line["steps"])
+        shape = f"1×{max(line['steps']) + 2}×3" if line["steps"] else ""
+        assert row[:4] == [NUMBERS[i], line["op"], line["name"], shape]
+        assert row[4:7] == both(line)
+        assert row[7] == f"{100 * line['compiled'] / whole['compiled']:.1f}"
+        assert row[8:10] == [f"{macs:,}" if line["steps"] else "", f"{line['compiled'] / macs:.2f}" if macs else ""]
+        assert row[10:] == [f"{sum(kept['nodes'][k][key] for k in line['steps']):,}"
+                            for key in ("code_bytes", "weight_bytes")]  # fmt: skip
+    last = of["Layers: instructions of one inference"][-1]
+    assert last[4:9] == [*both(whole), "", f"{sum(node['macs'] for node in kept['nodes']):,}"]
+    saved = of["What compiling saves, in instructions"]
+    for line, row in zip([*kept["layers"], whole], saved, strict=True):
+        assert row[2:] == [*both(line), *(f"{line['causes'][key]:,}" for key in shown_order())]
+    for (kind, line), row in zip(kept["ledger"]["bytes"].items(), of["What it saves in bytes"], strict=True):
+        assert row == [kind, *both(line), *(f"{line['causes'][key]:,}" for key in shown_order())]
+    rungs, before = kept["ladder"]["rungs"], kept["ladder"]["none"]
+    first, *others = of["Techniques: what each is worth when added, and when all else is there"]
+    assert first == ["none", f"{before['taken']:,}", "", "", *rest(before)]
+    for rung, row in zip(rungs, others, strict=True):
+        added = rung["added"]
+        worth = before["taken"] / added["taken"], rung["removed"]["taken"] / rungs[-1]["added"]["taken"]
+        assert row == [f"+ {TECHNIQUES[rung['technique']].label}", f"{added['taken']:,}",
+                       *(f"{each:.2f}" for each in worth), *rest(added)]  # fmt: skip
+        before = added
+    peak, hints = kept["memory"]["forced_by"]["tensors"], kept["memory"]["hints"]
+    assert of["What is live at the peak"] == [[each["name"], f"{each['bytes']:,}"] for each in peak]
+    assert of["Changes that were planned"] == [[hint["text"], f"{hint['ram_bytes']:,}"] for hint in hints]
+    symbols = sorted(kept["flash"], key=lambda s: -s["size"] - s["padding"])
+    assert of["Symbols, with what their alignment takes"] == [
+        [s["name"], s["group"], "" if s["layer"] is None else f"{s['layer'] + 7}", f"{s['size'] + s['padding']:,}"]
+        for s in symbols
+    ]
+
+
+def rest(figures: Document) -> list[str]:
+    return [f"{figures['ram_bytes']:,}", f"{figures['flash_bytes']:,}", "same bits"]
+
+
+def test_times_of_a_page() -> None:
+    """In µs a layer's speed is told in GMAC per second."""
+    kept = document(3, "µs")
+    rows = tables(report_html(kept))["Layers: µs of one inference"]
+    for line, row in zip(kept["layers"], rows, strict=False):
+        assert row[9] == (f"{line['macs'] / line['compiled'] / 1e3:.1f}" if line["macs"] else "")
+    assert layers_chart(kept["ledger"]).title.startswith("Time of every layer")
+
+
+@pytest.mark.parametrize("above", [0, 1])
+@pytest.mark.parametrize("proven", [False, True])
+@pytest.mark.parametrize("same", [False, True])
+def test_the_facts_of_a_page(above: int, proven: bool, same: bool) -> None:
+    kept = document(4)
+    memory, totals = kept["memory"], kept["totals"]
+    memory["lower_bound_bytes"] = memory["arena_bytes"] + memory["state_bytes"] - above
+    memory["proven"], kept["ledger"]["same_bits"] = proven, same
+    page = report_html(kept)
+    facts = dict(re.findall(r"<li><b>([^<]*)</b><span>([^<]*)</span></li>", page))
+    whole = totals["arena_bytes"] + totals["state_bytes"]
+    assert facts == {
+        f"{totals['compiled']:,}": "compiled: instructions of one inference",
+        f"{totals['interpreted']:,}": "interpreted: instructions of one inference",
+        f"{totals['interpreted'] / totals['compiled']:.2f} ×": "what compiling is worth",
+        f"{totals['macs']:,}": "MACs",
+        f"{whole:,} B": "arena and state" + ("" if above else ", no plan has less"),
+        f"{totals['flash_bytes']:,} B": f"flash, {totals['code_bytes']:,} of them no weights",
+    }
+    text = plain(without_scripts(page))
+    assert f"Arena {memory['arena_bytes']:,} bytes, state 512: together {whole:,}." in text
+    assert f"Most bytes are live at operator 8 ADD: {whole - above:,}." in text
+    assert ("no placement has fewer" in text, "better placement may exist" in text) == (proven, not proven)
+    assert ("All programs gave the same bits" in text, "OTHER BITS" in text) == (same, not same)
+    assert f"{kept['file_bytes']:,} bytes of .tflite; optimize speed, memory auto" in text
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_summary(seed: int) -> None:
+    kept = document(seed)
+    first, *_ = summary(kept)
+    whole = kept["totals"]
+    worth = f"{whole['interpreted'] / whole['compiled']:.2f} × as much interpreted."
+    assert first == f"net on cortex-m4: {whole['compiled']:,} instructions compiled, {worth}"
+    time, ram, look = answers(kept).values()
+    heavy = sorted((x for x in kept["layers"] if x["steps"]), key=lambda x: -x["compiled"])[:3]
+    for layer, text in zip(heavy, time, strict=False):
+        share = 100 * layer["compiled"] / whole["compiled"]
+        assert text.endswith(f": {layer['compiled']:,}, {share:.1f} %.")
+        assert NUMBERS[kept["layers"].index(layer)] in text
+    assert time[3] == f"Together {100 * sum(x['compiled'] for x in heavy) / whole['compiled']:.0f} % of the whole."
+    told = {subject: [r["text"] for r in kept["remarks"] if r["subject"] == subject][:3]
+            for subject in ("RAM", "time", "flash", "accuracy")}  # fmt: skip
+    assert [text[1:] for text in ram] == [text[1:] for text in told.pop("RAM")]
+    assert [text[1:] for text in look] == [text[1:] for some in told.values() for text in some]
+
+
+# -- remarks -----------------------------------------------------------------------------------------------------------
+
+
+def expected_remarks(kept: Document) -> Iterator[tuple[str, str, float]]:
+    """Subject, a part of the text, worth."""
+    whole, lines = kept["totals"]["compiled"], kept["layers"]
+    for i, why in ((1, "t0 has 2 readers"), (4, "runs in plain C: wide: dilation"), (3, "only moves"),
+                   (5, "its input is rounded")):  # fmt: skip
+        line = next(x for x in lines if i in x["steps"])
+        share = line["compiled"] / whole
+        where = " for operators 8 to 9" if i == 1 else ""
+        taken = f"({line['compiled']:,} instructions{where}, {100 * share:.1f} %)"
+        yield "time", f"operator {i + 7} {OPS[i][0]} .t{i}. .*{why}.*{re.escape(taken)}", share / len(line["steps"])
+    alone = [x for x in lines if len(x["steps"]) == 1 and x["macs"]]
+    usual = median(x["compiled"] / x["macs"] for x in alone)
+    for line in alone:
+        surplus = line["compiled"] - usual * line["macs"]
+        if line["compiled"] >= 2 * usual * line["macs"] and surplus >= 0.01 * whole:
+            yield "time", f"takes {line['compiled'] / line['macs']:.2f} .*median layer {usual:.2f} ", surplus / whole
+    cost = -kept["ledger"]["total"]["causes"]["sharing"]
+    if cost >= 0.005 * whole:
+        saved = kept["ledger"]["bytes"]["flash"]["causes"]["sharing"]
+        yield "time", f"share kernels cost {cost:,} .*{100 * cost / whole:.1f} %.* save {saved:,} B", cost / whole
+    share = 1 - whole / kept["totals"]["interpreted"]
+    if share >= 0.05:
+        yield "time", f"Compiling saves {100 * share:.1f} %", share
+    memory = kept["memory"]
+    together = kept["totals"]["arena_bytes"] + kept["totals"]["state_bytes"]
+    largest = re.escape("t0 (4,000 B), t1 (3,000 B), t2 (200 B); rows of one lie")
+    yield "RAM", f"peak is at operator 8 ADD, where 7,000 B are live: {largest}", memory["lower_bound_bytes"] / together
+    yield "RAM", "Possible: hint 0", 0.5
+    yield "RAM", "Possible: hint 1", 0.021
+    weights = sum(node["constant_bytes"] for node in kept["nodes"])
+    for node in kept["nodes"]:
+        if (share := node["constant_bytes"] / weights) >= 0.25:
+            yield "flash", f"{node['name']}. has {100 * share:.1f} % of all weights: {node['constant_bytes']:,} B", share
+    code = kept["totals"]["code_bytes"]
+    share = code / kept["totals"]["flash_bytes"]
+    yield "flash", f"tables are {code:,} B, {100 * share:.1f} % of the flash", share
+    noisy = sorted((x for x in kept["nodes"] if (x["own_snr_db"] or 99) < 25), key=lambda x: x["own_snr_db"])
+    for node in noisy[:3]:
+        ratios = f"{node['own_snr_db']:.1f} dB .*{node['total_snr_db']:.1f} dB with"
+        yield "accuracy", f"operator {node['index']} .*{ratios}", (25 - node["own_snr_db"]) / 100
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_all_remarks_with_what_they_are_worth(seed: int) -> None:
+    kept = document(seed)
+    if seed % 2:
+        kept["ledger"]["total"]["causes"]["sharing"] = -9000
+    got, want = remarks(kept), list(expected_remarks(kept))
+    assert len(got) == len(want)
+    for subject, text, worth in want:
+        found = [r for r in got if r.subject == subject and re.search(text, r.text)]
+        assert len(found) == 1, (text, [r.text for r in got])
+        assert found[0].worth == pytest.approx(worth)
+
+
+# -- charts ------------------------------------------------------------------------------------------------------------
+
+
+def data(chart: Any, layer: int | None = None) -> list[Document]:
+    part = chart.spec if layer is None else chart.spec["layer"][layer]
+    read: list[Document] = part["data"]["values"]
+    return read
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_bars_and_points(seed: int) -> None:
+    kept = document(seed)
+    ledger, whole = kept["ledger"], kept["ledger"]["total"]
+    assert f"{whole['interpreted']:,} interpreted" in layers_chart(ledger).about
+    assert f"{whole['compiled']:,} compiled" in layers_chart(ledger).about
+    for bar in data(layers_chart(ledger)):
+        line = next(x for x in ledger["layers"] if x["name"] == bar["name"])
+        assert bar["taken"] == line[bar["program"]]
+        assert [bar[f"{s} (instructions)"] for s in ("interpreted", "compiled")] == both(line)[:2]
+    at = whole["interpreted"]
+    _, *bars, _ = data(waterfall(ledger))
+    for key, bar in zip(shown_order(), bars, strict=True):
+        saved = whole["causes"][key]
+        assert (bar["cause"], bar["from"], bar["to"], bar["end"]) == (CAUSES[key].word, at, at - saved,
+                                                                       max(at, at - saved))  # fmt: skip
+        assert bar["figure"] == f"{'-' if saved >= 0 else '+'}{abs(saved):,}"
+        assert f"{CAUSES[key].word} {saved:,}" in waterfall(ledger).about
+        at -= saved
+    rungs, chart = kept["ladder"]["rungs"], ladder_chart(kept["ladder"])
+    taken = [kept["ladder"]["none"]["taken"], *(rung["added"]["taken"] for rung in rungs)]
+    assert [(point["taken"], point["figure"]) for point in data(chart)] == [(n, f"{n:,}") for n in taken]
+    assert f"together {taken[0] / taken[-1]:.1f} times" in chart.about
+    scale = chart.spec["layer"][1]["encoding"]["x"]["scale"]
+    assert scale["domainMin"] == pytest.approx(0.9 * min(taken))
+    assert f"pow({1.1 * max(taken) / (0.9 * min(taken))}," in scale["domainMax"]["expr"]
+    points = {(p["layer"], p["noise"]): p["dB"] for p in data(noise_chart(kept))}
+    assert points == {(node["index"], name): node[key] for node in kept["nodes"] if node["own_snr_db"] for key, name in (
+        ("own_snr_db", "of the layer alone"), ("total_snr_db", "with all before it"))}  # fmt: skip
+    assert f"the least is {min(points.values())} dB at " in noise_chart(kept).about
+
+
+def test_the_map_of_the_arena() -> None:
+    """What lives from an operator to the next: the most bytes that each tensor then has, the largest first."""
+    kept = document(5)
+    bands, chart = kept["memory"]["bands"], arena_chart(kept)
+    live, _ = (param["value"] for param in chart.spec["params"])
+    for at, lines in enumerate(live):
+        sizes = {}
+        for band in bands:
+            middle = [k for k in range(2) if band["times"][k] < at + 1 and band["times"][k + 1] > at]
+            if middle:
+                sizes[band["name"]] = max(band["highs"][k] - band["lows"][k] for k in middle)
+        order = sorted(sizes, key=lambda name: -sizes[name])
+        want = [f"operator {at} {OPS[at][0]}", *(f"{sizes[name]:,} B {name}" for name in order[:4])]
+        assert [line for line in lines if line][: len(want)] == want
+        rest_of = order[4:]
+        assert lines[-1] == (f"and {sum(sizes[name] for name in rest_of):,} B in {len(rest_of)} others" if rest_of else "")
+    for area in data(chart, 0):
+        band = bands[area["band"]]
+        most = max(high - low for low, high in zip(band["lows"], band["highs"], strict=True))
+        assert (area["bytes"], area["first"], area["end"]) == (f"{most:,}", band["times"][0], band["times"][-1])
+    whole = kept["memory"]["arena_bytes"] + kept["memory"]["state_bytes"]
+    assert f"6 tensors in {whole:,} bytes" in chart.about
+    tree = {leaf["name"]: leaf for leaf in flash_chart(kept).spec["data"][0]["values"] if "size" in leaf}
+    assert {name: leaf["size"] for name, leaf in tree.items()} == {
+        s["name"]: s["size"] + s["padding"] for s in kept["flash"] if s["group"] != "bss"}  # fmt: skip
+
+
+def test_the_lines_of_the_graph() -> None:
+    """A share where a layer runs by itself; edges from who writes a value, through all views of it."""
+    kept = document(6)
+    spec = graph_chart(kept).spec
+    whole = kept["totals"]["compiled"]
+    lines = spec["layer"][1]["data"]["values"]
+    assert [line["name"] for line in lines] == ["x", *(f"t{i}" for i in range(6))]
+    for i, line in enumerate(lines[1:]):
+        own = next(x for x in kept["layers"] if i in x["steps"])
+        share = f"{100 * own['compiled'] / whole:.1f} %" if own["steps"] == [i] else ""
+        assert line["text"] == f"{i + 7} {OPS[i][0]} 1×{i + 2}×3 INT8 {share}".strip()
+    ends: dict[int, list[Document]] = {}
+    for point in spec["layer"][0]["data"]["values"]:
+        ends.setdefault(point["edge"], []).append(point)
+    edges = {(points[0]["line"], points[-1]["line"]) for points in ends.values()}
+    assert edges == {(0, 1), (1, 2), (2, 3), (3, 4), (4, 5), (1, 5), (5, 6)}
+
+
+# -- differences -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("unit", ["instructions", "µs"])
+def test_a_page_of_differences(unit: str) -> None:
+    """Both figures, their difference with its sign, in per cent of the first; more is bad, less is good."""
+    a, b = document(7, unit), document(8, unit, options={"optimize": "size", "memory": "auto", "ram": 0})
+    b["totals"]["state_bytes"] = a["totals"]["state_bytes"] = 0
+    b["totals"]["macs"] = a["totals"]["macs"]
+    diff = difference(a, b)
+    page = diff_html(diff)
+    of = tables(page)
+    rows = {row[0].split(",")[0]: row[1:] for row in of["Totals"]}
+    for key in ("arena_bytes", "ram_bytes", "flash_bytes", "weight_bytes"):
+        label = {"ram_bytes": "RAM"}.get(key, key.partition("_")[0] + "s" * (key == "weight_bytes"))
+        old, new = a["totals"][key], b["totals"][key]
+        assert rows[label] == [f"{old:,}", f"{new:,}", f"{new - old:+,}", f"{100 * (new / old - 1):+.1f}"]
+        look = "good" if new < old else "bad"
+        assert re.search(rf'class="{look}"[^>]*>{re.escape(f"{new - old:+,}")}<', page)
+    assert rows["MACs"][2:] == ["0", "0"]
+    assert "state" not in rows
+    assert "optimize: speed → size" in plain(page)
+    assert [line.rstrip() for line in texts(diff) if "optimize" in line] == ["optimize: speed → size"]
+    layers = of[f"Layers, compiled, {unit}"]
+    for i, row in enumerate(layers):
+        old, new = a["layers"][i]["compiled"], b["layers"][i]["compiled"]
+        assert row[0] == NUMBERS[i]
+        assert row[3:7] == [f"{old:,}", f"{new:,}", f"{new - old:+,}", f"{100 * (new / old - 1):+.1f}"]
+
+
+def texts(diff: Document) -> list[str]:
+    return str(next(iter(diff_tables(diff)))).splitlines()
