@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -41,6 +42,7 @@ from twinfer.bench.report.noise import layer_of, noise
 from twinfer.bench.report.remarks import remarks
 from twinfer.bench.report.summary import answers, layer_label, summary
 from twinfer.bench.report.tables import layers_table, ledger_tables, symbols_table
+from twinfer.converter.convert import convert
 from twinfer.converter.quantize.affine import dequantize
 from twinfer.converter.report import Sums
 from twinfer.runtime.errors import ToolError
@@ -101,6 +103,31 @@ def test_every_step_is_in_one_line(kept: Document) -> None:
         own = [kept["nodes"][at] for at in layer["steps"]]
         assert layer["macs"] == sum(node["macs"] for node in own)
         assert layer["weight_bytes"] == sum(node["weight_bytes"] for node in own)
+
+
+def test_what_every_step_weighs(kept: Document) -> None:
+    """Summed again over the tensors of the file and the symbols of the image."""
+    graph = load(kept["model"]).graph
+    noises, families = noise(graph), {"CONV_2D": "conv", "DEPTHWISE_CONV_2D": "conv", "ADD": "elementwise"}
+    plan = make_plan(graph, M4.target)
+    assert kept["totals"]["scratch_bytes"] == sum(step.scratch.nbytes for step in plan.steps if step.scratch)
+    assert kept["totals"]["constant_bytes"] == plan.constant_bytes
+    assert kept["totals"]["weight_bytes"] == sum(layer["weight_bytes"] or 0 for layer in kept["layers"])
+    for node in kept["nodes"]:
+        own = graph.nodes[node["index"]]
+        read = [t for t in own.inputs if t is not None]
+        sizes = [math.prod(t.shape) * t.dtype.itemsize for t in read if t.data is None]
+        assert (node["input_bytes"], node["shape"], node["type"]) == (sum(sizes), [*own.output.shape], "INT8")
+        assert node["output_bytes"] == math.prod(own.output.shape)
+        assert node["constant_bytes"] == sum(np.asarray(t.data).nbytes for t in read if t.data is not None)
+        assert kept["memory"]["operators"][node["time"]] == f"{node['index']} {own.op}"
+        assert node["family"] == families.get(own.op, node["family"])
+        symbols = [s for s in kept["flash"] if s["layer"] == node["position"]]
+        code = [s["size"] + s["padding"] for s in symbols if s["group"] in ("code", "params")]
+        assert node["code_bytes"] == sum(code)
+        judged = noises.get((node["index"], own.op, own.output.name))
+        want = (None, None) if judged is None else (round(judged.own, 2), round(judged.total, 2))
+        assert (node["own_snr_db"], node["total_snr_db"]) == want
 
 
 def test_every_value_comes_from_somewhere(kept: Document) -> None:
@@ -190,13 +217,23 @@ def test_memory_is_the_certificate(kept: Document) -> None:
     assert all(low <= high for band in memory["bands"] for low, high in zip(band["lows"], band["highs"], strict=True))
 
 
+def converted(graph: Graph) -> Graph:
+    """The model in int8, by a few samples."""
+    rows = np.random.default_rng(0).normal(0, 1, (8, *graph.inputs[0].shape)).astype(np.float32)
+    return convert(graph, quantize="int8", calibration=rows)
+
+
 def test_a_report_of_this_computer() -> None:
     told: list[float] = []
-    kept = report_of(Source("tiny", tiny.classifier()), None, USUAL, Wanted(seconds=0.2), told.append)
+    graph = converted(tiny.classifier())
+    kept = report_of(Source("tiny", graph), None, USUAL, Wanted(seed=3, seconds=0.2), told.append)
     assert (kept["target"], kept["unit"], kept["ladder"], kept["flash"]) == ("host", "µs", None, [])
     assert kept["totals"]["flash_bytes"] is None
     assert kept["totals"]["compiled"] > 0
     assert [node["op"] for node in kept["nodes"]] == ["FULLY_CONNECTED", "SOFTMAX"]
+    assert [node["own_snr_db"] for node in kept["nodes"]] == [round(n.own, 2) for n in noise(graph, 3).values()]
+    assert noise(graph, 3) != noise(graph, 0)
+    assert all(layer["code_bytes"] is None for layer in kept["layers"] if layer["steps"]), "only a core's flash is known"
     assert told == sorted(told)
     assert json.loads(json.dumps(kept)) == json.loads(json.dumps(data_of(report_html(kept))))
 

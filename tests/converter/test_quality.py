@@ -208,10 +208,15 @@ def test_terminal_and_report_name_the_same_layer_with_the_same_figure(tmp_path: 
     assert layer in capsys.readouterr().out.replace("\n", " ")
 
 
-@pytest.mark.parametrize("value", [0.0, 3.0])
-def test_constant_data_are_warned_of(value: float) -> None:
-    with pytest.warns(ModelWarning, match=rf"input 'x' is {value:g} everywhere in all 4 samples"):
-        calibrate(blind(), {"x": np.full((4, 1, 8), value, np.float32)})
+@pytest.mark.parametrize(("count", "value"), [(4, 0.0), (4, 3.0), (1, 3.0)])
+def test_constant_data_are_warned_of(count: int, value: float) -> None:
+    with pytest.warns(ModelWarning, match=rf"input 'x' is {value:g} everywhere in all {count} samples"):
+        calibrate(blind(), {"x": np.full((count, 1, 8), value, np.float32)})
+
+
+def test_a_single_number_is_no_constant() -> None:
+    b = Builder("one")
+    calibrate(b.graph([b.op("TANH", [b.input("x", "FLOAT32", (1, 1))])]), {"x": np.float32([[[2]]])})
 
 
 @pytest.mark.parametrize("count", [1, 3])
