@@ -121,13 +121,14 @@ def ladder_table(ladder: Document) -> Table:
         worth = before["taken"] / own["taken"]
         both = Cell(f"{worth:.2f}", worth), Cell(f"{without:.2f}", without)
         label = f"+ {TECHNIQUES[rung['technique']].label}"
-        rows.append((label, measured(own["taken"], unit), *both, *_rest(own)))
+        rows.append((label, measured(own["taken"], unit), *both, *_rest(own, rung["removed"])))
         before = own
     return Table("Techniques: what each is worth when added, and when all else is there", heads, tuple(rows))
 
 
-def _rest(figures: Document) -> tuple[Cell, ...]:
-    same = figures["same_bits"]
+def _rest(figures: Document, *others: Document) -> tuple[Cell, ...]:
+    """Bytes of a program, and whether it and the ``others`` of its row gave the same bits."""
+    same = all(each["same_bits"] for each in (figures, *others))
     bits = Cell("same bits" if same else "OTHER BITS", look="" if same else "bad")
     return count(figures["ram_bytes"]), count(figures["flash_bytes"]), bits
 

@@ -108,9 +108,9 @@ def test_every_step_is_in_one_line(kept: Document) -> None:
 def test_what_every_step_weighs(kept: Document) -> None:
     """Summed again over the tensors of the file and the symbols of the image."""
     graph = load(kept["model"]).graph
-    noises, families = noise(graph), {"CONV_2D": "conv", "DEPTHWISE_CONV_2D": "conv", "ADD": "elementwise"}
+    noises, families = noise(graph), {"CONV_2D": "conv", "DEPTHWISE_CONV_2D": "depthwise", "ADD": "elementwise"}
     plan = make_plan(graph, M4.target)
-    assert kept["totals"]["scratch_bytes"] == sum(step.scratch.nbytes for step in plan.steps if step.scratch)
+    assert kept["totals"]["scratch_bytes"] == max(step.scratch.nbytes for step in plan.steps if step.scratch)
     assert kept["totals"]["constant_bytes"] == plan.constant_bytes
     assert kept["totals"]["weight_bytes"] == sum(layer["weight_bytes"] or 0 for layer in kept["layers"])
     for node in kept["nodes"]:

@@ -31,8 +31,10 @@ OPS = (("CONV_2D", "conv"), ("ADD", "elementwise"), ("CONV_2D", "conv"), ("RESHA
        ("LOGISTIC", "functions"))  # fmt: skip
 
 
-def line_of(rng: Any, op: str, steps: list[int], name: str) -> Document:
+def line_of(rng: Any, op: str, steps: list[int], name: str, unit: str = "instructions") -> Document:
     compiled, saved = int(rng.integers(20_000, 90_000)), [int(n) for n in rng.integers(-2500, 9000, len(KEYS))]
+    if unit == "µs":
+        compiled, saved = compiled / 1000, [n / 1000 for n in saved]
     return {"position": min(steps, default=None), "op": op, "name": name, "steps": steps, "compiled": compiled,
             "operators": [i + 7 for i in steps], "interpreted": compiled + sum(saved),
             "causes": dict(zip(KEYS, saved, strict=True))}  # fmt: skip
@@ -47,21 +49,25 @@ def document(seed: int, unit: str = "instructions", **more: Any) -> Document:
     """A report of six operators, the second and third of which run row by row; the numbers in the file begin at 7."""
     rng = np.random.default_rng(seed)
     n = lambda most=90_000: int(rng.integers(1000, most))  # noqa: E731
-    lines = [line_of(rng, OPS[0][0], [0], "t0"), line_of(rng, "CHAIN", [1, 2], "operators 8 to 9, row by row")]
-    lines += [line_of(rng, OPS[i][0], [i], f"t{i}") for i in (3, 4, 5)] + [line_of(rng, "RUN", [], "around")]
+    of = [(OPS[0][0], [0], "t0"), ("CHAIN", [1, 2], "operators 8 to 9, row by row")]
+    of += [*((OPS[i][0], [i], f"t{i}") for i in (3, 4, 5)), ("RUN", [], "around")]
+    lines = [line_of(rng, *each, unit) for each in of]
     nodes = []
     for i, (op, family) in enumerate(OPS):
-        noise = {"own_snr_db": 20.0 + 2 * ((i * 5 + seed) % 6), "total_snr_db": 11.5 + i} if i != 3 else {
+        noise = {"own_snr_db": 20.0 + (i * 5 + seed) % 6, "total_snr_db": 11.5 + i} if i != 3 else {
             "own_snr_db": None, "total_snr_db": None}  # fmt: skip
         nodes.append({
             "position": i, "time": i + 1, "index": i + 7, "op": op, "family": family, "name": f"t{i}",
             "shape": [1, i + 2, 3], "type": "INT8", "kernel": f"tw_{i}", "variant": "plain" if i == 4 else "wide",
             "declined": [{"variant": "wide", "reason": "dilation"}] if i == 4 else [],
-            "macs": n() if op == "CONV_2D" else 0, "inputs": ["x"] if i == 0 else ["seen"] if i == 1 else [f"t{i - 1}"],
+            "macs": n() if i != 1 else 0, "inputs": ["x"] if i == 0 else ["seen"] if i == 1 else [f"t{i - 1}"],
             "outputs": [f"t{i}"], "input_bytes": n(), "output_bytes": n(), "constant_bytes": n(), "code_bytes": n(),
             "weight_bytes": n(), **noise,
         })  # fmt: skip
     nodes[4]["inputs"] = ["t3", "t0"]
+    nodes[3]["macs"] = 200  # far dearer than the others
+    if seed % 2:  # a little dearer, in all
+        nodes[5]["macs"], lines[4]["compiled"] = 10, 2000
     for line in lines:
         own = [nodes[i] for i in line["steps"]]
         line |= {key: sum(node[key] for node in own) for key in ("macs", "code_bytes", "weight_bytes")}
@@ -69,19 +75,19 @@ def document(seed: int, unit: str = "instructions", **more: Any) -> Document:
     whole = total(lines)
     flash = [{"name": f"s{i}", "group": group, "size": n(), "padding": i, "layer": layer}
              for i, (group, layer) in enumerate((("weights", 2), ("code", None), ("params", 0), ("bss", 1)))]  # fmt: skip
-    bands = [{"name": f"b{i}", "kind": kind, "times": [i, i + 0.5, i + 2], "lows": [0, 64 * i],
+    bands = [{"name": f"b{i}", "kind": kind, "times": [i // 2, i // 2 + 0.5, i // 2 + 4], "lows": [0, 64 * i],
               "highs": [128 * (i + 1), 64 * i + n()]} for i, kind in enumerate(("tensor", "rows", "scratch", "state",
                                                                                 "tensor", "tensor"))]  # fmt: skip
     hints = [{"kind": "rows", "text": f"hint {i}", "ram_bytes": n(), "ram_change": change, "instructions_change": None}
              for i, change in enumerate((-0.5, -0.021, -0.019))]  # fmt: skip
     live = [{"name": f"t{i}", "bytes": size} for i, size in enumerate((4000, 3000, 200, 1))]
     arena, bound = n(), 7000
-    rungs = [{"technique": key, "added": one, "removed": other} for key, one, other in (
-        (key, program(rng), program(rng, same=key != "packing")) for key in ("folding", "packing"))]  # fmt: skip
+    rungs = [{"technique": key, "added": program(rng, key != "packing"), "removed": program(rng, key != "folding")}
+             for key in ("folding", "packing", "calls")]  # fmt: skip
     made = {
         "kind": "twinfer report", "schema": 1, "twinfer": "9.9", "model": "net", "sha256": "0123456789abcdef" * 4,
         "file_bytes": n(), "machine": {"cpu": "c"}, "target": "cortex-m4", "unit": unit,
-        "options": {"optimize": "speed", "memory": "auto", "ram": 0},
+        "options": {"optimize": "speed", "memory": "auto", "ram": 0, "input_rows": False},
         "totals": {**{key: whole[key] for key in ("interpreted", "compiled")}, "macs": sum(x["macs"] for x in nodes),
                    "arena_bytes": arena, "state_bytes": 512, "scratch_bytes": 64, "constant_bytes": n(),
                    "ram_bytes": n(), "flash_bytes": 300_000 + n(), "code_bytes": n(), "weight_bytes": n()},
@@ -160,7 +166,8 @@ def test_the_tables_of_a_page(seed: int) -> None:
         added = rung["added"]
         worth = before["taken"] / added["taken"], rung["removed"]["taken"] / rungs[-1]["added"]["taken"]
         assert row == [f"+ {TECHNIQUES[rung['technique']].label}", f"{added['taken']:,}",
-                       *(f"{each:.2f}" for each in worth), *rest(added)]  # fmt: skip
+                       *(f"{each:.2f}" for each in worth), *rest(added)[:2],
+                       "same bits" if rung["technique"] == "calls" else "OTHER BITS"]  # fmt: skip
         before = added
     peak, hints = kept["memory"]["forced_by"]["tensors"], kept["memory"]["hints"]
     assert of["What is live at the peak"] == [[each["name"], f"{each['bytes']:,}"] for each in peak]
@@ -172,6 +179,12 @@ def test_the_tables_of_a_page(seed: int) -> None:
     ]
 
 
+def shown(value: float, unit: str) -> str:
+    """µs with four digits, at most three of them behind the point; instructions as they are."""
+    digits = max(0, min(3, 4 - len(str(int(abs(value)))))) if unit == "µs" else 0
+    return f"{value:,.{digits}f}"
+
+
 def rest(figures: Document) -> list[str]:
     return [f"{figures['ram_bytes']:,}", f"{figures['flash_bytes']:,}", "same bits"]
 
@@ -181,6 +194,7 @@ def test_times_of_a_page() -> None:
     kept = document(3, "µs")
     rows = tables(report_html(kept))["Layers: µs of one inference"]
     for line, row in zip(kept["layers"], rows, strict=False):
+        assert row[4:6] == [shown(line[side], "µs") for side in ("interpreted", "compiled")]
         assert row[9] == (f"{line['macs'] / line['compiled'] / 1e3:.1f}" if line["macs"] else "")
     assert layers_chart(kept["ledger"]).title.startswith("Time of every layer")
 
@@ -208,7 +222,8 @@ def test_the_facts_of_a_page(above: int, proven: bool, same: bool) -> None:
     assert f"Arena {memory['arena_bytes']:,} bytes, state 512: together {whole:,}." in text
     assert f"Most bytes are live at operator 8 ADD: {whole - above:,}." in text
     assert ("no placement has fewer" in text, "better placement may exist" in text) == (proven, not proven)
-    assert ("All programs gave the same bits" in text, "OTHER BITS" in text) == (same, not same)
+    assert ("All programs gave the same bits" in text, "PROGRAMS GAVE OTHER BITS" in text) == (same, not same)
+    assert "<h2>Quantisation noise</h2>" in page
     assert f"{kept['file_bytes']:,} bytes of .tflite; optimize speed, memory auto" in text
 
 
@@ -382,7 +397,7 @@ def test_the_lines_of_the_graph() -> None:
 @pytest.mark.parametrize("unit", ["instructions", "µs"])
 def test_a_page_of_differences(unit: str) -> None:
     """Both figures, their difference with its sign, in per cent of the first; more is bad, less is good."""
-    a, b = document(7, unit), document(8, unit, options={"optimize": "size", "memory": "auto", "ram": 0})
+    a, b = document(7, unit), document(8, unit, options={"optimize": "size", "memory": "auto", "ram": 512})
     b["totals"]["state_bytes"] = a["totals"]["state_bytes"] = 0
     b["totals"]["macs"] = a["totals"]["macs"]
     diff = difference(a, b)
@@ -397,13 +412,18 @@ def test_a_page_of_differences(unit: str) -> None:
         assert re.search(rf'class="{look}"[^>]*>{re.escape(f"{new - old:+,}")}<', page)
     assert rows["MACs"][2:] == ["0", "0"]
     assert "state" not in rows
-    assert "optimize: speed → size" in plain(page)
-    assert [line.rstrip() for line in texts(diff) if "optimize" in line] == ["optimize: speed → size"]
+    for side in ("compiled", "interpreted"):
+        old, new = a["totals"][side], b["totals"][side]
+        assert rows[side][:3] == [shown(old, unit), shown(new, unit), "+" * (new > old) + shown(new - old, unit)]
+    changed = ["optimize: speed → size", "ram: 0 → 512", "input_rows: False → None"]
+    assert all(line in plain(page) for line in changed)
+    assert [line.rstrip() for line in texts(diff) if "→" in line] == changed
     layers = of[f"Layers, compiled, {unit}"]
     for i, row in enumerate(layers):
         old, new = a["layers"][i]["compiled"], b["layers"][i]["compiled"]
         assert row[0] == NUMBERS[i]
-        assert row[3:7] == [f"{old:,}", f"{new:,}", f"{new - old:+,}", f"{100 * (new / old - 1):+.1f}"]
+        change = "+" * (new > old) + shown(new - old, unit)
+        assert row[3:7] == [shown(old, unit), shown(new, unit), change, f"{100 * (new / old - 1):+.1f}"]
 
 
 def texts(diff: Document) -> list[str]:

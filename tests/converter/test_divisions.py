@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from typing import Any
 
@@ -11,6 +12,7 @@ from onnx_tools import run
 
 import twinfer
 from twinfer.converter.build import Builder
+from twinfer.converter.convert import conversion
 from twinfer.converter.quantize.recipe import Choice, Recipe, Rule
 from twinfer.runtime.graph import Graph
 
@@ -64,3 +66,53 @@ def test_a_division_that_stays_float_divides_by_what_was_rounded() -> None:
     kept = Recipe((Rule(operator="DIV", precision="float"),), Choice("int8"))
     with pytest.warns(twinfer.ModelWarning, match="divides by 0 .*gives infinity or NaN then: quantise to int16x8"):
         assert quantised(rows(0.1, 3), recipe=kept).nodes[-2].op == "DIV"
+
+
+@pytest.mark.filterwarnings("ignore::twinfer.runtime.errors.ModelWarning")
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize(("steps", "kind"), [(2.1, "INT8"), (1.9, "FLOAT32"), (1.0, "FLOAT32")])
+def test_divisors_within_two_steps_of_zero(sign: int, steps: float, kind: str) -> None:
+    """Their division stays float; of 255 steps from 0 to the greatest."""
+    b = Builder("ratio")
+    graph = b.graph([b.op("DIV", [b.input("x", "FLOAT32", (1, 8)), b.input("y", "FLOAT32", (1, 8))])])
+    y = sign * np.linspace(steps, 255, 16, dtype=np.float32).reshape(2, 1, 8)
+    integer = twinfer.convert(graph, quantize="int8", calibration={"x": y[::-1], "y": y})
+    assert [node.output.type for node in integer.nodes if node.op == "DIV"] == [kind]
+
+
+@pytest.mark.filterwarnings("ignore:the int. model.s outputs are at:twinfer.runtime.errors.ModelWarning")
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("per", [1, 16])
+def test_divisions_by_zero_are_counted(sign: int, per: int) -> None:
+    """Over all samples, one for each result; what is advised is free of them and as good as told."""
+    b, rng = Builder("ratio"), np.random.default_rng(0)
+    graph = b.graph([b.op("DIV", [b.input("x", "FLOAT32", (1, 8, 16)), b.input("y", "FLOAT32", (1, 8, 17 - per))])])
+    y = sign * rng.uniform(1, 10, (6, 1, 8, 17 - per)).astype(np.float32)
+    y[1, 0, 2, 0] = y[4, 0, 5, 0] = y[4, 0, 6, 0] = 0.004 * sign
+    data = {"x": rng.normal(0, 1, (6, 1, 8, 16)).astype(np.float32), "y": y}
+    with pytest.warns(twinfer.ModelWarning, match="divides by 0") as told:
+        judged = conversion(graph, quantize="int8", calibration=data).quality
+    half = np.abs(y).max() / 255 / 2
+    assert judged is not None
+    assert [(count, tensor.name) for count, tensor in judged.zeros.values()] == [(3 * per, "y")]
+    said = next(str(each.message) for each in told if "divides by 0" in str(each.message))
+    assert f"divides by 0 in {3 * per} elements" in said
+    assert f"rounds to 0, as it does below {half:.3g} (calibration saw 0.004 or more)" in said
+    advised = re.findall(r"quantise to (\w+) \(([\d.]+) dB on 6 samples\)", said)
+    kept = re.findall(r"keep these \d+ layers float by a recipe(.*?) \(([\d.]+) dB on 6 samples\): (.*)$", said)
+    assert kept
+    for precision, ratio in advised:
+        assert_right(graph, data, float(ratio), quantize=precision)
+    for border, ratio, names in kept:
+        rules = tuple(Rule(re.escape(name), precision="float") for name in re.findall("'(.*?)'", names))
+        how = {"inference_type": "FLOAT32"} if border else {}
+        assert_right(graph, data, float(ratio), quantize="int8", recipe=Recipe(rules, Choice("int8")), **how)
+
+
+def assert_right(graph: Graph, data: dict[str, np.ndarray], ratio: float, **how: Any) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        judged = conversion(graph, calibration=data, **how).quality
+    assert judged is not None
+    assert not judged.zeros
+    assert judged.snr_db == pytest.approx(ratio, abs=0.06)

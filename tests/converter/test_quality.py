@@ -12,13 +12,17 @@ import numpy as np
 import pytest
 from ai_edge_litert.interpreter import Interpreter as LiteRT
 from ai_edge_litert.interpreter import OpResolverType
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from twinfer.command_line.main import main
 from twinfer.converter.build import Builder
 from twinfer.converter.convert import conversion, convert
 from twinfer.converter.quantize.calibrate import calibrate
+from twinfer.converter.quantize.quality import Quality, remedies
+from twinfer.converter.quantize.quantize import Options
 from twinfer.converter.quantize.recipe import Choice, Recipe, Rule
-from twinfer.converter.report import decibels, in_words
+from twinfer.converter.report import OutputReport, Sensitivity, decibels, in_words
 from twinfer.runtime.errors import InvalidArgumentError, ModelWarning
 from twinfer.runtime.graph import Graph
 from twinfer.runtime.write.tflite import write
@@ -114,11 +118,59 @@ def test_every_output_is_judged(worst: int, tmp_path: Path, capsys: Any) -> None
     listed = ", ".join(f"'{o.name}' {o.snr_db:.1f} dB" for o in converted.quality.outputs)
     assert f"the worst first: {listed};" in said.out
     assert f"output '{graph.outputs[worst].name}' is at {converted.quality.snr_db:.1f} dB" in said.err
+    assert "outputs are)" not in said.err, "it is the only one"
     told = json.loads(files["json"].read_text())
     assert {o["name"]: o["snr_db"] for o in told["outputs"]} == pytest.approx(exact, abs=0.5)
     assert told["outputs_snr_db"] == min(o["snr_db"] for o in told["outputs"])
     page = files["html"].read_text()
     assert all(f"{o['name']} {o['snr_db']:.1f} dB" in page for o in told["outputs"])
+
+
+def test_how_many_outputs_are_poor() -> None:
+    with pytest.warns(ModelWarning, match=r"below 20 dB \(2 of 3 outputs are\)"):
+        conversion(several((0.01, 1.0, 0.01)), quantize="int8", calibration=normal(4))
+
+
+#: What a made-up model of a recipe and border gives, in dB.
+RATIO = st.sampled_from([5.0, 9.0, 13.0, 18.9, 19.1, 21.0, 40.0])
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    now=st.sampled_from([8.0, 17.5, 18.5]),
+    mode=st.sampled_from(["int4", "int8", "int16x8"]),
+    border=st.sampled_from([None, "FLOAT32"]),
+    ratios=st.lists(RATIO, min_size=8, max_size=8),
+)
+def test_remedies_are_chosen_by_what_they_reach(now: float, mode: str, border: Any, ratios: list[float]) -> None:
+    """Each that reaches 20 dB or is 3 dB better; of layers in float the fewest that reach 20 dB, else the last."""
+    b = Builder("source")
+    source = b.graph([b.op("MUL", [b.input("x", "FLOAT32", (1, 8)), np.float32([1])])])
+    places = [(count, end) for count in (3, 6, 12) for end in dict.fromkeys((border, "FLOAT32"))]
+    of = dict(zip(["int8", "int16x8", *places], ratios, strict=False))
+    own = Rule(operator="TANH", precision="float")
+
+    def made(changed: Recipe, options: Options) -> Graph:
+        assert changed.rules[0] == own
+        key = changed.default.precision if len(changed.rules) == 1 else (len(changed.rules) - 1, options.inference_type)
+        c = Builder("made")
+        factor = 1 + 10 ** (-of[key] / 20)
+        return c.graph([c.op("MUL", [c.input("x", "FLOAT32", (1, 8)), np.float32([factor])])])
+
+    layers = tuple(Sensitivity(f"layer {i}", "CONV_2D", float(i)) for i in range(12))
+    judged = Quality((OutputReport("y", now),), layers)
+    got = remedies(source, judged, Recipe((own,), Choice(mode)), Options(border), {"x": normal(4)}, made)
+    want = [f"quantise to {each} ({of[each]:.1f} dB on 4 samples)"
+            for each in {"int4": ("int8", "int16x8"), "int8": ("int16x8",)}.get(mode, ())
+            if of[each] >= min(20, now + 3)]  # fmt: skip
+    good = [place for place in places if of[place] >= min(20, now + 3)]
+    reach = [place for place in good if of[place] >= 20]
+    for count, end in (reach or good[::-1])[:1]:
+        ends = "" if end == border else ", with float inputs and outputs"
+        names = ", ".join(f"'layer {i}'" for i in range(count))
+        ratio = f"{of[count, end]:.1f} dB on 4 samples"
+        want.append(f"keep these {count} layers float by a recipe{ends} ({ratio}): {names}")
+    assert got == want
 
 
 @pytest.mark.filterwarnings("ignore:the int8 model:twinfer.runtime.errors.ModelWarning")
