@@ -233,7 +233,9 @@ def test_a_report_of_this_computer() -> None:
     assert [node["op"] for node in kept["nodes"]] == ["FULLY_CONNECTED", "SOFTMAX"]
     assert [node["own_snr_db"] for node in kept["nodes"]] == [round(n.own, 2) for n in noise(graph, 3).values()]
     assert noise(graph, 3) != noise(graph, 0)
-    assert all(layer["code_bytes"] is None for layer in kept["layers"] if layer["steps"]), "only a core's flash is known"
+    assert all(layer["code_bytes"] is None for layer in kept["layers"] if layer["steps"]), (
+        "only a core's flash is known"
+    )
     assert told == sorted(told)
     assert json.loads(json.dumps(kept)) == json.loads(json.dumps(data_of(report_html(kept))))
 

@@ -73,8 +73,9 @@ def document(seed: int, unit: str = "instructions", **more: Any) -> Document:
         line |= {key: sum(node[key] for node in own) for key in ("macs", "code_bytes", "weight_bytes")}
         line |= {"shape": own[-1]["shape"] if own else [], "kernels": [node["kernel"] for node in own]}
     whole = total(lines)
+    groups = (("weights", 2), ("code", None), ("params", 0), ("bss", 1))
     flash = [{"name": f"s{i}", "group": group, "size": n(), "padding": i, "layer": layer}
-             for i, (group, layer) in enumerate((("weights", 2), ("code", None), ("params", 0), ("bss", 1)))]  # fmt: skip
+             for i, (group, layer) in enumerate(groups)]  # fmt: skip
     bands = [{"name": f"b{i}", "kind": kind, "times": [i // 2, i // 2 + 0.5, i // 2 + 4], "lows": [0, 64 * i],
               "highs": [128 * (i + 1), 64 * i + n()]} for i, kind in enumerate(("tensor", "rows", "scratch", "state",
                                                                                 "tensor", "tensor"))]  # fmt: skip
@@ -282,7 +283,11 @@ def expected_remarks(kept: Document) -> Iterator[tuple[str, str, float]]:
     weights = sum(node["constant_bytes"] for node in kept["nodes"])
     for node in kept["nodes"]:
         if (share := node["constant_bytes"] / weights) >= 0.25:
-            yield "flash", f"{node['name']}. has {100 * share:.1f} % of all weights: {node['constant_bytes']:,} B", share
+            yield (
+                "flash",
+                f"{node['name']}. has {100 * share:.1f} % of all weights: {node['constant_bytes']:,} B",
+                share,
+            )
     code = kept["totals"]["code_bytes"]
     share = code / kept["totals"]["flash_bytes"]
     yield "flash", f"tables are {code:,} B, {100 * share:.1f} % of the flash", share
@@ -341,8 +346,9 @@ def test_bars_and_points(seed: int) -> None:
     assert scale["domainMin"] == pytest.approx(0.9 * min(taken))
     assert f"pow({1.1 * max(taken) / (0.9 * min(taken))}," in scale["domainMax"]["expr"]
     points = {(p["layer"], p["noise"]): p["dB"] for p in data(noise_chart(kept))}
-    assert points == {(node["index"], name): node[key] for node in kept["nodes"] if node["own_snr_db"] for key, name in (
-        ("own_snr_db", "of the layer alone"), ("total_snr_db", "with all before it"))}  # fmt: skip
+    names = {"own_snr_db": "of the layer alone", "total_snr_db": "with all before it"}
+    judged = [node for node in kept["nodes"] if node["own_snr_db"]]
+    assert points == {(node["index"], name): node[key] for node in judged for key, name in names.items()}
     assert f"the least is {min(points.values())} dB at " in noise_chart(kept).about
 
 
@@ -360,8 +366,8 @@ def test_the_map_of_the_arena() -> None:
         order = sorted(sizes, key=lambda name: -sizes[name])
         want = [f"operator {at} {OPS[at][0]}", *(f"{sizes[name]:,} B {name}" for name in order[:4])]
         assert [line for line in lines if line][: len(want)] == want
-        rest_of = order[4:]
-        assert lines[-1] == (f"and {sum(sizes[name] for name in rest_of):,} B in {len(rest_of)} others" if rest_of else "")
+        others = [sizes[name] for name in order[4:]]
+        assert lines[-1] == (f"and {sum(others):,} B in {len(others)} others" if others else "")
     for area in data(chart, 0):
         band = bands[area["band"]]
         most = max(high - low for low, high in zip(band["lows"], band["highs"], strict=True))
