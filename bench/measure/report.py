@@ -158,8 +158,9 @@ def span(numbers: Sequence[int]) -> str:
 
 def number(value: float) -> str:
     """Four significant digits, no exponent."""
-    size = abs(value)
-    digits = 0 if size >= 1000 else 1 if size >= 100 else 2 if size >= 10 else 3
+    if value < 0:
+        return f"-{number(-value)}"
+    digits = 0 if value >= 1000 else 1 if value >= 100 else 2 if value >= 10 else 3
     return f"{value:,.{digits}f}"
 
 
