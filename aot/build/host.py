@@ -60,10 +60,15 @@ class CompiledSession(Session):
         base, regions = int(ffi.cast("uintptr_t", self._base)), Memory(self.plan).blocks
         blocks = {region: ctypes.c_void_p(base + self.plan.regions[region].offset) for region in regions}
         rows = blocks[self.plan.region_of(chain)]
-        begin, push, finish = (self.library[f"{self._name}_{what}"] for what in ("begin", "push_row", "finish"))
+        first, push, finish = (self.library[f"{self._name}_{what}"] for what in ("begin", "push_row", "finish"))
+
+        def begin() -> None:
+            self._long_call.wait()
+            first(rows)
+
         self.feed_rows = RowFeed(
             self.plan,
-            lambda: begin(rows),
+            begin,
             lambda row: int(push(rows, ctypes.c_void_p(int(ffi.cast("uintptr_t", row))))),
             lambda: self._in_c(lambda: finish(*blocks.values(), None)),
         )

@@ -57,7 +57,7 @@ def emit_all(
 
 
 def _check_apart(projects: Sequence[Project], group: Group) -> None:
-    """InvalidArgumentError if two models, or a model and the group, have a file, symbol or macro of one name.
+    """InvalidArgumentError if two models, or a model and the group, have a file or symbol of one name.
 
     ``projects`` are the models as each is alone: in a group they also name what is the group's.
     """
@@ -73,8 +73,10 @@ def _check_apart(projects: Sequence[Project], group: Group) -> None:
 
 
 def _names(name: str, code: Mapping[str, str]) -> set[str]:
-    """The files, symbols and macros of a model, in lower case, as some file systems compare them."""
+    """The files of a model, in lower case, as some file systems compare them, and its symbols.
+
+    Macros are the name's alone: all end in words that no model's name can supply, but for the guards of files.
+    """
     own = {path: text for path, text in code.items() if not path.startswith("kernels/")}
-    symbols = re.compile(rf"\b{re.escape(name)}_\w+", re.IGNORECASE)
-    found = {symbol.lower() for text in own.values() for symbol in symbols.findall(text)}
-    return found | {path.lower() for path in own}
+    symbols = re.compile(rf"\b{re.escape(name)}_\w+")
+    return {symbol for text in own.values() for symbol in symbols.findall(text)} | {path.lower() for path in own}

@@ -57,7 +57,11 @@ class Session:
         limits.check_bytes(plan)
         self.plan = plan
         self._rounds = 0 if plan.straight else limits.limit("TWINFER_MAX_ROUNDS")
-        self._long, self._long_call = self._works(), limits.Long()
+        work, self._long_call = self._work(), limits.Long()
+        #: The steps whose calls take long, -1 among them if the one does that brings the inputs.
+        self._long = frozenset(i for i, each in work.items() if each > limits.LONG)
+        #: Whether a whole run is one call, which it is if nothing branches and it does not take long.
+        self._straight = plan.straight and sum(work.values()) <= limits.LONG
         self.feed_rows: RowFeed | None = None
         self._keep: list[Any] = []
         self._level = isa.level() if level is None else isa.usable(level)
@@ -96,26 +100,26 @@ class Session:
         """Fill the call of the chain that takes rows, and say how it takes them one by one."""
         self._fill_chain(slot, chain)
         params, progress, base = slot.params, slot.out[0], slot.scratch
+
+        def begin() -> None:
+            self._long_call.wait()
+            lib.tw_begin_rows(params, progress)
+
         self.feed_rows = RowFeed(
             self.plan,
-            lambda: lib.tw_begin_rows(params, progress),
+            begin,
             lambda row: int(lib.tw_push_row(params, progress, base, row)),
             self._run_rest,
         )
 
-    def _works(self) -> frozenset[int]:
-        """The steps whose calls take long, -1 among them if the one does that brings the inputs.
-
-        Sets ``_straight``: whether a whole run is one call, which it is if nothing branches and it does not take long.
-        """
-        plan, works = self.plan, [limits.work_of(step) for step in self.plan.steps]
-        number = {step: i for i, step in enumerate(plan.steps)}
-        for chain in {*plan.chains.values()}:
+    def _work(self) -> dict[int, int]:
+        """The work of every step, by its number; of a chain with the step whose call it is, -1 for the inputs' call."""
+        number = {step: i for i, step in enumerate(self.plan.steps)}
+        work = {i: limits.work_of(step) for step, i in number.items()}
+        for chain in {*self.plan.chains.values()}:
             members = [number[layer.step] for layer in chain.layers]
-            works[members[-1]] = sum(works[i] for i in members)
-        long = {i for i, work in enumerate(works) if work > limits.LONG}
-        self._straight = plan.straight and sum(works) <= limits.LONG  # looked up in every run
-        return frozenset(long | ({-1} if plan.fed and long else set()))
+            work[-1 if chain.feed else members[-1]] = sum(work.pop(i) for i in members)
+        return work
 
     def _slots(self, i: int) -> int:
         """How many calls step ``i`` takes; a chain is one, with its last step, or if it has a feed with the input."""
@@ -228,7 +232,6 @@ class Session:
         if on_call is not None and self.plan.chains:
             raise InvalidArgumentError("layers that run by rows cannot be observed: plan with Options(memory='layers')")
         run, steps, long = lib.tw_run, self.plan.steps, self._long
-        self._long_call.wait()
         self.load_inputs()
         for i in self.order(self.plan.program):
             if i in long:
@@ -266,18 +269,19 @@ class Session:
 
     def load_inputs(self) -> None:
         """Copy the inputs into the arena, to begin a run that goes on with ``run_step`` for every step."""
-        if -1 in self._long:
-            self._long_call.call(self, lambda: lib.tw_run(self._calls, self._loads))
-        else:
-            lib.tw_run(self._calls, self._loads)
+        self._long_call.wait()
+        self._call(-1, lib.tw_run, self._calls, self._loads)
 
     def run_step(self, i: int) -> None:
         """Run one step alone."""
-        slots, count = self._steps[i]
+        self._call(i, lib.tw_run, *self._steps[i])
+
+    def _call(self, i: int, function: Callable[..., object], *arguments: object) -> None:
+        """Call a function in C that runs step ``i``, or brings the inputs (-1): if that takes long, beside Python."""
         if i in self._long:
-            self._long_call.call(self, lambda: lib.tw_run(slots, count))
+            self._long_call.call(self, lambda: function(*arguments))
         else:
-            lib.tw_run(slots, count)
+            function(*arguments)
 
     def run_from(self, i: int) -> None:
         """Run step ``i`` and all that follow in one C call, over what the memory holds; only a straight program."""
@@ -313,14 +317,12 @@ class Session:
         """Run step ``i``: the time of its calls in nanoseconds, without what reading the clock takes."""
         slots, count = self._steps[i]
         ns = ffi.new("int64_t[]", [2**62] * count)
-        if i in self._long:
-            self._long_call.call(self, lambda: lib.tw_profile(slots, count, ns))
-        else:
-            lib.tw_profile(slots, count, ns)
+        self._call(i, lib.tw_profile, slots, count, ns)
         return sum(max(0, ns[k] - clock) for k in range(count))
 
     def reset_variables(self) -> None:
         """Set variables to their first values, and decode the weights that are decoded at the start."""
+        self._long_call.wait()
         for tensor in self.plan.variables:
             at = self.plan.offsets[tensor]
             self.memory[at : at + tensor.nbytes] = self.plan.first_values[tensor]

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from limits import SAYS_BEGUN
 
 from twinfer.bench.explain import ladder, on_host, on_target
 from twinfer.bench.measure import compare, embedded
@@ -248,26 +249,10 @@ def test_a_real_ctrl_c() -> None:
     assert (told["interrupted"], [row["model"] for row in told["rows"]]) == (True, ["first", "first"])
 
 
-#: The command line, which says when a layer is computed that takes a minute and more, or when a compiler waits.
-BEGINS = """
-import os, sys
-from twinfer.runtime.run import limits
-from twinfer.__main__ import run
-
-real = limits.Long.call
-
-def call(*given):
-    os.write(2, b"begun\\n")
-    real(*given)
-
-limits.Long.call = call
-sys.exit(run())
-"""
-
-
 def broken_off_by_ctrl_c(*arguments: str) -> tuple[int, str]:
     """The exit status, and what the command has said after it has said that it has begun."""
-    command = [sys.executable, "-c", BEGINS, *arguments]
+    code = f"{SAYS_BEGUN}\nfrom twinfer.__main__ import run\nsys.exit(run())\n"
+    command = [sys.executable, "-c", code, *arguments]
     nothing, pipe = subprocess.DEVNULL, subprocess.PIPE
     with heeded(), subprocess.Popen(command, stdout=nothing, stderr=pipe, text=True) as process:
         assert process.stderr is not None

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from cases import (
     assert_equal,
+    assert_exact_on,
     cases_of,
     distinct_plans,
     graph_of,
     numpy_outputs,
     outputs_of,
-    with_common_instances,
 )
 
 from twinfer import kernels_c
@@ -116,16 +116,7 @@ def test_the_largest_sums(shift: int) -> None:
 @pytest.mark.parametrize("core", ["cortex-m4", "cortex-m55"])
 def test_shifts_on_a_core(core: str) -> None:
     """The same as test_every_shift, by the core's own instructions."""
-    nodes = [shifted(shift, zero) for shift in range(-24, 1, 3) for zero in (-128, 127)]
-    graphs = [graph_of(node) for node in nodes]
-    projects = [
-        emit(make_plan(graph, find(core).target).printed(mode="interpreted"), f"s{i}") for i, graph in enumerate(graphs)
-    ]
-    jobs = [Job([SHIFTED], i) for i in range(len(projects))]
-    results = run_jobs(build(with_common_instances(projects), find(core)), jobs, count=False)
-    for node, graph, result in zip(nodes, graphs, results, strict=True):
-        (want,) = numpy_outputs(Case(node), graph, [SHIFTED])
-        np.testing.assert_array_equal(result.outputs[0], want, err_msg=str(node))
+    assert_exact_on(core, [(shifted(shift, zero), [SHIFTED]) for shift in range(-24, 1, 3) for zero in (-128, 127)])
 
 
 @pytest.mark.usefixtures("board_tools")

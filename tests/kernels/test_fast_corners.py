@@ -6,8 +6,6 @@ run on the cores that have them, under QEMU.
 
 from __future__ import annotations
 
-import os
-import shutil
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -15,16 +13,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cases import assert_sanitized, graph_of, interpreted, numpy_outputs, with_common_instances
+from cases import assert_exact_on, assert_sanitized, graph_of, interpreted, numpy_outputs
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_compiled import WARNINGS
 from test_fast_paths import integers, size, some
 from test_recurrent import limits
 
-from twinfer.aot.build.firmware import build
-from twinfer.aot.build.runner import Job, run_jobs
-from twinfer.aot.build.targets import find
 from twinfer.aot.print.emit import emit
 from twinfer.runtime.graph import Array, Graph, Node, Quant, Tensor
 from twinfer.runtime.op import Case, along, tensor
@@ -220,21 +215,8 @@ def test_no_fault_under_sanitizers(tmp_path: Path) -> None:
     run_tool(["g++", "-x", "c++", "-std=c++20", "-fsyntax-only", *WARNINGS, *(f"n{i}.c" for i in range(24))], tmp_path)
 
 
+@pytest.mark.usefixtures("board_tools")
 @pytest.mark.parametrize("core", ["cortex-m4", "cortex-m7", "cortex-m33", "cortex-m55"])
-def test_under_qemu(core: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
-    missing = [tool for tool in (find(core).compiler, find(core).emulator) if shutil.which(tool) is None]
-    if missing and not os.environ.get("CI"):
-        pytest.skip(f"{' and '.join(missing)}: not installed")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    card, rng = find(core), np.random.default_rng(20261125)
-    projects, jobs, wanted = [], [], []
-    for i in range(ON_CORES * len(KINDS)):
-        node, values = list(KINDS.values())[i % len(KINDS)][0](rng)
-        graph = graph_of(node)
-        projects.append(emit(make_plan(graph, card.target).printed(mode="interpreted"), f"n{i}"))
-        jobs.append(Job(values, i))
-        wanted.append(numpy_outputs(Case(node), graph, values))
-    results = run_jobs(build(with_common_instances(projects), card), jobs, count=False)
-    for project, result, expected in zip(projects, results, wanted, strict=True):
-        for got, want in zip(result.outputs, expected, strict=True):
-            np.testing.assert_array_equal(got, want.reshape(got.shape), err_msg=str(project.plan.graph.nodes[0]))
+def test_under_qemu(core: str) -> None:
+    rng, draws = np.random.default_rng(20261125), [draw for draw, _ in KINDS.values()]
+    assert_exact_on(core, (draw(rng) for draw in draws * ON_CORES))

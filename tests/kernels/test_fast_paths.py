@@ -14,14 +14,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cases import graph_of, interpreted, numpy_outputs, with_common_instances
+from cases import assert_exact_on, graph_of, interpreted, numpy_outputs
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from twinfer.aot.build.firmware import build
-from twinfer.aot.build.runner import Job, run_jobs
 from twinfer.aot.build.targets import find, names
-from twinfer.aot.print.emit import emit
 from twinfer.kernels_c import LEVELS, lib
 from twinfer.runtime.graph import Array, Node
 from twinfer.runtime.op import Case, along, tensor
@@ -185,16 +182,8 @@ def test_under_qemu(core: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -
     if missing and not os.environ.get("CI"):
         pytest.skip(f"{' and '.join(missing)}: not installed")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    card, rng = find(core), np.random.default_rng(20261121)
-    projects, jobs, wanted = [], [], []
-    kinds = list(product(OPERATORS, TYPES))
-    for i in range(ON_CORES * len(kinds)):
-        node, value = node_of(rng, *kinds[i % len(kinds)])
-        graph = graph_of(node)
-        projects.append(emit(make_plan(graph, card.target).printed(mode="interpreted"), f"n{i}"))
-        jobs.append(Job([value], i))
-        wanted += numpy_outputs(Case(node), graph, [value])
-    results = run_jobs(build(with_common_instances(projects), card), jobs, count=False)
-    for project, result, want in zip(projects, results, wanted, strict=True):
-        (got,) = result.outputs
-        np.testing.assert_array_equal(got, want.reshape(got.shape), err_msg=str(project.plan.graph.nodes[0]))
+    rng, nodes = np.random.default_rng(20261121), list[tuple[Node, list[Array]]]()
+    for op, type in [*product(OPERATORS, TYPES)] * ON_CORES:
+        node, value = node_of(rng, op, type)
+        nodes.append((node, [value]))
+    assert_exact_on(core, nodes)

@@ -5,20 +5,15 @@ Each limit stands here as a number of its own, from what the instructions can do
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
-from cases import graph_of, interpreted, numpy_outputs, with_common_instances
+from cases import assert_exact_on, graph_of, interpreted, numpy_outputs
 
-from twinfer.aot.build.firmware import build
-from twinfer.aot.build.runner import Job, run_jobs
 from twinfer.aot.build.targets import find
-from twinfer.aot.print.emit import emit
 from twinfer.runtime.graph import Array, Node
 from twinfer.runtime.op import Case, along, tensor
 from twinfer.runtime.ops.recurrent import svdf
@@ -174,19 +169,7 @@ def test_on_the_host(core: str) -> None:
         np.testing.assert_array_equal(got, want.reshape(got.shape), err_msg=str(node))
 
 
+@pytest.mark.usefixtures("board_tools")
 @pytest.mark.parametrize("core", ["cortex-m4", "cortex-m55"])
-def test_under_qemu(core: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
-    missing = [tool for tool in (find(core).compiler, find(core).emulator) if shutil.which(tool) is None]
-    if missing and not os.environ.get("CI"):
-        pytest.skip(f"{' and '.join(missing)}: not installed")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    card, projects, jobs, wanted = find(core), [], [], []
-    for i, (node, values) in enumerate(drawn(core)):
-        graph = graph_of(node)
-        projects.append(emit(make_plan(graph, card.target).printed(mode="interpreted"), f"n{i}"))
-        jobs.append(Job(values, i))
-        wanted.append(numpy_outputs(Case(node), graph, values))
-    results = run_jobs(build(with_common_instances(projects), card), jobs, count=False)
-    for project, result, expected in zip(projects, results, wanted, strict=True):
-        for got, want in zip(result.outputs, expected, strict=True):
-            np.testing.assert_array_equal(got, want.reshape(got.shape), err_msg=str(project.plan.graph.nodes[0]))
+def test_under_qemu(core: str) -> None:
+    assert_exact_on(core, drawn(core))

@@ -13,8 +13,11 @@ from typing import Any
 import numpy as np
 from unsigned import meaning, unsigned_cases
 
+from twinfer.aot.build.firmware import build
 from twinfer.aot.build.project import project_files
-from twinfer.aot.print.emit import Project
+from twinfer.aot.build.runner import Job, run_jobs
+from twinfer.aot.build.targets import find
+from twinfer.aot.print.emit import Project, emit
 from twinfer.runtime.graph import Array, Graph, Node, Tensor
 from twinfer.runtime.op import Case
 from twinfer.runtime.options import USUAL, Options
@@ -145,6 +148,20 @@ def with_common_instances(projects: Sequence[Project]) -> list[Project]:
         return dataclasses.replace(project, code={**project.code, file: _INSTANCE.sub(once, project.code[file])})
 
     return [of(project) for project in projects]
+
+
+def assert_exact_on(core: str, nodes: Iterable[tuple[Node, Sequence[Array]]]) -> None:
+    """Every node, over its values, gives numpy's integers on a core under QEMU, all of them in one program."""
+    card, projects, jobs, wanted = find(core), list[Project](), list[Job](), []
+    for i, (node, values) in enumerate(nodes):
+        graph = graph_of(node)
+        projects.append(emit(make_plan(graph, card.target).printed(mode="interpreted"), f"n{i}"))
+        jobs.append(Job(values, i))
+        wanted.append(numpy_outputs(Case(node), graph, values))
+    results = run_jobs(build(with_common_instances(projects), card), jobs, count=False)
+    for project, result, expected in zip(projects, results, wanted, strict=True):
+        for got, want in zip(result.outputs, expected, strict=True):
+            np.testing.assert_array_equal(got, want.reshape(got.shape), err_msg=str(project.plan.graph.nodes[0]))
 
 
 def write_self_tests(folder: Path, programs: Sequence[tuple[Project, Sequence[Array]]]) -> None:

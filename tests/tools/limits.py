@@ -1,4 +1,4 @@
-"""Limits on what hostile input may take."""
+"""Limits on what hostile input may take, and processes that say when they have begun what takes long."""
 
 from __future__ import annotations
 
@@ -6,6 +6,20 @@ import gc
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+
+#: The beginning of a program that says when a layer is computed that takes a minute and more, or when a compiler waits.
+SAYS_BEGUN = """
+import os, sys
+from twinfer.runtime.run import limits
+
+real = limits.Long.call
+
+def call(*given):
+    os.write(2, b"begun\\n")
+    real(*given)
+
+limits.Long.call = call
+"""
 
 
 @contextmanager

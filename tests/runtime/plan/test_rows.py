@@ -65,15 +65,34 @@ def test_interpreted(kind: str, seed: int, target: Target) -> None:
     same(ran(Session(rows), graph, seed), ran(Session(whole), graph, seed))
 
 
+def unread_rows() -> Graph:
+    """An output in the middle of a chain, whose last row nobody else reads; the layer before it has two readers."""
+    b, rng = Builder("unread"), np.random.default_rng(1)
+
+    def conv(x: Tensor, out: int, k: int = 1) -> Tensor:
+        w = rng.standard_normal((out, k, k, x.shape[3])).astype(np.float32)
+        return b.op("CONV_2D", [x, w, np.zeros(out, np.float32)], padding="SAME", stride_h=1, stride_w=1)
+
+    def half(x: Tensor) -> Tensor:
+        return b.op("MAX_POOL_2D", [x], padding="SAME", stride_h=2, stride_w=1, filter_height=1, filter_width=1)
+
+    wide = conv(b.input("x", "FLOAT32", (1, 20, 8, 4)), 32, 3)
+    middle = conv(wide, 2)
+    total = b.op("ADD", [half(wide), conv(half(middle), 32)], fused_activation_function="NONE")
+    return b.graph([middle, conv(total, 2)])
+
+
 @pytest.mark.parametrize("mode", ["compiled", "interpreted"])
 def test_compiled(mode: Mode) -> None:
     """Many networks in one library."""
     graphs = {f"n{seed}": network(seed, ("INT8", "INT8", "INT16", "FLOAT32")[seed % 4]) for seed in range(40)}
+    graphs["unread"] = unread_rows()
     plans = {
         name: make_plan(graph, TARGETS[i % len(TARGETS)], replace(ROWS, mode=mode))
         for i, (name, graph) in enumerate(graphs.items())
     }
     assert sum(bool(plan.chains) for plan in plans.values()) >= 20
+    assert [len(chain.layers) for chain in chains(plans["unread"])] == [7]
     for name, session in compile_plans(plans).items():
         want = ran(Session(make_plan(graphs[name], plans[name].target, LAYERS)), graphs[name], 1)
         same(ran(session, graphs[name], 1), want)

@@ -15,31 +15,27 @@ from typing import Any
 import numpy as np
 import pytest
 from flows import Sub
+from limits import SAYS_BEGUN
 
 import twinfer
+from twinfer.aot.build.host import compile_plans
 from twinfer.command_line.main import main
 from twinfer.converter.build import Builder
 from twinfer.runtime.errors import InvalidArgumentError, ModelError
 from twinfer.runtime.graph import Graph, Signature
+from twinfer.runtime.options import Options
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.run import limits
 from twinfer.runtime.run.session import Session
 from twinfer.runtime.run.stream import METADATA
 
+BY_ROWS = Options(memory="rows", input_rows=True)
+
 #: What runs in a process until Ctrl-C: the model is in sys.argv[1], and says that it has begun.
-BEGINS = """
-import os, sys, threading
+BEGINS = f"""{SAYS_BEGUN}
+import threading
 import numpy as np
 import twinfer
-from twinfer.runtime.run import limits
-
-real = limits.Long.call
-
-def call(*given):
-    os.write(2, b"begun\\n")
-    real(*given)
-
-limits.Long.call = call
 
 def ready(make=twinfer.Interpreter, **how):
     interpreter = make(sys.argv[1], **how)
@@ -150,6 +146,30 @@ def test_after_ctrl_c_the_next_run_waits_for_the_layer(threads: int, monkeypatch
     threading.Timer(0.2, go_on.set).start()
     session.run()
     np.testing.assert_allclose(session.outputs()[0], np.exp(-value), rtol=1e-6)
+
+
+@pytest.mark.parametrize("how", ["interpreted", "compiled"])
+@pytest.mark.parametrize("then", [Session.reset_variables, Session.run, lambda session: session.feed_rows.begin()])
+def test_whatever_comes_next_waits_for_the_layer(then: Any, how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reset, and the first rows of an input that comes row by row, write memory that the layer works on."""
+    monkeypatch.setattr(limits, "LONG", 0)
+    b = Builder("two")
+    plan = make_plan(b.graph([b.op("EXP", [b.op("NEG", [b.input("x", "FLOAT32", (1, 8))])])]), options=BY_ROWS)
+    session = Session(plan) if how == "interpreted" else compile_plans({"two": plan})["two"]
+    go_on, begun, done = threading.Event(), threading.Event(), threading.Event()
+
+    def broken_off() -> None:
+        begun.set()
+        go_on.wait(30)
+        done.set()
+
+    with monkeypatch.context() as patch:
+        patch.setattr(limits, "_wait", interrupts(begun))
+        with pytest.raises(KeyboardInterrupt):
+            session._long_call.call(session, broken_off)
+    threading.Timer(0.2, go_on.set).start()
+    then(session)
+    assert done.is_set()
 
 
 def interrupts(begun: threading.Event) -> Any:
