@@ -241,8 +241,7 @@ class Interpreter:
         """
         with self._lock:
             self._resources.reset(self._engines())
-            for subgraph in self._subgraphs:
-                subgraph.begin()
+            self._subgraphs[0].begin()
 
     def resize_tensor_input(self, input_index: int, tensor_size: Sequence[int], strict: bool = False) -> None:
         """Give an input another shape, as of the next allocate_tensors(). ``strict``: only open dimensions."""

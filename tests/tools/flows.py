@@ -151,9 +151,12 @@ class Meaning:
 class Random:
     """A random model over INT32[2] values: arithmetic, branches, loops, composites, variables, shared subgraphs."""
 
-    def __init__(self, seed: int, litert: bool = False) -> None:
-        """``litert``: only what LiteRT does rightly: variables are written before they are read, nothing is swapped."""
-        self.rng, self.litert = np.random.default_rng(seed), litert
+    def __init__(self, seed: int, litert: bool = False, overwrites: bool = False) -> None:
+        """``litert``: only what LiteRT does rightly: variables are written before they are read, nothing is swapped.
+
+        ``overwrites``: nodes also write the inputs of the subgraphs that they are in.
+        """
+        self.rng, self.litert, self.overwrites = np.random.default_rng(seed), litert, overwrites
         self.graphs: list[Graph] = []
         self.shared: list[int] = []  # subgraphs of two inputs and one output, to be called from several places
 
@@ -192,6 +195,7 @@ class Random:
         """Adds statements to a subgraph, and their results to ``values``."""
         rules = [self._arithmetic] * 3 + [self._read, self._assign, self._constant]
         rules += [self._branch, self._loop, self._composite] if depth < 3 else []
+        rules += [self._overwrite] * 4 if self.overwrites else []
         for _ in range(self.rng.integers(1, count + 1)):
             rules[self.rng.integers(len(rules))](sub, values, depth)
 
@@ -208,6 +212,19 @@ class Random:
 
     def _assign(self, sub: Sub, values: list[Tensor], depth: int) -> None:
         sub.assign(sub.handle("uv"[self.rng.integers(2)]), self._one(values))
+
+    def _overwrite(self, sub: Sub, values: list[Tensor], depth: int) -> None:
+        """A node writes an input: what has read it before, or was handed it through, keeps the old value."""
+        written = {tensor for node in sub.nodes for tensor in node.outputs}
+        inputs = [tensor for tensor in sub.inputs if tensor.shape == (2,) and tensor not in written]
+        if not inputs:
+            return
+        target = self._one(inputs)
+        old, others = [target], [tensor for tensor in values if tensor is not target]
+        if depth < 3:
+            [self._branch, self._loop, self._composite][self.rng.integers(3)](sub, old, depth)
+        sub.run("MAXIMUM", self._some(others, 2), [target])
+        values += old[1:]
 
     def _callee(self, depth: int) -> int:
         """A subgraph of two inputs and one output, perhaps one that is called elsewhere, too."""

@@ -18,7 +18,7 @@ from twinfer.runtime.plan.by_rows.rows import MOST_HEIGHT
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.plan.plan import Plan, Region
 from twinfer.runtime.plan.regions.traffic import Traffic, costs, traffic
-from twinfer.runtime.program import Call, Chain, Loop, Slice, Step
+from twinfer.runtime.program import COPY, Call, Chain, Loop, Slice, Step
 from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.run.poison import poison
 from twinfer.runtime.run.session import Session
@@ -132,6 +132,17 @@ def test_traffic_in_loops() -> None:
         t["y"]: Traffic(64, 64 + 64),
         t["scratch"]: Traffic(24, 24),
     }
+
+
+@pytest.mark.parametrize("by", [0, 16])
+def test_traffic_of_copies(by: int) -> None:
+    """A copy to where the value is moves nothing; one to another place reads and writes all of it."""
+    plan, t = looped()
+    copy = Call(COPY, {"size": 64}, (t["x"],), (t["y"],))
+    step = Step(plan.steps[0].node, 0, copy, (copy,))
+    place = plan.places[t["x"]]
+    moved = traffic((step,), plan.graph, {t["x"]: place, t["y"]: replace(place, offset=place.offset + by)})
+    assert moved == {t["x"]: Traffic(64 * (by > 0), 64), t["y"]: Traffic(64, 64 * (by > 0))}
 
 
 @pytest.mark.parametrize("bank", ["fast", "slow"])

@@ -190,6 +190,21 @@ def test_the_proof_notices_rings_that_overlap() -> None:
     assert tried > 20
 
 
+def test_the_proof_notices_a_ring_over_what_is_read_later() -> None:
+    """Beside the input that the chain may overwrite."""
+    b = Builder("beside")
+    x, small = b.input("x", "FLOAT32", (1, 16, 8, 4)), b.op("NEG", [b.input("z", "FLOAT32", (1, 1, 1, 4))])
+    for out in (16, 4):
+        w = np.ones((out, 3, 3, x.shape[3]), np.float32)
+        x = b.op("CONV_2D", [x, w, np.ones(out, np.float32)], padding="SAME", stride_h=1, stride_w=1)
+    plan = make_plan(b.graph([b.op("ADD", [x, small], fused_activation_function="NONE")]), GENERIC, ROWS)
+    (chain,) = chains(plan)
+    later = next(tensor for tensor in plan.places if tensor.name == small.name)
+    assert plan.places[chain.layers[-1].out] == plan.places[chain.layers[0].sources[0][1]]
+    for ring in chain.rings.values():
+        assert "reads tensor 'neg" in (replay.fault(onto(plan, later, ring.memory)) or "")
+
+
 def scratches(chain: Chain) -> Iterator[tuple[Tensor, Tensor]]:
     """The ring that a layer reads or writes, and its scratch memory."""
     for layer in chain.layers:

@@ -452,14 +452,12 @@ def test_reset_begins_anew() -> None:
             same(results(model, runs), want)
 
 
-@settings(deadline=None, max_examples=30)
-@given(st.integers(0, 1 << 32))
-def test_random_programs(seed: int) -> None:
-    source = Random(seed)
+@settings(deadline=None, max_examples=100)
+@given(st.integers(0, 1 << 32), st.sampled_from([Options(), Options(guard=True), Options(preserve_all=True)]))
+def test_random_programs(seed: int, options: Options) -> None:
+    source = Random(seed, overwrites=True)
     graph, runs = source.model(), [source.inputs() for _ in range(3)]
-    want = meant(graph, runs)
-    for options in (Options(), Options(guard=True), Options(preserve_all=True)):
-        same(results(Interpreter.from_graph(graph, options), runs), want)
+    same(results(Interpreter.from_graph(graph, options), runs), meant(graph, runs))
 
 
 @pytest.mark.parametrize("mode", ["compiled", "interpreted"])
