@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import shutil
 import socket
 import stat
 import subprocess
@@ -23,7 +24,7 @@ from twinfer.runtime.plan import tuned
 from twinfer.runtime.run import isa
 from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.run.session import Session
-from twinfer.runtime.tools import built
+from twinfer.runtime.tools import built, run_tool
 
 #: What may lie in a kept file's place -> how it comes there. The file was whole before.
 Damage = Callable[[Path], object]
@@ -283,3 +284,76 @@ def test_several_processes_build_the_same(folder: Path) -> None:
     running = [subprocess.Popen([sys.executable, "-c", code]) for _ in range(3)]
     assert [process.wait(60) for process in running] == [0] * 3
     assert len(list(folder.iterdir())) == 1
+
+
+#: Kept plans and compiled libraries, loaded, used and dropped, by two threads and over damaged files; says "fine". Then
+#: a fault that the sanitizer must find.
+CHURN = """
+import ctypes, gc, os, sys, threading
+from pathlib import Path
+
+os.environ.pop("LD_PRELOAD")  # compilers need none
+import numpy as np
+from twinfer import Interpreter
+from twinfer.aot.build.host import compile_plans, flags_at
+from twinfer.runtime import cache
+from twinfer.runtime.run.inputs import random_inputs
+
+FLAGS = (*flags_at("-O0"), "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+
+def used(path):
+    model = Interpreter(model_path=path)
+    model.allocate_tensors()
+    plan, values = model.plan, random_inputs(model.plan.graph)
+    engines = [model.session, compile_plans({"m": plan}, compiler="gcc", flags=FLAGS)["m"]]
+    del model
+    results = []
+    while engines:
+        engine = engines.pop()
+        engine.feed(values)
+        engine.run()
+        outputs = [engine.view(tensor) for tensor in plan.graph.outputs]
+        del engine
+        gc.collect()
+        results.append([value.tobytes() for value in outputs])
+    assert results[0] == results[1]
+    return results[0]
+
+want, faults = {path: used(path) for path in sys.argv[1:]}, []
+
+def work(path):
+    faults.append(path)
+    for _ in range(2):
+        assert used(path) == want[path]
+    faults.remove(path)
+
+threads = [threading.Thread(target=work, args=[path]) for path in want for _ in range(2)]
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
+for kept in (path for path in cache.folder("plans").iterdir() if path.is_file()):
+    whole = kept.read_bytes()
+    for at in range(0, len(whole), len(whole) // 7):
+        for wrong in (whole[:at], whole[:at] + bytes([whole[at] ^ 0x55]) + whole[at + 1 :]):
+            kept.write_bytes(wrong)
+            model = Interpreter(model_path=next(iter(want)))
+            model.allocate_tensors()
+            model.invoke()
+print("faults" if faults else "fine", flush=True)
+array = np.zeros(1 << 16, np.uint8)
+ctypes.string_at(array.ctypes.data + 8, array.size)
+"""
+
+
+@pytest.mark.skipif(not shutil.which("gcc"), reason="needs gcc")
+def test_under_sanitizers(tmp_path: Path) -> None:
+    """Nothing reads memory that is gone: neither what a plan was kept in, nor a library that was closed."""
+    for name in ("dense", "state"):
+        tiny.MODELS[name]().graph.save(tmp_path / f"{name}.tflite")
+    names = ("libasan.so", "libubsan.so", "libstdc++.so")
+    libraries = [run_tool(["gcc", f"-print-file-name={name}"]).strip() for name in names]
+    sanitizers = {"LD_PRELOAD": " ".join(libraries), "ASAN_OPTIONS": "detect_leaks=0", "PYTHONMALLOC": "malloc"}
+    command = [sys.executable, "-c", CHURN, *map(str, tmp_path.glob("*.tflite"))]
+    done = subprocess.run(command, env={**os.environ, **sanitizers}, capture_output=True, text=True, check=False)
+    assert done.stdout == "fine\n", done.stderr[-4000:]
+    assert done.returncode != 0
+    assert "heap-buffer-overflow" in done.stderr
