@@ -25,7 +25,7 @@ def library_sources(
     code = [f'#include "{path}"' for path in files if path.endswith(".c")]
     data, blob = ["typedef int never_empty;"], bytearray()
     for project in projects:
-        files.update({path: text for path, text in project.code.items() if not path.endswith("_static.c")})
+        files.update({path: text for path, text in project.code.items() if path != f"{project.name}_static.c"})
         code += [f'#include "{project.name}.c"', entries(project)]
         for constant in project.constants.all:
             data.append(_placed(constant, max(project.plan.target.constant_alignment, least_alignment), len(blob)))

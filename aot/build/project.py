@@ -34,7 +34,6 @@ BUILD = "build"
 
 #: The licence of this tool's own texts; only the user knows that of a model's values.
 _OURS, _USERS = "Apache-2.0", "LicenseRef-model"
-_TERMS = {"_data.c": _USERS, "_test.c": f"{_OURS} AND {_USERS}"}
 
 _TEMPLATES = Path(__file__).resolve().parent / "templates"
 
@@ -128,8 +127,10 @@ def folder_files(
     projects = [project for project, _ in models]
     for project, inputs in models:
         test = test_source(project, vectors(project.plan, inputs))
-        sources |= {**project.files, f"{project.name}_test.c": test}
-    files = {path: _licensed(path, text) for path, text in sources.items()}
+        sources |= {**project.files, _test(project): test}
+    terms = {f"{project.name}_data.c": _USERS for project in projects}
+    terms |= {_test(project): f"{_OURS} AND {_USERS}" for project in projects}
+    files = {path: _licensed(path, text, terms.get(path, _OURS)) for path, text in sources.items()}
     facts = _folder_facts(group, projects, sorted(sources), card)
     files |= {template: _filled(template, facts) for template in ("Makefile", "CMakeLists.txt", "README.md")}
     files |= boards.sources(card) if card else {}
@@ -150,11 +151,15 @@ def folder_files(
     return files
 
 
-def _licensed(path: str, text: str) -> str:
+def _test(project: Project) -> str:
+    """The file of a model's self-test."""
+    return f"{project.name}_test.c"
+
+
+def _licensed(path: str, text: str, terms: str) -> str:
     """A generated source with its licence in the first line. Kernels stay as they are: a user's own are the user's."""
     if path.startswith("kernels/"):
         return text
-    terms = next((terms for end, terms in _TERMS.items() if path.endswith(end)), _OURS)
     return text if text.startswith("/* SPDX-") else f"/* SPDX-License-Identifier: {terms} */\n{text}"
 
 
@@ -169,7 +174,8 @@ def _folder_facts(
 ) -> Mapping[str, str]:
     """Values for the templates of a folder; ``paths`` are its generated sources."""
     first, *others = projects
-    sources = [path for path in paths if path.endswith(".c") and "/" not in path and not path.endswith("_test.c")]
+    tests = {_test(project) for project in projects}
+    sources = [path for path in paths if path.endswith(".c") and "/" not in path and path not in tests]
     tables, calls = zip(*(_of_model(project, group if others else None) for project in projects), strict=True)
     banner = f"{group}: made by twinfer {version()}" if others else first.banner
     name = "NAME" if others else first.name

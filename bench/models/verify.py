@@ -64,7 +64,8 @@ class Line:
 
 @dataclass
 class Proof:
-    """The matrix of a model: ``others`` against the interpreter. ``notes``: why one of them gave no outputs.
+    """The matrix of a model: ``others`` against the interpreter. ``notes``: why one of them gave no outputs, or
+    none that count.
 
     ``special``: whether special values were tried beside the samples, and ``unheld``: why they were not held against a
     peer.
@@ -85,16 +86,12 @@ class Proof:
 
     @property
     def judges(self) -> list[str]:
-        """The engines that decide: our own, and the most trusted peer that could run the model.
+        """The engines that decide: our own, and the most trusted peer of those that ran the model.
 
         Peers legitimately differ from one another.
         """
-        judging = [engine for engine in self.others if engine not in trusted()]
-        for peer in trusted():
-            judging += [peer] if peer in self.others else []
-            if peer not in self.notes:
-                break
-        return judging
+        ran = [peer for peer in trusted() if any(peer in line.differences for line in self.lines)]
+        return [*(engine for engine in self.others if engine not in trusted()), *ran[:1]]
 
     def faults(self) -> Iterator[tuple[Line, str, Difference]]:
         """The differences that are faults, in execution order."""
@@ -152,13 +149,17 @@ def verify(
 def _hold(
     proof: Proof, peer: str, source: Source, runs: Sequence[tuple[int, list[Array]]], wanted: Sequence[Values]
 ) -> None:
-    """Adds a peer's results of all runs, but for special values that it is known to treat otherwise, or refuses."""
-    held = list(zip(runs, wanted, strict=True))
+    """Adds a peer's results of all runs, but for special values that it is known to treat otherwise, or refuses.
+
+    If the samples meet a known fault of the peer and its results differ, a note takes their place.
+    """
+    held, fault = list(zip(runs, wanted, strict=True)), ""
     for (sample, inputs), values in held:
-        if sample == SPECIAL and peer not in proof.unheld:
-            known = {**dict(zip(proof.graph.inputs, inputs, strict=True)), **values}
-            if why := next(_known_faults(proof.graph, peer, known), ""):
-                proof.unheld[peer] = why
+        known = {**dict(zip(proof.graph.inputs, inputs, strict=True)), **values}
+        why = next(_known_faults(proof.graph, peer, known), "")
+        if why and sample == SPECIAL:
+            proof.unheld.setdefault(peer, why)
+        fault = fault or (why if sample != SPECIAL else "")
     usual = [each for each in held if each[0][0] != SPECIAL]
     held = usual if peer in proof.unheld else held
     answer = _asked(peer, source, [inputs for (_, inputs), _ in held])
@@ -166,7 +167,7 @@ def _hold(
         refusal, answer = answer.refusal, _asked(peer, source, [inputs for (_, inputs), _ in usual])
         if not answer.refusal:
             proof.unheld[peer], held = refusal, usual
-    _add_peer(proof, answer, [(sample, values) for (sample, _), values in held])
+    _add_peer(proof, answer, [(sample, values) for (sample, _), values in held], fault)
 
 
 def _known_faults(graph: Graph, peer: str, values: Values) -> Iterator[str]:
@@ -254,12 +255,19 @@ def _asked(peer: str, source: Source, inputs: Sequence[list[Array]]) -> _Answer:
         return _Answer(peer, refusal=str(error))
 
 
-def _add_peer(proof: Proof, answer: _Answer, wanted: Sequence[tuple[int, Values]]) -> None:
-    """Adds a peer's results, or a note."""
+def _add_peer(proof: Proof, answer: _Answer, wanted: Sequence[tuple[int, Values]], fault: str) -> None:
+    """Adds a peer's results, or a note: that it refused, or differs where it has this known ``fault``."""
     if answer.refusal:
         proof.notes[answer.peer] = answer.refusal
         return
+    results = [
+        (tensor, compare(i, want[tensor], value, TOLERANCE))
+        for values, (i, want) in zip(answer.outputs, wanted, strict=True)
+        for tensor, value in zip(proof.graph.outputs, values, strict=True)
+    ]
+    if fault and any(difference is not None and not difference.within for _, difference in results):
+        proof.notes[answer.peer] = f"its outputs differ by a known fault: {fault}"
+        return
     lines = {line.tensor: line for line in proof.lines}
-    for values, (i, want) in zip(answer.outputs, wanted, strict=True):
-        for tensor, value in zip(proof.graph.outputs, values, strict=True):
-            lines[tensor].add(answer.peer, compare(i, want[tensor], value, TOLERANCE))
+    for tensor, difference in results:
+        lines[tensor].add(answer.peer, difference)

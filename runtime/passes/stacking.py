@@ -16,7 +16,8 @@ import numpy as np
 from twinfer.runtime.errors import TwinferError
 from twinfer.runtime.graph import Array, Graph, Node, Tensor, consumers
 from twinfer.runtime.op import need
-from twinfer.runtime.ops.functions._table import STACKED, Stacked
+from twinfer.runtime.ops.core.unsigned import STACKED
+from twinfer.runtime.ops.functions._table import Stacked
 from twinfer.runtime.registry import operator, operators
 from twinfer.runtime.shapes import guarded, infer_node
 

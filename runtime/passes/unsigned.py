@@ -15,7 +15,7 @@ from dataclasses import replace
 import numpy as np
 
 from twinfer.runtime.graph import Graph, Node, Quant, Tensor
-from twinfer.runtime.ops.core.unsigned import ADDED, MARK
+from twinfer.runtime.ops.core.unsigned import ADDED, MARK, STACKED
 
 
 def _names(text: str) -> frozenset[str]:
@@ -165,6 +165,8 @@ class _Rewrite:
     def _takes(self, node: Node) -> bool:
         """Whether the node is to run over int8: a moving one if a value that it moves is int8 already."""
         if not any(is_byte(tensor) for tensor in (*node.inputs, *node.outputs)) or _mixes(node):
+            return False
+        if STACKED in node.options:  # the graph was planned before: these bytes come from a table
             return False
         if any(t is not None and t.type == "UINT8" and not is_byte(t) for t in (*node.inputs, *node.outputs)):
             return False

@@ -21,6 +21,7 @@ from needs import ROOT
 
 from twinfer.aot.build import project as project_module
 from twinfer.aot.build.fits import check_fits
+from twinfer.aot.build.host import compile_plans
 from twinfer.aot.build.project import project_files, write_project
 from twinfer.aot.build.sizes import sizes
 from twinfer.aot.build.targets import find
@@ -33,6 +34,7 @@ from twinfer.runtime.options import Mode, Options
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.run.inputs import random_inputs
+from twinfer.runtime.run.session import Session
 from twinfer.runtime.tools import write_files
 
 
@@ -114,6 +116,24 @@ target_link_libraries(caller {name})
             assert done.returncode == 0, done.stdout + done.stderr
             assert "warning" not in done.stdout + done.stderr
     write_project(tiny.MODELS[name](), name, tmp_path / "made")
+
+
+@pytest.mark.parametrize("end", ["data", "static", "test"])
+def test_names_that_end_as_files_of_ours_do(end: str, tmp_path: Path) -> None:
+    """A model that is called so is built like any other, under its own terms."""
+    name = f"dense_{end}"
+    write_project(tiny.dense(), name, tmp_path)
+    done = make(tmp_path, "test")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"{name}: ok" in done.stdout
+    terms = {path.name: path.read_text().split("*/")[0] for path in tmp_path.glob("*.c")}
+    assert len(terms) == 4
+    assert {path for path, text in terms.items() if "LicenseRef-model" in text} == {f"{name}_data.c", f"{name}_test.c"}
+    compiled, interpreted = compile_plans({name: tiny.dense()})[name], Session(tiny.dense())
+    for engine in (compiled, interpreted):
+        engine.feed(random_inputs(engine.plan.graph, 0))
+        engine.run()
+    assert compiled.outputs()[0].tobytes() == interpreted.outputs()[0].tobytes()
 
 
 @pytest.mark.parametrize("name", tiny.MODELS)

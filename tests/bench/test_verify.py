@@ -182,6 +182,28 @@ def test_special_values_are_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "not defined in C++" in known.unheld["litert-ref"]
 
 
+def test_known_faults_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A peer that differs where its fault is known gets a note; where it agrees, or no fault is known, it counts."""
+
+    def isolated(peer: str, model: bytes, samples: Any, outputs: int) -> Any:
+        return [[-x.astype(np.int8) + wrong] for (x,) in samples]
+
+    def proof(op: str) -> Proof:
+        b = Builder(op)
+        x = b.input("x", "INT8", (1, 40), scale=1.0, zero=0)
+        return verify(Source(op, b.graph([b.op(op, [x], scale=1.0, zero=0)])), ("litert-ref",))
+
+    monkeypatch.setattr(module, "isolated", isolated)
+    wrong = np.int8(1)
+    (note,) = proof("NEG").notes.values()
+    assert note.startswith("its outputs differ by a known fault: LiteRT ignores scales")
+    assert proof("NEG").proven
+    assert [engine for _, engine, _ in proof("ABS").faults()] == ["litert-ref"]
+    wrong = np.int8(0)
+    agrees = proof("NEG")
+    assert (sign(agrees.lines[-1], "litert-ref"), agrees.notes) == ("=", {})
+
+
 def test_special_inputs() -> None:
     """They hold every kind of value; what QUANTIZE reads has less than 2^30 steps, and integers are their ends."""
     finite, all_ = (x for (x,) in special_inputs(rectifier().graph))

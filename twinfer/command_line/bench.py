@@ -82,9 +82,9 @@ def run(arguments: argparse.Namespace) -> int:
     check_places((arguments.json, arguments.html, kept), inputs=read)
     watch = watch_of(arguments, names)
     taken = _taken(names, measures, arguments.seed)
-    if taken.rows or not taken.missing:
+    if taken.rows:
         return _shown(arguments, taken, watch)
-    return interrupted(taken.missing, written=False)
+    return interrupted(taken.missing, written=False) if taken.missing else taken.failed  # there is nothing to write
 
 
 def _shown(arguments: argparse.Namespace, taken: Taken, watch: Watch) -> int:

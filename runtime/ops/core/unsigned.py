@@ -17,6 +17,9 @@ MARK = "unsigned"
 #: The option of a conversion that is not the file's: planning put it before or behind a node of uint8.
 ADDED = "added"
 
+#: The option of a node whose output is a table of its input's bytes (runtime/passes/stacking.py): a ``Stacked``.
+STACKED = "stacked"
+
 
 def is_added(node: Node) -> bool:
     """Whether planning put the node in; it bears the number of the file's node that it serves."""

@@ -11,12 +11,10 @@ import numpy as np
 from twinfer.runtime.graph import Array, Node
 from twinfer.runtime.later import dataclass
 from twinfer.runtime.op import Case, Op, Shape, need
+from twinfer.runtime.ops.core.unsigned import STACKED
 from twinfer.runtime.ops.functions._unary import by_bytes
 from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target
-
-#: The option of such a node.
-STACKED = "stacked"
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,6 +14,7 @@ from stack_nets import SHAPE, Chain, chain, every_byte
 from twinfer.aot.build.host import compile_plans
 from twinfer.aot.print.emit import emit
 from twinfer.command_line.show.description import describe
+from twinfer.converter.build import Builder
 from twinfer.kernels_c import lib
 from twinfer.runtime.graph import Array, Graph, Node
 from twinfer.runtime.op import tensor
@@ -54,6 +55,22 @@ def test_interpreted(seed: int, target: Target, memory: Memory) -> None:
     plan, want = make_plan(graph, target, Options(memory=memory)), apart(graph, target)
     for level in range(lib.tw_level() + 1):
         same(ran(plan, level), want)
+    same(ran(make_plan(plan.graph, target)), want)
+
+
+@pytest.mark.parametrize("types", ["INT8 INT8", "INT8 UINT8", "UINT8 INT8", "UINT8 UINT8"])
+def test_the_graph_of_a_plan_is_planned_the_same(types: str) -> None:
+    """verify and bench plan the graph of a plan once more: what passes made, they leave alone."""
+    first, last = types.split()
+    b = Builder("sigmoid")
+    x = b.input("x", first, SHAPE, scale=0.1, zero=3)
+    y = b.op("LOGISTIC", [x], shape=SHAPE, scale=1 / 256, zero=-128 if first == "INT8" else 0)
+    graph = b.graph([b.op("QUANTIZE", [y], type=last, shape=SHAPE, scale=1 / 256, zero=-128 if last == "INT8" else 0)])
+    plan = make_plan(graph)
+    again = make_plan(plan.graph)
+    assert [step.kernels for step in again.steps] == [step.kernels for step in plan.steps]
+    same(ran(again), ran(plan))
+    same(ran(plan), apart(graph))
 
 
 @pytest.mark.parametrize("mode", ["compiled", "interpreted"])

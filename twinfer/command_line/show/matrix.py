@@ -85,7 +85,7 @@ def findings(proofs: Sequence[Proof]) -> Iterator[Text]:
             yield Text(f"{proof.model}: proven on {_count(proof.samples)}{_beside(proof)}", style="green")
         for fault in _tolerated(proof):
             judge = label(proof.judges[-1])
-            yield Text(f"{proof.model}: not counted, since {judge} agrees: {describe(*fault)}", style="yellow")
+            yield Text(f"{proof.model}: not counted, since {judge} decides: {describe(*fault)}", style="yellow")
 
 
 def _tolerated(proof: Proof) -> Iterator[tuple[Line, str, Difference]]:
