@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache
 from html import unescape
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +28,7 @@ from twinfer.bench.explain.explained import Wanted, explained
 from twinfer.bench.memory.certificate import certificate
 from twinfer.bench.models.source import Source, load
 from twinfer.bench.page.page import data_of
-from twinfer.bench.report.charts import ladder_chart, layers_chart, noise_chart, waterfall
+from twinfer.bench.report.charts import ladder_chart
 from twinfer.bench.report.diff import difference
 from twinfer.bench.report.diff_report import changed_layers, diff_html
 from twinfer.bench.report.document import Report, report_of
@@ -40,7 +39,7 @@ from twinfer.bench.report.layers import node_rows, views
 from twinfer.bench.report.maps import NAMED, arena_chart, flash_chart
 from twinfer.bench.report.noise import layer_of, noise
 from twinfer.bench.report.remarks import remarks
-from twinfer.bench.report.summary import answers, layer_label, summary
+from twinfer.bench.report.summary import layer_label
 from twinfer.bench.report.tables import layers_table, ledger_tables, symbols_table
 from twinfer.converter.convert import convert
 from twinfer.converter.quantize.affine import dequantize
@@ -315,28 +314,6 @@ def said(document: Mapping[str, Any], subject: str = "") -> list[str]:
     return [remark.text for remark in remarks(document) if subject in ("", remark.subject)]
 
 
-def test_remarks_follow_from_the_figures() -> None:
-    kept, shared = report("vww_int8"), report("ic_int8")
-    (sharing,) = [text for text in said(shared, "time") if text.startswith("Layers that share")]
-    ledger = shared["ledger"]
-    assert f"cost {-ledger['total']['causes']['sharing']:,} instructions" in sharing
-    assert f"save {ledger['bytes']['flash']['causes']['sharing']:,} B" in sharing
-    peak, *hints = said(kept, "RAM")
-    assert f"{kept['memory']['forced_by']['bytes']:,} B are live: input (27,648 B)" in peak
-    assert any("input in place" in hint for hint in hints)
-    largest = max(kept["nodes"], key=lambda node: node["constant_bytes"])
-    share = largest["constant_bytes"] / sum(node["constant_bytes"] for node in kept["nodes"])
-    assert any(f"({largest['name']}) has {100 * share:.1f} % of all weights" in text for text in said(kept, "flash"))
-
-
-def test_a_layer_that_is_dear_for_its_macs() -> None:
-    kept = report()
-    layer = next(layer for layer in kept["layers"] if layer["op"] == "CONV_2D" and layer["position"] > 0)
-    layer["compiled"] *= 9
-    dear = [text for text in said(kept, "time") if "the median layer" in text]
-    assert any(f"operator {kept['nodes'][layer['position']]['index']} CONV_2D" in text for text in dear)
-
-
 @pytest.mark.parametrize(
     ("change", "words"),
     [
@@ -367,35 +344,7 @@ def test_an_addition_of_a_block_says_why_it_is_alone() -> None:
     assert any("for operators " in text for text in inside), "row by row with others"
 
 
-def test_the_noisiest_layers() -> None:
-    kept = report()
-    kept["nodes"][4]["own_snr_db"] = 7.25
-    (text,) = said(kept, "accuracy")
-    assert "operator 4 CONV_2D" in text
-    assert "7.2 dB" in text
-
-
-def test_remarks_stand_in_the_order_of_their_worth() -> None:
-    every = remarks(report("vww_int8"))
-    for first, second in pairwise(every):
-        assert first.subject != second.subject or first.worth >= second.worth
-    assert [remark.subject for remark in every] == sorted(
-        (remark.subject for remark in every), key=["time", "RAM", "flash", "accuracy"].index
-    )
-
-
 # -- summary and page --------------------------------------------------------------------------------------------------
-
-
-def test_the_summary_names_the_heaviest_layers(kept: Document) -> None:
-    time, ram, look = answers(kept).values()
-    heaviest = max((layer for layer in kept["layers"] if layer["steps"]), key=lambda layer: layer["compiled"])
-    assert f"{heaviest['compiled']:,}" in time[0]
-    assert time[-1].startswith("Together ")
-    assert ram[0].startswith("The peak is at ")
-    assert look
-    first, *_ = summary(kept)
-    assert f"{kept['totals']['compiled']:,} instructions compiled" in first
 
 
 def test_a_chain_is_named_by_its_layers() -> None:
@@ -492,21 +441,6 @@ def rows(spec: Mapping[str, Any], layer: int | None = None) -> list[dict[str, An
     return data
 
 
-def test_a_waterfall_goes_from_interpreted_to_compiled(kept: Document) -> None:
-    first, *causes, last = rows(waterfall(kept["ledger"]).spec)
-    assert (first["from"], first["to"]) == (0, kept["totals"]["interpreted"])
-    assert (last["from"], last["to"]) == (0, kept["totals"]["compiled"])
-    assert [first["to"], *(bar["to"] for bar in causes)] == [*(bar["from"] for bar in causes), last["to"]]
-    assert all((bar["kind"] == "saved") == (bar["from"] >= bar["to"]) for bar in causes)
-
-
-def test_bars_are_the_layers(kept: Document) -> None:
-    bars = rows(layers_chart(kept["ledger"]).spec)
-    for side in ("interpreted", "compiled"):
-        taken = [bar["taken"] for bar in bars if bar["program"] == side]
-        assert taken == [max(layer[side], 0) for layer in kept["layers"]]
-
-
 def test_a_ladder_goes_step_by_step() -> None:
     points = rows(ladder_chart(report()["ladder"]).spec)
     own = [point for point in points if point["whose"] == "twinfer"]
@@ -538,12 +472,6 @@ def test_the_flash_is_whole(kept: Document) -> None:
     assert sum(leaf.get("size", 0) for leaf in tree) == kept["totals"]["flash_bytes"]
     parents = {leaf["id"] for leaf in tree}
     assert all(leaf["parent"] in parents for leaf in tree if "parent" in leaf)
-
-
-def test_noise_has_two_lines() -> None:
-    points = rows(noise_chart(report()).spec)
-    assert {point["noise"] for point in points} == {"of the layer alone", "with all before it"}
-    assert len(points) == 2 * sum(node["own_snr_db"] is not None for node in report()["nodes"])
 
 
 def test_a_graph_with_branches_has_lanes() -> None:

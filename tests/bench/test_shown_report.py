@@ -304,6 +304,8 @@ def test_all_remarks_with_what_they_are_worth(seed: int) -> None:
         kept["ledger"]["total"]["causes"]["sharing"] = -9000
     got, want = remarks(kept), list(expected_remarks(kept))
     assert len(got) == len(want)
+    subjects = ["time", "RAM", "flash", "accuracy"]
+    assert got == sorted(got, key=lambda remark: (subjects.index(remark.subject), -remark.worth))
     for subject, text, worth in want:
         found = [r for r in got if r.subject == subject and re.search(text, r.text)]
         assert len(found) == 1, (text, [r.text for r in got])

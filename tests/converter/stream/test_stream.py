@@ -83,6 +83,19 @@ def test_a_wrong_model_is_seen() -> None:
     assert prove(graph, replace(streaming, graph=graph_wrong)).different > 0
 
 
+@pytest.mark.parametrize("wrong", [0, 1])
+def test_a_proof_looks_at_every_output(wrong: int) -> None:
+    def graph(ops: list[str]) -> Graph:
+        b = Builder("two")
+        x = b.input("x", "FLOAT32", (1, 8, 3))
+        return b.graph([b.op(op, [x]) for op in ops])
+
+    own, other = graph(["RELU", "ABS"]), graph(["EXP" if i == wrong else op for i, op in enumerate(["RELU", "ABS"])])
+    assert prove(own, stream(own)).different == 0
+    proof = prove(other, stream(own))
+    assert proof.different == proof.windows > 8
+
+
 @pytest.mark.parametrize("peer", ["tflm", "litert-ref"])
 def test_other_runtimes_run_it(peer: str) -> None:
     """Streaming models are plain TFLite files: LiteRT and TFLM, too, give the bits of the window model."""

@@ -36,7 +36,8 @@ def test_an_input_without_elements(shape: tuple[int, ...]) -> None:
 
 
 def test_other_metadata_stay() -> None:
-    graph = replace(builtin()["tcn_int8"](), metadata={"author": b"me"})
+    """But not a memory plan: it names the window model's tensors by their position."""
+    graph = replace(builtin()["tcn_int8"](), metadata={"author": b"me", "OfflineMemoryAllocation": bytes(16)})
     kept = stream(graph).graph.metadata
     assert kept == {"author": b"me", METADATA: kept[METADATA]}
 

@@ -32,7 +32,7 @@ INPUTS = [(1, "R", 3, 2), (1, "R", 1, 4), (1, 1, "R", 3), (1, "R", 4), (1, 1, "R
 
 KINDS = [
     "window", "window", "window", "pad", "reduce", "reduce", "reshape", "transpose", "dense", "arithmetic", "constant",
-    "concat", "split", "slice", "softmax", "relu", "reverse", "squeeze", "expand",
+    "wider", "concat", "split", "slice", "softmax", "relu", "reverse", "squeeze", "expand",
 ]  # fmt: skip
 
 #: Those that keep time where it is, or nearly.
@@ -129,7 +129,8 @@ def reshape(draw: Any, net: Net, x: Tensor) -> None:
         else:
             shape += [1, extent] if draw(st.integers(0, 3)) == 0 and len(shape) < 3 else [extent]
         left //= extent
-    net.op("RESHAPE", [x, np.array(shape, np.int32)], shape=tuple(shape))
+    known = [np.array(shape, np.int32)] if draw(st.booleans()) else []  # else as an option alone
+    net.op("RESHAPE", [x, *known], shape=tuple(shape), new_shape=tuple(shape))
 
 
 def transpose(draw: Any, net: Net, x: Tensor) -> None:
@@ -157,11 +158,16 @@ def arithmetic(draw: Any, net: Net, x: Tensor) -> None:
 
 
 def constant(draw: Any, net: Net, x: Tensor) -> None:
-    """With a constant for every element, row, channel, or one for all; also of fewer dimensions, or one more."""
+    """With a constant for every element, row, channel, or one for all; also of fewer dimensions."""
     shape = tuple(draw(st.sampled_from([1, extent])) for extent in x.shape[draw(st.integers(0, len(x.shape))) :])
-    if len(x.shape) < 4 and draw(st.integers(0, 2)) == 0:
-        shape = (draw(st.integers(1, 2)), *[1] * (len(x.shape) - len(shape)), *shape)
     net.op(draw(st.sampled_from(["ADD", "MUL", "MINIMUM"])), draw(st.permutations([x, net.values(shape)])))
+
+
+def wider(draw: Any, net: Net, x: Tensor) -> None:
+    """With a constant of one more dimension."""
+    need(len(x.shape) < 4)
+    shape = (draw(st.integers(1, 2)), *(draw(st.sampled_from([1, extent])) for extent in x.shape))
+    net.op(draw(st.sampled_from(["ADD", "MUL"])), [x, net.values(shape)])
 
 
 def concat(draw: Any, net: Net, x: Tensor) -> None:
@@ -238,7 +244,7 @@ def nets(draw: Any, most: int = 6, kind: str = "") -> Graph:
         x = net.there[-1]
         net.op("REVERSE_V2", [net.op("RESHAPE", [x, np.array([x.size], np.int32)]), np.array([0], np.int32)])
     outputs = [net.there[-1], *draw(st.lists(st.sampled_from(net.there[1:-1] or [net.there[-1]]), max_size=1))]
-    return net.b.graph(list(dict.fromkeys(outputs)))
+    return net.b.graph(list(dict.fromkeys(outputs)), signature="serving_default")
 
 
 def rows_of(graph: Graph, row: int, count: int) -> Array:
@@ -313,6 +319,8 @@ def assert_streams(graph: Graph, kind: str, number: int) -> None:
     hop = {"default": None, "least": 1, "most": rows - 1, "any": number % (rows - 1) + 1}[kind]
     streaming = stream(graph, hop=hop)
     assert hop in (None, streaming.hop)
+    if graph.inputs[0].size > rows or not {"RESHAPE", "EXPAND_DIMS", "SQUEEZE"} & {n.op for n in graph.nodes}:
+        assert (streaming.rows, streaming.steps) == (rows, math.ceil(rows / streaming.hop))
     assert_slides(graph, streaming.graph, streaming.rows, streaming.hop)
     proof = prove(graph, streaming, windows=1)
     assert (proof.windows > streaming.steps, proof.different) == (True, 0)
@@ -474,6 +482,7 @@ def strided(rows: int, pad: int, *strides: int) -> Graph:
 
 @pytest.mark.parametrize(("rows", "pad", "strides"), [
     (12, 0, (1,)), (12, 0, (2,)), (12, 0, (2, 2)), (12, 0, (3, 2)), (13, 0, (2, 3, 1)), (24, 0, (2, 2, 2)),
+    (24, 0, (3, 3)),
     (4, 4, (4,)), (8, 8, (2, 4)), (8, 8, (4, 2)), (5, 4, (4,)), (6, 6, (2, 3)), (9, 9, (3, 3)), (2, 2, (2,)),
 ])  # fmt: skip
 def test_the_default_is_the_least_hop_that_fits_all_strides(rows: int, pad: int, strides: tuple[int, ...]) -> None:
