@@ -416,6 +416,18 @@ def test_pointers_and_status() -> None:
         assert ctypes.string_at(base + at[0], 30) == changed
 
 
+def test_every_block_is_checked() -> None:
+    """Not only the first: a state that is absent or misaligned."""
+    installed(("gcc",))
+    plan, library = load("state")
+    memory = (ctypes.c_char * (plan.memory_bytes + 64))()
+    arena = ctypes.addressof(memory)
+    arena += -arena % 16
+    state = arena + -(-plan.arena_bytes // 16) * 16
+    for blocks, status in (((arena, None), 1), ((None, state), 1), ((arena, state + 1), 2), ((arena + 8, state), 2)):
+        assert library.state_run(*map(ctypes.c_void_p, blocks), None, None) == status
+
+
 def test_reset() -> None:
     installed(("gcc",))
     plan, library = load("state")

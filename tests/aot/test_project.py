@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import shlex
@@ -27,14 +28,16 @@ from twinfer.aot.build.sizes import sizes
 from twinfer.aot.build.targets import find
 from twinfer.aot.print.emit import emit
 from twinfer.aot.print.selftest import vectors
+from twinfer.bench.models.builtin import builtin
 from twinfer.runtime.errors import InvalidArgumentError, ToolError
 from twinfer.runtime.graph import Graph, Node
 from twinfer.runtime.op import TOLERANCE, tensor
-from twinfer.runtime.options import Mode, Options
+from twinfer.runtime.options import Coding, Mode, Options
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.run.session import Session
+from twinfer.runtime.target import GENERIC
 from twinfer.runtime.tools import write_files
 
 
@@ -297,6 +300,25 @@ COPIED = [
 @pytest.mark.parametrize("path", COPIED)
 def test_every_source_that_is_copied_says_its_licence(path: Path) -> None:
     assert path.read_text(encoding="utf-8").startswith("/* SPDX-License-Identifier: Apache-2.0 */\n")
+
+
+@pytest.mark.parametrize("weights", ["plain", "huffman"])
+def test_readme_s_figures(weights: Coding, tmp_path: Path) -> None:
+    """Constants as the data file has them, MACs by the shapes of the model, memory to the next multiple of 16."""
+    graph = builtin()["digits_int8"]()
+    project = write_project(make_plan(graph, GENERIC, Options(weights=weights)), "m", tmp_path)
+    told = (tmp_path / "README.md").read_text()
+    arrays = re.findall(r"const (u?int|float)(\d+)?(?:_t)? m_\d+_\w+\[(\d+)\]", (tmp_path / "m_data.c").read_text())
+    stored = sum(int(count) * int(bits or 32) // 8 for _, bits, count in arrays)
+    macs = 0
+    for node in graph.nodes:
+        if node.op in ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED"):
+            shape = node.input(1).shape
+            macs += node.output.size * math.prod(shape[1:-1] if node.op.startswith("DEPTHWISE") else shape[1:])
+    for said in (f"{stored:,} bytes, read only", f"{macs:,} multiply-acc", f"in {len(project.plan.steps)} layers"):
+        assert f"| {said}" in told or f" {said}" in told
+    memory = [-(-each // 16) * 16 for each in (project.plan.arena_bytes, project.plan.state_bytes) if each]
+    assert [int(n.replace(",", "")) for n in re.findall(r"^\| (?:arena|state) \| ([\d,]+) bytes", told, re.M)] == memory
 
 
 def test_readme_tells_the_flags_that_a_project_may_need(tmp_path: Path) -> None:

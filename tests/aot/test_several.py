@@ -17,19 +17,23 @@ from cases import interpreted
 from needs import ROOT
 from test_project import make
 
+from twinfer.aot.build import boards
 from twinfer.aot.build.firmware import build
 from twinfer.aot.build.fits import check_fit_together, check_fits
 from twinfer.aot.build.project import write_project
 from twinfer.aot.build.runner import Job, run_jobs
 from twinfer.aot.build.several import write_all
+from twinfer.aot.build.sizes import Sizes, Symbol
 from twinfer.aot.build.targets import find
 from twinfer.aot.print.emit import emit
+from twinfer.aot.print.interface import Stack
+from twinfer.aot.print.memory import Memory
 from twinfer.aot.print.several import emit_all
 from twinfer.command_line.main import main
 from twinfer.runtime.errors import InvalidArgumentError, ToolError
 from twinfer.runtime.options import Mode, Options
 from twinfer.runtime.plan.make import make_plan
-from twinfer.runtime.plan.plan import Plan
+from twinfer.runtime.plan.plan import Plan, Region
 from twinfer.runtime.run import isa
 from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.target import GENERIC, HOST
@@ -223,6 +227,30 @@ def test_models_that_fit_alone_but_not_together() -> None:
         check_fit_together(projects, replace(fitting, ram_bytes=fitting.ram_bytes - 1))
     with pytest.raises(ToolError, match=f"one, two, three, four need at least {constants} B of flash for weights"):
         check_fit_together(projects, replace(fitting, flash_bytes=fitting.flash_bytes - 1))
+
+
+@pytest.mark.usefixtures("board_tools")
+@pytest.mark.parametrize("odd", range(3))
+def test_all_models_of_a_folder_are_measured(odd: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each has its own stack in its header, and fits by itself; all together fit the RAM. Else nothing is written."""
+    card, names = find("cortex-m4"), ("one", "two", "three")
+    listed = [(name, make_plan(tiny.state().graph, card.target), "") for name in names]
+    stacks = {name: Stack(100 + i) for i, name in enumerate(names)}
+    flash = dict.fromkeys(names, 10)
+    monkeypatch.setattr(boards, "worst_stack", lambda project, card: stacks[project.name])
+    monkeypatch.setattr(boards, "sizes", lambda project, card: Sizes((Symbol("", "code", flash[project.name]),), 0))
+    write_all(listed, "g", tmp_path / "c", card=card)
+    for name, stack in stacks.items():
+        assert f"#define {name.upper()}_STACK_BYTES {stack.nbytes} " in (tmp_path / "c" / f"{name}.h").read_text()
+    flash[names[odd]] = card.flash_bytes
+    with pytest.raises(ToolError, match=f"{names[odd]} needs"):
+        write_all(listed, "g", tmp_path / "d", card=card)
+    flash[names[odd]] = 10
+    blocks = Memory(listed[0][1])
+    least = blocks.nbytes(Region.ARENA) + 3 * blocks.nbytes(Region.STATE) + card.stack_bytes
+    with pytest.raises(ToolError, match="one, two, three need"):
+        write_all(listed, "g", tmp_path / "d", card=replace(card, ram_bytes=least - 1))
+    assert not (tmp_path / "d").exists()
 
 
 def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import operator
 import os
 import signal
 import subprocess
@@ -149,8 +150,8 @@ def test_after_ctrl_c_the_next_run_waits_for_the_layer(threads: int, monkeypatch
 
 
 @pytest.mark.parametrize("how", ["interpreted", "compiled"])
-@pytest.mark.parametrize("then", [Session.reset_variables, Session.run, lambda session: session.feed_rows.begin()])
-def test_whatever_comes_next_waits_for_the_layer(then: Any, how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("then", ["reset_variables", "run", "feed_rows.begin"])
+def test_whatever_comes_next_waits_for_the_layer(then: str, how: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A reset, and the first rows of an input that comes row by row, write memory that the layer works on."""
     monkeypatch.setattr(limits, "LONG", 0)
     b = Builder("two")
@@ -168,7 +169,7 @@ def test_whatever_comes_next_waits_for_the_layer(then: Any, how: str, monkeypatc
         with pytest.raises(KeyboardInterrupt):
             session._long_call.call(session, broken_off)
     threading.Timer(0.2, go_on.set).start()
-    then(session)
+    operator.attrgetter(then)(session)()
     assert done.is_set()
 
 

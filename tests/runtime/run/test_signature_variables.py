@@ -44,11 +44,11 @@ def begun_by_one() -> Graph:
     return signed(a.graph([total], b.graph([b.op("NEG", [y])]), setting(3)))
 
 
-def begun_by_both() -> Graph:
-    """a begins with 3, b with 7: each once, at its own first run."""
+def begun_by_both(own: bool = True) -> Graph:
+    """a begins with 3, b with 7: each once, at its own first run; or both with the same 3, once for both."""
     a, b = Sub("a"), Sub("b")
     totals = []
-    for sub, init in ((a, 2), (b, 3)):
+    for sub, init in ((a, 2), (b, 3 if own else 2)):
         x = sub.input()
         sub.once(init)
         h = sub.handle()
@@ -70,6 +70,7 @@ CASES: dict[str, tuple[Callable[[], Graph], Calls]] = {
     "after it": (begun_by_one, [("a", [0]), ("b", [5]), ("a", [0])]),
     "two first values": (begun_by_both, [("a", [1]), ("b", [0]), ("a", [0]), ("b", [1]), ("b", [1])]),
     "the other way": (begun_by_both, [("b", [1]), ("a", [0]), ("b", [0]), ("a", [1])]),
+    "one first value for both": (lambda: begun_by_both(own=False), [("a", [1]), ("b", [1]), ("a", [1]), ("b", [0])]),
     "resized": (of_any_length, [("a", [1]), ("a", [1, 2, 3]), ("a", [4])]),
 }
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,9 +12,11 @@ import pytest
 
 from twinfer import CompiledModel, Interpreter
 from twinfer.bench.models.builtin import builtin
+from twinfer.converter.build import Builder
 from twinfer.converter.stream.convert import stream
 from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Array
+from twinfer.runtime.run.stream import METADATA
 
 ENGINES = (Interpreter, CompiledModel)
 
@@ -62,6 +66,42 @@ def test_runs_count_and_a_reset_begins_anew(engine: Any) -> None:
     assert scores(model.stream([every[63:]])) == whole
     model.reset_all_variables()
     assert scores(model.stream([every[:63]])) == []
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_an_allocation_begins_anew(engine: Any) -> None:
+    """Rows that wait for their step are forgotten, and so is how many runs there were."""
+    model = opened(engine, "kws_int8")
+    source, every = model.get_input_details()[0], rows(model, 60)
+    whole = scores(model.stream([every]))
+    shape = tuple(source["shape"])
+    assert scores(model.stream([every[:1]])) == []
+    for other in ((2, *shape[1:]), shape):
+        model.resize_tensor_input(source["index"], other)
+    model.allocate_tensors()
+    assert scores(model.stream([every[:49]])) == []
+    for other in ((2, *shape[1:]), shape):
+        model.resize_tensor_input(source["index"], other)
+    model.allocate_tensors()
+    assert scores(model.stream([every])) == whole
+
+
+@pytest.mark.parametrize(
+    ("axis", "shape", "fits"), [(1, (1, 4, 3), 1), (2, (1, 1, 6), 1), (2, (1, 4, 3), 0), (1, (4, 3), 0)]
+)
+def test_rows_lie_one_after_the_other(axis: int, shape: tuple[int, ...], fits: int) -> None:
+    """Only then is a step's input made of them."""
+    b = Builder("rows")
+    graph = b.graph([b.op("NEG", [b.input("x", "FLOAT32", shape)])])
+    graph = replace(graph, metadata={METADATA: json.dumps({"axis": axis, "rows": shape[axis]}).encode()})
+    model, values = Interpreter.from_graph(graph), np.arange(np.prod(shape), dtype=np.float32)
+    model.allocate_tensors()
+    if fits:
+        ((output,),) = model.stream([values])
+        np.testing.assert_array_equal(output, -values.reshape(shape))
+    else:
+        with pytest.raises(InvalidArgumentError, match=f"has no rows along axis {axis}"):
+            list(model.stream([values]))
 
 
 def test_a_model_over_windows_is_no_stream() -> None:
