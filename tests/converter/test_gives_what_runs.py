@@ -86,10 +86,11 @@ def at_random(rng: np.random.Generator) -> onnx.ModelProto:
 
     def line(op: str, a: str, b: str, y: str) -> str:
         a, b = (b, a) if op != "Div" and rng.random() < 0.5 else (a, b)
+        op = op if rng.random() < 0.95 else pick("Add", "Mul")
         return f"{op} {a} {b} {y}"
 
     def number(right: str) -> str:
-        return right if rng.random() < 0.85 else pick(*NUMBERS, "minus", "coarse")
+        return right if rng.random() < 0.85 else pick(*NUMBERS, "minus", "coarse", "coarse", "coarse")
 
     scaled = line("Div", "x", number("root"), "a") if rng.random() < 0.5 else line("Mul", "x", number("inverse"), "a")
     rest = [
@@ -97,9 +98,18 @@ def at_random(rng: np.random.Generator) -> onnx.ModelProto:
         [("Add", "e", number("one"), "p"), ("Mul", "p", number("half"), "q"), ("Mul", "q", "x", "y")],
         [("Mul", "e", number("half"), "q"), ("Add", "q", number("half"), "p"), ("Mul", "p", pick("x", "x", "a"), "y")],
         [("Mul", "x", number("half"), "p"), ("Mul", "p", pick("e", "e", "x"), "q"), ("Add", "q", "p", "y")],
-    ][rng.integers(4)]
+        [("Add", "e", "f", "p"), ("Add", "p", "two", "q"), ("Mul", "q", "x", "y")],
+    ][rng.integers(5)]
     more = [(pick("Add", "Mul"), pick("y", "e", "p", "q"), pick("y", "x", "one", "a"), "z")] * int(rng.random() < 0.4)
-    text = ";".join([scaled, "Erf a e", *(line(*each) for each in (*rest, *more))])
+    text = ";".join(
+        [
+            scaled,
+            "Erf a e",
+            line("Mul", "x", pick("inverse", "half"), "b"),
+            "Erf b f",
+            *(line(*each) for each in (*rest, *more)),
+        ]
+    )
     values = {**NUMBERS, "minus": -1.0, "coarse": 0.704}
     shape = [(), (), (1,), (1, 1, 1)][rng.integers(4)]
     constants = {key: np.full(shape, value, np.float32) for key, value in values.items() if f" {key} " in text}

@@ -95,13 +95,23 @@ def _of_values(d: Draw, op: str, values: dict[str, Array], **more: Any) -> Drawn
     return Drawn(op, inputs, constants, order=tuple(values), **more)
 
 
-def unary(d: Draw) -> Drawn:
-    ops = "Abs Ceil Cos Exp Floor Log Neg Reciprocal Round Sigmoid Sign Sin Sqrt Tanh Relu HardSwish Softplus Softsign"
-    op = d.pick(*ops.split(), "Mish", "Identity", "Not", "IsNaN", "Size")
-    x = d.floats(*d.shape(0, 5)) * d.pick(1, 4)
-    x = np.abs(x) + FLOAT(0.1) if op in ("Log", "Sqrt", "Reciprocal") else x > 0 if op == "Not" else x
-    x = np.where(x > 0.5, FLOAT(np.nan), x) if op == "IsNaN" else x
-    return Drawn(op, {"x": np.asarray(x)}, opset=20 if op == "Mish" else d.pick(14, 17, 20))
+UNARY = (
+    "Abs", "Ceil", "Cos", "Exp", "Floor", "Log", "Neg", "Reciprocal", "Round", "Sigmoid", "Sign", "Sin", "Sqrt", "Tanh",
+    "Relu", "HardSwish", "Softplus", "Softsign", "Mish", "Identity", "Not", "IsNaN", "Size",
+)  # fmt: skip
+
+
+def unary(op: str) -> Callable[[Draw], Drawn]:
+    """A function for DRAWS, with the operator's name."""
+
+    def draw(d: Draw) -> Drawn:
+        x = d.floats(*d.shape(0, 5)) * d.pick(1, 4)
+        x = np.abs(x) + FLOAT(0.1) if op in ("Log", "Sqrt", "Reciprocal") else x > 0 if op == "Not" else x
+        x = np.where(x > 0.5, FLOAT(np.nan), x) if op == "IsNaN" else x
+        return Drawn(op, {"x": np.asarray(x)}, opset=20 if op == "Mish" else d.pick(14, 17, 20))
+
+    draw.__name__ = op
+    return draw
 
 
 def activation(d: Draw) -> Drawn:
@@ -109,10 +119,11 @@ def activation(d: Draw) -> Drawn:
         ("LeakyRelu", {"alpha": (0.3, 0.0, 1.5)}), ("Elu", {"alpha": (0.5, 1.0, 2.0)}),
         ("Selu", {"alpha": (0.5, 1.7), "gamma": (0.5, 2.0)}), ("Celu", {"alpha": (0.5, 1.0, 3.0)}),
         ("HardSigmoid", {"alpha": (0.1, 1 / 6), "beta": (0.3, 0.6)}), ("Gelu", {"approximate": ("none", "tanh")}),
-        ("ThresholdedRelu", {"alpha": (0.5, 1.0)}),
+        ("ThresholdedRelu", {"alpha": (0.5, 1.0)}), ("Swish", {"alpha": (0.5, 2.0)}),
     )  # fmt: skip
     x = {"x": 3 * d.floats(*d.shape(1, 5))}
-    return Drawn(op, x, attributes=d.some(**some), opset=20, refused="ThresholdedRelu" * (op == "ThresholdedRelu"))
+    opset = 24 if op == "Swish" else 20
+    return Drawn(op, x, attributes=d.some(**some), opset=opset, refused="ThresholdedRelu" * (op == "ThresholdedRelu"))
 
 
 def clip(d: Draw) -> Drawn:
@@ -121,8 +132,8 @@ def clip(d: Draw) -> Drawn:
     if kind == FLOAT:
         low, high = d.pick(low, low, -np.inf), d.pick(high, high, np.inf)
     values = {"x": d.values(d.shape(1, 4), kind) * kind(2)}
-    values |= {"low": np.array(low, kind)} if d.chance() else {}
-    values |= {"high": np.array(high, kind)} if d.chance() else {}
+    values |= {"low": np.array(low, kind)} if d.pick(0, 1, 1) else {}
+    values |= {"high": np.array(high, kind)} if d.pick(0, 1, 1) else {}
     inputs, constants = {"x": values.pop("x")}, values
     if d.chance():
         inputs, constants = inputs | constants, {}
@@ -159,7 +170,7 @@ def power(d: Draw) -> Drawn:
         e = e.astype(d.pick(*INTS))
     inexact = ""
     if d.pick(0, 0, 1):
-        x, e = d.ints(1, 5, x.shape, np.int32), np.abs(e)
+        x, e = d.ints(1, 5, x.shape, np.int32), np.full(e.shape, d.pick(2, 3, 0.5, 0.5, 1, 0)).astype(e.dtype)
         inexact = "no exact form" * (e.dtype in (FLOAT, np.int64))
     return (
         Drawn("Pow", {"x": x}, {"e": e}, refused=inexact)
@@ -286,7 +297,7 @@ def pad(d: Draw) -> Drawn:
     axes = d.rng.permutation(x.ndim)[: d.whole(1, x.ndim)] if opset >= 18 and d.chance() else np.arange(x.ndim)
     most = [min(2, n - 1) if mode in ("reflect", "wrap") else 2 for n in np.array(x.shape)[axes]]
     pads = [d.whole(0, m) for m in [*most, *most]]
-    if mode in ("", "constant") and d.chance():  # negative ones cut
+    if d.chance():  # negative ones cut
         pads = [max(p - 2, (1 - x.shape[axes[i % len(axes)]]) // 2) for i, p in enumerate(pads)]
     constants: dict[str, Array] = {"p": np.array(pads)}
     constants |= {"v": np.array(3, x.dtype)} if mode in ("", "constant") and d.chance() else {}
@@ -397,7 +408,7 @@ def conv_transpose(d: Draw) -> Drawn:
     steps = some.get("strides", [1] * rank)
     if d.chance() and all(k >= s for k, s in zip(kernel, steps, strict=True)):
         some["auto_pad"] = d.pick("SAME_UPPER", "SAME_LOWER", "VALID")
-    elif d.pick(0, 0, 1):
+    elif d.chance():
         extra = [d.whole(0, s - 1) for s in steps]
         full = [(n - 1) * s + k + e for n, s, k, e in zip(x.shape[2:], steps, kernel, extra, strict=True)]
         some["output_shape"] = [d.whole(max(1, f - 3), f) for f in full]
@@ -552,17 +563,17 @@ def integers(d: Draw) -> Drawn:
     """ConvInteger and MatMulInteger: sums as exact integers, or refused where floats do not hold them."""
     kind: Any = d.pick(np.uint8, np.int8)
     zeros: dict[str, Array] = {}
-    depth = d.pick(2, 3, 260, 516, 520, 1030)  # 255 * 127 * 518 passes 2**24
+    depth = d.pick(2, 2, 3, 517, 521, 1031)  # 255 * 127 * 518 passes 2**24; odd sums do not fit
     low, high = np.iinfo(kind).min, np.iinfo(kind).max
-    least = d.pick(low, high)  # the largest sums are those of extremes
+    least = d.pick(low, high, high)  # the largest sums are those of extremes
     matrix = d.chance() or depth > 3
     shape, weights = ((2, depth), (depth, 2)) if matrix else ((1, 2, 4, 5), (3, 2, 2, 3))
     many = matrix and d.chance()
     shape, weights = ((3, *shape), (3, *weights)) if many else (shape, weights)
     x = d.ints(least, high + 1, shape).astype(np.uint8 if kind == np.uint8 else np.int8)
-    w = d.ints(d.pick(-128, 127), 128, weights).astype(np.int8)
-    zeros |= {"xz": np.array(d.pick(low, 7, high), kind)} if d.chance() else {}
-    columns = () if many or not matrix else d.pick((), (2,))
+    w = d.ints(d.pick(-128, 127, 127), 128, weights).astype(np.int8)
+    zeros |= {"xz": np.array(d.pick(low, low, 7, high), kind)} if d.pick(0, 1, 1) else {}
+    columns = () if many or not matrix else (2,)
     zeros |= {"wz": np.asarray(d.ints(-5, 4, columns, np.int8))} if zeros and d.chance() else {}
     steps = np.abs(w.astype(np.int64) - zeros.get("wz", 0))
     beyond = bool(steps.sum(-2 if matrix else (1, 2, 3)).max() * 255 >= 1 << 24)
@@ -621,8 +632,9 @@ def quantised(d: Draw) -> Drawn:
 
 
 DRAWS: dict[Callable[[Draw], Drawn], int] = {
-    unary: 30, activation: 25, clip: 40, prelu: 12, softmax: 60, arithmetic: 30, power: 40, variadic: 20,
-    recurrent: 40, comparison: 20, where: 12, cast: 25, layout: 60, concat: 15, split: 30, slice_: 40, pad: 50,
+    **{unary(op): 3 for op in UNARY},
+    activation: 30, clip: 40, prelu: 12, softmax: 60, arithmetic: 30, power: 80, variadic: 20,
+    recurrent: 40, comparison: 20, where: 12, cast: 25, layout: 60, concat: 15, split: 30, slice_: 40, pad: 80,
     indexed: 80, one_hot: 25, trilu: 15, blocks: 15, tile: 6, cum_sum: 15, conv: 60, conv_transpose: 50, pool: 70,
     global_pool: 5, normalization: 90, gemm: 50, matmul: 30, einsum: 16, reduction: 70, arg: 30, resize: 120,
     integers: 50, quantised: 40,
