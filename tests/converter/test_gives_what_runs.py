@@ -99,7 +99,8 @@ def at_random(rng: np.random.Generator) -> onnx.ModelProto:
         [("Mul", "e", number("half"), "q"), ("Add", "q", number("half"), "p"), ("Mul", "p", pick("x", "x", "a"), "y")],
         [("Mul", "x", number("half"), "p"), ("Mul", "p", pick("e", "e", "x"), "q"), ("Add", "q", "p", "y")],
         [("Add", "e", "f", "p"), ("Add", "p", "two", "q"), ("Mul", "q", "x", "y")],
-    ][rng.integers(5)]
+        [("Mul", "e", "x", "q"), ("Add", "q", number("one"), "p"), ("Mul", "p", "half", "y")],
+    ][rng.integers(6)]
     more = [(pick("Add", "Mul"), pick("y", "e", "p", "q"), pick("y", "x", "one", "a"), "z")] * int(rng.random() < 0.4)
     text = ";".join(
         [
