@@ -11,8 +11,9 @@ from row_nets import network
 from twinfer.aot.build.targets import find
 from twinfer.bench.memory.picture import SUFFIXES, Band, bands, draw
 from twinfer.bench.models.source import load
+from twinfer.converter.stream.convert import stream
 from twinfer.runtime.errors import InvalidArgumentError
-from twinfer.runtime.options import Options
+from twinfer.runtime.options import Memory, Options
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.target import GENERIC
@@ -55,6 +56,27 @@ def test_the_bands_reach_the_top_of_the_arena() -> None:
         assert all(len(band.times) == len(band.lows) + 1 == len(band.highs) + 1 for band in every)
         assert all(list(band.times) == sorted(band.times) for band in every)
         assert {band.name for band in every} >= {t.name for t in plan.graph.outputs if t in plan.places and t.nbytes}
+
+
+@pytest.mark.parametrize("memory", ["layers", "rows"])
+def test_every_tensor_has_a_band_of_its_bytes(memory: Memory) -> None:
+    """From its first operator to behind its last one; states are told from values."""
+    for graph in (stream(load("tcn_int8").graph).graph, network(3, "INT8"), load("kws_int8").graph):
+        plan = make_plan(graph, GENERIC, Options(memory=memory))
+        every = {(band.name, band.lows[0]): band for band in bands(plan)}
+        rings = {ring.memory for chain in plan.chains.values() for ring in chain.rings.values()}
+        held = [band for band in bands(plan) if band.kind == "state"]
+        assert bool(held) == (plan.state_bytes > 0)
+        assert all(max(band.highs) - min(band.lows) <= plan.state_bytes for band in held)
+        in_rows = {
+            t for chain in plan.chains.values() for link in chain.links for t in (link.out, *link.step.node.inputs)
+        }
+        for t in (t for t in plan.places if t.nbytes and t not in rings and t not in in_rows):
+            band, (first, last) = every[t.name, plan.offsets[t]], plan.lives[t]
+            assert (band.times[0], band.times[-1]) == (first, last + 1)
+            assert (min(band.lows), max(band.highs)) == (plan.offsets[t], plan.offsets[t] + t.nbytes)
+        order = [(band.times[0], band.lows[0]) for band in bands(plan)]
+        assert order == sorted(order)
 
 
 def test_rows_come_and_go() -> None:

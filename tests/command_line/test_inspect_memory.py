@@ -10,9 +10,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from row_nets import network
 
 from twinfer.aot.build.targets import find
-from twinfer.bench.memory.certificate import certificate
+from twinfer.bench.memory.certificate import _layer, certificate
+from twinfer.bench.memory.halve import halved
 from twinfer.bench.models.source import load
 from twinfer.command_line.main import main
 from twinfer.converter.build import Builder
@@ -20,6 +22,7 @@ from twinfer.runtime.graph import Graph, Node
 from twinfer.runtime.op import tensor
 from twinfer.runtime.options import Options
 from twinfer.runtime.plan.make import make_plan
+from twinfer.runtime.program import Chain
 from twinfer.runtime.target import GENERIC
 
 M4 = find("cortex-m4").target
@@ -43,6 +46,78 @@ def test_the_promised_keys(capsys: pytest.CaptureFixture[str], model: str, way: 
     forced = about["forced_by"]
     assert forced["bytes"] <= plan.arena_bytes
     assert sum(live["bytes"] for live in forced["tensors"]) >= forced["bytes"]
+    for hint in about["hints"]:
+        assert hint["ram_change"] == round(hint["ram_bytes"] / plan.memory_bytes - 1, 4)
+    assert [hint["ram_bytes"] for hint in about["hints"]] == sorted(hint["ram_bytes"] for hint in about["hints"])
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_what_forces_the_peak(seed: int) -> None:
+    """Values that are written before or at the operator and read there or behind it, the largest first."""
+    told = certificate(network(seed, "INT8"), GENERIC, Options(memory="layers"))
+    forced, graph = told.forced_by, told.plan.graph
+    at, sizes = forced.position, [size for _, size in forced.tensors]
+    assert sizes == sorted(sizes, reverse=True)
+    assert told.plan.lower_bound_bytes == forced.nbytes <= sum(sizes)
+    live = set()
+    for t in {t for node in graph.nodes for t in (*node.inputs, *node.outputs) if t is not None and t.data is None}:
+        first = next((i for i, node in enumerate(graph.nodes) if t in node.outputs), -1)
+        last = max((i for i, node in enumerate(graph.nodes) if t in node.inputs), default=first)
+        if first <= at <= (len(graph.nodes) if t in graph.outputs else last) and not t.variable:
+            live.add((t.name, t.nbytes))
+    scratch = {(s.scratch.name, s.scratch.nbytes) for s in told.plan.steps if s.scratch is not None}
+    assert {*forced.tensors} - scratch == live
+    node = graph.nodes[at] if 0 <= at < len(graph.nodes) else None
+    assert forced.layer == (f"operator {node.index} {node.op}" if node else "the graph's inputs and outputs")
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_peak_within_rows_is_that_of_the_rows(seed: int) -> None:
+    plan = (told := certificate(network(seed, "INT8"), GENERIC, Options(memory="rows"))).plan
+    numbers = [[layer.step.position for layer in part.layers] for part in plan.program if isinstance(part, Chain)]
+    for own in (own for own in numbers if own):
+        ends = dict.fromkeys((plan.nodes[own[0]].index, plan.nodes[own[-1]].index))
+        text = "-".join(map(str, ends))
+        for at in own:
+            assert _layer(plan, at) == f"rows of operator{'s' * (len(own) > 1)} {text}"
+    assert told.forced_by.layer == _layer(plan, plan.forced_at)
+
+
+def test_an_input_by_rows_is_no_hint_where_it_is_so() -> None:
+    graph = load("kws_int8").graph
+    for given in (Options(memory="rows", input_rows=True), Options(input_in_place=True)):
+        assert {hint.kind for hint in certificate(graph, M4, given).hints}.isdisjoint({"input_rows", "input_in_place"})
+
+
+def test_half_the_channels() -> None:
+    """Where they can be halved the rest fits: it plans, ends stay, weights and scales are the first halves."""
+    cut = 0
+    for graph in (load("ic_int8").graph, load("kws_int8").graph, *(network(seed, "INT8") for seed in range(8))):
+        for whole in (t for node in graph.nodes for t in node.outputs):
+            half = halved(graph, whole)
+            if whole.shape[-1] < 2 or whole in graph.outputs:
+                assert half is None
+            if half is None:
+                continue
+            cut += 1
+            make_plan(half, GENERIC)
+            new = dict(zip(graph.tensors, half.tensors, strict=True))
+            assert new[whole].shape == (*whole.shape[:-1], whole.shape[-1] // 2)
+            assert (half.inputs, half.outputs) == (graph.inputs, graph.outputs)
+            for old, now in new.items():
+                if old.data is not None and now is not old:
+                    assert np.array_equal(now.data, np.asarray(old.data)[tuple(map(slice, now.shape))])
+                if now.quant is not None and now.quant.per_channel:
+                    assert now.quant.scale.size == now.shape[now.quant.axis]
+    assert cut > 20
+    two = network_of_channels(2)
+    assert halved(two, two.nodes[0].output) is not None
+
+
+def network_of_channels(count: int) -> Graph:
+    b = Builder("narrow")
+    y = b.op("FULLY_CONNECTED", [b.input("x", "FLOAT32", (1, 5)), np.ones((count, 5), np.float32)], shape=(1, count))
+    return b.graph([b.op("FULLY_CONNECTED", [y, np.ones((3, count), np.float32)], shape=(1, 3))])
 
 
 @pytest.mark.parametrize("model", ["kws_int8", "vww_int8", "ic_int8"])

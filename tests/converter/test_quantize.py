@@ -234,6 +234,34 @@ def test_fixed_and_same_scales_and_bias_scales(layers: list[str], seed: int) -> 
             np.testing.assert_array_equal(bias.quant.scale, product.astype(np.float32))
 
 
+@pytest.mark.parametrize(
+    "ops", [("SOFTMAX", "TANH"), ("TANH", "SOFTMAX"), ("LOGISTIC", "TANH"), ("SOFTMAX", "SOFTMAX")]
+)
+@pytest.mark.parametrize("precision", ["int8", "int16x8"])
+def test_what_is_joined_keeps_the_scales_that_are_fixed(ops: tuple[str, str], precision: str) -> None:
+    b = Builder("joined")
+    ends = [b.op(op, [b.input(name, "FLOAT32", (1, 8))]) for op, name in zip(ops, "xy", strict=True)]
+    graph = b.graph([b.op("CONCATENATION", ends, axis=1, fused_activation_function="NONE")])
+    data = [
+        {name: 3 * np.random.default_rng(i).normal(size=(1, 8)).astype(np.float32) for name in "xy"} for i in (1, 2)
+    ]
+    integer = quantize(graph, calibrate(graph, data), Recipe(default=Choice(precision)), Options("FLOAT32"))
+    for sample in data:
+        values = list(sample.values())
+        assert np.abs(ours(integer, values)[0] - ours(graph, values)[0]).max() < 0.012
+
+
+def test_an_output_has_its_own_range_though_something_wider_is_joined_to_it() -> None:
+    b = Builder("joined")
+    x = b.input("x", "FLOAT32", (1, 8))
+    small, large = b.op("RELU", [x]), b.op("MUL", [x, np.float32([1000])])
+    graph = b.graph([small, b.op("CONCATENATION", [small, large], axis=1, fused_activation_function="NONE")])
+    integer = quantized(graph)
+    high = max(value.max() for sample in random_samples(0, graph, 4) for value in sample.values())
+    assert integer.outputs[0].scale == pytest.approx(high / 255, rel=1e-3)
+    assert integer.outputs[1].scale > 100 * integer.outputs[0].scale
+
+
 @settings(max_examples=25, deadline=None)
 @given(layers=layer_lists, seed=seeds)
 def test_the_file_is_the_graph_and_names_stay(layers: list[str], seed: int) -> None:

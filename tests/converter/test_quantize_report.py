@@ -7,11 +7,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from flows import Sub
 from random_graphs import LAYERS, random_graph, random_samples
 from test_quantize import assert_same, ours, quantized
 from test_quantize_states import lstm_graph, svdf_graph
 
-from twinfer.bench.models.builtin import float_model, samples
+from twinfer.bench.models.builtin import builtin, float_model, samples
 from twinfer.bench.peers.engines import open_peer
 from twinfer.converter.build import Builder
 from twinfer.converter.passes._rewrite import constant
@@ -22,7 +23,8 @@ from twinfer.converter.quantize.recipe import Choice, Recipe, Rule
 from twinfer.converter.quantize.rounding import grams
 from twinfer.converter.quantize.sensitivity import sensitivity
 from twinfer.converter.report import compare
-from twinfer.runtime.errors import InvalidArgumentError
+from twinfer.converter.stream.convert import stream
+from twinfer.runtime.errors import InvalidArgumentError, UnsupportedOperatorError
 from twinfer.runtime.graph import Graph
 from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.write.tflite import write
@@ -60,6 +62,34 @@ def test_softmax_of_next_to_nothing() -> None:
 def test_calibration_of_another_graph_is_refused() -> None:
     with pytest.raises(InvalidArgumentError, match="calibration has not seen"):
         quantize(random_graph(1, ["conv"]), {}, Recipe(), Options())
+
+
+def test_branches_and_variables_are_refused() -> None:
+    main, then, other = Sub("main"), Sub("then"), Sub("else")
+    x, a, b = main.input(), then.input(), other.input()
+    (y,) = main.branch(main.less(x, np.float32([2])), 1, 2, [x], [x])
+    graph = main.graph([y], then.graph([then.add(a, np.float32([1]))]), other.graph([other.mul(b, b)]))
+    with pytest.raises(UnsupportedOperatorError, match="it has IF x1: convert it without quantisation"):
+        calibrate(graph, {"x": np.ones((2, *x.shape), np.float32)})
+    kept = stream(builtin()["tcn_float32"]()).graph
+    with pytest.raises(UnsupportedOperatorError, match=r"it has CALL_ONCE x1, VAR_HANDLE x\d+, READ_VARIABLE"):
+        calibrate(kept, [np.zeros(kept.inputs[0].shape, np.float32)])
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("behind", [False, True])
+def test_values_that_no_scale_reaches_stay_float(sign: int, behind: bool) -> None:
+    """Operators that read or give them: with all other values they would round to 0."""
+    b = Builder("far")
+    x = b.input("x", "FLOAT32", (1, 4))
+    y = b.op("NEG", [x]) if behind else x
+    graph = b.graph([b.op("RELU", [b.op("ADD", [y, np.float32([0, 0, 0, sign * 3e38])])])])
+    data = [{"x": np.float32([[1, 2, 3, sign * 4e37 * i]])} for i in (-1, 0)]
+    integer = quantize(graph, calibrate(graph, data), Recipe(), Options("FLOAT32"))
+    kinds = {node.op: node.output.type for node in integer.nodes}
+    reach = {t.name: np.float32(t.quant.scale[0]) for t in integer.tensors if t.quant is not None}
+    assert all(np.isfinite(scale) for scale in reach.values())
+    assert kinds["ADD"] == "FLOAT32"
 
 
 def test_what_no_operator_touches_is_kept() -> None:
