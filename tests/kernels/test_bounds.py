@@ -187,9 +187,12 @@ def known() -> Iterator[Refusal]:
     longest = (1 << 23) - 1
     sums = [node("CUMSUM", (q(longest + i), constant([0])), q(longest + i)) for i in (0, 1)]
     yield "cumsum of too many", *sums, ModelError, "may not fit int32"
+    sums = [node("CUMSUM", (q(longest + i, 1), constant([0])), q(longest + i, 1)) for i in (0, 1)]
+    yield "cumsum of too many rows", *sums, ModelError, "may not fit int32"
     sums = [node("CUMSUM", (q(3, 4), constant([i])), q(3, 4)) for i in (-2, 2)]
     yield "cumsum along no axis", *sums, ModelError, "outside rank 2"
     yield "range of no step", ranged(0, 3, 1), ranged(0, 3, 0), ModelError, "do not lead"
+    yield "range of nothing by no step", ranged(4, 4, 1, size=0), ranged(4, 4, 0, size=0), ModelError, "do not lead"
     yield "range away", ranged(3, 0, -1), ranged(3, 0, 1), ModelError, "do not lead"
     floats = ranged(0, 3, 1, "FLOAT32"), ranged(0, 3e30, 1e-3, "FLOAT32")
     yield "range without end", *floats, UnsupportedOperatorError, "too many steps"
@@ -200,6 +203,8 @@ def known() -> Iterator[Refusal]:
     yield "fill of run time", *filled, UnsupportedOperatorError, "must be a constant"
     args = [node("BROADCAST_ARGS", (constant([3, n]), constant([4])), tensor((2,), "INT32")) for n in (1, 2)]
     yield "broadcast_args", *args, ModelError, "do not broadcast"
+    args = [node("BROADCAST_ARGS", (constant([4]), constant([3, n])), tensor((2,), "INT32")) for n in (1, 2)]
+    yield "broadcast_args, the other way", *args, ModelError, "do not broadcast"
     places = [node("WHERE", (c,), tensor((1, 1), "INT64")) for c in (constant([1]), tensor((1,), "INT32"))]
     yield "where of run time", *places, UnsupportedOperatorError, "no fixed size"
     hot = [node("ONE_HOT", (constant([1]), constant(n), tensor(()), tensor(())), tensor((1, 2))) for n in (2, -2)]

@@ -90,7 +90,8 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
     short = _case(rng, "INT16", (4, 3), (9, 1))
     yield Case(short.node, short.inputs, "none", "LiteRT takes no int16")
     outside = _case(rng, "INT32", (3, 4), (9, 2), fed=True)
-    near = (rng.integers(-2, 6, (9, 2)).astype(np.int32), np.arange(9, dtype=np.int32))
+    ends = np.array([(0, 4), (1, 4), (0, -1), (1, -1), (3, 0), (-1, 2), (2, 3), (0, 0), (4, 5)], np.int32)
+    near = (ends, np.arange(1, 10, dtype=np.int32))
     for values in (near, None):
         yield Case(outside.node, values, "none", "LiteRT refuses numbers outside when running")
 

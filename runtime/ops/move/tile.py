@@ -46,7 +46,7 @@ def infer_tile(node: Node) -> list[Shape]:
 
 
 def _broadcast(node: Node, inputs: list[Any]) -> list[Array]:
-    return [np.ascontiguousarray(np.broadcast_to(inputs[0], node.output.shape))]
+    return [np.broadcast_to(inputs[0], node.output.shape).copy()]
 
 
 def _tile(node: Node, inputs: list[Any]) -> list[Array]:

@@ -36,7 +36,7 @@ def infer(node: Node) -> list[Shape]:
 
 def reference(node: Node, inputs: list[Any]) -> list[Array]:
     x, order = inputs
-    return [np.ascontiguousarray(x.transpose(order))]
+    return [np.ascontiguousarray(x.transpose(order.reshape(-1)))]
 
 
 def lower(node: Node, target: Target) -> Call:

@@ -1,0 +1,224 @@
+"""Cases of all operators with one thing changed: the node is refused in words, or kernels give what numpy gives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
+import pytest
+from cases import cases_of, graph_of, interpreted, numpy_outputs, values_of
+from needs import sampled
+
+from twinfer.runtime.errors import ModelError, TwinferError, UnsupportedOperatorError
+from twinfer.runtime.graph import Node, Quant, Tensor
+from twinfer.runtime.op import Case, tensor
+from twinfer.runtime.registry import operators
+from twinfer.runtime.shapes import infer_node
+from twinfer.runtime.target import GENERIC
+
+
+def changed(t: Tensor, rng: np.random.Generator) -> Iterator[Tensor]:
+    """The tensor with other quantisation, another extent, another rank, or one other number."""
+    if t.quant is not None:
+        yield replace(t, quant=Quant(t.quant.scale * np.float32(1.5), t.quant.zero_point, t.quant.axis))
+        yield replace(t, quant=Quant(t.quant.scale, t.quant.zero_point + 1, t.quant.axis))
+    for axis, n in enumerate(t.shape):
+        for more in (1, -1):
+            if n + more > 0:
+                shape = (*t.shape[:axis], n + more, *t.shape[axis + 1 :])
+                yield replace(t, shape=shape, data=None if t.data is None else np.resize(t.data, shape))
+    yield replace(t, shape=(1, *t.shape), data=None if t.data is None else t.data[None])
+    yield replace(t, shape=t.shape[::-1], data=None if t.data is None else t.data.reshape(t.shape[::-1]))
+    if t.data is not None and t.data.size and t.data.dtype.kind in "iu":
+        for wide in {t.data.dtype, np.dtype(np.int64)} if t.type == "INT32" else {t.data.dtype}:
+            at = rng.integers(t.data.size)
+            for value in (
+                int(t.data.flat[at]) - 1,
+                int(t.data.flat[at]) + 1,
+                0,
+                np.iinfo(wide).min,
+                np.iinfo(wide).max,
+            ):
+                data = t.data.astype(wide)
+                data.flat[at] = np.clip(value, np.iinfo(wide).min, np.iinfo(wide).max)
+                yield replace(t, type=wide.name.upper(), data=data)
+
+
+def other_options(node: Node) -> Iterator[Node]:
+    """The node with each of its options changed."""
+    for name, value in node.options.items():
+        others: Sequence[object] = ()
+        if isinstance(value, bool):
+            others = (not value,)
+        elif isinstance(value, int):
+            others = (value - 1, value + 1)
+        elif name == "fused_activation_function":
+            others = ("NONE", "RELU", "RELU6", "RELU_N1_TO_1", "TANH")
+        elif name == "padding":
+            others = ("SAME", "VALID")
+        for other in others:
+            yield replace(node, options={**node.options, name: other})
+
+
+def neighbours(case: Case, rng: np.random.Generator) -> Iterator[Case]:
+    """The case with each of its options and tensors changed; shapes of outputs are as the operator infers them."""
+    node = case.node
+    fed = [t for t in node.inputs if t is not None and t.data is None and not t.variable]
+    values = values_of(case, graph_of(node))
+    for k, t in enumerate(fed if len(fed) > 1 else ()):
+        for value in range(-2, 7) if t.type in ("INT32", "INT64") and values[k].size else ():
+            numbers = values[k].copy()
+            numbers.flat[rng.integers(numbers.size)] = value
+            yield replace(case, inputs=(*values[:k], numbers, *values[k + 1 :]))
+    for near in other_options(node):
+        if (inferred := with_shapes(near)) is not None:
+            yield replace(case, node=inferred)
+    for t in dict.fromkeys([*node.inputs, *node.outputs]):
+        for other in changed(t, rng) if t is not None else ():
+            if t in node.outputs and other.shape != t.shape:
+                continue  # readers infer these
+            inputs, outputs = ([other if each is t else each for each in side] for side in (node.inputs, node.outputs))
+            if (inferred := with_shapes(replace(node, inputs=tuple(inputs), outputs=tuple(outputs)))) is None:
+                continue
+            given = case.inputs
+            if given is not None:
+                given = tuple(np.resize(v, other.shape) if x is t else v for x, v in zip(fed, given, strict=True))
+            yield replace(case, node=inferred, inputs=given)
+
+
+def with_shapes(node: Node) -> Node | None:
+    """The node with its outputs' shapes inferred; None if it is refused."""
+    try:
+        shapes = infer_node(node)
+    except TwinferError:
+        return None
+    return replace(
+        node, outputs=tuple(replace(y, shape=tuple(shape)) for y, shape in zip(node.outputs, shapes, strict=True))
+    )
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("op", operators())
+def test_refused_or_right(op: str) -> None:
+    small = [case for case in cases_of(op).values() if sum(t.size for t in case.node.inputs if t is not None) < 2_000]
+    (case, *_), rng = sampled(small, 1000, op), np.random.default_rng(1)
+    for near in neighbours(case, rng):
+        graph = graph_of(near.node)
+        values = values_of(near, graph)
+        try:
+            results = interpreted(graph, values, GENERIC, 0)
+        except TwinferError:
+            continue
+        for got, want in zip(results, numpy_outputs(near, graph, values), strict=True):
+            if got.dtype.kind == "f":
+                np.testing.assert_allclose(got, want, rtol=1e-5, atol=max(case.tolerance, 1e-5), err_msg=str(near.node))
+            else:
+                np.testing.assert_array_equal(got, want, err_msg=str(near.node))
+
+
+@pytest.mark.parametrize("op", operators())
+def test_numbers_that_are_known_when_planning(op: str) -> None:
+    """Indices, sizes and starts that a case is fed, as constants: the same outputs."""
+    for case in sampled(cases_of(op).values(), 4, op):
+        graph, node = graph_of(case.node), case.node
+        values = values_of(case, graph)
+        fed = {
+            t: v for t, v in zip(graph.inputs, values, strict=True) if t.type in ("INT32", "INT64") and t.quant is None
+        }
+        if not fed:
+            continue
+        known = replace(node, inputs=tuple(replace(t, data=fed[t]) if t in fed else t for t in node.inputs))
+        rest = [v for t, v in zip(graph.inputs, values, strict=True) if t not in fed]
+        want = interpreted(graph, values, GENERIC, 0)
+        try:
+            got = interpreted(graph_of(known), rest, GENERIC, 0)
+        except ModelError:
+            assert op in ("SLICE", "STRIDED_SLICE")  # LiteRT refuses what is outside; at run time it is brought inside
+            continue
+        assert [g.tobytes() for g in got] == [w.tobytes() for w in want], str(known)
+
+
+#: Operators that only move values, whose scales and zero points must all be the same.
+MOVERS = (
+    *("BATCH_TO_SPACE_ND", "CONCATENATION", "DYNAMIC_UPDATE_SLICE", "EMBEDDING_LOOKUP", "FILL", "GATHER_ND", "ONE_HOT"),
+    *("PACK", "REDUCE_MAX", "REDUCE_MIN", "REVERSE_V2", "SCATTER_ND", "SELECT", "SELECT_V2", "SPACE_TO_BATCH_ND"),
+    *("AVERAGE_POOL_2D", "MAX_POOL_2D", "TOPK_V2"),
+)
+
+
+@pytest.mark.parametrize("op", MOVERS)
+def test_one_other_scale_is_refused(op: str) -> None:
+    nodes = [case.node for name, case in cases_of(op).items() if "uint8" not in name]
+    node = next(node for node in nodes if node.output.type == "INT8")
+    assert infer_node(node)
+    for t in {*node.inputs, *node.outputs}:
+        if t is None or t.type != "INT8":
+            continue
+        other = replace(t, quant=Quant(t.quant.scale * np.float32(1.5), t.quant.zero_point))
+        inputs, outputs = ([other if each is t else each for each in side] for side in (node.inputs, node.outputs))
+        with pytest.raises(TwinferError, match=op):
+            infer_node(replace(node, inputs=tuple(inputs), outputs=tuple(outputs)))
+
+
+#: Operators that go by the stored values alone, as TFLM's and LiteRT's kernels do; those whose output has its own
+#: scale; decoders, whose output the next operator reads; and those whose cases saturate or take one step only.
+STORED = {
+    *("ARG_MAX", "ARG_MIN", "BROADCAST_TO", "CUSTOM:CIRCULAR_BUFFER", "DEPTH_TO_SPACE", "EXPAND_DIMS", "GATHER"),
+    *("MAXIMUM", "MINIMUM", "MIRROR_PAD", "NEG", "PAD", "PADV2", "RESHAPE", "RESIZE_BILINEAR", "SIGN", "SLICE"),
+    *("RESIZE_NEAREST_NEIGHBOR", "SPACE_TO_DEPTH", "SPLIT", "SPLIT_V", "SQUEEZE", "STRIDED_SLICE", "TILE", "TRANSPOSE"),
+    *("UNPACK", "ZEROS_LIKE", "L2_NORMALIZATION", "LOG_SOFTMAX", "SOFTMAX", "CUSTOM:TFLM_DECODE"),
+    *("ADD_N", "LSTM", "RNN", "TANH"),
+}
+
+
+@pytest.mark.parametrize("op", sorted({*operators()} - STORED))
+def test_quantisation_counts(op: str) -> None:
+    """Another scale or zero point of a tensor is refused or changes what comes out, in some case of the operator."""
+    same: dict[tuple[int, bool], bool] = {}
+    quantised = [case for name, case in cases_of(op).items() if "uint8" not in name and case.node.output.size > 3]
+    for case in [case for case in quantised if any(t and t.type == "INT8" for t in case.node.inputs)][::7][:6]:
+        node = case.node
+        graph, tensors = graph_of(node), [*node.inputs, *node.outputs]
+        values = values_of(case, graph)
+        want = [y.tobytes() for y in interpreted(graph, values, GENERIC, 0)]
+        for (i, t), zero in product(enumerate(tensors), (False, True)):
+            if t is None or t.type != "INT8" or t.quant is None or t.variable:
+                continue
+            by = (np.float32(1), 32 - 64 * (t.quant.zero_point > 90)) if zero else (np.float32(1.5), 0)
+            other = replace(t, quant=Quant(t.quant.scale * by[0], t.quant.zero_point + by[1], t.quant.axis))
+            inputs, outputs = ([other if each is t else each for each in side] for side in (node.inputs, node.outputs))
+            try:
+                near = graph_of(replace(node, inputs=tuple(inputs), outputs=tuple(outputs)))
+                got = [y.tobytes() for y in interpreted(near, values, GENERIC, 0)]
+            except TwinferError:
+                got = []
+            same[i, zero] = same.get((i, zero), True) and got == want
+    assert not any(same.values()), same
+
+
+@pytest.mark.parametrize("op", ["SLICE", "STRIDED_SLICE", "DYNAMIC_UPDATE_SLICE"])
+@pytest.mark.parametrize("rank", range(1, 7))
+def test_boxes_that_move_along_every_axis(op: str, rank: int) -> None:
+    """Up to five axes; the sixth is refused."""
+    x, at = tensor((3,) * rank, "INT32", name="x"), tensor((rank,), "INT32", name="at")
+    ones = tensor((rank,), "INT32", data=np.ones(rank), name="ones")
+    values = [np.arange(3**rank, dtype=np.int32).reshape(x.shape), np.arange(rank, dtype=np.int32) % 3]
+    box = tuple(slice(i, i + 1) for i in values[1].tolist())
+    if op == "DYNAMIC_UPDATE_SLICE":
+        node = Node(op, (x, tensor((1,) * rank, "INT32", name="new"), at), (replace(x, name="y"),))
+        values, want = [values[0], np.full((1,) * rank, -9, np.int32), values[1]], values[0].copy()
+        want[box] = -9
+    elif op == "SLICE":
+        node, want = Node(op, (x, at, ones), (tensor((1,) * rank, "INT32", name="y"),)), values[0][box]
+    else:
+        masks = dict.fromkeys(("begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask"), 0)
+        options = {**masks, "shrink_axis_mask": 2**rank - 1, "offset": False}
+        node = Node(op, (x, at, replace(at, name="end"), ones), (tensor((), "INT32", name="y"),), options)
+        values, want = [*values, values[1] + 1], values[0][box].reshape(())
+    if rank > 5:
+        with pytest.raises(UnsupportedOperatorError, match="5 are the limit"):
+            interpreted(graph_of(node), values, GENERIC, 0)
+    else:
+        np.testing.assert_array_equal(interpreted(graph_of(node), values, GENERIC, 0)[0], want)
