@@ -167,6 +167,17 @@ def test_known_and_nonnegative_indices_cost_nothing() -> None:
     assert [node.op for node in twinfer.convert(model(nodes, {"x": x}, {}, ["y"])).nodes] == ["ARG_MAX", "GATHER"]
 
 
+@pytest.mark.parametrize("text", ["Sub i k j", "Neg i j", "Sub k i j"])
+def test_indices_that_a_model_computes(text: str) -> None:
+    """From what is never below zero comes what may be."""
+    x, k = floats(np.random.default_rng(3), 3, 4), np.array(2, np.int32)
+    nodes = [helper.make_node("ArgMax", ["x"], ["a"], axis=1, keepdims=0), *nodes_of(text), *nodes_of("Gather x j y")]
+    nodes.insert(1, helper.make_node("Cast", ["a"], ["i"], to=TensorProto.INT32))
+    proto = model(nodes, {"x": x}, {"k": k}, ["y"])
+    proto.graph.node[-1].attribute.append(helper.make_attribute("axis", 1))
+    compare(run(twinfer.convert(proto), {"x": x}), by_onnxruntime(proto, {"x": x}))
+
+
 @pytest.mark.parametrize("op", ["ScatterElements", "ScatterND"])
 def test_scattering_by_indices_at_run_time_is_refused(op: str) -> None:
     feeds = {"x": X, "i": np.array([[0, 1]]), "u": X[0, :1] if op == "ScatterND" else X[:1, :2]}

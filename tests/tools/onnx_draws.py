@@ -162,8 +162,8 @@ def arithmetic(d: Draw) -> Drawn:
 
 
 def power(d: Draw) -> Drawn:
-    x = np.abs(d.floats(*d.shape(0, 3))) + FLOAT(0.1)
-    e = np.full(d.pick((), (1,), (1, 1), (1, 1, 1, 1), x.shape), d.pick(2, 0.5, 3, -1, 1, 0), FLOAT)
+    x = np.abs(d.floats(*d.shape(0, 2))) + FLOAT(0.1)
+    e = np.full(d.pick((), (1,), (1, 1), (1, 1, 1, 1), x.shape), d.pick(2, 2, 0.5, 3, -1, 1, 0), FLOAT)
     if d.chance():
         e = e.astype(d.pick(*INTS))
     inexact = ""
@@ -550,7 +550,7 @@ def resize(d: Draw) -> Drawn:
         some["axes"] = [a - rank for a in axes]
     least = {a: 1 / x.shape[a] + 1e-3 for a in axes}
     scales = [
-        max(least[a], d.pick(0.5, 0.75, 1.36, 1.5, 1.95, 2, 2.46, d.rng.uniform(0.3, 3))) if a in lines else 1
+        max(least[a], d.pick(0.5, 0.75, 1.1, 1.1, 1.36, 1.5, 1.95, 2, 2.46, d.rng.uniform(0.3, 3))) if a in lines else 1
         for a in axes
     ]
     s = np.array(scales, np.float32)
@@ -583,13 +583,14 @@ def integers(d: Draw) -> Drawn:
 
 
 def recurrent(d: Draw) -> Drawn:
-    op, gates, active = d.pick(("LSTM", 4, 3), ("GRU", 3, 2), ("RNN", 1, 1))
+    op, gates, active = d.pick(("LSTM", 4, 3), ("LSTM", 4, 3), ("GRU", 3, 2), ("RNN", 1, 1))
     time, batch, inputs, h = (d.whole(1, 3) for _ in range(4))
-    some = d.some(direction=("forward", "reverse", "bidirectional"), clip=(0.5,))
+    some = d.some(direction=("forward", "reverse", "bidirectional", "bidirectional"), clip=(0.5,))
     n = 2 if some.get("direction") == "bidirectional" else 1
     if d.chance():
         some["activations"] = [d.pick("Sigmoid", "Tanh", "Relu", "HardSigmoid") for _ in range(n * active)]
-    some |= d.some(linear_before_reset=(0, 1)) if op == "GRU" else d.some(input_forget=(0, 1)) if op == "LSTM" else {}
+    own: dict[str, dict[str, Any]] = {"GRU": {"linear_before_reset": (0, 1)}, "LSTM": {"input_forget": (0, 1, 1)}}
+    some |= d.some(**own.get(op, {}))
     rest = {"b": d.floats(n, 2 * gates * h), "l": np.full(batch, time, np.int32), "h": d.floats(n, batch, h)}
     rest |= {"c": d.floats(n, batch, h), "p": d.floats(n, 3 * h)} if op == "LSTM" else {}
     refused = ""
@@ -632,7 +633,7 @@ def quantised(d: Draw) -> Drawn:
 DRAWS: dict[Callable[[Draw], Drawn], int] = {
     **{unary(op): 3 for op in UNARY},
     activation: 30, clip: 40, prelu: 12, softmax: 60, arithmetic: 30, power: 80, variadic: 20,
-    recurrent: 40, comparison: 20, where: 12, cast: 25, layout: 60, concat: 15, split: 30, slice_: 40, pad: 80,
+    recurrent: 60, comparison: 20, where: 12, cast: 25, layout: 60, concat: 15, split: 30, slice_: 40, pad: 80,
     indexed: 80, one_hot: 25, trilu: 15, blocks: 15, tile: 6, cum_sum: 15, conv: 60, conv_transpose: 50, pool: 70,
     global_pool: 5, normalization: 90, gemm: 50, matmul: 30, einsum: 16, reduction: 70, arg: 30, resize: 120,
     integers: 50, quantised: 40,

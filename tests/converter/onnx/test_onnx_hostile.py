@@ -202,6 +202,9 @@ def test_a_constant_index_far_out_of_range() -> None:
     node = helper.make_node("GatherElements", ["k", "i"], ["y"], axis=1)
     with pytest.raises(ModelError, match=r"GatherElements 'y': index 1125899906842624 is out of range for 4"):
         read_onnx(model([node], {"x": FLOAT}, {"k": FLOAT, "i": np.array([[1 << 50]])}, ["y"]))
+    for beyond in (4, -5):
+        with pytest.raises(ModelError, match=f"index {beyond} is out of range for 4"):
+            read_onnx(model([node], {"x": FLOAT}, {"k": FLOAT, "i": np.array([[beyond]])}, ["y"]))
     twice = helper.make_node("GatherElements", ["k", "i"], ["y"], axis=1)
     graph = read_onnx(model([twice], {"x": FLOAT}, {"k": FLOAT + 3, "i": np.array([[-1, 0]])}, ["y"]))
     compare(run(graph, {"x": FLOAT}), [np.full((1, 2), 3, np.float32)])
