@@ -213,6 +213,12 @@ def known() -> Iterator[Refusal]:
     yield "reverse_v2", *flipped, ModelError, "an axis twice"
     segments = [node("SEGMENT_SUM", (tensor((2,)), constant(at)), tensor((1,))) for at in ([0, 0], [0, -1])]
     yield "segment_sum", *segments, ModelError, "must rise from 0 on"
+    segments = [node("SEGMENT_SUM", (tensor((2,)), constant(at)), tensor((1,))) for at in ([0, 0], [-1, 0])]
+    yield "segment_sum below 0", *segments, ModelError, "must rise from 0 on"
+    for why, condition, other in (("differ in shape", (3, 2), (1, 2)), ("does not fit", (2, 3, 2), (3, 2))):
+        shapes = ((3, 2), (3, 2)), (condition, other)
+        masks = [node("SELECT", (tensor(c, "BOOL"), tensor((3, 2)), tensor(b)), tensor((3, 2))) for c, b in shapes]
+        yield f"select that {why}", *masks, ModelError, why
     rows = q(3, 2)
     yield "embedding_lookup", looked_up(rows, 2), looked_up(rows, 3), ModelError, "outside"
     yield "embedding_lookup's zero point", looked_up(rows), looked_up(q(3, 2, zero=1)), ModelError, "zero points of 0"

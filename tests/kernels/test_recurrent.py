@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from needs import ROOT
 
 from twinfer.aot.build.host import compile_plans
 from twinfer.bench.peers.engines import open_peer
-from twinfer.runtime.graph import Array, Graph, Tensor
+from twinfer.runtime.graph import Array, Graph, Node, Tensor
 from twinfer.runtime.op import Case
 from twinfer.runtime.ops.core import gemmlowp16
 from twinfer.runtime.ops.recurrent._lstm_cases import Form, case
@@ -92,16 +93,37 @@ def test_an_integer_lstm_from_any_cell(power: int) -> None:
     """Runs never come to the ends of a cell's range in so few steps: its values are set."""
     rng = np.random.default_rng(-power)
     node = case(rng, Form("INT8", (40, 1, 3, 8), 0.0, flags=frozenset(["peephole"]), power=power, op="LSTM")).node
+    variables = {
+        t: rng.integers(*limits(t), t.shape, t.dtype, endpoint=True) for t in graph_of(node).tensors if t.variable
+    }
+    assert_step(node, variables)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_basic_lstm_at_the_ends_of_its_cell(seed: int) -> None:
+    """Gates are open or shut, and cells and what is shown reach the ends of their types."""
+    rng = np.random.default_rng(seed)
+    (node,) = (c.node for c in cases_of("LSTM").values() if c.node.output.type == "UINT8" and c.node.output.size > 9)
+    bias = replace(node.input(3), data=rng.choice([-(10**6), 10**6], node.input(3).shape).astype(np.int32))
+    node = replace(node, inputs=(*node.inputs[:3], bias, node.input(4)))
+    variables = {t: rng.choice(limits(t), t.shape).astype(t.dtype) for t in graph_of(node).tensors if t.variable}
+    shown, cells = assert_step(node, variables)[:2]
+    assert shown.min() == 0
+    assert {cells.min(), cells.max()} == {-32768, 32767}
+
+
+def assert_step(node: Node, variables: Mapping[Tensor, Array]) -> Sequence[Array]:
+    """The outputs of one run that begins with these variables, which are those of numpy."""
     graph = graph_of(node)
     session = Session(make_plan(graph, GENERIC))
     (x,) = random_inputs(graph, 1)
-    variables = {t: rng.integers(*limits(t), t.shape, t.dtype, endpoint=True) for t in graph.tensors if t.variable}
     for tensor, value in variables.items():
         session.view(tensor)[...] = value
     session.feed([x])
     session.run()
     inputs = [None if t is None else variables.get(t, x if t.data is None else t.data) for t in node.inputs]
-    assert_equal(session.outputs(), operators()["LSTM"].reference(node, inputs), graph.outputs, 0, f"2**{power}")
+    assert_equal(session.outputs(), operators()["LSTM"].reference(node, inputs), graph.outputs, 0, node.op)
+    return session.outputs()
 
 
 def limits(tensor: Tensor) -> tuple[int, int]:
