@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -16,6 +17,7 @@ import numpy as np
 import pytest
 import tiny
 from cases import ALLOWED_SYMBOLS
+from flows import Sub
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -414,6 +416,22 @@ def test_pointers_and_status() -> None:
     for in_place in (None, (ctypes.c_void_p * 1)(None), (ctypes.c_void_p * 1)(base + at[2])):
         assert library.passing_run(ctypes.c_void_p(base), in_place, None) == 0
         assert ctypes.string_at(base + at[0], 30) == changed
+
+
+def test_header_s_figures_of_memory() -> None:
+    """The least that any placement needs is that of the values alone: 5 and 7 bytes; what is kept is apart."""
+    sub = Sub("m")
+    x, h = sub.input((1, 5), "INT8"), sub.handle()
+    sub.assign(h, sub.constant([1.0]))
+    y = sub.op("CONCATENATION", [x, sub.constant([[1, 2]], "INT8")], shape=(1, 7), axis=1)
+    text = emit(make_plan(sub.graph([y, sub.read(h)]), GENERIC), "m").code["m.h"]
+    said = {key: int(value) for key, value in re.findall(r"#define M_(\w+_BYTES|STATE_OFFSET) (\d+)", text)}
+    assert said["LOWER_BOUND_BYTES"] == 5 + 7
+    assert said["ARENA_BYTES"] % 16 == said["STATE_BYTES"] % 16 == 0
+    assert (said["STATE_OFFSET"], said["MEMORY_BYTES"]) == (
+        said["ARENA_BYTES"],
+        said["ARENA_BYTES"] + said["STATE_BYTES"],
+    )
 
 
 def test_every_block_is_checked() -> None:

@@ -343,7 +343,7 @@ def test_replaces_its_own_folder(tmp_path: Path) -> None:
     assert [p.name for p in tmp_path.iterdir()] == ["made"]
 
 
-@pytest.mark.parametrize("path", ["main.c", "src/main.c", ".hidden"])
+@pytest.mark.parametrize("path", ["main.c", "src/main.c", ".hidden", "building.txt", "build"])
 def test_refuses_what_it_did_not_write(path: str, tmp_path: Path) -> None:
     for made_before in (False, True):
         folder = tmp_path / str(made_before)
