@@ -19,10 +19,12 @@ import twinfer
 from twinfer.aot.build.host import compile_plans
 from twinfer.aot.print.emit import emit
 from twinfer.converter.build import Builder
+from twinfer.kernels_c import ffi
 from twinfer.runtime.errors import InvalidArgumentError, NotReadyError
 from twinfer.runtime.graph import Array, Graph
 from twinfer.runtime.options import Memory, Mode, Options
 from twinfer.runtime.plan import replay
+from twinfer.runtime.plan.by_rows.chain_table import ChainTable
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.plan.plan import Place, Plan
 from twinfer.runtime.program import Chain
@@ -179,6 +181,18 @@ def test_the_proof_notices_a_wrong_number_of_rows() -> None:
             assert "rows of it" in str(replay.fault(changed(plan, feed=feed, rings=chain.rings)))
             tried += 1
     assert tried > 20
+
+
+def test_progress_has_room_for_all_that_gives_rows() -> None:
+    tried = 0
+    for seed in range(20):
+        plan = make_plan(network(seed), options=Options(memory="rows", input_rows=True))
+        assert plan.fed is not None
+        assert plan.fed.progress is not None
+        entries = ChainTable(plan, plan.fed).counts["count"]
+        assert plan.fed.progress.nbytes == entries * ffi.sizeof("tw_rows_progress")
+        tried += entries > 1
+    assert tried > 5
 
 
 def test_the_proof_notices_that_progress_is_lost() -> None:

@@ -127,6 +127,18 @@ def first(value: Sequence[float]) -> Graph:
     return sub.graph([])
 
 
+def set_twice() -> tuple[Graph, Runs]:
+    """What runs once writes a variable that is computed, then one whose bytes are all the same."""
+    sub, main = Sub("first"), Sub("main")
+    sub.assign(sub.handle(), sub.op("EXP", [sub.constant([1, 2])]))
+    sub.assign(sub.handle(), sub.constant([0, 0]))
+    main.once(1)
+    x, h = main.input((2,)), main.handle()
+    total = main.add(main.read(h, (2,)), x)
+    main.assign(h, total)
+    return main.graph([total], sub.graph([])), [[floats(1, 2)], [floats(3, 4)]]
+
+
 def variable(value: Sequence[float]) -> tuple[Graph, Runs]:
     """Read and written several times; reads before and behind a write are different values."""
     main = Sub("main")
@@ -372,6 +384,7 @@ MODELS: dict[str, tuple[Callable[[], tuple[Graph, Runs]], str]] = {
     "nested": (nested, "tflm litert-ref"),
     "weights_through_a_loop": (weights_through_a_loop, "tflm litert-ref"),
     "variable": (lambda: variable([3, 3]), "tflm litert-ref"),
+    "variable_set_twice": (set_twice, "litert-ref"),
     "variable_of_unequal_values": (lambda: variable([3, 4]), "tflm litert-ref"),
     "variable_in_branches": (variable_in_branches, "tflm litert-ref"),
     "variable_in_a_loop": (variable_in_a_loop, "tflm litert-ref"),

@@ -198,6 +198,17 @@ def test_resize(open_: Open) -> None:
     assert interpreter.get_tensor(a).shape == (1, 3)
 
 
+@ours
+def test_resize_to_nothing(open_: Open) -> None:
+    interpreter, a, y = ready(open_, sum_of_two())
+    for details in interpreter.get_input_details():
+        interpreter.resize_tensor_input(details["index"], [0, 3])
+    interpreter.allocate_tensors()
+    interpreter.set_tensor(a, np.ones((0, 3), np.float32))
+    interpreter.invoke()
+    assert interpreter.get_tensor(y).shape == (0, 3)
+
+
 @each
 def test_resizing_to_the_same_shape_changes_nothing(open_: Open) -> None:
     interpreter, x, _ = ready(open_, small())

@@ -11,6 +11,7 @@ import pytest
 from flows import Sub
 
 from twinfer import CompiledModel, Interpreter
+from twinfer.runtime.errors import ModelError
 from twinfer.runtime.graph import Graph, Signature
 from twinfer.runtime.read.tflite import read
 from twinfer.runtime.write.tflite import write
@@ -93,3 +94,29 @@ def test_as_litert(name: str, engine: type[Interpreter]) -> None:
     assert results(model, calls) == want
     model.reset_all_variables()
     assert results(model, calls) == want
+
+
+@pytest.mark.parametrize("engine", [Interpreter, CompiledModel])
+def test_a_reset_forgets_what_another_signature_has_written(engine: type[Interpreter]) -> None:
+    """Also if that one ran last, and nothing gives the variable a first value: it is zero again."""
+    a, b = Sub("a"), Sub("b")
+    h = a.handle()
+    total = a.add(a.read(h), a.input())
+    a.assign(h, total)
+    b.assign(b.handle(), b.input())
+    model = engine.from_graph(signed(a.graph([total], b.graph([b.op("NEG", [b.inputs[0]])]), setting(0))))
+    for _ in range(2):
+        assert results(model, [("a", [1]), ("b", [5]), ("a", [1]), ("b", [9])]) == [[1], [-5], [6], [-9]]
+        model.reset_all_variables()
+
+
+@pytest.mark.parametrize(("shape", "type"), [((2,), "FLOAT32"), ((1,), "INT32")])
+def test_a_variable_is_one_for_all_signatures(shape: tuple[int, ...], type: str) -> None:
+    a, b = Sub("a"), Sub("b")
+    a.assign(a.handle(), a.input())
+    b.assign(b.handle(), b.input(shape, type))
+    graphs = [sub.graph([sub.op("NEG", [sub.inputs[0]])]) for sub in (a, b)]
+    model = Interpreter.from_graph(signed(replace(graphs[0], subgraphs=(graphs[1], setting(0)))))
+    model.get_signature_runner("a")(x=np.ones(1, np.float32))
+    with pytest.raises(ModelError, match=r"variable .* in one signature, .* in another"):
+        model.get_signature_runner("b")(x=np.ones(shape, type.lower()))
