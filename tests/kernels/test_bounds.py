@@ -224,6 +224,10 @@ def known() -> Iterator[Refusal]:
     yield "embedding_lookup's zero point", looked_up(rows), looked_up(q(3, 2, zero=1)), ModelError, "zero points of 0"
     scaled = [tensor((3, 2), "INT8", [0.1] * n) for n in (3, 2)]
     yield "embedding_lookup's scales", *map(looked_up, scaled), ModelError, "one per row"
+    turned = replace(scaled[0], shape=(3, 3), quant=replace(along(scaled[0], 0).quant, axis=1))  # type: ignore[type-var]
+    square = along(replace(scaled[0], shape=(3, 3)), 0)
+    both = [node("EMBEDDING_LOOKUP", (constant([0]), x), tensor((1, 3))) for x in (square, turned)]
+    yield "embedding_lookup's scales of columns", *both, ModelError, "those of its rows"
     pools = [node("L2_POOL_2D", (x,), replace(x, name="y"), **POOL) for x in (tensor((1, 2, 2, 1)), q(1, 2, 2, 1))]
     yield "l2_pool_2d", *pools, UnsupportedOperatorError, "FLOAT32"
 
