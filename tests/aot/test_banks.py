@@ -13,8 +13,10 @@ import pytest
 import tiny
 from needs import ROOT
 
+from twinfer.aot.build.blocks import in_blocks
 from twinfer.aot.build.elf import open_elf
 from twinfer.aot.build.firmware import build
+from twinfer.aot.build.fits import check_fits
 from twinfer.aot.build.project import write_project
 from twinfer.aot.build.runner import Job, run_jobs
 from twinfer.aot.build.targets import Card, find
@@ -184,10 +186,24 @@ def test_a_projects_self_test(tmp_path: Path) -> None:
     assert places == {"kws_static_arena_block": 0x01000000, "kws_static_arena_psram": 0x21000000}
 
 
+def test_spans_of_one_buffer_lie_in_the_blocks(tmp_path: Path) -> None:
+    """All of it is all of every block, not a byte more; what lies across an end is in two."""
+    plan = emitted(card_of(tmp_path, M4))["layers"].plan
+    extents = [(f"tw_{region.value}", extent) for region, extent in plan.regions.items() if extent.nbytes]
+    assert sorted(in_blocks(plan, [(0, plan.buffer_bytes)])) == sorted((f"{at} + 0", e.nbytes) for at, e in extents)
+    assert len(extents) == 2
+    (low, first), (high, then) = sorted(extents, key=lambda each: each[1].offset)
+    across = [*in_blocks(plan, [(first.end - 3, then.offset + 5)])]
+    assert sorted(across) == sorted([(f"{low} + {first.nbytes - 3}", 3), (f"{high} + 0", 5)])
+
+
 def test_a_plan_for_other_memories(tmp_path: Path) -> None:
     """A program for a card with smaller memories, or none of that name, is refused before it is compiled."""
     project = emitted(card_of(tmp_path, M4))["layers"]
     small = card_of(tmp_path, M4.replace("0x1800", "0x100"))
+    check_fits(project, card_of(tmp_path, M4.replace("0x1800", "0x310")))  # 784 bytes
+    with pytest.raises(ToolError, match="layers needs 784 B of block, m4 has 768 B"):
+        check_fits(project, card_of(tmp_path, M4.replace("0x1800", "0x300")))
     with pytest.raises(
         ToolError, match="layers needs 784 B of block, m4 has 256 B: plan it for the target of this card"
     ):
