@@ -157,6 +157,8 @@ def test_a_loop_with_its_branches() -> None:
     found = added_up(runs, costs, lacking, pipeline, M4, llvm.version)
     assert found.cycles == 10 * 5 + 12 * 2 + 4 + 4 + 1 + 1
     assert (found.instructions, found.branch_cycles, found.flash_cycles, found.unmodelled) == (44, 24, 0, 0)
+    lacks = added_up(runs, costs, frozenset({"subs", "push"}), pipeline, M4, llvm.version)
+    assert (lacks.unmodelled, lacks.unmodelled_share) == (10 + 1, 11 / 44), "as often as they are executed"
     assert found.source.startswith(f"llvm-mca {llvm.version}: LLVM's model of Cortex-M4")
     slow = dataclasses.replace(M4, flash_wait_states=3, flash_fetch_bytes=4)
     there = added_up(runs, costs, lacking, pipeline, slow, llvm.version)
