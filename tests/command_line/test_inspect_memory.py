@@ -18,6 +18,7 @@ from twinfer.bench.memory.halve import halved
 from twinfer.bench.models.source import load
 from twinfer.command_line.main import main
 from twinfer.converter.build import Builder
+from twinfer.converter.stream.convert import stream
 from twinfer.runtime.graph import Graph, Node
 from twinfer.runtime.op import tensor
 from twinfer.runtime.options import Options
@@ -69,6 +70,13 @@ def test_what_forces_the_peak(seed: int) -> None:
     assert {*forced.tensors} - scratch == live
     node = graph.nodes[at] if 0 <= at < len(graph.nodes) else None
     assert forced.layer == (f"operator {node.index} {node.op}" if node else "the graph's inputs and outputs")
+
+
+def test_a_state_does_not_force_the_arena() -> None:
+    """It lives all the time, elsewhere."""
+    told = certificate(stream(load("tcn_int8").graph).graph, GENERIC, Options(memory="layers"))
+    assert told.plan.state_bytes > 0
+    assert sum(size for _, size in told.forced_by.tensors) == told.forced_by.nbytes <= told.plan.arena_bytes
 
 
 @pytest.mark.parametrize("seed", range(8))
