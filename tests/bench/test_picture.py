@@ -55,6 +55,7 @@ def test_the_bands_reach_the_top_of_the_arena() -> None:
         assert max(max(band.highs) for band in every) <= plan.memory_bytes
         assert all(len(band.times) == len(band.lows) + 1 == len(band.highs) + 1 for band in every)
         assert all(list(band.times) == sorted(band.times) for band in every)
+        assert all(0 <= low <= high for band in every for low, high in zip(band.lows, band.highs, strict=True))
         assert {band.name for band in every} >= {t.name for t in plan.graph.outputs if t in plan.places and t.nbytes}
 
 

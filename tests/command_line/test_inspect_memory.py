@@ -122,6 +122,22 @@ def test_half_the_channels() -> None:
     assert halved(two, two.nodes[0].output) is not None
 
 
+@pytest.mark.parametrize(("behind", "fits"), [("flat", False), ("scaled", True)])
+def test_half_the_channels_of_an_image(behind: str, fits: bool) -> None:
+    """A dense layer that reads a whole image has its channels in between; a factor for all channels stays."""
+    b, options = Builder("image"), {"padding": "SAME", "stride_h": 1, "stride_w": 1}
+    y = b.op("CONV_2D", [b.input("x", "FLOAT32", (1, 4, 4, 2)), np.ones((6, 1, 1, 2), np.float32), None], **options)
+    if behind == "flat":
+        end = b.op("FULLY_CONNECTED", [y, np.ones((3, 96), np.float32)], shape=(1, 3))
+    else:
+        scaled = b.op("MUL", [y, np.ones((1, 1, 1, 1), np.float32)])
+        end = b.op("CONV_2D", [scaled, np.ones((3, 1, 1, 6), np.float32), None], **options)
+    half = halved(b.graph([end]), y)
+    assert (half is not None) == fits
+    if half is not None:
+        assert make_plan(half, GENERIC).macs == make_plan(b.graph([end]), GENERIC).macs // 2
+
+
 def network_of_channels(count: int) -> Graph:
     b = Builder("narrow")
     y = b.op("FULLY_CONNECTED", [b.input("x", "FLOAT32", (1, 5)), np.ones((count, 5), np.float32)], shape=(1, count))
