@@ -186,6 +186,15 @@ def test_a_projects_self_test(tmp_path: Path) -> None:
     assert places == {"kws_static_arena_block": 0x01000000, "kws_static_arena_psram": 0x21000000}
 
 
+@pytest.mark.parametrize("end", [0x01001800, 0x20100000])
+def test_memories_may_touch(end: int, tmp_path: Path) -> None:
+    """One begins where another bank ends, or the RAM; a unit nearer they have bytes in common."""
+    card = card_of(tmp_path, M4.replace("0x21000000", hex(end)))
+    assert [bank.origin for bank in card.banks] == [0x01000000, end]
+    with pytest.raises(InvalidArgumentError, match="have bytes in common"):
+        card_of(tmp_path, M4.replace("0x21000000", hex(end - 16)))
+
+
 def test_spans_of_one_buffer_lie_in_the_blocks(tmp_path: Path) -> None:
     """All of it is all of every block, not a byte more; what lies across an end is in two."""
     plan = emitted(card_of(tmp_path, M4))["layers"].plan
