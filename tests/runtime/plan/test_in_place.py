@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from cases import assert_sanitized, outputs_of
+from flows import Sub
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from row_nets import network
@@ -203,8 +204,12 @@ def test_an_input_that_the_model_writes_is_refused() -> None:
     builder = Builder("kept")
     x = builder.variable("x", "FLOAT32", (1, 4))
     graph = replace(builder.graph([builder.op("ABS", [x])]), inputs=(x,))
-    with pytest.raises(InvalidArgumentError, match="cannot be read in place: the model writes it"):
-        make_plan(graph, HOST, BORROWED)
+    sub = Sub("written")
+    y = sub.op("ABS", [sub.input((1, 4))])
+    sub.run("RELU", [y], [sub.inputs[0]])
+    for written in (graph, sub.graph([y])):
+        with pytest.raises(InvalidArgumentError, match="cannot be read in place: the model writes it"):
+            make_plan(written, HOST, BORROWED)
 
 
 def test_rows_are_refused() -> None:

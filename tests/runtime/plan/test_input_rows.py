@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from cases import assert_sanitized
+from flows import Sub
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from row_nets import network
@@ -21,7 +22,7 @@ from twinfer.aot.print.emit import emit
 from twinfer.converter.build import Builder
 from twinfer.kernels_c import ffi
 from twinfer.runtime.errors import InvalidArgumentError, NotReadyError
-from twinfer.runtime.graph import Array, Graph
+from twinfer.runtime.graph import Array, Graph, Signature
 from twinfer.runtime.options import Memory, Mode, Options
 from twinfer.runtime.plan import replay
 from twinfer.runtime.plan.by_rows.chain_table import ChainTable
@@ -287,3 +288,38 @@ def test_any_other_input_is_collected() -> None:
     plan = make_plan(graph, options=FED)
     assert (feed_of(plan).height, plan.fed and plan.fed.layers) == (6, ())
     same(pushed(Session(plan), graph, 3), wanted_outputs(graph, 3))
+
+
+@pytest.mark.parametrize("engine", [Interpreter, twinfer.CompiledModel])
+def test_variables_of_another_signature(engine: type[Interpreter]) -> None:
+    """An inference that begins row by row reads what the other signature has written last."""
+    a, b, shape = Sub("a"), Sub("b"), (1, 8, 1, 1)
+    y = a.add(a.op("RELU", [a.input(shape)]), a.read(a.handle(), shape))
+    b.assign(b.handle(), b.input(shape))
+    other = b.graph([b.op("NEG", [b.inputs[0]])])
+    pairs = [({"x": sub.inputs[0]}, {"y": out}) for sub, out in ((a, y), (b, other.outputs[0]))]
+    signatures = tuple(Signature("ab"[i], *pair, i) for i, pair in enumerate(pairs))
+    model = engine.from_graph(a.graph([y], other, signatures=signatures), Options(memory="rows", input_rows=True))
+    model.allocate_tensors()
+    values = np.arange(8, dtype=np.float32)
+    for times in (1, 3):
+        model.get_signature_runner("b")(x=times * values.reshape(shape))
+        model.begin()
+        for value in values:
+            model.push_row(np.array([value]))
+        model.finish()
+        output = model.get_tensor(model.get_output_details()[0]["index"])
+        np.testing.assert_array_equal(output.reshape(-1), (1 + times) * values)
+
+
+@pytest.mark.skipif(not (shutil.which("clang") or shutil.which("gcc")), reason="no compiler")
+def test_a_constant_input_before_the_rows(tmp_path: Path) -> None:
+    b = Builder("second")
+    constant, y = (
+        b.constant(np.ones((2, 2), np.float32)),
+        b.op("EXP", [b.op("NEG", [b.input("x", "FLOAT32", (1, 6, 3, 1))])]),
+    )
+    graph = b.graph([y])
+    graph = replace(graph, inputs=(constant, *graph.inputs))
+    plan = make_plan(graph, options=Options(memory="rows", input_rows=True))
+    assert_sanitized(tmp_path, [(emit(plan, "second"), random_inputs(graph))])
