@@ -16,6 +16,7 @@ from twinfer.converter.build import Builder
 from twinfer.converter.stream.convert import stream
 from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Array
+from twinfer.runtime.options import Options
 from twinfer.runtime.run.stream import METADATA
 
 ENGINES = (Interpreter, CompiledModel)
@@ -66,6 +67,22 @@ def test_runs_count_and_a_reset_begins_anew(engine: Any) -> None:
     assert scores(model.stream([every[63:]])) == whole
     model.reset_all_variables()
     assert scores(model.stream([every[:63]])) == []
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_runs_row_by_row_count_too(engine: Any) -> None:
+    options = Options(memory="rows", input_rows=True)
+    model = engine.from_graph(stream(builtin()["kws_int8"]()).graph, options)
+    model.allocate_tensors()
+    every = rows(model, 50)
+    (whole,) = scores(model.stream([every]))
+    model.reset_all_variables()
+    for pair in every[:48].reshape(24, 2, -1):
+        model.begin()
+        for row in pair:
+            model.push_row(row)
+        model.finish()
+    assert scores(model.stream([every[48:]])) == [whole]
 
 
 @pytest.mark.parametrize("engine", ENGINES)
