@@ -522,7 +522,7 @@ def resize(d: Draw) -> Drawn:
     opset, mode = d.pick(11, 13, 18, 19), d.pick("nearest", "linear", "cubic")
     rank = 4 if mode == "cubic" else d.whole(2, 4)
     x = d.floats(*[1, d.whole(1, 2), d.whole(1, 8), d.whole(1, 8)][4 - rank :])
-    lines = [rank - 2, rank - 1]
+    lines = [*range(rank)] if mode == "nearest" and d.chance() else [rank - 2, rank - 1]
     places = ["half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel"]
     places += ["tf_half_pixel_for_nn"] * (opset < 13) + ["half_pixel_symmetric"] * (opset >= 19)
     some = d.some(coordinate_transformation_mode=places)
@@ -530,8 +530,8 @@ def resize(d: Draw) -> Drawn:
     if mode == "nearest":
         some |= d.some(nearest_mode=("floor", "ceil", "round_prefer_floor", "round_prefer_ceil"))
     else:
-        some |= d.some(antialias=(0, 1)) if opset >= 18 else {}
-        some |= d.some(exclude_outside=(0, 1) if mode == "cubic" or some.get("antialias") else (0,))
+        some |= d.some(antialias=(0, 1, 1)) if opset >= 18 else {}
+        some |= d.some(exclude_outside=(0, 1, 1) if mode == "cubic" or some.get("antialias") else (0,))
         some |= d.some(cubic_coeff_a=(-0.5, -1.0)) if mode == "cubic" else {}
     axes = list(range(rank))
     if opset >= 18 and d.chance():
