@@ -14,6 +14,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
+import numpy as np
+
 from twinfer.aot.print import guard as guards
 from twinfer.aot.print.banner import banner_of, version
 from twinfer.aot.print.choice import Policy, cold, default_policy, share_all, with_rest
@@ -28,7 +30,7 @@ from twinfer.aot.print.memory import Memory
 from twinfer.aot.print.rows import nothing
 from twinfer.aot.print.run import RunFunctions, reset_function
 from twinfer.aot.print.table import Table
-from twinfer.runtime.constant import Role
+from twinfer.runtime.constant import Constant, Role
 from twinfer.runtime.options import Mode
 from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.program import Chain
@@ -206,10 +208,17 @@ def _statements(plan: Plan, name: str, steps: _Steps) -> Iterator[str]:
 def reads_words(plan: Plan) -> bool:
     """Whether kernels may read, as words, what lies in memory as bytes or halves.
 
-    Those for SMLAD and Helium do, and those of computers whose weights are words but decoded byte by byte.
+    Those for SMLAD and Helium do, those of computers whose weights are words but decoded byte by byte, and copies of
+    constants that lie as bytes to wider outputs.
     """
     coded = any(constant.role is Role.CODES for constant in plan.constants)
-    return plan.target.has("dsp") or (coded and not plan.target.has("words"))
+    widened = any(
+        value.array.dtype == np.uint8 and any(y.dtype.itemsize > 1 for y in step.node.outputs)
+        for step in plan.steps
+        for value in step.read
+        if isinstance(value, Constant) and {*step.kernels} & {"tw_copy", "tw_split", "tw_split_ragged"}
+    )
+    return plan.target.has("dsp") or (coded and not plan.target.has("words")) or widened
 
 
 def _source(plan: Plan, name: str, constants: Constants, steps: _Steps, banner: str, group: Group | None) -> str:

@@ -78,13 +78,21 @@ def test_the_same_bits(machine: str, tmp_path: Path) -> None:
 
 
 def test_packed_words_are_refused_where_the_highest_byte_is_first(tmp_path: Path) -> None:
-    """Kernels for SMLAD read words, and those of a computer read as words what decoders give byte by byte."""
+    """Kernels for SMLAD read words, those of a computer read as words what decoders give byte by byte, and decoded
+    constants of several types lie as bytes."""
     compiler, emulator = MACHINES["s390x"]
     command = [*compiler.split(), "-std=c11", "-fsyntax-only"]
     need([*compiler.split()], emulator, tmp_path)
-    plans = {"dsp": (DSP, Options()), "coded": (HOST, Options(weights="lut")), "host": (HOST, Options())}
-    for name, (target, options) in plans.items():
-        project = emit(make_plan(builtin()["digits_int8"](), target, options), name)
+    digits, *_, mixed = builtin()["digits_int8"](), *cases_of("CUSTOM:TFLM_DECODE").values()
+    assert {y.type for y in mixed.node.outputs} == {"INT8", "INT32"}
+    plans = {
+        "dsp": make_plan(digits, DSP),
+        "coded": make_plan(digits, HOST, Options(weights="lut")),
+        "mixed": make_plan(graph_of(mixed.node), GENERIC),
+        "host": make_plan(digits, HOST),
+    }
+    for name, plan in plans.items():
+        project = emit(plan, name)
         write_files(tmp_path / name, project.files)
         if name == "host":
             run_tool([*command, "host.c"], tmp_path / name)

@@ -51,9 +51,10 @@ def reference(node: Node, inputs: list[Any]) -> list[Array]:
 
 
 def lower(node: Node, target: Target) -> Call:
-    """For an output of the graph, which a run must write: a copy."""
+    """For an output of the graph, which a run must write: a copy. Outputs of several types are bytes."""
     values = [value for value in _decoded(node) if value.size]
-    whole = weights(np.frombuffer(b"".join(value.tobytes() for value in values), np.uint8), "decoded")
+    dtype = values[0].dtype if len({value.dtype for value in values}) == 1 else np.dtype(np.uint8)
+    whole = weights(np.frombuffer(b"".join(value.tobytes() for value in values), dtype), "decoded")
     if len(values) < 2:
         return Call("tw_copy", {"size": whole.nbytes}, (whole,), node.outputs)
     params, table = run_params(1, [value.nbytes for value in values])
