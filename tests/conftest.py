@@ -30,9 +30,11 @@ from needs import ALL_CASES, ROOT, ROTATION, SHARED, USUAL
 
 #: The same examples every time and everywhere, so that a test fails only for what was changed. With --deep new ones are
 #: drawn; those that fail are kept in FOUND, and every later run with --deep begins with them.
-hypothesis.settings.register_profile("same", derandomize=True)
+hypothesis.settings.register_profile("same", derandomize=True, deadline=None)
 FOUND = ROOT / ".hypothesis" / "found"
-hypothesis.settings.register_profile("deep", derandomize=False, database=DirectoryBasedExampleDatabase(FOUND))
+hypothesis.settings.register_profile(
+    "deep", derandomize=False, deadline=None, database=DirectoryBasedExampleDatabase(FOUND)
+)
 
 CORPUS = SHARED / "corpus"
 
