@@ -18,7 +18,7 @@ from twinfer.aot.print.emit import emit
 from twinfer.aot.print.literals import identifier
 from twinfer.bench.explain.techniques import Build, added, removed, simd
 from twinfer.bench.measure.compare import Row, same_bits
-from twinfer.bench.measure.embedded import agree, host_outputs
+from twinfer.bench.measure.embedded import all_agree, host_outputs
 from twinfer.bench.measure.recorded import recorded
 from twinfer.bench.measure.turns import interleaved
 from twinfer.bench.models.source import Source
@@ -129,7 +129,7 @@ def _on_card(
     project = emit(plan, identifier(source.name), policy=each.policy)
     (result,) = run_jobs(build(project, card), [Job(inputs)])
     taken = sizes(project, card)
-    alike = all(agree(*pair) for pair in zip(result.outputs, want, strict=True))
+    alike = all_agree(result.outputs, want)
     return Figures(result.counts[0], taken.flash_bytes, taken.ram_bytes, alike)
 
 

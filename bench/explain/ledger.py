@@ -143,8 +143,8 @@ class Ledger:
     """The lines of a model on a target, in ``unit``: instructions, which are exact, or µs.
 
     ``bytes`` are lines for flash and RAM where those are known; ``intervals`` give for each cause of the total the 95 %
-    interval in which it lies, where it was timed. ``same_bits``: all programs gave the same outputs, and
-    a microcontroller's those of this computer, floats within the tolerance: their C libraries differ in exp and tanh.
+    interval in which it lies, where it was timed. ``same_bits``: all programs gave the same outputs. On a
+    microcontroller they are also this computer's, floats within the tolerance: C libraries differ in exp and tanh.
     """
 
     model: str

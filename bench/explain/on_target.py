@@ -15,7 +15,7 @@ from twinfer.aot.print.layers import kernel_counts
 from twinfer.aot.print.literals import identifier
 from twinfer.bench.explain.ledger import Ledger, Line, Place, Start, lines_of
 from twinfer.bench.measure.compare import same_bits
-from twinfer.bench.measure.embedded import agree, host_outputs
+from twinfer.bench.measure.embedded import all_agree, host_outputs
 from twinfer.bench.models.source import Source
 from twinfer.runtime.graph import Array
 from twinfer.runtime.options import USUAL, Mode, Options
@@ -77,14 +77,13 @@ def ledger_on(
         progress(i / len(projects))
         taken.append(_taken(project, card, inputs))
     first = taken[0].outputs
-    agreed = all(agree(*pair) for pair in zip(first, want, strict=True))
     return Ledger(
         source.name,
         card.name,
         "instructions",
         tuple(lines_of(plan, CAUSES, [each.steps for each in taken], [each.instructions for each in taken])),
         Start("instructions", {}, {}, _interpreter_bytes(projects[0], taken[0].sizes)),
-        agreed and all(same_bits(each.outputs, first) for each in taken),
+        all_agree(first, want) and all(same_bits(each.outputs, first) for each in taken),
         _bytes([each.sizes for each in taken]),
     )
 

@@ -172,7 +172,7 @@ def _row(model: str, project: Project, card: Card, jobs: Sequence[Job], want: Se
         **row,
         "same_bits": same_bits(outputs, wanted),
         "max_difference": max_difference(outputs, wanted),
-        "agrees": all(agree(*pair) for pair in zip(outputs, wanted, strict=True)),
+        "agrees": all_agree(outputs, wanted),
         "instructions": whole.counts[0],
         "code_bytes": taken.code_bytes,
         "weight_bytes": taken.weight_bytes,
@@ -192,6 +192,11 @@ def agree(value: Array, want: Array) -> bool:
     """Whether bits are the same or, for floats, within the tolerance: newlib's exp and tanh differ from glibc's."""
     difference = compare(0, want, value, TOLERANCE)
     return difference is None or difference.within
+
+
+def all_agree(values: Sequence[Array], wanted: Sequence[Array]) -> bool:
+    """Whether each value agrees with the one that is wanted in its place."""
+    return all(agree(*pair) for pair in zip(values, wanted, strict=True))
 
 
 def verify_on(

@@ -23,7 +23,7 @@ from twinfer.aot.build.firmware import build
 from twinfer.aot.build.runner import Job, run_jobs
 from twinfer.aot.build.targets import find
 from twinfer.aot.print.emit import emit
-from twinfer.bench.measure.embedded import agree, host_outputs
+from twinfer.bench.measure.embedded import all_agree, host_outputs
 from twinfer.bench.measure.report import document, table
 from twinfer.bench.models.source import load
 from twinfer.runtime.plan.make import make_plan
@@ -56,7 +56,7 @@ def measured(row: dict[str, Any], folder: Path) -> Beside:
     (result,) = run_jobs(build(emit(plan, "model"), card), [Job(inputs)])
     recorded = [row[key] for key in ("cmsis_instructions", "cmsis_other_instructions") if key in row]
     kernels = tuple(kernel for step in plan.steps for kernel in step.kernels)
-    same = all(agree(*pair) for pair in zip(result.outputs, host_outputs(source.graph, inputs), strict=True))
+    same = all_agree(result.outputs, host_outputs(source.graph, inputs))
     return Beside(row["name"], row["core"], min(recorded), result.counts[0], kernels, same)
 
 

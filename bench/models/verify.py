@@ -153,13 +153,12 @@ def _hold(
 
     If the samples meet a known fault of the peer and its results differ, a note takes their place.
     """
-    held, fault = list(zip(runs, wanted, strict=True)), ""
+    held, why = list(zip(runs, wanted, strict=True)), {True: "", False: ""}  # of special values, of samples
     for (sample, inputs), values in held:
-        known = {**dict(zip(proof.graph.inputs, inputs, strict=True)), **values}
-        why = next(_known_faults(proof.graph, peer, known), "")
-        if why and sample == SPECIAL:
-            proof.unheld.setdefault(peer, why)
-        fault = fault or (why if sample != SPECIAL else "")
+        known, special = {**dict(zip(proof.graph.inputs, inputs, strict=True)), **values}, sample == SPECIAL
+        why[special] = why[special] or next(_known_faults(proof.graph, peer, known), "")
+    if why[True]:
+        proof.unheld[peer] = why[True]
     usual = [each for each in held if each[0][0] != SPECIAL]
     held = usual if peer in proof.unheld else held
     answer = _asked(peer, source, [inputs for (_, inputs), _ in held])
@@ -167,7 +166,7 @@ def _hold(
         refusal, answer = answer.refusal, _asked(peer, source, [inputs for (_, inputs), _ in usual])
         if not answer.refusal:
             proof.unheld[peer], held = refusal, usual
-    _add_peer(proof, answer, [(sample, values) for (sample, _), values in held], fault)
+    _add_peer(proof, answer, [(sample, values) for (sample, _), values in held], why[False])
 
 
 def _known_faults(graph: Graph, peer: str, values: Values) -> Iterator[str]:

@@ -106,7 +106,7 @@ def test_a_ladder_on_this_computer() -> None:
 
 
 def test_other_bits_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ladders, "agree", lambda value, want: False)
+    monkeypatch.setattr(ladders, "all_agree", lambda values, wanted: False)
     ladder = ladder_on(load("digits_int8"), M4, ["folding"])
     assert not ladder.same_bits
     assert "OTHER BITS" in text(ladder_tables(ladder))
