@@ -132,11 +132,10 @@ def explore(ledger: Ledger, space: Space, graph: Graph, seed: int) -> None:
 
 
 def _best(ledger: Ledger, space: Space) -> list[Trial]:
-    """The trial of least loss without raised layers, for every precision and recipe."""
+    """The trial of least loss for every precision and recipe, before layers are raised."""
     best = []
     for base, recipe in product(space.bases, ("", *space.recipes)):
         own = [t for t in ledger.good() if (t.setting.precision, t.setting.recipe) == (base, recipe)]
-        own = [t for t in own if not t.setting.layers]
         best += [min(own, key=lambda t: t.badness)] if own else []
     return best
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import re
+import tempfile
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -282,11 +286,55 @@ def test_later_rules_change_earlier_ones(tmp_path: Path) -> None:
     assert recipe.of_node(node("ADD", "x/block_1/")) == Choice("int8", None, "entropy")
 
 
-def test_json_recipes_and_inputs(tmp_path: Path) -> None:
-    (tmp_path / "r.json").write_text('{"rule": [{"operator": "INPUT", "method": "percentile"}]}')
-    recipe = read_recipe(tmp_path / "r.json")
-    assert recipe.of_input(Tensor("x", "FLOAT32", (1,))).method == "percentile"
-    assert recipe.of_node(node("ADD", "x")).method == "minmax"
+SETS = {
+    "precision": st.sampled_from(["int8", "int16x8", "int4", "float"]),
+    "granularity": st.sampled_from(["channel", "tensor"]),
+    "method": st.sampled_from(["minmax", "mse", "percentile-99"]),
+    "prune": st.sampled_from([0, 0.25, 0.5]),
+    "prune_block": st.sampled_from(["1x1", "1x4"]),
+    "cluster": st.sampled_from([0, 2, 7]),
+}
+NAMES = st.sampled_from(["a", "b", "ab", "a/b", "x"])
+OPERATORS = st.sampled_from(["INPUT", "SPLIT", "ADD"])
+PATTERNS = st.sampled_from(["a", "b", "a.*", "a|x", ".", ".*b"])
+TABLES = st.builds(
+    lambda by, sets: {**by, **sets},
+    st.fixed_dictionaries({"name": PATTERNS}, optional={"operator": OPERATORS}) | st.builds(dict, operator=OPERATORS),
+    st.fixed_dictionaries({}, optional=SETS),
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    default=st.fixed_dictionaries({}, optional=SETS), tables=st.lists(TABLES, max_size=4),
+    op=st.sampled_from(["INPUT", "SPLIT", "ADD"]), names=st.lists(NAMES, min_size=1, max_size=3, unique=True),
+)  # fmt: skip
+def test_a_recipe_is_its_default_changed_by_all_rules_that_match(
+    default: dict[str, Any], tables: list[dict[str, Any]], op: str, names: list[str]
+) -> None:
+    """In order, from JSON; of a node with several outputs any name counts, and always the whole."""
+    names = names[:1] if op == "INPUT" else names
+    outputs = tuple(Tensor(name, "FLOAT32", (1,)) for name in names)
+    with tempfile.TemporaryDirectory() as folder:
+        (path := Path(folder) / "r.json").write_text(json.dumps({"rule": tables}))
+        read = read_recipe(path, Choice(**default))
+    got = read.of_input(outputs[0]) if op == "INPUT" else read.of_node(Node(op, (), outputs))
+    plain = {
+        "precision": "int8",
+        "granularity": None,
+        "method": "minmax",
+        "prune": 0,
+        "prune_block": "1x1",
+        "cluster": 0,
+    }
+    want = plain | default
+    for table in tables:
+        pattern = re.compile(f"(?:{table.get('name', '.*')})\\Z")
+        if table.get("operator", op) == op and any(map(pattern.match, names)):
+            want |= {key: value for key, value in table.items() if key not in ("name", "operator")}
+    assert asdict(got) == want
+    for key, said in (("prune", read.prunes), ("cluster", read.clusters)):
+        assert said == any(each.get(key) for each in (default, *tables))
 
 
 @pytest.mark.parametrize(

@@ -173,6 +173,38 @@ def test_the_value_of_a_mask_does_not_matter(value: float, form: str) -> None:
     assert scales[0] == scales[1]
 
 
+@pytest.mark.parametrize("value", [-np.inf, -1e4])
+@pytest.mark.parametrize("form", ["select", "select, then sum", "sum"])
+@pytest.mark.parametrize("method", ["minmax", "percentile", "mse", "entropy"])
+def test_it_does_not_matter_which_sample_is_masked(form: str, value: float, method: str) -> None:
+    """The first, the last or one between them: the same file."""
+    graph = attention(form, value)
+    files = set()
+    for order in (range(8), reversed(range(8)), [3, 4, 5, 6, 7, 0, 1, 2]):
+        order, data = [*order], fed(graph, value)
+        shown = np.zeros_like(data["m"][:8])
+        shown[2] = data["m"][np.flatnonzero(HIDDEN.any((1, 2, 3)))[0]]
+        masked = {"x": X[:8][order], "m": shown[order]}
+        files.add(write(twinfer.convert(graph, quantize="int8", calibration=masked, method=method)))
+    assert len(files) == 1
+
+
+@pytest.mark.parametrize("sign", [-1, 1])
+def test_a_mask_that_never_changes_is_not_warned_of(sign: int) -> None:
+    """Added below or taken off above, it is at one end only."""
+    b = Builder("same")
+    x, m = b.input("x", "FLOAT32", (1, 3, 8)), b.input("m", "FLOAT32", (1, 1, 8))
+    graph = b.graph([b.op("SOFTMAX", [b.op("ADD" if sign < 0 else "SUB", [x, m])], beta=1.0)])
+    mask = np.tile(np.float32(sign * 1e9) * (np.arange(8) > 5), (9, 1, 1, 1)).astype(np.float32)
+    data = {"x": RNG.normal(0, 2, (9, 1, 3, 8)).astype(np.float32), "m": mask.reshape(9, 1, 1, 8)}
+    integer = twinfer.convert(graph, quantize="int8", calibration=data)
+    e = np.exp(data["x"].astype(float)) * (np.arange(8) <= 5)
+    assert ratio(e / e.sum(-1, keepdims=True), by_litert(integer, data, range(9))) > 27
+    data["m"] = np.full_like(data["m"], 0.5)
+    with pytest.warns(twinfer.ModelWarning, match="input 'm' is 0.5 everywhere in all 9 samples"):
+        twinfer.convert(graph, quantize="int8", calibration=data)
+
+
 @pytest.mark.parametrize(("mode", "bits"), [("int8", 8), ("int16x8", 16)])
 @pytest.mark.parametrize("value", [-np.inf, -1e4])
 def test_a_range_ends_where_masks_weigh_nothing(value: float, mode: str, bits: int) -> None:

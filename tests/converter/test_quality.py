@@ -22,6 +22,7 @@ from twinfer.converter.quantize.calibrate import calibrate
 from twinfer.converter.quantize.quality import Quality, remedies
 from twinfer.converter.quantize.quantize import Options
 from twinfer.converter.quantize.recipe import Choice, Recipe, Rule
+from twinfer.converter.quantize.sensitivity import sensitivity
 from twinfer.converter.report import OutputReport, Sensitivity, decibels, in_words
 from twinfer.runtime.errors import InvalidArgumentError, ModelWarning
 from twinfer.runtime.graph import Graph
@@ -126,9 +127,32 @@ def test_every_output_is_judged(worst: int, tmp_path: Path, capsys: Any) -> None
     assert all(f"{o['name']} {o['snr_db']:.1f} dB" in page for o in told["outputs"])
 
 
-def test_how_many_outputs_are_poor() -> None:
-    with pytest.warns(ModelWarning, match=r"below 20 dB \(2 of 3 outputs are\)"):
-        conversion(several((0.01, 1.0, 0.01)), quantize="int8", calibration=normal(4))
+def test_the_worst_of_poor_outputs_is_named_with_its_figure_and_how_many_there_are() -> None:
+    graph, data = several((0.01, 1.0, 0.003)), normal(12)
+    with pytest.warns(ModelWarning, match=r"below 20 dB \(2 of 3 outputs are\)") as told:
+        converted = conversion(graph, quantize="int8", calibration=data)
+    losses = [np.square(np.subtract(a, b)).sum() / np.square(a).sum()
+              for a, b in zip(by_litert(graph, data), by_litert(converted.graph, data), strict=True)]  # fmt: skip
+    name, figure = re.findall(r"the int8 model's output '(.*)' is at (-?[\d.]+) dB", str(told[0].message))[0]
+    assert name == graph.outputs[int(np.argmax(losses))].name
+    assert float(figure) == pytest.approx(-10 * np.log10(max(losses)), abs=0.5)
+
+
+@pytest.mark.filterwarnings("ignore:the int8 model:twinfer.runtime.errors.ModelWarning")
+def test_the_costliest_layers_are_kept_the_first_three_are_named() -> None:
+    """Twelve of fourteen, with the figures of the report."""
+    b = Builder("long")
+    y = b.input("x", "FLOAT32", (1, 8))
+    for i in range(7):
+        y = b.op("TANH", [b.op("MUL", [y, np.array([0.03 if i == 3 else 1.5] * 7 + [1], np.float32)])])
+    graph, data = b.graph([y]), normal(6, last=30)
+    with pytest.warns(ModelWarning) as told:
+        converted = conversion(graph, quantize="int8", calibration=data)
+    assert converted.quality is not None
+    every = sensitivity(graph, converted.graph, data)
+    assert converted.quality.worst == every[:12]
+    said = str(told[0].message).split("the worst layers: ")[1]
+    assert said == ", ".join(f"'{each.name}' {each.operator} ({each.snr_db:.1f} dB alone)" for each in every[:3])
 
 
 #: What a made-up model of a recipe and border gives, in dB.
@@ -140,15 +164,19 @@ RATIO = st.sampled_from([5.0, 9.0, 13.0, 18.9, 19.1, 21.0, 40.0])
     now=st.sampled_from([8.0, 17.5, 18.5]),
     mode=st.sampled_from(["int4", "int8", "int16x8"]),
     border=st.sampled_from([None, "FLOAT32"]),
-    ratios=st.lists(RATIO, min_size=8, max_size=8),
+    ratios=st.lists(RATIO, min_size=8, max_size=8) | st.lists(st.just(9.0), min_size=8, max_size=8),
+    less=st.sampled_from([{}, {"prune": 0.5}, {"cluster": 4}]),
+    ruled=st.booleans(),
 )
-def test_remedies_are_chosen_by_what_they_reach(now: float, mode: str, border: Any, ratios: list[float]) -> None:
+def test_remedies_are_chosen_by_what_they_reach(
+    now: float, mode: str, border: Any, ratios: list[float], less: dict[str, Any], ruled: bool
+) -> None:
     """Each that reaches 20 dB or is 3 dB better; of layers in float the fewest that reach 20 dB, else the last."""
     b = Builder("source")
     source = b.graph([b.op("MUL", [b.input("x", "FLOAT32", (1, 8)), np.float32([1])])])
     places = [(count, end) for count in (3, 6, 12) for end in dict.fromkeys((border, "FLOAT32"))]
     of = dict(zip(["int8", "int16x8", *places], ratios, strict=False))
-    own = Rule(operator="TANH", precision="float")
+    own = Rule(operator="TANH", precision="float", **(less if ruled else {}))
 
     def made(changed: Recipe, options: Options) -> Graph:
         assert changed.rules[0] == own
@@ -159,7 +187,8 @@ def test_remedies_are_chosen_by_what_they_reach(now: float, mode: str, border: A
 
     layers = tuple(Sensitivity(f"layer {i}", "CONV_2D", float(i)) for i in range(12))
     judged = Quality((OutputReport("y", now),), layers)
-    got = remedies(source, judged, Recipe((own,), Choice(mode)), Options(border), {"x": normal(4)}, made)
+    got = remedies(source, judged, Recipe((own,), Choice(mode, **({} if ruled else less))), Options(border),
+                   {"x": normal(4)}, made)  # fmt: skip
     want = [f"quantise to {each} ({of[each]:.1f} dB on 4 samples)"
             for each in {"int4": ("int8", "int16x8"), "int8": ("int16x8",)}.get(mode, ())
             if of[each] >= min(20, now + 3)]  # fmt: skip
@@ -170,6 +199,8 @@ def test_remedies_are_chosen_by_what_they_reach(now: float, mode: str, border: A
         names = ", ".join(f"'layer {i}'" for i in range(count))
         ratio = f"{of[count, end]:.1f} dB on 4 samples"
         want.append(f"keep these {count} layers float by a recipe{ends} ({ratio}): {names}")
+    if less and not want:
+        want.append("prune or cluster less: nothing else that was tried helps much")
     assert got == want
 
 

@@ -8,6 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from flows import Sub
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from random_graphs import LAYERS, random_graph, random_samples
 from test_quantize import assert_same, ours, quantized
 from test_quantize_states import lstm_graph, svdf_graph
@@ -92,6 +94,22 @@ def test_values_that_no_scale_reaches_stay_float(sign: int, behind: bool) -> Non
     assert kinds["ADD"] == "FLOAT32"
 
 
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("op", ["MUL", "FULLY_CONNECTED", "SQUARE"])
+def test_results_that_no_scale_reaches_stay_float(op: str, sign: int) -> None:
+    """What is read is in reach, the results are not."""
+    b = Builder("product")
+    x = b.input("x", "FLOAT32", (1, 4))
+    graph = b.graph([b.op(op, [x] if op == "SQUARE" else [x, np.full((1, 4), sign * 1e18, np.float32)])])
+    far = 1e16 if op == "SQUARE" else 1e12
+    data = [{"x": np.float32([row]) * np.float32(far)} for row in ([1, 0.5, 0, 0.1], [0, 0, 1, 0])]
+    integer = quantize(graph, calibrate(graph, data), Recipe(), Options("FLOAT32"))
+    assert [node.output.type for node in integer.nodes if node.op == op] == ["FLOAT32"]
+    for sample in data:
+        (got,), (want,) = ours(integer, [sample["x"]]), ours(graph, [sample["x"]])
+        np.testing.assert_allclose(got, want, atol=0.01 * np.abs(want).max())
+
+
 def test_what_no_operator_touches_is_kept() -> None:
     """An input that is an output, one that nothing reads and is called a variable, and a constant output."""
     b = Builder("through")
@@ -132,6 +150,65 @@ def test_scales_of_fully_connected(precision: str, granularity: str | None, scal
     if (precision, scales) != ("int4", 8):
         values = random_inputs(integer, 1)
         assert_same(ours(integer, values), open_peer("tflm", write(integer), 1)(values))
+
+
+#: Operators whose kernels in TFLM take weights of four bits.
+FOUR_BITS = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED")
+
+
+@pytest.mark.parametrize("layer", ["conv", "depthwise", "dense", "transpose_conv", "prelu", "leaky", "batch_matmul"])
+def test_int4_is_int8_where_there_are_no_kernels_for_it(layer: str) -> None:
+    b, rng = Builder("layer"), np.random.default_rng(4)
+    x = b.input("x", "FLOAT32", (1, 4, 4, 3))
+    if layer == "transpose_conv":
+        w = rng.normal(size=(2, 3, 3, 3)).astype(np.float32)
+        more = {"padding": "SAME", "stride_h": 2, "stride_w": 2}
+        y = b.op("TRANSPOSE_CONV", [np.int32([1, 8, 8, 2]), w, x], shape=(1, 8, 8, 2), type="FLOAT32", **more)
+    elif layer == "batch_matmul":
+        y = b.op("BATCH_MATMUL", [x, rng.normal(size=(1, 4, 3, 2)).astype(np.float32)], shape=(1, 4, 4, 2))
+    else:
+        y = LAYERS[layer](b, x, rng)
+    four, eight = (quantized(b.graph([y]), recipe=Recipe(default=Choice(mode))) for mode in ("int4", "int8"))
+    for small, node in zip(four.nodes, eight.nodes, strict=True):
+        kinds = [t and t.type for t in (*node.inputs, *node.outputs)]
+        kinds[1:2] = ["INT4"] if node.op in FOUR_BITS else kinds[1:2]
+        assert [t and t.type for t in (*small.inputs, *small.outputs)] == kinds, node.op
+    values = random_inputs(four, 1)
+    if layer not in ("leaky", "prelu"):
+        assert_same(ours(four, values), open_peer("tflm", write(four), 1)(values))
+
+
+METHOD = st.sampled_from([None, "minmax", "mse", "percentile-90", "moving-average"])
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    methods=st.lists(METHOD, min_size=4, max_size=4),
+    default=st.sampled_from(["minmax", "percentile-80"]), precision=st.sampled_from(["int8", "int16x8"]),
+    operators=st.booleans(),
+)  # fmt: skip
+def test_every_tensor_has_the_range_of_its_own_rule(
+    methods: list[str | None], default: str, precision: str, operators: bool
+) -> None:
+    """The input, too: each scale is that of a model whose only method is the tensor's."""
+    rng, b = np.random.default_rng(8), Builder("rules")
+    x = b.input("x", "FLOAT32", (1, 6))
+    dense = b.op("FULLY_CONNECTED", [x, rng.normal(size=(5, 6)).astype(np.float32), np.ones(5, np.float32)])
+    graph = b.graph([b.op("MUL", [b.op("ADD", [dense, rng.normal(size=5).astype(np.float32)]), np.float32([3])])])
+    names = ["x", *(node.output.name for node in graph.nodes)]
+    kinds = ["INPUT", "FULLY_CONNECTED", "ADD", "MUL"]
+    seen = calibrate(graph, {"x": rng.standard_t(3, (70, 1, 6)).astype(np.float32)})
+    rules = tuple(Rule(None if operators else re.escape(name), kind, method=method)
+                  for name, kind, method in zip(names, kinds, methods, strict=True) if method)  # fmt: skip
+
+    def quants(*rules: Rule, method: str) -> dict[str, object]:
+        integer = quantize(graph, seen, Recipe(rules, Choice(precision, None, method)))
+        return {t.name: (t.scale, t.zero) for t in integer.tensors if t.name in names}
+
+    alone = {method: quants(method=method) for method in {default, *filter(None, methods)}}
+    assert quants(*rules, method=default) == {
+        name: alone[own or default][name] for name, own in zip(names, methods, strict=True)
+    }
 
 
 def test_large_biases_and_dead_channels_are_held() -> None:

@@ -20,6 +20,7 @@ from twinfer.bench.models.builtin import float_model
 from twinfer.bench.peers.engines import open_peer
 from twinfer.converter.build import Builder
 from twinfer.converter.quantize.calibrate import run
+from twinfer.converter.quantize.recipe import Rule
 from twinfer.converter.search import trial as trial_module
 from twinfer.converter.search import workers as workers_module
 from twinfer.converter.search.find import Found
@@ -381,6 +382,43 @@ def test_layers_that_cannot_be_quantised_alone_are_raised_in_the_order_of_the_gr
     result = twinfer.search(digits, plain, BUDGET, **{**ERROR, "trials": 16})
     (raised,) = next(trial.setting.layers for trial in result.trials if trial.setting.layers)
     assert raised == (result.graph(result.trials[0]).nodes[0].output.name, "int8")
+
+
+def test_the_order_is_that_of_the_settings_rules_on_the_first_samples(result: Found) -> None:
+    """Layers that rules keep float are not in it; raised layers and samples from the 33rd on do not count."""
+    own, graph = Setting("int4", "minmax"), result.graph(result.trials[0])
+    few = result.job.calibration["input"]
+    x = np.concatenate([few, few])[:32]
+    first, more = (Bench(replace(result.job, calibration={"input": v})) for v in (x, np.concatenate([x, -50 * x])))
+    names = first.order(own)
+    assert sorted(names) == sorted(n.output.name for n in graph.nodes if n.op not in ("QUANTIZE", "DEQUANTIZE"))
+    assert more.order(own) == names == first.order(own.at(names[0], "float"))
+    ruled = first.order(replace(own, rules=(Rule(operator="CONV_2D", precision="float"),)))
+    assert {*names} - {*ruled} == {n.output.name for n in graph.nodes if n.op == "CONV_2D"}
+
+
+@pytest.mark.parametrize(
+    ("asked", "types"), [(None, ["INT8", "INT16"]), ("INT16", ["INT16"] * 2), ("FLOAT32", ["FLOAT32"] * 2)]
+)
+def test_inputs_and_outputs_have_the_type_that_is_asked_for(
+    asked: str | None, types: list[str], digits: Graph, plain: dict[str, Any]
+) -> None:
+    how = {**ERROR, "methods": ("minmax",), "precisions": ("int8", "int16x8"), "trials": 2}
+    result = twinfer.search(digits, plain, 0.5, inference_type=asked, **how)
+    graphs = [result.graph(trial) for trial in result.trials]
+    assert [graph.inputs[0].type for graph in graphs] == [graph.outputs[0].type for graph in graphs] == types
+
+
+def test_a_budget_is_told_by_answers_not_samples() -> None:
+    """Three answers a sample: a third of the samples will do."""
+    rng, b = np.random.default_rng(6), Builder("three")
+    x = b.input("x", "FLOAT32", (1, 3, 8))
+    y = b.op("FULLY_CONNECTED", [x, rng.normal(size=(4, 8)).astype(np.float32)], shape=(1, 3, 4), keep_num_dims=True)
+    graph, how = b.graph([y]), {**FEW, "trials": 1, "calibrate": 4}
+    data = {"x": rng.normal(size=(14, 3, 8)).astype(np.float32)}
+    twinfer.search(graph, data, 1 / 30, **how)
+    with pytest.raises(InvalidArgumentError, match=r"^30 judged .* of 0\.03: one wrong answer is 0\.0333; judge 34 or"):
+        twinfer.search(graph, data, 0.03, **how)
 
 
 def test_recipes_are_tried_beside_the_rest(digits: Graph, data: dict[str, Any], tmp_path: Path) -> None:

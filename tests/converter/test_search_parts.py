@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import random
 from collections.abc import Callable, Iterator, Sequence
@@ -64,6 +65,22 @@ def test_a_loss_of_answers_is_counted_not_rounded() -> None:
     answers = np.eye(2, dtype=np.float32)[[1] * 29 + [0] * 71][:, None]
     judgement = judge((Tensor("y", "FLOAT32", (1, 2)),), [rows], np.ones(100, np.int64), "auto")
     assert judgement.loss([answers]) == 0.01
+
+
+@given(st.integers(0, 2**32 - 1), st.sampled_from([(3,), (1, 3), (2, 3), (1, 4, 5)]), st.booleans())
+def test_every_answer_counts_also_where_a_sample_has_several(seed: int, shape: tuple[int, ...], labelled: bool) -> None:
+    rng = np.random.default_rng(seed)
+    floats, outputs = rng.integers(0, 9, (2, 7, *shape)).astype(np.float32) + rng.random((2, 7, *shape), np.float32)
+    labels = rng.integers(0, shape[-1], (7, *shape[:-1])) if labelled else None
+    judgement = judge((Tensor("y", "FLOAT32", shape),), [floats], labels, "auto")
+    wanted = floats.argmax(-1) if labels is None else labels
+    right, own = (
+        [bool(a == b) for a, b in zip(y.argmax(-1).flat, wanted.flat, strict=True)] for y in (outputs, floats)
+    )
+    assert judgement.score([outputs]) == sum(right) / len(right)
+    assert judgement.float_score == sum(own) / len(own)
+    assert judgement.loss([outputs]) == (sum(own) - sum(right)) / len(right)
+    assert judgement.step == 1 / len(right)
 
 
 @pytest.mark.parametrize("targets", [True, False])
@@ -384,6 +401,54 @@ def test_what_is_found_does_not_depend_on_the_order_of_ending() -> None:
     assert len({tuple(run.trials.items()) for run in runs}) == 1
     assert list(tried(noisy, space, graph, limit=150, seed=1).trials) != list(runs[0].trials)
     assert all(not trial.error for trial in runs[0].front())
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_each_round_starts_from_the_best_of_every_precision_and_recipe(seed: int) -> None:
+    """Least loss, then least noise, of those that did not fail: corrections, then layers raised to every precision."""
+
+    def outcome(setting: Setting) -> Trial:
+        rng = random.Random(f"{seed} {json.dumps(setting.json())}")
+        loss, error = rng.choice([0.05, 0.1, 0.2]), "no" if rng.random() < 0.2 else ""
+        return Trial(setting, rng.randrange(99), loss, snr_db=rng.choice([1.0, 2.0, 3.0]), sha256="0", error=error)
+
+    recipes = {"a": (Rule("nothing"),), "b": (Rule(operator="CONV_2D", precision="int8"),)}
+    methods, precisions, graph = ("minmax", "mse", "entropy"), PRECISIONS[seed % 3 :], net(3)
+    done = [*tried(outcome, Space(methods, precisions, recipes), graph).trials.values()]
+    bases = [p for p in precisions if p != "float"]
+
+    def best(trials: list[Trial]) -> list[Trial]:
+        kinds = [[t for t in trials if (t.setting.precision, t.setting.recipe) == kind and not t.error]
+                 for kind in itertools.product(bases, ("", "a", "b"))]  # fmt: skip
+        return [min(kind, key=lambda t: (t.loss, -t.snr_db)) for kind in kinds if kind]
+
+    first = 3 * 3 * len(bases)
+    assert {(t.setting.precision, t.setting.method, t.setting.recipe) for t in done[:first]} == {
+        *itertools.product(bases, methods, ("", "a", "b"))
+    }
+    corrected = [
+        replace(t.setting, corrections=(c,))
+        for t in best(done[:first])
+        for c in ("bias correction", "adaptive rounding")
+    ]
+    plain = next(i for i, t in enumerate(done) if t.setting.layers)
+    assert [t.setting for t in done[first:]][: len(corrected)] == corrected
+    both = {t.setting for t in done[first + len(corrected) : plain]}
+    tries = {t.setting: t for t in done[:plain]}
+    assert both == {
+        replace(t.setting, corrections=CORRECTIONS)
+        for t in best(done[:first])
+        if all((o := tries[replace(t.setting, corrections=(c,))]).badness < t.badness and not o.error
+               for c in CORRECTIONS)
+    }  # fmt: skip
+    names = [node.output.name for node in graph.nodes][::-1]
+    walks = [
+        (t.setting, to) for t in best(done[:plain]) if t.loss > 0.05
+        for to in precisions[precisions.index(t.setting.precision) + 1 :]
+    ]  # fmt: skip
+    raised = [replace(own, layers=tuple(sorted((name, to) for name in names[:count])))
+              for own, to in walks for count in (1, 2, 3)]  # fmt: skip
+    assert [t.setting for t in done[plain:]][: len(raised)] == raised
 
 
 @pytest.mark.parametrize("helps", [(), CORRECTIONS[:1], CORRECTIONS])
