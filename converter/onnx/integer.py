@@ -19,7 +19,7 @@ from twinfer.converter.passes._rewrite import Change, View, rewrite
 from twinfer.converter.passes.dead_code import dead_code
 from twinfer.converter.rows import row_of
 from twinfer.runtime.check import check
-from twinfer.runtime.graph import EMPTY, Graph, Node, Quant, Tensor
+from twinfer.runtime.graph import EMPTY, Graph, Node, Tensor
 
 
 def integer(graph: Graph) -> Graph:
@@ -68,7 +68,7 @@ def _on_integers(node: Node, sources: Mapping[int, Tensor], kinds: set[str]) -> 
 
 
 def _needs_infinity(view: View, node: Node) -> bool:
-    """Whether minus infinity is put among the values. -128 may stand for it only if a maximum follows."""
+    """Whether minus infinity is put among the values. The least integer may stand for it only if a maximum follows."""
     fill = row_of(node).fill
     value = None if fill is None else node.input(fill).data
     if value is None or not bool(np.isneginf(value).any()):
@@ -81,22 +81,24 @@ def _moved_inputs(node: Node, sources: Mapping[int, Tensor]) -> tuple[Tensor | N
     inputs = [sources.get(i, t) for i, t in enumerate(node.inputs)]
     fill = row_of(node).fill
     if fill is not None:
-        quant = next(iter(sources.values())).quant
-        inputs[fill] = _filled(node.input(fill), quant) if quant is not None else None
+        inputs[fill] = _filled(node.input(fill), next(iter(sources.values())))
         if inputs[fill] is None:
             return None
     return tuple(inputs)
 
 
-def _filled(value: Tensor, quant: Quant) -> Tensor | None:
-    """The number that is put among the values, as an integer; None if the quantisation has none for it."""
+def _filled(value: Tensor, among: Tensor) -> Tensor | None:
+    """The number that is put among integers, as one of their type; None if their quantisation has none for it."""
     number = float(value.data.reshape(-1)[0]) if value.data is not None else np.nan
     if value.type == "UINT8":
-        return replace(value, type="INT8", data=np.array(int(number) - 128, np.int8), quant=quant)
-    q = -128.0 if number == -np.inf else number / float(quant.scale[0]) + int(quant.zero_point[0])
-    if not (-128 <= q <= 127 and abs(q - round(q)) < 1e-3):
+        return replace(value, type="INT8", data=np.array(int(number) - 128, np.int8), quant=among.quant)
+    if among.quant is None:
         return None
-    return replace(value, type="INT8", data=np.array(round(q), np.int8).reshape(value.shape), quant=quant)
+    limits = np.iinfo(among.dtype)
+    q = limits.min if number == -np.inf else number / float(among.quant.scale[0]) + int(among.quant.zero_point[0])
+    if not (limits.min <= q <= limits.max and abs(q - round(q)) < 1e-3):
+        return None
+    return replace(value, type=among.type, data=np.array(round(q), among.dtype).reshape(value.shape), quant=among.quant)
 
 
 # -- together ----------------------------------------------------------------------------------------------------------

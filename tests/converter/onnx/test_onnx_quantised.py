@@ -84,6 +84,19 @@ def test_as_onnxruntime(form: Any, activations: Any, per_channel: bool, tmp_path
         assert np.abs(got - want).max() <= 2.01 * step
 
 
+def test_activations_of_16_bits_move_as_integers(tmp_path: Path) -> None:
+    """What is put around them (a border, minus infinity before a maximum) has their type."""
+    options = {"activation_type": QuantType.QInt16, "weight_type": QuantType.QInt8}
+    proto, samples = quantised(tmp_path, np.random.default_rng(7), quant_format=QuantFormat.QDQ, **options)
+    graph = read_onnx(proto)
+    moved = {n.op: n.input(0).type for n in graph.nodes if n.op in ("PAD", "PADV2", "MAX_POOL_2D", "CONCATENATION")}
+    assert moved == dict.fromkeys(("PAD", "PADV2", "MAX_POOL_2D", "CONCATENATION"), "INT16")
+    step = graph.nodes[-1].input(0).scale
+    for sample in samples:
+        (got,), (want,) = run(graph, {"x": sample}), by_onnxruntime(proto, {"x": sample})
+        assert np.abs(got - want).max() <= 2.01 * step
+
+
 def scaled(name: str, scale: float, zero: int, dtype: Any) -> dict[str, Array]:
     """Scale and zero point of a tensor."""
     return {f"{name}s": np.array(scale, np.float32), f"{name}z": np.array(zero, dtype)}
