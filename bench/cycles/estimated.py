@@ -46,12 +46,12 @@ def figures(estimated: Estimate, card: Card) -> dict[str, Any]:
 
 
 def need_model(card: Card) -> None:
-    """ToolError if llvm-mca is missing for a core that it could have a model of."""
+    """ToolError if llvm-mca is missing, or too old, for a core that it could have a model of."""
     try:
-        modelled(card)
+        pipeline = modelled(card)
     except ToolError:
         return  # each row says so
-    need_llvm()
+    need_llvm(pipeline.since)
 
 
 def estimate_tables(rows: Sequence[Row]) -> Iterator[RenderableType]:

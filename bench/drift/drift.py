@@ -99,10 +99,15 @@ def drifts(now: Sequence[Run], machine: Mapping[str, Any], saved: Sequence[Saved
 
 
 def _compilers(now: Sequence[Run], machine: Mapping[str, Any], saved: Sequence[Saved]) -> list[str]:
-    """A line for every compiler that changed and that a run of ``now`` may depend on."""
+    """A line for every compiler that changed and that a run of ``now`` depends on which is compared."""
     host, boards = (any((run.target == "host") is there for run in now) for there in (True, False))
-    names = [name for name in machine if (host and name == "compiler") or (boards and name.endswith("_compiler"))]
-    pairs = [(each.machine.get(name), machine[name]) for each in saved for name in names]
+    pairs = [
+        (each.machine.get(name), machine[name])
+        for each in saved
+        for name in machine
+        if (host and name == "compiler" and same_machine(machine, each.machine))
+        or (boards and name.endswith("_compiler"))
+    ]
     about = "the compiler is another one, which changes figures, too"
     return list(dict.fromkeys(f"{about}: {then}, now {today}" for then, today in pairs if then != today))
 

@@ -49,10 +49,12 @@ NAMED_ALONE = ("coding",)
 def chosen(given: str | None, target: Target) -> tuple[str, ...]:
     """The techniques of a list with commas, in its order; None: all that a compiled program for a target has.
 
-    InvalidArgumentError for one that does not exist, or that stands before one that it needs.
+    InvalidArgumentError for one that does not exist, or that stands before one that it needs, and for none.
     """
     usual = [key for key in TECHNIQUES if applies(key, target) and key not in NAMED_ALONE]
     names = usual if given is None else [name.strip().replace("-", "_") for name in given.split(",") if name.strip()]
+    if not names:
+        raise InvalidArgumentError(f"no technique is named; there are {', '.join(TECHNIQUES)}")
     for i, name in enumerate(names):
         if name not in TECHNIQUES:
             near = get_close_matches(name, TECHNIQUES, 1)

@@ -1,6 +1,7 @@
 """One model on one microcontroller, in both modes: the rows of ``twinfer bench --target cortex-m4``.
 
-Compiled code is measured for every use of flash asked for, interpreted code once, because its kernels are shared.
+Compiled code is measured for every ``--optimize`` asked for; interpreted code once, as by default, because its kernels
+are shared.
 Instructions, never cycles: QEMU knows nothing of pipelines. Estimates are apart (``bench/cycles/estimated.py``).
 """
 
@@ -54,8 +55,8 @@ def every(
     modes: Sequence[Mode] = MODES,
     memory: Memory = USUAL.memory,
 ) -> tuple[Options, ...]:
-    """Compiled code for every use of flash and every way to store weights, interpreted for the first use alone."""
-    goals = {"compiled": optimize, "interpreted": optimize[:1]}
+    """Compiled code for every ``optimize`` and every way to store weights, interpreted code for the default one."""
+    goals = {"compiled": optimize, "interpreted": (USUAL.optimize,)}
     return tuple(Options(goal, *how, mode, memory=memory) for mode in modes for goal in goals[mode] for how in storages)
 
 

@@ -19,7 +19,7 @@ from twinfer.aot.build.runner import PATIENCE, ByAddress, runner_of
 from twinfer.aot.build.straight import Instruction, Straight, listed, straights
 from twinfer.aot.build.targets import find
 from twinfer.aot.print.emit import emit
-from twinfer.bench.cycles.estimated import figures
+from twinfer.bench.cycles.estimated import figures, need_model
 from twinfer.bench.cycles.published import beside_published
 from twinfer.bench.models.source import load
 from twinfer.command_line.main import main
@@ -236,7 +236,8 @@ def test_the_right_llvm_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (need_llvm(14), need_llvm(19)) == (usual, newest)
     monkeypatch.setattr(mca, "_installed", lambda: found(usual))
     with pytest.raises(ToolError, match=r"llvm-mca 14 has no scheduling model .* apt-get install llvm-19"):
-        need_llvm(PIPELINES["cortex-m55"].since)
+        need_model(find("cortex-m55"))
+    need_model(M4)
     monkeypatch.undo()
     monkeypatch.setattr(mca.shutil, "which", lambda name: None)
     with pytest.raises(ToolError, match=r"apt-get install llvm$"):

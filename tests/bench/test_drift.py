@@ -163,6 +163,8 @@ def test_another_compiler_is_told_where_it_counts() -> None:
     for rows, compilers in (([on_board()], "arm 11, now arm 12"), ([on_host()], "gcc 11, now gcc 12")):
         (remark,) = outcome(rows, rows, then=old).remarks
         assert remark == f"the compiler is another one, which changes figures, too: {compilers}"
+    (remark,) = outcome([on_host()], [on_host()], then={**old, "cpu": "another"}).remarks
+    assert "left out" in remark, "what is not compared has no compiler that counts"
 
 
 def test_layers_that_were_not_saved_are_left_out() -> None:

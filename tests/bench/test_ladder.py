@@ -134,6 +134,7 @@ def test_techniques_of_a_list() -> None:
         "foldin": "there is no technique 'foldin', only folding, .* Do you mean folding?",
         "packing,folding": "packing needs folding, which must stand before it",
         "rows": "rows needs in_place",
+        " ,": "no technique is named; there are folding, packing",
     }.items():
         with pytest.raises(InvalidArgumentError, match=message):
             chosen(wrong, M4.target)

@@ -70,7 +70,7 @@ def run(arguments: argparse.Namespace) -> int:
     engine = "interpreted" if board else arguments.engine
     options = Options(optimize=arguments.optimize, mode=arguments.engine, guard=arguments.guard, **memory_of(arguments))
     model = _opened(graph, engine, shapes, options)
-    if arguments.engine == "interpreted" and arguments.optimize != "balanced":
+    if board is None and engine == "interpreted" and arguments.optimize != "balanced":
         note(f"--optimize {arguments.optimize} changes nothing: it is for compiled code (--engine compiled)")
     warn_of_zero_divisions(model.plan.graph, inputs, "these inputs")
     if board is None:
