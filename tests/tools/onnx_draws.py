@@ -557,6 +557,22 @@ def resize(d: Draw) -> Drawn:
     return Drawn("Resize", {"x": x}, unused | {"s": s}, some, ("x", first, "s"), opset=opset, tolerance=1e-4)
 
 
+def resize_lines(d: Draw) -> Drawn:
+    """Some dimensions of any rank to the nearest, by scales or sizes of these or of all; batches and channels, too."""
+    x = d.floats(*d.shape(1, 5))
+    lines = d.rng.permutation(x.ndim)[: d.whole(1, 2)].tolist()
+    new = {a: d.pick(1, 2, 0.5, 1.5, 2.5) if x.shape[a] > 1 else d.pick(1, 2, 2.5) for a in lines}
+    opset = d.pick(13, 18)
+    axes = lines if opset == 18 and d.chance() else [*range(x.ndim)]
+    some = {"axes": [a - d.pick(0, x.ndim) for a in axes]} if axes is lines else {}
+    some |= d.some(nearest_mode=("floor", "ceil"), coordinate_transformation_mode=("asymmetric", "align_corners"))
+    scales = np.array([new.get(a, 1) for a in axes], np.float32)
+    if d.chance():
+        sizes = np.array([max(1, int(x.shape[a] * new.get(a, 1))) for a in axes])
+        return Drawn("Resize", {"x": x}, {"n": sizes}, some, ("x", "", "", "n"), opset=opset)
+    return Drawn("Resize", {"x": x}, {"s": scales}, some, ("x", "", "s"), opset=opset)
+
+
 def integers(d: Draw) -> Drawn:
     """ConvInteger and MatMulInteger: sums as exact integers, or refused where floats do not hold them."""
     kind: Any = d.pick(np.uint8, np.int8)
@@ -636,5 +652,5 @@ DRAWS: dict[Callable[[Draw], Drawn], int] = {
     recurrent: 60, comparison: 20, where: 12, cast: 25, layout: 60, concat: 15, split: 30, slice_: 40, pad: 80,
     indexed: 80, one_hot: 25, trilu: 15, blocks: 15, tile: 6, cum_sum: 15, conv: 60, conv_transpose: 50, pool: 70,
     global_pool: 5, normalization: 90, gemm: 50, matmul: 30, einsum: 16, reduction: 70, arg: 30, resize: 120,
-    integers: 50, quantised: 40,
+    resize_lines: 60, integers: 50, quantised: 40,
 }  # fmt: skip

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import onnx
 import pytest
 from onnx import helper
-from onnx_draws import DRAWS, Draw, Drawn
+from onnx_draws import DRAWS, Draw, Drawn, recurrent
 from onnx_tools import by_onnxruntime, compare, floats, model, run
 
 from twinfer.converter.convert import convert
@@ -53,6 +54,24 @@ def test_as_onnxruntime(make: Callable[[Draw], Drawn]) -> None:
         except (AssertionError, TwinferError) as error:
             raise AssertionError(f"seed {seed}: {drawn}: {error}") from None
     assert 2 * ran >= DRAWS[make], "ONNX Runtime refuses most of what is drawn"
+
+
+def test_recurrent_layers_with_batches_first() -> None:
+    """ONNX Runtime has them with time first alone: inputs, states and outputs are turned."""
+    for seed in range(60):
+        drawn = recurrent(Draw(seed))
+        if drawn.refused:
+            continue
+        names = ("y", "z", "c_last")[: 3 if drawn.op == "LSTM" else 2]
+        y, *states = by_onnxruntime(proto_of(replace(drawn, outputs=names)), drawn.inputs)
+        batched = [y.transpose(2, 0, 1, 3), *(state.swapaxes(0, 1) for state in states)]
+        inputs, constants = ({k: v.swapaxes(0, 1).copy() if k in "xhc" else v for k, v in values.items()}
+                             for values in (drawn.inputs, drawn.constants))  # fmt: skip
+        attributes = {**drawn.attributes, "layout": 1}
+        turned = replace(drawn, inputs=inputs, constants=constants, attributes=attributes)
+        got = run(read_onnx(proto_of(turned)), inputs)
+        wanted = [value for name, value in zip(names, batched, strict=True) if name in drawn.outputs]
+        compare(got, wanted, drawn.tolerance)
 
 
 def check(op: str, inputs: dict[str, np.ndarray], constants: dict[str, np.ndarray], **attributes: object) -> None:

@@ -213,3 +213,141 @@ def test_quantisation_aware_training(per_channel: bool) -> None:
     np.testing.assert_array_equal(weights.quant.scale, scale.reshape(-1))
     (got,), (want,) = run(graph, {"f": f}), by_onnxruntime(proto, {"f": f})
     assert np.abs(got - want).max() < 0.101
+
+
+class Net:
+    """Nodes and constants of a random model; ``weights`` and ``quantised`` add what exporters add around operators."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng = np.random.default_rng(seed)
+        self.nodes: list[onnx.NodeProto] = []
+        self.constants: dict[str, Array] = {}
+        self.kind: Any = self.pick(np.int8, np.uint8)
+
+    def pick(self, *choices: Any) -> Any:
+        return choices[self.rng.integers(len(choices))]
+
+    def add(self, op: str, inputs: list[str], count: int = 1, **attributes: Any) -> str:
+        name = f"v{len(self.nodes)}"
+        self.nodes.append(helper.make_node(op, inputs, [name, *(f"{name}_{i}" for i in range(1, count))], **attributes))
+        return name
+
+    def constant(self, value: Any) -> str:
+        name = f"c{len(self.constants)}"
+        self.constants[name] = np.asarray(value)
+        return name
+
+    def weights(self, shape: tuple[int, ...], scales: Array | None = None, kind: Any = None) -> str:
+        """A constant of integers with one scale, or one for each element of any axis; zero points are left out, zero or
+        others."""
+        kind = kind or self.pick(np.int8, np.int8, np.uint8)
+        axis = self.pick(*range(len(shape)))
+        some = {"axis": self.pick(axis, axis - len(shape))} if axis != 1 or self.pick(0, 1) else {}
+        own = () if self.pick(0, 1) else (shape[axis],)
+        scale = self.rng.uniform(0.004, 0.012, own).astype(np.float32) if scales is None else scales
+        low = 100 if kind == np.uint8 else 0
+        zero = self.pick(None, np.full(scale.shape, low), self.rng.integers(low, low + 9, scale.shape))
+        stored = self.rng.integers(-100, 100, shape) + low
+        inputs = [self.constant(stored.astype(kind)), self.constant(scale)]
+        inputs += [self.constant(zero.astype(kind))] if zero is not None else []
+        return self.add("DequantizeLinear", inputs, **(some if scale.ndim else {}))
+
+    def quantised(self, x: str, scale: float, zero: int | None = None) -> tuple[str, str]:
+        """The integers, and their values."""
+        zero = int(self.rng.integers(-40, 40)) + (128 if self.kind == np.uint8 else 0) if zero is None else zero
+        by = [self.constant(np.float32(scale)), self.constant(np.array(zero, self.kind))]
+        q = self.add("QuantizeLinear", [x, *by])
+        return q, self.add("DequantizeLinear", [q, *by])
+
+    def layer(self, x: str) -> str:
+        """An operator with weights over [1, 4, 6, 6]."""
+        op = self.pick(
+            "Conv", "Conv", "Depthwise", "ConvTranspose", "MatMul", "Gemm", "Transposed", "Add", "Mul", "Max"
+        )
+        bias = self.pick([], [self.constant(floats(self.rng, 4))], [self.weights((4,), np.float32(0.0015), np.int32)])
+        if op in ("Conv", "Depthwise"):
+            groups = 4 if op == "Depthwise" else 1
+            some = {"pads": self.pick([1, 1, 1, 1], [0, 0, 0, 0]), "group": groups}
+            return self.add("Conv", [x, self.weights((4, 4 // groups, 3, 3)), *bias], **some)
+        if op == "ConvTranspose":
+            return self.add(op, [x, self.weights((4, 4, 2, 2)), *bias], strides=[2, 2])
+        if op == "Gemm":
+            x, turned = self.add("Reshape", [x, self.constant(np.array([6, 24]))]), self.pick(0, 1)
+            return self.add(op, [x, self.weights((4, 24) if turned else (24, 4)), *bias], transB=turned)
+        if op == "Transposed":  # weights that a node moves first
+            w = self.add(
+                "Transpose",
+                [
+                    self.weights((3, 6, 2)),
+                ],
+                perm=[1, 0, 2],
+            )
+            return self.add("MatMul", [x, self.add("Reshape", [w, self.constant(np.array([6, 6]))])])
+        if op == "MatMul":
+            return self.add(op, [x, self.weights((6, 4))])
+        return self.add(op, self.pick([x, o := self.weights(self.pick((4, 1, 1), (1, 4, 6, 6), (6,)))], [o, x]))
+
+    def move(self, x: str, other: str) -> str:
+        """An operator that only moves elements, or leaves out some."""
+        op = self.pick(
+            "Concat", "Concat", "Pad", "MaxPool", "Clip", "Relu", "Transpose", "Slice", "Resize", "Split", "Gather"
+        )
+        if op == "Concat":
+            beside = self.pick(other, self.weights((1, 4, 6, 6)), self.constant(floats(self.rng, 1, 4, 6, 6)))
+            return self.add(op, [x, self.pick(beside, x)], axis=self.pick(1, -1))
+        if op == "Pad":
+            value = self.pick(0.0, 0.013, -1e30, -np.inf, float(self.scale))
+            padded = self.add(
+                op, [x, self.constant(np.array([0, 0, 1, 1, 0, 0, 0, 1])), self.constant(np.float32(value))]
+            )
+            return self.add("MaxPool", [padded], kernel_shape=[2, 2]) if value < -9 else padded
+        if op == "MaxPool":
+            return self.add(op, [x], kernel_shape=[3, 3], pads=[1, 1, 1, 1], strides=[1, 2])
+        if op == "Clip":
+            return self.add(op, [x, self.constant(np.float32(-0.5)), self.constant(np.float32(1.1))])
+        if op == "Slice":
+            at = [self.constant(np.array([v])) for v in (5, -7, 2, -2)]
+            return self.add(op, [x, *at])
+        if op == "Resize":
+            s = self.constant(np.float32([1, 1, 2, 2]))
+            return self.add(op, [x, "", s], mode="nearest", coordinate_transformation_mode="asymmetric")
+        if op == "Split":
+            return self.add(op, [x], 2, axis=1)
+        if op == "Gather":
+            return self.add(op, [x, self.constant(np.array([3, 0, -1]))], axis=1)
+        return self.add(op, [x], **({"perm": [0, 2, 3, 1]} if op == "Transpose" else {}))
+
+    scale = np.float32(0.03)
+
+
+def random_net(net: Net, part: str) -> tuple[onnx.ModelProto, Array]:
+    """One layer or move, or a layer behind a move that keeps the shape; its results may be outputs or read twice."""
+    _, first = net.quantised("f", float(net.scale))
+    zero = int(net.constants["c1"])
+    _, other = net.quantised("f", float(net.scale), net.pick(None, zero))
+    r = net.layer(first) if part == "layer" else net.move(first, other)
+    if part == "both":
+        _, r = net.quantised(r, 0.03, zero)
+        shape = by_onnxruntime(model(net.nodes, {"f": np.zeros((1, 4, 6, 6), np.float32)}, net.constants, [r]), {
+            "f": np.zeros((1, 4, 6, 6), np.float32)})[0].shape  # fmt: skip
+        r = net.layer(r) if shape == (1, 4, 6, 6) else net.add("Relu", [r])
+    q, y = net.quantised(r, 0.05)
+    more = net.pick([], [], [r], [q], [net.quantised(r, 0.035)[1]])
+    f = floats(net.rng, 1, 4, 6, 6) + np.float32(1e-4)
+    return model(net.nodes, {"f": f}, net.constants, [y, *more]), f
+
+
+@pytest.mark.parametrize(("part", "whole"), [("layer", 25), ("move", 75), ("both", 38)])
+def test_random_nets_of_integers_are_a_step_off_at_most(part: str, whole: int) -> None:
+    """Weights with scales and zero points along any axis. So many of them compute in integers alone."""
+    integers = 0
+    for seed in range(100):
+        proto, f = random_net(Net(seed), part)
+        graph = read_onnx(proto)
+        integers += not integer_share(graph)
+        for got, want, step in zip(run(graph, {"f": f}), by_onnxruntime(proto, {"f": f}), (0.05, 0.035), strict=False):
+            assert (got.shape, got.dtype) == (want.shape, want.dtype)
+            off = np.abs(got.astype(np.float64) - want) / (1 if want.dtype.kind != "f" else step)
+            assert off.max() <= 1.01, seed
+            assert (off > 0.5).mean() < 0.2, seed
+    assert integers >= whole
