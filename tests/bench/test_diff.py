@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import product
 from typing import Any
 
 import pytest
@@ -103,3 +104,59 @@ def test_totals_of_both() -> None:
     rows = {row["figure"]: (row["a"], row["b"]) for row in difference(a, b)["totals"]}
     wanted = {key: (i, 10 * i) for i, key in enumerate(TOTALS, 1) if key != "flash_bytes"}
     assert rows == wanted | {"ram_bytes": (None, wanted["ram_bytes"][1])}, "what one report knows is shown"
+
+
+def rows_of(a: Document, b: Document) -> list[tuple[list[int], list[int], list[str]]]:
+    return [(row["a_operators"], row["b_operators"], row["changed"]) for row in difference(a, b)["layers"]]
+
+
+def test_layers_that_come_and_go() -> None:
+    """One that only ``b`` has comes last, under its own name and kind; one that ``a`` alone has stays in its place."""
+    a, b = document("abc"), document("xac", op="MUL")
+    b["nodes"][1]["op"] = b["nodes"][2]["op"] = "ADD"
+    b["nodes"][1]["shape"], b["nodes"][2]["shape"] = [1], [3]
+    assert rows_of(a, b) == [([0], [10], []), ([10], [], ["gone"]), ([20], [20], []), ([], [0], ["new"])]
+    new = difference(a, b)["layers"][-1]
+    assert (new["op"], new["name"], new["a"], new["b"]) == ("MUL", "x", None, 100)
+    assert [row["name"] for row in difference(b, a)["layers"]] == ["x", "a", "c", "b"]
+
+
+def test_what_is_around_the_layers_is_one_line() -> None:
+    """It has no steps in either report, wherever it stands."""
+    a, b = document("ab", lines=[[0], [1], []], costs=[5, 6, 70]), document("ab", lines=[[], [0], [1]], costs=[90, 5, 6])
+    rows = difference(a, b)["layers"]
+    assert [(row["a_steps"], row["a"], row["b"]) for row in rows] == [([0], 5, 5), ([1], 6, 6), ([], 70, 90)]
+    assert all(not row["changed"] for row in rows)
+
+
+def test_a_layer_that_moved_into_another_line_changes_there_alone() -> None:
+    """What differs of a step is told in its own group, once; names of several layers are told once each."""
+    a, b = document("abcd", lines=[[0], [1], [2], [3]]), document("abcd", lines=[[0], [1, 2], [3]])
+    b["nodes"][1]["kernel"] = "other"
+    b["nodes"][3]["macs"] = 6
+    assert rows_of(a, b) == [
+        ([0], [0], []),
+        ([10, 20], [10, 20], ["kernel k → other"]),
+        ([30], [30], ["macs 5 → 6"]),
+    ]
+    (_, joint, _) = difference(a, b)["layers"]
+    assert (joint["op"], joint["name"]) == ("ADD", "b, c")
+
+
+@pytest.mark.parametrize("same", list(product([True, False], [True, False], ["instructions", "µs"])))
+def test_times_are_compared_on_one_computer_and_target(same: tuple[bool, bool, str]) -> None:
+    """Instructions of one target count the same on every computer; bytes are compared in any case."""
+    target, machine, unit = same
+    a, b = document("a"), document("a", costs=[300])
+    b["totals"] = {key: value + 1 for key, value in b["totals"].items()}
+    b |= {} if target else {"target": "other"}
+    b |= {} if machine else {"machine": {"cpu": "other"}}
+    a["unit"] = b["unit"] = unit
+    diff = difference(a, b)
+    want = target and (machine or unit == "instructions")
+    assert diff["comparable"] == want
+    shown = [row["label"] for row in diff["totals"]]
+    assert shown[: 2 * want] == [f"{side}, {unit}" for side in ("compiled", "interpreted")][: 2 * want]
+    assert len(shown) == len(TOTALS) - 2 + 2 * want
+    assert all(row["b"] == row["a"] + 1 for row in diff["totals"])
+    assert [row["name"] for row in changed_layers(diff)] == ["a"] * want

@@ -13,10 +13,13 @@ import pytest
 
 from twinfer.bench.explain.causes import CAUSES
 from twinfer.bench.explain.techniques import TECHNIQUES
+from twinfer.bench.measure.recorded import LABELS
+from twinfer.bench.memory.picture import NAMES
 from twinfer.bench.report.charts import ladder_chart, layers_chart, noise_chart, waterfall
 from twinfer.bench.report.diff import difference
 from twinfer.bench.report.diff_report import diff_html, diff_tables
-from twinfer.bench.report.graph import graph_chart
+from twinfer.bench.report.diff_report import layers_chart as differences
+from twinfer.bench.report.graph import LANE, graph_chart
 from twinfer.bench.report.html import report_html
 from twinfer.bench.report.maps import arena_chart, flash_chart
 from twinfer.bench.report.remarks import remarks
@@ -225,27 +228,43 @@ def test_the_facts_of_a_page(above: int, proven: bool, same: bool) -> None:
     assert ("no placement has fewer" in text, "better placement may exist" in text) == (proven, not proven)
     assert ("All programs gave the same bits" in text, "PROGRAMS GAVE OTHER BITS" in text) == (same, not same)
     assert "<h2>Quantisation noise</h2>" in page
-    assert f"{kept['file_bytes']:,} bytes of .tflite; optimize speed, memory auto" in text
+    assert f"{kept['file_bytes']:,} bytes of .tflite; optimize speed, memory auto. " in text
+    assert "twinfer 9.9; sha256 0123456789abcdef…; " in text
+    parts = {part.split("</h2>")[0]: part for part in without_scripts(page).split("<h2>")[1:]}
+    order = {"Layers": ["figure", "table"], "Memory": ["figure", "table", "table"], "Flash": ["figure", "table"],
+             "What compiling is worth": ["figure", "table", "table"], "Techniques": ["figure", "table"],
+             "Quantisation noise": ["figure"], "Graph": ["figure"], "In short": []}  # fmt: skip
+    assert {title: re.findall("<(figure|table) class", part) for title, part in parts.items()} == order
 
 
+@pytest.mark.parametrize("unit", ["instructions", "µs"])
 @pytest.mark.parametrize("seed", range(3))
-def test_the_summary(seed: int) -> None:
-    kept = document(seed)
-    first, *_ = summary(kept)
+def test_the_summary(seed: int, unit: str) -> None:
+    kept = document(seed, unit)
+    first, *lines = summary(kept)
     whole = kept["totals"]
+    taken = {"instructions": f"{whole['compiled']:,} instructions", "µs": f"{shown(whole['compiled'], 'µs')} µs"}[unit]
     worth = f"{whole['interpreted'] / whole['compiled']:.2f} × as much interpreted."
-    assert first == f"net on cortex-m4: {whole['compiled']:,} instructions compiled, {worth}"
-    time, ram, look = answers(kept).values()
+    assert first == f"net on cortex-m4: {taken} compiled, {worth}"
+    heads, parts = [line for line in lines if line[0] != " "], answers(kept)
+    assert heads == ["What takes the time:", "What takes the RAM:", "What to look at:"] == [f"{head}:" for head in parts]
+    assert [line[2:] for line in lines if line[0] == " "] == [text for some in parts.values() for text in some]
+    time, ram, look = parts.values()
     heavy = sorted((x for x in kept["layers"] if x["steps"]), key=lambda x: -x["compiled"])[:3]
     for layer, text in zip(heavy, time, strict=False):
-        share = 100 * layer["compiled"] / whole["compiled"]
-        assert text.endswith(f": {layer['compiled']:,}, {share:.1f} %.")
-        assert NUMBERS[kept["layers"].index(layer)] in text
+        share, figure = 100 * layer["compiled"] / whole["compiled"], shown(layer["compiled"], unit)
+        i = kept["layers"].index(layer)
+        named = f"{NUMBERS[i]} {layer['op']} ({layer['name']})" if i != 1 else "Operators 8 to 9, row by row"
+        assert text == f"{named}: {figure}{' µs' * (unit == 'µs')}, {share:.1f} %."
     assert time[3] == f"Together {100 * sum(x['compiled'] for x in heavy) / whole['compiled']:.0f} % of the whole."
     told = {subject: [r["text"] for r in kept["remarks"] if r["subject"] == subject][:3]
             for subject in ("RAM", "time", "flash", "accuracy")}  # fmt: skip
     assert [text[1:] for text in ram] == [text[1:] for text in told.pop("RAM")]
     assert [text[1:] for text in look] == [text[1:] for some in told.values() for text in some]
+    assert all(text[0].isupper() for text in (*ram, *look))
+    kept["layers"][1] |= {"steps": [1], "operators": [8]}
+    assert [bar["layer"] for bar in data(layers_chart({**kept["ledger"], "layers": kept["layers"]}))[::2]] == [
+        "7 CONV_2D", "8 row by row", "10 RESHAPE", "11 CONV_2D", "12 LOGISTIC", "around"]  # fmt: skip
 
 
 # -- remarks -----------------------------------------------------------------------------------------------------------
@@ -324,6 +343,7 @@ def data(chart: Any, layer: int | None = None) -> list[Document]:
 @pytest.mark.parametrize("seed", range(3))
 def test_bars_and_points(seed: int) -> None:
     kept = document(seed)
+    kept["ladder"]["peers"] = [{"engine": "tflm-cmsis", "instructions": 123_456}, {"engine": "tflm-reference"}]
     ledger, whole = kept["ledger"], kept["ledger"]["total"]
     assert f"{whole['interpreted']:,} interpreted" in layers_chart(ledger).about
     assert f"{whole['compiled']:,} compiled" in layers_chart(ledger).about
@@ -332,19 +352,35 @@ def test_bars_and_points(seed: int) -> None:
         assert bar["taken"] == line[bar["program"]]
         assert [bar[f"{s} (instructions)"] for s in ("interpreted", "compiled")] == both(line)[:2]
     at = whole["interpreted"]
-    _, *bars, _ = data(waterfall(ledger))
+    first, *bars, last = data(waterfall(ledger))
+    for bar, side in ((first, "interpreted"), (last, "compiled")):
+        ends = (side, 0, whole[side], whole[side], "whole", f"{whole[side]:,}")
+        assert tuple(bar[key] for key in ("cause", "from", "to", "end", "kind", "figure")) == ends
     for key, bar in zip(shown_order(), bars, strict=True):
         saved = whole["causes"][key]
         assert (bar["cause"], bar["from"], bar["to"], bar["end"]) == (CAUSES[key].word, at, at - saved,
                                                                        max(at, at - saved))  # fmt: skip
         assert bar["figure"] == f"{'-' if saved >= 0 else '+'}{abs(saved):,}"
+        assert bar["kind"] == ("saved" if saved >= 0 else "cost")
         assert f"{CAUSES[key].word} {saved:,}" in waterfall(ledger).about
         at -= saved
     rungs, chart = kept["ladder"]["rungs"], ladder_chart(kept["ladder"])
     taken = [kept["ladder"]["none"]["taken"], *(rung["added"]["taken"] for rung in rungs)]
-    assert [(point["taken"], point["figure"]) for point in data(chart)] == [(n, f"{n:,}") for n in taken]
     assert f"together {taken[0] / taken[-1]:.1f} times" in chart.about
-    scale = chart.spec["layer"][1]["encoding"]["x"]["scale"]
+    *points, peer = data(chart)
+    assert [(p["taken"], p["figure"], p["whose"]) for p in points] == [(n, f"{n:,}", "twinfer") for n in taken]
+    before = [taken[0], *taken[:-1]]
+    assert [(p["before"], p["end"]) for p in points] == [(m, max(m, n)) for m, n in zip(before, taken, strict=True)]
+    assert [peer[key] for key in ("program", "taken", "before", "end", "figure", "whose")] == [
+        LABELS["tflm-cmsis"], 123_456, 123_456, 123_456, "123,456", "others"]  # fmt: skip
+    taken.append(123_456)
+    rule, dots, said = chart.spec["layer"]
+    assert (channels(rule), channels(dots)) == ({"x": "before", "x2": "taken"}, {"x": "taken", "color": "whose"})
+    assert channels(said) == {"x": "end", "text": "figure"}
+    assert channels(layers_chart(ledger).spec["layer"][0]) == {"x": "taken"}
+    assert channels(waterfall(ledger).spec["layer"][0]) == {"x": "from", "x2": "to", "color": "kind"}
+    assert channels(noise_chart(kept).spec) == {"x": "layer", "y": "dB", "color": "noise"}
+    scale = dots["encoding"]["x"]["scale"]
     assert scale["domainMin"] == pytest.approx(0.9 * min(taken))
     assert f"pow({1.1 * max(taken) / (0.9 * min(taken))}," in scale["domainMax"]["expr"]
     points = {(p["layer"], p["noise"]): p["dB"] for p in data(noise_chart(kept))}
@@ -358,7 +394,18 @@ def test_the_map_of_the_arena() -> None:
     """What lives from an operator to the next: the most bytes that each tensor then has, the largest first."""
     kept = document(5)
     bands, chart = kept["memory"]["bands"], arena_chart(kept)
-    live, _ = (param["value"] for param in chart.spec["params"])
+    live, moment = (param["value"] for param in chart.spec["params"])
+    assert moment == kept["memory"]["forced_by"]["position"], "the slider stands at the peak"
+    slider = chart.spec["params"][1]["bind"]
+    assert (slider["min"], slider["max"], slider["step"]) == (0, len(OPS) - 1, 1)
+    areas, now, bound = chart.spec["layer"]
+    assert channels(areas) == {"x": "time", "y": "low", "y2": "high", "detail": "band", "color": "kind"}
+    assert areas["encoding"]["x"]["scale"]["domain"] == [-1, len(OPS)]
+    assert (now["transform"], channels(now)) == ([{"calculate": "at + 0.5", "as": "time"}], {"x": "time"})
+    assert (data(chart, 2), channels(bound)) == ([{"bound": 7000}], {"y": "bound"})
+    kinds = areas["encoding"]["color"]["scale"]
+    assert kinds["domain"] == [NAMES[kind] for kind in ("tensor", "rows", "scratch", "state")]
+    assert len(set(kinds["range"])) == 4
     for at, lines in enumerate(live):
         sizes = {}
         for band in bands:
@@ -397,6 +444,17 @@ def test_the_lines_of_the_graph() -> None:
         ends.setdefault(point["edge"], []).append(point)
     edges = {(points[0]["line"], points[-1]["line"]) for points in ends.values()}
     assert edges == {(0, 1), (1, 2), (2, 3), (3, 4), (4, 5), (1, 5), (5, 6)}
+    ways = {(points[0]["line"], points[-1]["line"]): [(p["lane"], p["line"]) for p in points] for points in ends.values()}
+    assert ways.pop((1, 5)) == [(0, 1), (1, 1.5), (1, 4.5), (0, 5)], "beside the lines between them"
+    assert all(way == [(0, begin), (0, end)] for (begin, end), way in ways.items())
+    assert all([point["order"] for point in points] == list(range(len(points))) for points in ends.values())
+    assert [line["line"] for line in lines] == list(range(7))
+    assert {line["lane"] for line in lines} == {0}
+    x, y = (spec["encoding"][axis] for axis in "xy")
+    assert x["scale"]["domain"] == [0, 1]
+    assert x["scale"]["range"][0] - x["scale"]["range"][1] == LANE
+    assert (y["scale"]["domain"], y["scale"]["reverse"]) == ([-0.5, 6.5], True)
+    assert "7 in all, with 7 values between them" in graph_chart(kept).about
 
 
 # -- differences -------------------------------------------------------------------------------------------------------
@@ -429,9 +487,63 @@ def test_a_page_of_differences(unit: str) -> None:
     layers = of[f"Layers, compiled, {unit}"]
     for i, row in enumerate(layers):
         old, new = a["layers"][i]["compiled"], b["layers"][i]["compiled"]
-        assert row[0] == NUMBERS[i]
+        assert row[:3] == [NUMBERS[i], a["layers"][i]["op"], a["layers"][i]["name"]]
         change = "+" * (new > old) + shown(new - old, unit)
         assert row[3:7] == [shown(old, unit), shown(new, unit), change, f"{100 * (new / old - 1):+.1f}"]
+    bars = [(f"{NUMBERS[i]} {line['op']}".strip(), side, line["compiled"], shown(line["compiled"], unit))
+            for i in range(len(layers)) for side, line in (("a", a["layers"][i]), ("b", b["layers"][i]))]  # fmt: skip
+    chart = differences(diff)
+    assert [(bar["layer"], bar["report"], bar["taken"], bar["figure"].removesuffix(" µs")) for bar in data(chart)] == bars
+    assert channels(chart.spec) == {"y": "layer", "yOffset": "report", "x": "taken", "color": "report"}
+    assert chart.spec["encoding"]["x"]["title"] == unit
+    assert page.count('<figure class="chart"') == 1
+    first, totals, changed = diff_tables(diff)
+    for side, own in (("a", a), ("b", b)):
+        assert f"{side}: net on cortex-m4, 0123456789ab, twinfer 9.9" in str(first)
+        assert own["target"] == "cortex-m4"
+    assert in_terminal(totals) == [[row[0], *row[1:]] for row in of["Totals"]]
+    by_change = sorted(layers, key=lambda row: -abs(float(row[5].replace(",", ""))))
+    assert [row[:2] + row[2:6] for row in in_terminal(changed)] == [row[:2] + row[3:7] for row in by_change]
+
+
+def test_differences_of_two_targets() -> None:
+    """No figure of time stands in a table, and no chart; what else differs does, cut short in a terminal."""
+    a, b = document(7), document(8, target="host")
+    for i, node in enumerate(b["nodes"]):
+        node["kernel"] = f"another_kernel_of_a_very_long_name_so_that_it_is_cut_{i}"
+    diff = difference(a, b)
+    page = diff_html(diff)
+    assert '<figure class="chart"' not in page
+    assert page.count("Times and instructions are left out") == 1
+    assert "What changed: net on cortex-m4 and net on host" in plain(page.split("</h1>")[0])
+    for row in tables(page)["Layers, compiled, instructions"]:
+        assert row[3:7] == [""] * 4
+        assert bool(row[7]) == (row[1] != "RUN")
+    _, _, changed = diff_tables(diff)
+    every = ["; ".join(row["changed"]) for row in diff["layers"] if row["changed"]]
+    assert sorted(row[6] for row in in_terminal(changed)) == sorted(f"{words[:59]}…" for words in every)
+    assert all(row[2:6] == [""] * 4 for row in in_terminal(changed))
+    *_, last = diff_tables(difference(a, a))
+    assert str(last) == "No layer changed."
+
+
+def test_layers_that_one_report_lacks_have_one_figure() -> None:
+    a, b = document(7), document(7)
+    del b["nodes"][5], b["layers"][4]
+    diff = difference(a, b)
+    (row,) = (row for row in tables(diff_html(diff))["Layers, compiled, instructions"] if row[7])
+    assert row[3:] == [f"{a['layers'][4]['compiled']:,}", "-", "", "", "gone"]
+    assert [bar["report"] for bar in data(differences(diff)) if bar["layer"] == "12 LOGISTIC"] == ["a"]
+
+
+def in_terminal(table: Any) -> list[list[str]]:
+    columns = [[str(cell) for cell in column.cells] for column in table.columns]
+    return [list(line) for line in zip(*columns, strict=True)]
+
+
+def channels(spec: Document) -> dict[str, str]:
+    """Which column each channel of a chart shows."""
+    return {name: of["field"] for name, of in spec["encoding"].items() if "field" in of}
 
 
 def texts(diff: Document) -> list[str]:
