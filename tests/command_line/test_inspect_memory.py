@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from twinfer.converter.build import Builder
 from twinfer.converter.stream.convert import stream
 from twinfer.runtime.graph import Graph, Node
 from twinfer.runtime.op import tensor
-from twinfer.runtime.options import Options
+from twinfer.runtime.options import Memory, Options
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.program import Chain
 from twinfer.runtime.target import GENERIC
@@ -163,6 +164,33 @@ def test_every_hint_is_a_plan(model: str) -> None:
         assert hint.ram_bytes < told.plan.memory_bytes
         assert hint.ram_change == pytest.approx(hint.ram_bytes / told.plan.memory_bytes - 1)
         assert hint.text
+
+
+@pytest.mark.parametrize("model", ["vww_int8", "ic_int8"])
+@pytest.mark.parametrize("way", ["layers", "rows"])
+def test_operators_are_numbered_as_in_the_file(model: str, way: Memory) -> None:
+    """Planning may drop and move operators: here their numbers begin at 7. Which is halved is the one whose output, or
+    the rows of it, takes most at the peak of those that are computed."""
+    graph = load(model).graph
+    graph = replace(graph, nodes=tuple(replace(node, index=node.index + 7) for node in graph.nodes))
+    told = certificate(graph, M4, Options(memory=way))
+    texts = {hint.kind: hint.text for hint in told.hints}
+    plan = told.plan if way == "rows" else make_plan(graph, M4, Options(memory="rows"))
+    chains = [[layer.step.node.index for layer in part.layers] for part in plan.program if isinstance(part, Chain)]
+    spans = ["-".join(map(str, dict.fromkeys((min(own), max(own))))) for own in chains]
+    saved = plan.memory_bytes - told.plan.memory_bytes
+    if way == "layers":
+        share = 100 * plan.memory_bytes / told.plan.memory_bytes - 100
+        assert texts["rows"].startswith(f"operators {', '.join(spans)} by rows: {share:+.0f} % ({saved:+,} bytes), +")
+        number, op = re.fullmatch(r"operator (\d+) (\w+)", told.forced_by.layer).groups()  # type: ignore[union-attr]
+        assert graph.nodes[int(number) - 7].op == op
+    else:
+        (own,) = (i for i, numbers in enumerate(chains) if told.plan.nodes[told.plan.forced_at].index in numbers)
+        assert told.forced_by.layer == f"rows of operator{'s' * ('-' in spans[own])} {spans[own]}"
+    writers = {node.output.name: node for node in graph.nodes}
+    live = [name.removeprefix("rows of ") for name, _ in told.forced_by.tensors]
+    largest = next(writers[name] for name in live if name in writers)
+    assert texts["channels"].startswith(f"half the channels of operator {largest.index} {largest.op}: ")
 
 
 def test_an_int8_input_is_a_hint() -> None:
