@@ -213,6 +213,28 @@ def test_noise_widens_an_interval_around_the_cause() -> None:
     assert 0.1 < high - low < 2
 
 
+def test_intervals_hold_95_per_cent_of_rounds_drawn_anew() -> None:
+    """A bootstrap of our own, with ten times as many draws: the ends of 90 or 99 % lie further off than these."""
+    rng = np.random.default_rng(3)
+    whole = np.outer([20, 16, 15.5, 15, 13, 12, 7], np.ones(60)) + rng.normal(0, 1, (7, 60))
+    layers = np.outer([18, 14, 14, 14, 12, 11, 6], np.ones(40))[:, :, None] + rng.normal(0, 1, (7, 40, 3))
+    alone = np.outer([10, 5.5], np.ones(40))[:, :, None] + rng.normal(0, 1, (2, 40, 3))
+    intervals = on_host._intervals(Timed(whole, layers, alone))
+    drawn = []
+    for _ in range(4000):
+        columns, rounds = rng.integers(60, size=60), rng.integers(40, size=40)
+        saved = -np.diff(np.median(whole[:, columns], axis=1))
+        gained = np.median(layers[-2:, rounds], axis=1) - np.median(alone[:, rounds], axis=1)
+        cache = (gained[0] - gained[1]).sum()
+        drawn.append([*saved[:-1], saved[-1] - cache, cache])
+    for (cause, ends), values in zip(intervals.items(), np.transpose(drawn), strict=True):
+        low, high = np.percentile(values, (2.5, 97.5))
+        ninety, most = np.percentile(values, (5, 95)), np.percentile(values, (0.5, 99.5))
+        wide = ends[1] - ends[0]
+        assert (high - low + ninety[1] - ninety[0]) / 2 < wide < (high - low + most[1] - most[0]) / 2, cause
+        assert abs(sum(ends) - low - high) / 2 < 0.15 * wide
+
+
 def test_the_interpreter_borrows_the_kernels_of_a_library() -> None:
     plan = make_plan(load("ad01_int8").graph, isa.this_computer())
     library = compile_plans({"m": plan.printed(mode="interpreted")}, exported=True)["m"].library

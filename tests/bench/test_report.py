@@ -41,9 +41,9 @@ from twinfer.bench.report.noise import layer_of, noise
 from twinfer.bench.report.remarks import remarks
 from twinfer.bench.report.summary import layer_label
 from twinfer.bench.report.tables import layers_table, ledger_tables, symbols_table
+from twinfer.converter.build import Builder
 from twinfer.converter.convert import convert
 from twinfer.converter.quantize.affine import dequantize
-from twinfer.converter.report import Sums
 from twinfer.runtime.errors import ToolError
 from twinfer.runtime.graph import Graph, Node
 from twinfer.runtime.op import tensor
@@ -262,34 +262,52 @@ def test_progress_goes_on_through_both_halves(monkeypatch: pytest.MonkeyPatch) -
 # -- noise -------------------------------------------------------------------------------------------------------------
 
 
-def test_noise_of_a_dense_layer_is_that_of_its_own_rounding() -> None:
-    """The layer in float64 by hand, on the same inputs, against what the interpreter rounds."""
-    graph = load("ad01_int8").graph
-    node = next(node for node in graph.nodes if node.op == "FULLY_CONNECTED")
-    x, w, b = node.inputs
-    assert x is not None
-    assert w is not None
-    assert b is not None
-    assert x.quant is not None
-    assert w.quant is not None
-    assert node.output.quant is not None
-    assert w.data is not None
-    assert b.data is not None
-    weights, bias = dequantize(w.data, w.quant), b.data * (x.quant.scale[0] * w.quant.scale)
-    sums = Sums()
-    for seed in range(4):
-        interpreter = Interpreter.from_graph(graph, Options(preserve_all=True))
-        interpreter.allocate_tensors()
-        (value,) = random_inputs(graph, seed)
-        interpreter.set_tensor(interpreter.get_input_details()[0]["index"], value)
-        interpreter.invoke()
-        real = dequantize(value.reshape(1, -1), x.quant) @ weights.T + bias
-        want = np.maximum(real, 0) if node.options.get("fused_activation_function") == "RELU" else real
-        got = interpreter.get_tensor(graph.tensors.index(node.output))
-        sums.add(want.astype(np.float32), dequantize(got, node.output.quant).astype(np.float32))
-    own = noise(graph)[layer_of(node)]
-    assert own.own == pytest.approx(sums.snr_db, abs=0.05)
-    assert own.total == pytest.approx(own.own, abs=0.05), "the first layer has none before it"
+def chain_of_layers(seed: int) -> Graph:
+    """A dense layer with a bias, a conversion of scale, an addition of a constant, a dense layer per channel: int8."""
+    b, rng = Builder("chain"), np.random.default_rng(seed)
+    x = b.input("x", "INT8", (1, 24), 0.04, 3)
+    w = b.constant(rng.integers(-127, 128, (16, 24), np.int8), 0.01, name="w")
+    bias = b.constant(rng.integers(-2000, 2000, 16).astype(np.int32), name="bias")  # its scale is x's times w's
+    y = b.op("FULLY_CONNECTED", [x, w, bias], shape=(1, 16), scale=0.12, zero=-7, fused_activation_function="RELU")
+    y = b.op("QUANTIZE", [y], scale=0.17, zero=5, type="INT8", shape=(1, 16))
+    c = b.constant(rng.integers(-127, 128, (1, 16), np.int8), 0.1, 9, name="c")
+    y = b.op("ADD", [y, c], scale=0.3, zero=1, fused_activation_function="NONE")
+    v = b.constant(rng.integers(-127, 128, (5, 16), np.int8), rng.uniform(0.01, 0.02, 5), name="v")
+    return b.graph([b.op("FULLY_CONNECTED", [y, v, None], shape=(1, 5), scale=0.7, zero=-2)])
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_noise_of_every_layer_by_hand(seed: int) -> None:
+    """Each in float64: on the values that the interpreter gave it, and on those of the float layers before; through a
+    conversion these go as they are."""
+    graph = chain_of_layers(seed)
+    dense, convert_, add, last = graph.nodes
+    real = {t.name: dequantize(np.asarray(t.data), t.quant) for t in graph.tensors if t.data is not None and t.quant}
+    real["bias"] = np.asarray(dense.input(2).data) * 0.04 * np.float32(0.01)
+    layers = {
+        dense: lambda x: np.maximum(x @ real["w"].T + real["bias"], 0),
+        add: lambda x: x + real["c"],
+        last: lambda x: x @ real["v"].T,
+    }
+    sums = {node: ([0.0, 0.0], [0.0, 0.0]) for node in layers}
+    for i in range(4):
+        (value,) = random_inputs(graph, seed + i)
+        model = Interpreter.from_graph(graph, Options(preserve_all=True))
+        model.allocate_tensors()
+        model.set_tensor(model.get_input_details()[0]["index"], value)
+        model.invoke()
+        seen = {t: dequantize(model.get_tensor(graph.tensors.index(t)), t.quant) for t in graph.tensors if t.data is None}  # type: ignore[arg-type]
+        so_far = seen[graph.inputs[0]]
+        for node, layer in layers.items():
+            so_far, alone = layer(so_far), layer(seen[node.input(0)])
+            for total, want in zip(sums[node], (alone, so_far), strict=True):
+                total[0] += float((want**2).sum())
+                total[1] += float(((want - seen[node.output]) ** 2).sum())
+    judged = noise(graph, seed)
+    assert layer_of(convert_) not in judged
+    for node, (own, whole) in sums.items():
+        assert judged[layer_of(node)].own == pytest.approx(10 * math.log10(own[0] / own[1]), abs=0.01)
+        assert judged[layer_of(node)].total == pytest.approx(10 * math.log10(whole[0] / whole[1]), abs=0.01)
 
 
 def test_noise_adds_up_from_layer_to_layer() -> None:

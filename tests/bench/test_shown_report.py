@@ -331,6 +331,27 @@ def test_all_remarks_with_what_they_are_worth(seed: int) -> None:
         assert found[0].worth == pytest.approx(worth)
 
 
+@pytest.mark.parametrize(
+    ("reads", "outputs", "why"),
+    [
+        (["t4"], ["t5"], "its input is rounded before it"),
+        (["t4"], ["t5", "t4"], "t4 has 2 readers"),  # who asks for the output reads it, too
+        (["t4"], ["t5", "shown"], "t4 has 2 readers"),
+        (["shown"], ["t5", "t4"], "t4 has 2 readers"),
+        (["t4", "t0"], ["t5"], "t0 has 3 readers"),
+        (["x"], ["t5"], "x has 2 readers"),
+        (["alone"], ["t5"], "it reads an input of the model"),
+        (["t3", "alone"], ["t5"], "t3 has 2 readers"),
+    ],
+)
+def test_why_a_pass_is_alone(reads: list[str], outputs: list[str], why: str) -> None:
+    kept = document(2, outputs=outputs, inputs=["x", "alone"])
+    kept["views"]["shown"] = "t4"
+    kept["nodes"][5]["inputs"] = reads
+    (text,) = (remark.text for remark in remarks(kept) if "operator 12 LOGISTIC (t5) is a pass" in remark.text)
+    assert f"over {kept['nodes'][5]['output_bytes']:,} B: {why}" in text
+
+
 # -- charts ------------------------------------------------------------------------------------------------------------
 
 
