@@ -123,7 +123,10 @@ def test_layers_that_come_and_go() -> None:
 
 def test_what_is_around_the_layers_is_one_line() -> None:
     """It has no steps in either report, wherever it stands."""
-    a, b = document("ab", lines=[[0], [1], []], costs=[5, 6, 70]), document("ab", lines=[[], [0], [1]], costs=[90, 5, 6])
+    a, b = (
+        document("ab", lines=[[0], [1], []], costs=[5, 6, 70]),
+        document("ab", lines=[[], [0], [1]], costs=[90, 5, 6]),
+    )
     rows = difference(a, b)["layers"]
     assert [(row["a_steps"], row["a"], row["b"]) for row in rows] == [([0], 5, 5), ([1], 6, 6), ([], 70, 90)]
     assert all(not row["changed"] for row in rows)

@@ -125,7 +125,10 @@ def test_what_is_drawn(name: str, input_rows: bool) -> None:
     assert list(bound.get_ydata()) == [plan.lower_bound_bytes] * 2
     (legend,) = figure.legends
     kinds = [NAMES[kind] for kind in COLOURS if any(band.kind == kind for band in every)]
-    assert [text.get_text() for text in legend.get_texts()] == [*kinds, f"lower bound, {plan.lower_bound_bytes:,} bytes"]
+    assert [text.get_text() for text in legend.get_texts()] == [
+        *kinds,
+        f"lower bound, {plan.lower_bound_bytes:,} bytes",
+    ]
     middles = {((b.times[0] + b.times[-1]) / 2, (min(b.lows) + max(b.highs)) / 2): b for b in every}
     assert axes.texts
     for text in axes.texts:

@@ -296,7 +296,9 @@ def test_noise_of_every_layer_by_hand(seed: int) -> None:
         model.allocate_tensors()
         model.set_tensor(model.get_input_details()[0]["index"], value)
         model.invoke()
-        seen = {t: dequantize(model.get_tensor(graph.tensors.index(t)), t.quant) for t in graph.tensors if t.data is None}  # type: ignore[arg-type]
+        seen = {
+            t: dequantize(model.get_tensor(graph.tensors.index(t)), t.quant) for t in graph.tensors if t.data is None
+        }  # type: ignore[arg-type]
         so_far = seen[graph.inputs[0]]
         for node, layer in layers.items():
             so_far, alone = layer(so_far), layer(seen[node.input(0)])

@@ -247,7 +247,9 @@ def test_the_summary(seed: int, unit: str) -> None:
     worth = f"{whole['interpreted'] / whole['compiled']:.2f} × as much interpreted."
     assert first == f"net on cortex-m4: {taken} compiled, {worth}"
     heads, parts = [line for line in lines if line[0] != " "], answers(kept)
-    assert heads == ["What takes the time:", "What takes the RAM:", "What to look at:"] == [f"{head}:" for head in parts]
+    assert (
+        heads == ["What takes the time:", "What takes the RAM:", "What to look at:"] == [f"{head}:" for head in parts]
+    )
     assert [line[2:] for line in lines if line[0] == " "] == [text for some in parts.values() for text in some]
     time, ram, look = parts.values()
     heavy = sorted((x for x in kept["layers"] if x["steps"]), key=lambda x: -x["compiled"])[:3]
@@ -465,7 +467,9 @@ def test_the_lines_of_the_graph() -> None:
         ends.setdefault(point["edge"], []).append(point)
     edges = {(points[0]["line"], points[-1]["line"]) for points in ends.values()}
     assert edges == {(0, 1), (1, 2), (2, 3), (3, 4), (4, 5), (1, 5), (5, 6)}
-    ways = {(points[0]["line"], points[-1]["line"]): [(p["lane"], p["line"]) for p in points] for points in ends.values()}
+    ways = {
+        (points[0]["line"], points[-1]["line"]): [(p["lane"], p["line"]) for p in points] for points in ends.values()
+    }
     assert ways.pop((1, 5)) == [(0, 1), (1, 1.5), (1, 4.5), (0, 5)], "beside the lines between them"
     assert all(way == [(0, begin), (0, end)] for (begin, end), way in ways.items())
     assert all([point["order"] for point in points] == list(range(len(points))) for points in ends.values())
@@ -514,7 +518,8 @@ def test_a_page_of_differences(unit: str) -> None:
     bars = [(f"{NUMBERS[i]} {line['op']}".strip(), side, line["compiled"], shown(line["compiled"], unit))
             for i in range(len(layers)) for side, line in (("a", a["layers"][i]), ("b", b["layers"][i]))]  # fmt: skip
     chart = differences(diff)
-    assert [(bar["layer"], bar["report"], bar["taken"], bar["figure"].removesuffix(" µs")) for bar in data(chart)] == bars
+    told = [(bar["layer"], bar["report"], bar["taken"], bar["figure"].removesuffix(" µs")) for bar in data(chart)]
+    assert told == bars
     assert channels(chart.spec) == {"y": "layer", "yOffset": "report", "x": "taken", "color": "report"}
     assert chart.spec["encoding"]["x"]["title"] == unit
     assert page.count('<figure class="chart"') == 1
