@@ -166,14 +166,19 @@ def test_every_hint_is_a_plan(model: str) -> None:
         assert hint.text
 
 
-@pytest.mark.parametrize("model", ["vww_int8", "ic_int8"])
-@pytest.mark.parametrize("way", ["layers", "rows"])
-def test_operators_are_numbered_as_in_the_file(model: str, way: Memory) -> None:
+@pytest.mark.parametrize(
+    ("model", "way", "fed"),
+    [
+        *(("vww_int8", way, False) for way in ("layers", "rows")),
+        *(("ic_int8", way, fed) for way, fed in (("layers", False), ("rows", False), ("rows", True))),
+    ],
+)
+def test_operators_are_numbered_as_in_the_file(model: str, way: Memory, fed: bool) -> None:
     """Planning may drop and move operators: here their numbers begin at 7. Which is halved is the one whose output, or
     the rows of it, takes most at the peak of those that are computed."""
     graph = load(model).graph
     graph = replace(graph, nodes=tuple(replace(node, index=node.index + 7) for node in graph.nodes))
-    told = certificate(graph, M4, Options(memory=way))
+    told = certificate(graph, M4, Options(memory=way, input_rows=fed))
     texts = {hint.kind: hint.text for hint in told.hints}
     plan = told.plan if way == "rows" else make_plan(graph, M4, Options(memory="rows"))
     chains = [[layer.step.node.index for layer in part.layers] for part in plan.program if isinstance(part, Chain)]
@@ -185,8 +190,11 @@ def test_operators_are_numbered_as_in_the_file(model: str, way: Memory) -> None:
         number, op = re.fullmatch(r"operator (\d+) (\w+)", told.forced_by.layer).groups()  # type: ignore[union-attr]
         assert graph.nodes[int(number) - 7].op == op
     else:
-        (own,) = (i for i, numbers in enumerate(chains) if told.plan.nodes[told.plan.forced_at].index in numbers)
-        assert told.forced_by.layer == f"rows of operator{'s' * ('-' in spans[own])} {spans[own]}"
+        (own,) = (
+            i for i, numbers in enumerate(chains) if told.plan.nodes[max(0, told.plan.forced_at)].index in numbers
+        )
+        given = "the input and " * (fed and own == 0)
+        assert told.forced_by.layer == f"rows of {given}operator{'s' * ('-' in spans[own])} {spans[own]}"
     writers = {node.output.name: node for node in graph.nodes}
     live = [name.removeprefix("rows of ") for name, _ in told.forced_by.tensors]
     largest = next(writers[name] for name in live if name in writers)
