@@ -6,7 +6,9 @@ The library's front doors are replaced by a function that notes its arguments an
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
+import random
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -422,6 +424,41 @@ def test_what_is_asked_for(line: str, ask: Ask) -> None:
     assert ask(line) == [usual]
     for option, changed in options.items():
         assert ask(f"{line} {option}") == [{**usual, **changed}], option
+
+
+#: Options that exclude one another, whatever the command.
+APART = {
+    frozenset(pair)
+    for pair in (("--guard", "--memory"), ("--guard", "--input-rows"), ("--guard", "--input-in-place"),
+                 ("--input-rows", "--input-in-place"), ("--guard", "--ram"))
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("line", MATRIX)
+def test_two_options_change_what_each_does(line: str, ask: Ask) -> None:
+    """Six pairs drawn at random, in either order: what both change, and nothing else."""
+    usual, options = MATRIX[line]
+
+    def together(pair: tuple[str, ...]) -> bool:
+        words = [{word for word in option.split() if word.startswith("--")} for option in pair]
+        keys = [set(options[option]) for option in pair]
+        return not (words[0] & words[1] or keys[0] & keys[1]) and not any(
+            frozenset(both) in APART for both in itertools.product(*words)
+        )
+
+    pairs = [pair for pair in itertools.permutations(options, 2) if together(pair)]
+    for first, second in random.Random(line).sample(pairs, min(6, len(pairs))):
+        assert ask(f"{line} {first} {second}") == [{**usual, **options[first], **options[second]}], (first, second)
+
+
+def test_bench_of_a_computer_and_a_microcontroller(ask: Ask) -> None:
+    """Options that are for one of them are taken, and noted for none."""
+    assert ask("bench digits_int8 --target host,cortex-m4 --cycles --seconds 2.5 --optimize size") == [
+        {**BENCH, "seconds": 2.5}
+    ]
+    assert ask("bench digits_int8 --target cortex-m4,host --cycles --seconds 2.5 --engine compiled") == [
+        {**BENCH_THERE, "cycles": True, "options": every(modes=["compiled"])}
+    ]
 
 
 def commands() -> Mapping[str, argparse.ArgumentParser]:
