@@ -105,6 +105,22 @@ def test_memory_that_is_shared_counts_once() -> None:
     assert live_bytes(apart, apart.steps[0]) == 6000
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_live_bytes_are_those_that_any_tensor_holds(seed: int) -> None:
+    """Counted byte by byte, of tensors that lie apart, over and within one another; a state does not count."""
+    rng, plan = np.random.default_rng(seed), tiny.dense()
+    for _ in range(20):
+        held = [tensor((int(n),), "INT8", name=f"t{n}") for n in rng.integers(1, 60, 6)]
+        places = {t: Place(Region.STATE if i == 5 else Region.ARENA, int(rng.integers(80))) for i, t in enumerate(held)}
+        lives = {t: tuple(sorted(int(n) for n in rng.integers(-1, 3, 2))) for t in held}
+        arena = np.zeros(200, bool)
+        for t in held[:5]:
+            if lives[t][0] <= 0 <= lives[t][1]:
+                arena[places[t].offset : places[t].offset + t.nbytes] = True
+        own = replace(plan, places=places, lives=lives)
+        assert live_bytes(own, replace(plan.steps[0], position=0)) == arena.sum()
+
+
 @pytest.mark.parametrize(
     ("file", "name"),
     [("int", "model_int"), ("Install", "model_install"), ("stdint", "model_stdint"), ("tw_add", "model_tw_add"),

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 import subprocess
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import tiny
 from needs import ROOT
 
+from twinfer.aot.build.banks import CardBank, need_apart
 from twinfer.aot.build.blocks import in_blocks
 from twinfer.aot.build.elf import open_elf
 from twinfer.aot.build.firmware import build
@@ -193,6 +197,23 @@ def test_memories_may_touch(end: int, tmp_path: Path) -> None:
     assert [bank.origin for bank in card.banks] == [0x01000000, end]
     with pytest.raises(InvalidArgumentError, match="have bytes in common"):
         card_of(tmp_path, M4.replace("0x21000000", hex(end - 16)))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_any_two_memories_lie_apart(seed: int) -> None:
+    """Three banks, the RAM and the flash, drawn at random: refused if bytes of any two meet, named as they are."""
+    rng, names, refused = np.random.default_rng(seed), ("flash", "ram", "a", "b", "c"), 0
+    for _ in range(50):
+        begins = (16 * rng.permutation(14)[:5]).tolist()
+        spans = {name: (at, at + int(rng.integers(1, 4)) * 16) for name, at in zip(names, begins, strict=True)}
+        banks = [CardBank(Bank(name, spans[name][1] - spans[name][0], 1, 1), spans[name][0]) for name in names[2:]]
+        pairs = [pair for pair in itertools.combinations(names, 2) if pair != ("flash", "ram")]
+        meet = [(x, y) for x, y in pairs if set(range(*spans[x])) & set(range(*spans[y]))]
+        refused += bool(meet)
+        told = "|".join(f"here: bank {y!r} and {x} have bytes in common" for x, y in meet)
+        with pytest.raises(InvalidArgumentError, match=f"^({told})$") if meet else nullcontext():
+            need_apart("here", {name: spans[name] for name in ("flash", "ram")}, banks)
+    assert 0 < refused < 50
 
 
 def test_spans_of_one_buffer_lie_in_the_blocks(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from twinfer.aot.board.arm.pipelines import PIPELINES
 from twinfer.aot.build import mca
 from twinfer.aot.build.cycles import Estimate, added_up, modelled
 from twinfer.aot.build.firmware import build
-from twinfer.aot.build.mca import Llvm, need_llvm
+from twinfer.aot.build.mca import Llvm, _gaps, need_llvm
 from twinfer.aot.build.pipeline import waits
 from twinfer.aot.build.runner import PATIENCE, ByAddress, runner_of
 from twinfer.aot.build.straight import Instruction, Straight, listed, straights
@@ -143,8 +143,20 @@ def test_long_products_take_longer_on_the_m3() -> None:
 def test_the_m7_issues_two_at_once_and_lacks_it() -> None:
     """What a model lacks takes 1 cycle; instructions without their IT lose their conditions."""
     assert cycles_of("cortex-m7", "add.w r0, r0, #1", "add.w r1, r1, #1") == (1, frozenset())
+    assert cycles_of("cortex-m7", *(f"add.w r{i}, r{i}, #1" for i in range(12))) == (6, frozenset())
     cycles, lacking = cycles_of("cortex-m7", "ite eq", "addeq r1, r1, #1", "addne.w r2, r2, #1")
     assert (cycles, lacking) == (2, {"ite"})
+
+
+def test_the_latter_rounds_count() -> None:
+    """The first half fills the pipeline. Each cost is to the next instruction, the last one's to the next round."""
+    takes, issued, at = (2, 3, 1), [], 0.0
+    for k in range(16):
+        for i, cycles in enumerate(takes):
+            issued.append({"CycleIssued": at})
+            at += cycles + (50 if k < 8 else 0.5 if k % 2 and i == 1 else 0)
+    gaps = _gaps({"TimelineView": {"TimelineInfo": issued}})
+    assert gaps == [2, pytest.approx(3 + 0.5 * 3 / 7), 1]  # of rounds 8 to 14: three with half a cycle more
 
 
 @pytest.mark.usefixtures("llvm_mca")

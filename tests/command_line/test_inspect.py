@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import io
 import json
+import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from flows import Sub
+from rich.console import Console
 from rich.table import Table
 
+from twinfer.bench.models.source import load
 from twinfer.command_line import terminal
 from twinfer.command_line.main import main
+from twinfer.command_line.show.description import describe
+from twinfer.command_line.show.model import render
 from twinfer.command_line.targets import machine
 from twinfer.converter.build import Builder
-from twinfer.runtime.graph import Graph
+from twinfer.runtime.graph import Graph, Tensor
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.read.tflite import read_file
 
@@ -87,6 +94,44 @@ def test_subgraphs_and_variables(tmp_path: Path, capsys: pytest.CaptureFixture[s
         "0 MUL 1 1 FLOAT32 - f32",
     ):
         assert any(line.startswith(wanted) for line in lines), (wanted, lines)
+
+
+def shifted(graph: Graph) -> Graph:
+    """The same model, whose operators' numbers in the file begin at 7."""
+    nodes = tuple(replace(node, index=node.index + 7) for node in graph.nodes)
+    return replace(graph, nodes=nodes, subgraphs=tuple(map(shifted, graph.subgraphs)))
+
+
+@pytest.mark.parametrize("name", ["unsigned", "kws_int8", "ic_int8"])
+def test_every_number_of_an_operator_is_the_files(name: str, unsigned: str) -> None:
+    """In text and JSON, whatever planning adds, drops and moves: seven more in all places, and nothing else."""
+    graph = load(unsigned if name == "unsigned" else name).graph
+    told, shown = list[Any](), list[str]()
+    for each in (graph, shifted(graph)):
+        plan = make_plan(each, machine("cortex-m4")[0])
+        told.append(describe("m", each, plan, ""))
+        console = Console(file=io.StringIO(), width=160)
+        for part in render("m", each, plan, "", 160):
+            console.print(part)
+        shown.append(console.file.getvalue())  # type: ignore[attr-defined]
+    for old, new in zip(told[0]["operators"], told[1]["operators"], strict=True):
+        assert new["index"] == old["index"] + 7
+        folded = None if old["folded"] is None else old["folded"] + 7
+        assert (new["folded"], new["stacked"]) == (folded, [i + 7 for i in old["stacked"]])
+    assert told[1]["plan"]["peak"] == {**told[0]["plan"]["peak"], "index": told[0]["plan"]["peak"]["index"] + 7}
+    number = re.compile(r"^( *)(\d+)(?= +[A-Z]\w+ )|(?<=at operator )()(\d+)", re.MULTILINE)
+    want = number.sub(lambda m: str(int(m[2] or m[4]) + 7).rjust(len(m[0])), shown[0])
+    assert [line.split() for line in shown[1].splitlines()] == [line.split() for line in want.splitlines()]
+
+
+def test_open_dimensions_are_shown_as_such(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    b = Builder("open")
+    b.inputs.append(b.add(Tensor("x", "FLOAT32", (1, 5, 3), shape_signature=(-1, 5, -1))))
+    graph = b.graph([b.op("RELU", [b.inputs[0]], shape=(1, 5, 3))])
+    graph.save(tmp_path / "open.tflite")
+    assert main(["inspect", str(tmp_path / "open.tflite")]) == 0
+    lines = rows(capsys.readouterr().out)
+    assert any(line.startswith("in 0 x FLOAT32 ?×5×? -") for line in lines), lines
 
 
 def test_an_output_that_is_only_flipped_is_one_operator(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
