@@ -4,6 +4,7 @@ random, against what Keras itself computes."""
 from __future__ import annotations
 
 import inspect
+import itertools
 import math
 import os
 from collections.abc import Callable, Sequence
@@ -421,27 +422,72 @@ def test_operation(name: str, data: Any) -> None:
     check(inputs, keras.tree.flatten(outputs), *feeds, np.random.default_rng(5).integers(0, 2, shape).astype(bool))
 
 
-MERGES = ("Add", "Average", "Concatenate", "Maximum", "Minimum", "Multiply", "Subtract")
+def test_relu_with_all_its_arguments() -> None:
+    x = keras.Input((40,))
+    table = itertools.product([None, 0.5, 6.0], [0.0, 0.2, 1.0], [0.0, 0.25, 1.0])
+    check(x, [L.ReLU(top, slope, threshold)(x) for top, slope, threshold in table], values((2, 40)))
 
 
-@random(3)
-@given(data=st.data())
-def test_merges(data: Any) -> None:
-    """Of two and three inputs, of which one may have fewer dimensions or broadcast; and products of two."""
-    shape = drawn_shape(data.draw, (3, 4))
-    other = data.draw(st.sampled_from([shape, (shape[0], 1, *shape[2:]), (shape[0], *shape[2:])]))
-    a, b, c = keras.Input(shape[1:]), keras.Input(shape[1:]), keras.Input(other[1:])
+@pytest.mark.parametrize("name", CASES)
+def test_layer_by_its_defaults(name: str) -> None:
+    """Of every rank that it takes."""
+    known = inspect.signature(getattr(L, name)).parameters
+    for rank in CASES[name][0]:
+        shape = (2, *(6, 5)[: rank - 2], 4)
+        some = {"filters": 3, "units": 3, "kernel_size": 2, "rate": 0.5, "activation": "tanh", "height": 4, "width": 3,
+                "scale": 0.5, "n": 2, "dims": tuple(range(rank - 1, 0, -1)), "target_shape": (-1,), "stddev": 0.1,
+                "factor": 0.5, "pool_size": 2, "height_factor": 0.5, "width_factor": 0.5,
+                "equation": "abc,cd->abd", "output_shape": (None, 3)}  # fmt: skip
+        own = {n: some[n] for n in some if n in known and known[n].default is inspect.Parameter.empty}
+        inner = {"TimeDistributed": L.Dense(3), "SpectralNormalization": L.Dense(3), "Bidirectional": L.GRU(3)}
+        own |= {"layer": inner[name]} if name in inner else {"cell": L.GRUCell(3)} if name == "RNN" else {}
+        own |= {"mean": [1.0] * 4, "variance": [2.0] * 4} if name == "Normalization" else {}
+        own |= {"groups": 2} if name == "GroupNormalization" else {}
+        x = keras.Input(shape[1:])
+        check(x, getattr(L, name)(**own)(x), values(shape))
+
+
+MERGES = ("Add", "Average", "Maximum", "Minimum", "Multiply", "Subtract")
+
+
+@pytest.mark.parametrize(
+    "shapes",
+    [
+        ((3, 4), (4,)), ((4,), (3, 4)), ((2, 3, 4), (3, 4)), ((2, 3, 4), (4,)), ((4,), (2, 3, 4)), ((2, 1, 4), (3, 1)),
+        ((2, 3, 4), (1,)), ((1,), (1, 3, 1)), ((3, 4), (3, 4)), ((1, 4), (3, 1)), ((4,), (4,)),
+    ],
+)  # fmt: skip
+def test_merges_broadcast(shapes: tuple[Shape, Shape]) -> None:
+    """Operands of fewer dimensions, or of one element in some, of two and of three inputs in any order."""
+    a, b, c = keras.Input(shapes[0]), keras.Input(shapes[1]), keras.Input(shapes[0])
+    outputs = [getattr(L, name)()([a, b]) for name in MERGES]
+    outputs += [getattr(L, name)()(o) for name in MERGES if name != "Subtract" for o in ([b, a, c], [c, b, a])]
+    check([a, b, c], outputs, *(values((2, *shape), k) for k, shape in enumerate((*shapes, shapes[0]))))
+
+
+@pytest.mark.parametrize("rank", [2, 3, 4])
+def test_concatenations_along_every_axis(rank: int) -> None:
+    """Of two and three inputs of different extents, counted from the front and the end."""
+    for axis in range(1, rank):
+        sides = [tuple(2 + d + (k if d == axis else 0) for d in range(rank)) for k in range(3)]
+        x = [keras.Input(side[1:]) for side in sides]
+        outputs = [L.Concatenate(axis)(x), L.Concatenate(axis - rank)(x[:2]), L.Concatenate(axis)(x[::-1])]
+        outputs += [L.Concatenate()(x)] if axis == rank - 1 else []
+        check(x, outputs, *(values(side, k) for k, side in enumerate(sides)))
+
+
+def test_products_of_inputs_over_every_axis() -> None:
+    """Vectors and matrices, of different sizes, normalised or not."""
+    shapes = {"u": (4,), "v": (4,), "m": (3, 4), "n": (4, 5), "s": (3, 5), "w": (5, 4)}
+    x = {name: keras.Input(shape) for name, shape in shapes.items()}
     outputs = []
-    for name in MERGES:
-        given = [a, b] if name in ("Concatenate", "Subtract") else data.draw(st.permutations([a, b, c]))
-        own = {"axis": data.draw(axis(shape))} if name == "Concatenate" else {}
-        outputs.append(getattr(L, name)(**own)(given))
-    if len(shape) == 3:
-        same = data.draw(axis(shape))
-        dot = {"normalize": data.draw(BOOL)}
-        turned = L.Permute((2, 1))(b)
-        outputs += [L.Dot(same, **dot)([a, b]), L.Dot((1, -2), **dot)([a, b]), L.Dot((2, 1), **dot)([a, turned])]
-    check([a, b, c], outputs, values(shape, 1), values(shape, 2), values(other, 3))
+    for (a, b), normalize in itertools.product(itertools.product(shapes, shapes), [False, True]):
+        for i, j in itertools.product(range(1, len(shapes[a]) + 1), range(1, len(shapes[b]) + 1)):
+            if shapes[a][i - 1] == shapes[b][j - 1] and a != b:
+                turned = (i - 1 - len(shapes[a]), j) if normalize else (i, j - 1 - len(shapes[b]))
+                outputs.append(L.Dot(turned if i != j else i, normalize=normalize)([x[a], x[b]]))
+    assert len(outputs) > 50
+    check([*x.values()], outputs, *(values((2, *shape), k) for k, shape in enumerate(shapes.values())))
 
 
 @random(3)
@@ -514,7 +560,7 @@ def test_layer_normalization_over_any_dimension(axis: Any) -> None:
 
 
 def test_all_that_has_an_importer_is_tried() -> None:
-    tried = {*CASES, *MERGES, "Dot", "MultiHeadAttention", "Embedding", "RandomHue", "RandomSaturation"}
+    tried = {*CASES, *MERGES, "Concatenate", "Dot", "MultiHeadAttention", "Embedding", "RandomHue", "RandomSaturation"}
     named = {f"ops.{name.replace('_', '')}" for name in OPERATIONS} | {"ops.converttotensor", "ops.prod"}
     assert {n for n in importers() if n not in tried and n.lower() not in named} == set()
 

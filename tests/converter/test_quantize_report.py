@@ -28,7 +28,10 @@ from twinfer.converter.report import compare
 from twinfer.converter.stream.convert import stream
 from twinfer.runtime.errors import InvalidArgumentError, UnsupportedOperatorError
 from twinfer.runtime.graph import Graph
+from twinfer.runtime.options import Options as PlanOptions
+from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.run.inputs import random_inputs
+from twinfer.runtime.run.session import Session
 from twinfer.runtime.write.tflite import write
 
 
@@ -247,6 +250,42 @@ def test_report_and_sensitivity() -> None:
     assert costs[0].snr_db >= report.outputs_snr_db
     with pytest.raises(InvalidArgumentError, match="more than once"):
         sensitivity(graph, graph, iter([]))
+
+
+@pytest.mark.parametrize("precision", ["int8", "int16x8"])
+def test_the_report_is_what_numpy_says(precision: str) -> None:
+    """Ratio, cosine, histogram, and what no integer stands for: what lies up to half a step beyond the ends rounds."""
+    graph = random_graph(2, ["conv", "relu6", "mean"])
+    data = random_samples(2, graph, 30)
+    seen = calibrate(graph, data)
+    integer = quantize(graph, seen, Recipe(default=Choice(precision, None, "percentile-97")))
+    report = compare(graph, integer, data, seen)
+    twins = {t.name: t for t in integer.tensors}
+    floats, integers = (Session(make_plan(g, options=PlanOptions(preserve_all=True))) for g in (graph, integer))
+    values: dict[str, list[np.ndarray]] = {t.name: [] for t in report.tensors}
+    stored: dict[str, list[np.ndarray]] = {t.name: [] for t in report.tensors}
+    for sample in data:
+        x = np.asarray(next(iter(sample.values())))
+        for session, value in ((floats, x), (integers, fed(x, integer.inputs[0]))):
+            session.feed([value])
+            session.run()
+        for name in values:
+            values[name].append(np.array(floats.view(next(t for t in graph.tensors if t.name == name)), np.float64))
+            stored[name].append(np.array(integers.view(twins[name]), np.float64))
+    assert any(t.saturated > 0.01 for t in report.tensors)
+    for t in report.tensors:
+        x, quant = np.stack(values[t.name]), twins[t.name]
+        y = (np.stack(stored[t.name]) - quant.zero) * quant.scale
+        limit = 128 if precision == "int8" else 32768
+        beyond = (x / quant.scale + quant.zero < -limit - 0.5) | (x / quant.scale + quant.zero > limit - 0.5)
+        assert t.saturated == pytest.approx(beyond.mean(), abs=0.5 / x.size)
+        assert (t.type, t.scale, t.zero_point) == (quant.type, quant.scale, quant.zero)
+        assert t.snr_db == pytest.approx(10 * np.log10(np.square(x).sum() / np.square(x - y).sum()), abs=0.01)
+        assert t.cosine == pytest.approx((x * y).sum() / np.sqrt(np.square(x).sum() * np.square(y).sum()), abs=1e-9)
+        edges = np.linspace(x.min(), x.max(), 33)
+        np.testing.assert_allclose(t.edges, edges, rtol=1e-6)
+        for counts, each in ((t.counts, x), (t.quantized_counts, y)):
+            assert counts == tuple(np.histogram(each.clip(edges[0], edges[-1]), t.edges)[0])
 
 
 def _chain() -> Graph:

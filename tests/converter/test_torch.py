@@ -160,8 +160,12 @@ def test_files_run_no_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
             twinfer.from_torch(tmp_path / "evil.pt2")
     assert not harm.exists()
     assert "TORCH_FORCE_WEIGHTS_ONLY_LOAD" not in os.environ
+    monkeypatch.setenv("TORCH_FORCE_WEIGHTS_ONLY_LOAD", "0")
+    twinfer.from_torch(tmp_path / "good.pt2")
+    assert os.environ["TORCH_FORCE_WEIGHTS_ONLY_LOAD"] == "0"
 
 
+@pytest.mark.filterwarnings("ignore:LSTM with projections is not supported with oneDNN:UserWarning")
 def test_what_is_refused() -> None:
     linear, wrong = nn.Linear(3, 3), torch.zeros(2)
     cases: list[tuple[Any, Any, type[Exception], str]] = [
@@ -174,6 +178,7 @@ def test_what_is_refused() -> None:
         ),
         ([], wrong, twinfer.InvalidArgumentError, "no builtins.list"),
         (Branch(), wrong, twinfer.UnsupportedOperatorError, "torch cannot export Branch: .*data-dependent"),
+        (nn.LSTM(3, 4, proj_size=2), torch.zeros(5, 1, 3), twinfer.UnsupportedOperatorError, r"nn.LSTM\(proj_size=2\)"),
         (Unknown(), torch.eye(3), twinfer.UnsupportedOperatorError, "torch cannot export|Det"),
     ]
     for module, inputs, error, message in cases:
