@@ -4,12 +4,14 @@ symbols."""
 from __future__ import annotations
 
 import ctypes
+import math
 import os
 import re
 import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, get_args
 
@@ -31,13 +33,16 @@ from twinfer.aot.print.choice import Policy, Price, by_price, cold, default_poli
 from twinfer.aot.print.emit import emit
 from twinfer.aot.print.interface import Stack
 from twinfer.aot.print.literals import comment, identifier
+from twinfer.bench.models.builtin import builtin
+from twinfer.converter.stream.convert import stream
 from twinfer.kernels_c import kernel as kernel_function
 from twinfer.runtime.errors import InvalidArgumentError, ToolError
 from twinfer.runtime.graph import DTYPES, Graph, Quant, Tensor
 from twinfer.runtime.op import tensor
-from twinfer.runtime.options import Mode
+from twinfer.runtime.options import Mode, Options
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.run.inputs import random_inputs
+from twinfer.runtime.run.stream import steps_of
 from twinfer.runtime.target import GENERIC, HOST
 from twinfer.runtime.tools import find_compiler, write_files
 
@@ -432,6 +437,73 @@ def test_header_s_figures_of_memory() -> None:
         said["ARENA_BYTES"],
         said["ARENA_BYTES"] + said["STATE_BYTES"],
     )
+
+
+def unread_rows() -> Graph:
+    """A convolution that does not need the last row of its input."""
+    sub, rng = Sub("m"), np.random.default_rng(0)
+    x = sub.input((1, 8, 5, 3), "INT8", quant=Quant.per_tensor(0.1, -4))
+    w = sub.constant(rng.integers(-9, 9, (4, 3, 3, 3)), "INT8", Quant(np.full(4, 0.5, np.float32), np.zeros(4, int), 0))
+    y = sub.tensor((1, 3, 2, 4), "INT8", quant=Quant.per_tensor(2.0, 7))
+    how = {"padding": "VALID", "stride_h": 2, "stride_w": 2, "dilation_h_factor": 1, "dilation_w_factor": 1}
+    sub.run("CONV_2D", [x, w, sub.constant(np.zeros(4, np.int32), "INT32")], [y], **how)
+    return sub.graph([y])
+
+
+HEADERS: dict[str, tuple[Callable[[], Graph], Options]] = {
+    "passing": (lambda: tiny.passing().graph, Options()),
+    "conv": (lambda: tiny.conv().graph, Options()),
+    "state": (lambda: tiny.state().graph, Options()),
+    "given by rows": (unread_rows, Options(memory="rows", input_rows=True)),
+    "in place": (unread_rows, Options(input_in_place=True)),
+    "stream": (lambda: stream(builtin()["tcn_int8"]()).graph, Options()),
+}
+
+
+@pytest.mark.parametrize("name", HEADERS)
+def test_every_macro_of_a_header(name: str, tmp_path: Path) -> None:
+    """As the preprocessor reads them: sizes, shapes and scales of the graph's own tensors, blocks of the plan."""
+    installed(("gcc",))
+    made, options = HEADERS[name]
+    plan = make_plan(made(), GENERIC, options)
+    project = emit(plan, "m", stack=Stack(1234))
+    up = lambda n: -(-n // plan.target.alignment) * plan.target.alignment  # noqa: E731
+    arena, state = max(plan.target.alignment, up(plan.arena_bytes)), up(plan.state_bytes)
+    want: dict[str, Any] = {
+        "ARENA_BYTES": arena, "STATE_BYTES": state, "ARENA_ALIGN": plan.target.alignment, "STACK_BYTES": 1234,
+        "LOWER_BOUND_BYTES": plan.lower_bound_bytes, "MACS": plan.macs, "INPUT_COUNT": len(plan.graph.inputs),
+        "OUTPUT_COUNT": len(plan.graph.outputs), "TWINFER_VERSION": f'"{version("twinfer")}"',
+        "CONSTANT_BYTES": sum(each.array.nbytes for each in project.constants.all),
+    }  # fmt: skip
+    if state:
+        want |= {"MEMORY_BYTES": arena + state, "STATE_OFFSET": arena}
+    if name == "stream":
+        want["STREAM_STEPS"] = steps_of(plan.graph).first
+    for kind, tensors in (("INPUT", plan.graph.inputs), ("OUTPUT", plan.graph.outputs)):
+        for i, t in enumerate(tensors):
+            c = {"int8": "int8_t", "float32": "float", "int16": "int16_t"}[t.dtype.name]
+            size, shape = math.prod(t.shape), "{" + ", ".join(map(str, t.shape)) + "}"
+            own: dict[str, Any] = {"BYTES": size * t.dtype.itemsize, "SIZE": size, "TYPE": c}
+            own |= {"RANK": len(t.shape), "SHAPE": shape}
+            if name == "in place" and kind == "INPUT":
+                own |= {"IN_PLACE": 1, "ALIGN": max(plan.target.block_alignment, t.dtype.itemsize)}
+            elif t in plan.places:
+                own["OFFSET"] = plan.places[t].offset
+            if name == "given by rows" and kind == "INPUT":
+                own |= {"ROWS": 7, "ROW_BYTES": 5 * 3}
+            if t.quant is not None and t.quant.scale.size == 1:
+                own |= {"SCALE": np.float32(t.quant.scale[0]), "ZERO_POINT": int(t.quant.zero_point[0])}
+            want |= {f"{kind}_{i}_{key}": value for key, value in own.items()}
+    write_files(tmp_path, {"m.h": project.code["m.h"]})
+    said = subprocess.run(["gcc", "-E", "-dM", "m.h"], cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+    defined = dict(re.findall(r"^#define M_(\w+) (.*)$", said, re.MULTILINE))
+    assert defined.keys() - {"H"} == want.keys()
+    for key, value in want.items():
+        text = defined[key].strip()
+        if key.endswith("_SCALE"):
+            assert np.float32(text.rstrip("f")) == value, key
+        else:
+            assert text == str(value), key
 
 
 def test_every_block_is_checked() -> None:

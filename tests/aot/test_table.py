@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -78,3 +79,23 @@ def test_more_than_it_counts_is_refused(monkeypatch: pytest.MonkeyPatch) -> None
     joined = make_plan(net.graph(net.tensors[-1:]), HOST, Options(mode="interpreted"))
     with pytest.raises(UnsupportedOperatorError, match=r"CONCATENATION.*at most 7 inputs"):
         emit(joined, "m")
+
+
+@pytest.mark.parametrize(("op", "inputs", "outputs"), [("CONCATENATION", 7, 1), ("SPLIT", 1, 7)])
+def test_as_many_values_as_it_counts(op: str, inputs: int, outputs: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of either side: as many as a number holds are printed, one more is refused."""
+    for more in (0, 1):
+        net = Sub("net")
+        ends = [net.input((1, 2 * outputs + 2 * more * (outputs > 1))) for _ in range(inputs + more * (inputs > 1))]
+        parts = [net.tensor((1, 2 * len(ends))) for _ in range(outputs + more * (outputs > 1))]
+        axis = [net.constant(np.int32(1), "INT32")] if op == "SPLIT" else []
+        options = {"num_splits": len(parts)} if op == "SPLIT" else {"axis": 1, "fused_activation_function": "NONE"}
+        net.run(op, [*axis, *ends], parts, **options)
+        plan = make_plan(net.graph(parts), HOST, Options(mode="interpreted"))
+        call = plan.steps[0].call
+        most = max(len(call.inputs), len(call.outputs)) - more
+        monkeypatch.setattr(table, "MOST", most)
+        with (
+            pytest.raises(UnsupportedOperatorError, match=f"{op}.*at most {most} inputs or") if more else nullcontext()
+        ):
+            emit(plan, "m")
