@@ -19,7 +19,7 @@ from twinfer.bench.models.source import load
 from twinfer.converter.build import Builder
 from twinfer.runtime.constant import Constant
 from twinfer.runtime.errors import ToolError
-from twinfer.runtime.options import Coding, Mode, Options
+from twinfer.runtime.options import Coding, Decoding, Mode, Options
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.target import TARGETS
 from twinfer.runtime.tools import run_tool
@@ -187,9 +187,16 @@ def test_memory_that_is_written_is_ram(value: str, group: str) -> None:
     assert larger.flash_bytes - constant == larger.groups.get("data", 0) == (100 if group == "data" else 0)
 
 
-def test_variables_keep_reset() -> None:
+@pytest.mark.parametrize("decode", ["layer", "start"])
+def test_what_begins_anew_keeps_reset(decode: Decoding) -> None:
+    """First values of variables, and weights that are decoded at the start, with all that decodes them."""
     measured = sizes(project("state", "cortex-m4", "compiled"), M4)
     assert "state_reset" in {s.name for s in measured.symbols}
+    plan = make_plan(builtin()["digits_int8"](), M4.target, Options(weights="lut", decode=decode))
+    measured = sizes(emit(plan, "m"), M4)
+    names = {s.name for s in measured.symbols}
+    assert ("m_reset" in names) == (decode == "start") == (plan.state_bytes > 0)
+    assert any("codes" in name for name in names), "the codes are in the image whoever decodes them"
 
 
 def test_another_flag_another_size() -> None:

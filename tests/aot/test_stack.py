@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import tiny
 from cases import cases_of, graph_of
+from hypothesis import given
+from hypothesis import strategies as st
 from needs import sampled
 
 from twinfer.aot.board.arm.architecture import ARCHITECTURE, stack_taken
 from twinfer.aot.build import firmware as firmware_module
+from twinfer.aot.build import stack as stack_module
 from twinfer.aot.build.firmware import build, flags_for, run_function
 from twinfer.aot.build.runner import Job, run_jobs
 from twinfer.aot.build.sizes import image, image_sources
 from twinfer.aot.build.stack import (
     BUILDS,
     Function,
+    StackBound,
     callgraph,
     compiler_frames,
     deepest,
@@ -109,6 +115,67 @@ def test_what_headers_say_holds_in_every_build(core: str, monkeypatch: pytest.Mo
             wrapper = 0 if run_function(project) == f"{project.name}_run" else WRAPPER
             assert result.stack_bytes > 0
             assert result.stack_bytes <= stated[project.name] + wrapper, (project.name, level, lto)
+
+
+@pytest.mark.parametrize("unknown", [None, 0, 3, 5])
+def test_the_worst_build_counts(unknown: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of all builds the deepest; if one of them has no bound, there is none, and it says why."""
+    bounds = {build: StackBound(100 + 7 * (k * 5 % 6), (f"run {k}",)) for k, build in enumerate(BUILDS)}
+    if unknown is not None:
+        bounds[BUILDS[unknown]] = StackBound(None, (), ("it calls itself",))
+    monkeypatch.setattr(stack_module, "stack_bound", lambda project, card, build: bounds[build])
+    worst = worst_bound(emit(tiny.dense(), "m"), M4)
+    assert worst == (StackBound(135, ("run 1",)) if unknown is None else StackBound(None, (), ("it calls itself",)))
+
+
+@pytest.mark.parametrize("name", ["dense", "state"])
+@pytest.mark.parametrize("told", [False, True])
+def test_a_reset_counts_like_a_run(name: str, told: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both are bounded, each on its own; what instructions do not say the compiler does, of both."""
+    project, asked = emit(tiny.MODELS[name](), "m"), []
+    ends = ["m_run", *(["m_reset"] if name == "state" else [])]
+    depths = {"m_run": 100, "m_reset": 300}
+
+    def read_bound(path: Path, root: str, card: Any, frames: str = "") -> StackBound:
+        asked.append((root, frames))
+        known = not told or frames or root != ends[-1]
+        return StackBound(depths[root], (root,)) if known else StackBound(None, (), (f"{root}: its frame",))
+
+    monkeypatch.setattr(stack_module, "read_bound", read_bound)
+    monkeypatch.setattr(stack_module, "image", lambda *_: Path("image.elf"))
+    monkeypatch.setattr(stack_module, "unsealed", lambda path: b"frames")
+    assert stack_bound(project, M4) == StackBound(depths[ends[-1]], (ends[-1],))
+    assert asked == [(root, "") for root in ends] + [(root, "frames") for root in ends] * told
+
+
+@given(st.data())
+def test_the_deepest_chain_of_any_calls(data: st.DataObject) -> None:
+    """All chains are walked here one by one; pointers lead to whatever has an address."""
+    names = [f"f{i}" for i in range(6)]
+    frames = [data.draw(st.sampled_from([None, *range(0, 64, 8)] if data.draw(st.integers(0, 9)) == 0 else
+                                        [*range(0, 64, 8)])) for _ in names]  # fmt: skip
+    calls = [data.draw(st.sets(st.sampled_from([*names[i + 1 :], "gone"] if i == 4 else names[i + 1 :] or ["gone"]),
+                               max_size=3)) if i < 5 else set() for i in range(6)]  # fmt: skip
+    indirect = [data.draw(st.booleans()) and i < 4 for i in range(6)]
+    pointed = frozenset(data.draw(st.sets(st.sampled_from(names[4:]))))
+    code = {n: Function(n, f, frozenset(c), p) for n, f, c, p in zip(names, frames, calls, indirect, strict=True)}
+
+    def chains(name: str) -> Iterator[tuple[str, ...]]:
+        yield (name,)
+        own = code.get(name)
+        if own is not None and own.frame is not None:
+            for call in own.calls | (pointed if own.indirect else set()):
+                yield from ((name, *rest) for rest in chains(call))
+
+    every = list(chains("f0"))
+    ends = {name for chain in every for name in chain}
+    known = all(name in code and code[name].frame is not None for name in ends)
+    known &= all(pointed or not code[name].indirect for name in ends if name in code)
+    found = deepest(code, "f0", pointed)
+    assert (found.bytes is None) == (not known) == bool(found.unknown)
+    if known:
+        assert found.bytes == max(sum(code[name].frame or 0 for name in chain) for chain in every)
+        assert found.chain in every
 
 
 @pytest.mark.parametrize("core", CORES[::2])
