@@ -12,7 +12,7 @@ from cases import cases_of, graph_of, interpreted, numpy_outputs, values_of
 from needs import sampled
 
 from twinfer.runtime.errors import ModelError, TwinferError, UnsupportedOperatorError
-from twinfer.runtime.graph import Node, Quant, Tensor
+from twinfer.runtime.graph import DTYPES, Node, Quant, Tensor
 from twinfer.runtime.op import Case, tensor
 from twinfer.runtime.registry import operators
 from twinfer.runtime.shapes import infer_node
@@ -20,9 +20,15 @@ from twinfer.runtime.target import GENERIC
 
 
 def changed(t: Tensor, rng: np.random.Generator) -> Iterator[Tensor]:
-    """The tensor with other quantisation, another extent, another rank, or one other number."""
+    """The tensor with other quantisation, of another type, extent or rank, or with one other number."""
+    for type in ("FLOAT32", "INT8", "UINT8", "INT16", "INT32", "INT64", "BOOL"):
+        if type != t.type:
+            quant = None if type in ("FLOAT32", "INT64", "BOOL") or t.quant is None else t.quant
+            yield replace(t, type=type, quant=quant, data=None if t.data is None else t.data.astype(DTYPES[type]))
     if t.quant is not None:
-        yield replace(t, quant=Quant(t.quant.scale * np.float32(1.5), t.quant.zero_point, t.quant.axis))
+        yield replace(t, quant=None)
+        for times in (1.5, 2.0**-9, 2.0**9):
+            yield replace(t, quant=Quant(t.quant.scale * np.float32(times), t.quant.zero_point, t.quant.axis))
         yield replace(t, quant=Quant(t.quant.scale, t.quant.zero_point + 1, t.quant.axis))
     for axis, n in enumerate(t.shape):
         for other in {n + 1, max(n - 1, 0), 0} - {n}:
@@ -30,7 +36,8 @@ def changed(t: Tensor, rng: np.random.Generator) -> Iterator[Tensor]:
             if other or t.data is None:
                 yield replace(t, shape=shape, data=None if t.data is None else np.resize(t.data, shape))
     yield replace(t, shape=(1, *t.shape), data=None if t.data is None else t.data[None])
-    yield replace(t, shape=t.shape[::-1], data=None if t.data is None else t.data.reshape(t.shape[::-1]))
+    if t.data is None or t.data.size == t.size:
+        yield replace(t, shape=t.shape[::-1], data=None if t.data is None else t.data.reshape(t.shape[::-1]))
     if t.data is not None and t.data.size and t.data.dtype.kind in "iu":
         for wide in {t.data.dtype, np.dtype(np.int64)} if t.type == "INT32" else {t.data.dtype}:
             at = rng.integers(t.data.size)
@@ -53,7 +60,7 @@ def other_options(node: Node) -> Iterator[Node]:
         if isinstance(value, bool):
             others = (not value,)
         elif isinstance(value, int):
-            others = (value - 1, value + 1)
+            others = (value - 1, value + 1, -value)
         elif name == "fused_activation_function":
             others = ("NONE", "RELU", "RELU6", "RELU_N1_TO_1", "TANH")
         elif name == "padding":
@@ -62,8 +69,8 @@ def other_options(node: Node) -> Iterator[Node]:
             yield replace(node, options={**node.options, name: other})
 
 
-def neighbours(case: Case, rng: np.random.Generator) -> Iterator[Case]:
-    """The case with each of its options and tensors changed; shapes of outputs are as the operator infers them."""
+def changes(case: Case, rng: np.random.Generator) -> Iterator[Case]:
+    """The case with each of its options, tensors and numbers changed, one at a time; None for inputs that may lack."""
     node = case.node
     fed = [t for t in node.inputs if t is not None and t.data is None and not t.variable]
     values = values_of(case, graph_of(node))
@@ -73,19 +80,19 @@ def neighbours(case: Case, rng: np.random.Generator) -> Iterator[Case]:
             numbers.flat[rng.integers(numbers.size)] = value
             yield replace(case, inputs=(*values[:k], numbers, *values[k + 1 :]))
     for near in other_options(node):
-        if (inferred := with_shapes(near)) is not None:
-            yield replace(case, node=inferred)
+        yield replace(case, node=near)
     for t in dict.fromkeys([*node.inputs, *node.outputs]):
-        for other in changed(t, rng) if t is not None else ():
-            if t in node.outputs and other.shape != t.shape:
+        for other in [*changed(t, rng), *[None] * (t.data is not None)] if t is not None else ():
+            if t in node.outputs and (other is None or other.shape != t.shape):
                 continue  # readers infer these
             inputs, outputs = ([other if each is t else each for each in side] for side in (node.inputs, node.outputs))
-            if (inferred := with_shapes(replace(node, inputs=tuple(inputs), outputs=tuple(outputs)))) is None:
-                continue
             given = case.inputs
-            if given is not None:
-                given = tuple(np.resize(v, other.shape) if x is t else v for x, v in zip(fed, given, strict=True))
-            yield replace(case, node=inferred, inputs=given)
+            if given is not None and other is not None:
+                given = tuple(
+                    np.resize(v, other.shape).astype(other.dtype) if x is t else v
+                    for x, v in zip(fed, given, strict=True)
+                )
+            yield replace(case, node=replace(node, inputs=tuple(inputs), outputs=tuple(outputs)), inputs=given)
 
 
 def with_shapes(node: Node) -> Node | None:
@@ -109,22 +116,41 @@ NEVER_EMPTY = (
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("op", operators())
 def test_refused_or_right(op: str) -> None:
+    """Of every combination of types one case with all changes, and of all cases some with two."""
+    rng = np.random.default_rng(1)
     small = [case for case in cases_of(op).values() if sum(t.size for t in case.node.inputs if t is not None) < 2_000]
-    (case, *_), rng = sampled(small, 1000, op), np.random.default_rng(1)
-    for near in neighbours(case, rng):
-        if op in NEVER_EMPTY and any(0 in t.shape for t in near.node.inputs if t is not None):
-            continue
-        graph = graph_of(near.node)
-        values = values_of(near, graph)
-        try:
-            results = interpreted(graph, values, GENERIC, 0)
-        except TwinferError:
-            continue
-        for got, want in zip(results, numpy_outputs(near, graph, values), strict=True):
-            if got.dtype.kind == "f":
-                np.testing.assert_allclose(got, want, rtol=1e-5, atol=max(case.tolerance, 1e-5), err_msg=str(near.node))
-            else:
-                np.testing.assert_array_equal(got, want, err_msg=str(near.node))
+    of_types = {tuple(t and t.type for t in (*case.node.inputs, *case.node.outputs)): case for case in small}
+    once = [(case, near) for case in of_types.values() for near in changes(case, rng)]
+    twice = []
+    for case in (small[i] for i in rng.integers(len(small), size=20)):
+        first = [*changes(case, rng)]
+        near = first[rng.integers(len(first))] if first else case
+        if second := [*changes(near, rng)]:
+            twice.append((case, second[rng.integers(len(second))]))
+    rng.shuffle(once)
+    some = [*((case, case) for case in small[::10]), *once[:150], *twice]
+    assert sum(refused_or_right(case, near) for case, near in some) >= len(small[::10])
+
+
+def refused_or_right(case: Case, near: Case) -> bool:
+    """Whether the changed case runs; then it gives what numpy gives."""
+    if (node := with_shapes(near.node)) is None:
+        return False
+    if node.op in NEVER_EMPTY and any(0 in t.shape for t in node.inputs if t is not None):
+        return False
+    near = replace(near, node=node)
+    graph = graph_of(near.node)
+    values = values_of(near, graph)
+    try:
+        results = interpreted(graph, values, GENERIC, 0)
+    except TwinferError:
+        return False
+    for got, want in zip(results, numpy_outputs(near, graph, values), strict=True):
+        if got.dtype.kind == "f":
+            np.testing.assert_allclose(got, want, rtol=1e-5, atol=max(case.tolerance, 1e-5), err_msg=str(near.node))
+        else:
+            np.testing.assert_array_equal(got, want, err_msg=str(near.node))
+    return True
 
 
 @pytest.mark.parametrize("op", operators())

@@ -60,7 +60,8 @@ def _multipliers(node: Node) -> list[tuple[int, int]]:
 
 def _headroom(x: Array) -> Array:
     """How many bits each value can be shifted left by; none is 0."""
-    return np.array([32 - int(2 * v if v > 0 else -2 * v - 1).bit_length() for v in x.ravel()]).reshape(x.shape)
+    bits = [32 - int(2 * v if v > 0 else -2 * v - 1).bit_length() for v in x.ravel()]
+    return np.array(bits, np.int64).reshape(x.shape)
 
 
 def _div_fixed(node: Node, a: Array, b: Array) -> Array:

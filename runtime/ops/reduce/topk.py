@@ -57,7 +57,7 @@ def reference(node: Node, inputs: list[Any]) -> list[Array]:
     x = inputs[0]
     falling = [
         sorted(range(len(row)), key=lambda i: (row[i] != row[i], -row[i]))
-        for row in x.reshape(-1, x.shape[-1]).tolist()
+        for row in x.reshape(math.prod(x.shape[:-1]), x.shape[-1]).tolist()
     ]
     numbers = np.array(falling, np.int64).reshape(x.shape)[..., : node.output.shape[-1]]
     return [np.take_along_axis(x, numbers, -1), numbers.astype(node.outputs[1].dtype)]
