@@ -6,7 +6,7 @@ import re
 import shutil
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +15,8 @@ from cases import assert_sanitized
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from row_nets import network
+from sum_nets import ENDS
+from sum_nets import network as sum_network
 
 from twinfer.aot.build.host import compile_plans
 from twinfer.aot.print.emit import emit
@@ -23,7 +25,11 @@ from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Array, Graph, Tensor
 from twinfer.runtime.options import Mode, Options
 from twinfer.runtime.plan import replay
-from twinfer.runtime.plan.by_rows.kept import _room
+from twinfer.runtime.plan.by_rows.candidates import _agree, height_of
+from twinfer.runtime.plan.by_rows.chains import _ring
+from twinfer.runtime.plan.by_rows.kept import Kept, _room, kept
+from twinfer.runtime.plan.by_rows.layers import layer_of
+from twinfer.runtime.plan.by_rows.replay_rows import RowReplay
 from twinfer.runtime.plan.by_rows.rows import ChainRun, goals
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.plan.plan import Place, Plan
@@ -147,6 +153,55 @@ def test_the_proof_notices_a_ring_that_keeps_too_little() -> None:
                 assert replay.fault(full) is not None
                 tried += 1
     assert tried > 20
+
+
+def some_chain(seed: int, rng: np.random.Generator) -> tuple[Chain, Kept] | None:
+    """Layers of a random network as a chain, some of whose outputs are used outside, all of whose inputs die."""
+    graph = sum_network(seed, rng.choice([*ENDS])) if seed % 2 else network(seed, ("INT8", "FLOAT32")[seed // 2 % 2])
+    every = [layer_of(step) for step in make_plan(graph, TARGETS[seed % len(TARGETS)], LAYERS).steps]
+    i = rng.integers(len(every))
+    layers = [*takewhile(bool, every[i : i + rng.integers(1, 6)])]
+    if not layers or not _agree(layers) or all(layer.rows.sums for layer in layers):
+        return None
+    band = int(rng.choice([1, 1, 2, 5]))
+    layers = [replace(layer, band=min(layer.band * band, layer.height)) for layer in layers]
+    outs = [layer.out for layer in layers]
+    ends = {outs[-1], *(out for out in outs if rng.random() < 0.2)}
+    ends |= {out for out in outs if not any(out is t for layer in layers for _, t, _ in layer.sources)}
+    dying = {tensor for layer in layers for _, tensor, _ in layer.sources} - {*outs}
+    keeps = kept(layers, ends, dying)
+    rings = {t: Ring(_ring(t, r.capacity, height_of(layers, t)), r.capacity, r.kept) for t, r in keeps.rooms.items()}
+    return Chain(tuple(layers), rings), keeps
+
+
+def test_outputs_lie_over_dying_inputs_as_far_as_they_may() -> None:
+    """At the distance that is counted nothing is lost, and one byte closer something is, unless they share a begin."""
+    rng, tried = np.random.default_rng(0), {False: 0, True: 0}
+    for seed in range(300):
+        if (some := some_chain(seed, rng)) is None:
+            continue
+        chain, keeps = some
+        used = [chain.rings[t].memory if t in chain.rings else t for layer in chain.layers for t in layer.step.touched]
+        used += [tensor for layer in chain.layers for _, tensor, _ in layer.sources if tensor not in chain.rings]
+        at = {t: 10_000 * (i + 2) for i, t in enumerate(dict.fromkeys(used)) if t.nbytes < 9_000}
+        if len(at) < len({*used}):
+            continue
+        inputs = {t for layer in chain.layers for _, t, _ in layer.sources} - {layer.out for layer in chain.layers}
+        for each in keeps.over:
+            turned = replace(chain, backwards=each.backwards)
+            for closer in (0, 1):
+                begin = at[each.under] - each.distance + closer
+                if each.backwards:
+                    begin = at[each.under] + each.under.nbytes + each.distance - each.over.nbytes - closer
+                spans = {t: (begin, begin + t.nbytes) for t, begin in {**at, each.over: begin}.items()}
+                found = RowReplay(turned, spans, {t: spans[t] for t in inputs}, "chain").faults
+                (low, high), (first, last) = spans[each.over], spans[each.under]
+                if not closer:
+                    assert not found, found
+                elif each.distance and (low >= first if each.backwards else high <= last):  # else it saves no more
+                    assert found
+                    tried[each.backwards] += 1
+    assert min(tried.values()) > 20, tried
 
 
 @given(st.lists(st.tuples(st.integers(1, 3), st.integers(0, 4)), min_size=1, max_size=12))
