@@ -152,7 +152,7 @@ def refused_or_right(case: Case, near: Case) -> bool:
     return True
 
 
-#: Operators that refuse numbers outside when planning, as LiteRT does; when running they leave them out, or bring them in.
+#: Operators that refuse numbers outside as LiteRT does if they are known; else they leave them out or bring them in.
 OUTSIDE = {"EMBEDDING_LOOKUP", "GATHER", "GATHER_ND", "SCATTER_ND", "SLICE", "STRIDED_SLICE"}
 
 

@@ -32,7 +32,8 @@ def infer_reshape(node: Node) -> list[Shape]:
     need(len(open_dims) <= 1 and all(d >= -1 for d in wanted), node, f"new shape {list(wanted)} is not valid")
     if open_dims and known:
         wanted = tuple(x.size // known if d == -1 else d for d in wanted)
-    need(-1 not in wanted and math.prod(wanted) == x.size, node, f"{x} cannot become shape {list(wanted)}: {x.size} elements")
+    fits = -1 not in wanted and math.prod(wanted) == x.size
+    need(fits, node, f"{x} cannot become shape {list(wanted)}: {x.size} elements")
     return [wanted]
 
 
