@@ -147,6 +147,9 @@ def qlinear(rng: np.random.Generator, op: str, kind: Any) -> tuple[onnx.ModelPro
         n(op, inputs, ["r"], domain=domain, **attributes),
         n("DequantizeLinear", ["r", "ys", "yz"], ["y"]),
     ]
+    if op == "QGemm" and rng.integers(2):  # without a scale of the result it gives floats
+        nodes[1] = n(op, inputs[:-2], ["s"], domain=domain, **attributes)
+        nodes.insert(2, n("QuantizeLinear", ["s", "ys", "yz"], ["r"]))
     f = floats(rng, 5, 6) if op == "QGemm" else floats(rng, 1, 3, 5, 6)
     return model(nodes, {"f": f}, constants, ["y"]), f
 
@@ -245,7 +248,7 @@ class Net:
         some = {"axis": self.pick(axis, axis - len(shape))} if axis != 1 or self.pick(0, 1) else {}
         own = () if self.pick(0, 1) else (shape[axis],)
         scale = self.rng.uniform(0.004, 0.012, own).astype(np.float32) if scales is None else scales
-        low = 100 if kind == np.uint8 else 0
+        low = 128 if kind == np.uint8 else 0
         zero = self.pick(None, np.full(scale.shape, low), self.rng.integers(low, low + 9, scale.shape))
         stored = self.rng.integers(-100, 100, shape) + low
         inputs = [self.constant(stored.astype(kind)), self.constant(scale)]
