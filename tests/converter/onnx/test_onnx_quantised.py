@@ -102,13 +102,13 @@ def scaled(name: str, scale: float, zero: int, dtype: Any) -> dict[str, Array]:
     return {f"{name}s": np.array(scale, np.float32), f"{name}z": np.array(zero, dtype)}
 
 
-def columns(rng: np.random.Generator) -> dict[str, Array]:
+def columns(rng: np.random.Generator, many: bool) -> dict[str, Array]:
     """Scales of a matrix of four columns: one, or one for each."""
-    count = int(rng.choice([1, 4]))
+    count = 4 if many else 1
     return {"ws": rng.uniform(0.001, 0.01, count).astype(np.float32), "wz": np.zeros(count, np.int8)}
 
 
-def operands(rng: np.random.Generator, op: str, kind: Any) -> tuple[list[str], dict[str, Array]]:
+def operands(rng: np.random.Generator, op: str, kind: Any, many: bool) -> tuple[list[str], dict[str, Array]]:
     """Inputs of an operator on integers, the quantised input called q, and constants among them."""
     x, y = ["q", "xs", "xz"], ["ys", "yz"]
     if op == "QLinearConv":
@@ -116,10 +116,10 @@ def operands(rng: np.random.Generator, op: str, kind: Any) -> tuple[list[str], d
         rest = {"ws": rng.uniform(0.001, 0.01, 4).astype(np.float32), "b": rng.integers(-999, 999, 4, np.int32)}
         return [*x, "w", "ws", "wz", *y, "b"], weights | rest
     if op == "QLinearMatMul":
-        return [*x, "w", "ws", "wz", *y], {"w": rng.integers(-127, 128, (6, 4), np.int8), **columns(rng)}
+        return [*x, "w", "ws", "wz", *y], {"w": rng.integers(-127, 128, (6, 4), np.int8), **columns(rng, many)}
     if op == "QGemm":
         rest = {"w": rng.integers(-127, 128, (4, 6), np.int8), "b": rng.integers(-999, 999, 4, np.int32)}
-        return [*x, "w", "ws", "wz", "b", *y], rest | columns(rng)
+        return [*x, "w", "ws", "wz", "b", *y], rest | columns(rng, many)
     if op in ("QLinearAdd", "QLinearMul"):
         info = np.iinfo(kind)
         other = {"o": rng.integers(info.min, info.max, (3, 1, 1)).astype(kind)}
@@ -127,10 +127,10 @@ def operands(rng: np.random.Generator, op: str, kind: Any) -> tuple[list[str], d
     return ([*y, *x, *x] if op == "QLinearConcat" else [*x, *y]), {}
 
 
-def qlinear(rng: np.random.Generator, op: str, kind: Any) -> tuple[onnx.ModelProto, Array]:
+def qlinear(rng: np.random.Generator, op: str, kind: Any, many: bool) -> tuple[onnx.ModelProto, Array]:
     """One operator on uint8 or int8, which come from floats and go back to floats."""
     zeros = [int(z) for z in rng.integers(np.iinfo(kind).min, np.iinfo(kind).max, 2)]
-    inputs, constants = operands(rng, op, kind)
+    inputs, constants = operands(rng, op, kind, many)
     constants |= scaled("x", 0.02, zeros[0], kind) | scaled("y", 0.05, zeros[1], kind)
     turned = int(rng.integers(2))
     if op == "QGemm" and not turned:
@@ -162,7 +162,7 @@ def qlinear(rng: np.random.Generator, op: str, kind: Any) -> tuple[onnx.ModelPro
 )  # fmt: skip
 def test_single_operators_are_one_step_off_at_most(op: str, kind: Any) -> None:
     for seed in range(5):
-        proto, f = qlinear(np.random.default_rng(seed), op, kind)
+        proto, f = qlinear(np.random.default_rng(seed), op, kind, seed % 2 > 0)
         graph = read_onnx(proto)
         assert integer_share(graph) == []
         (got,), (want,) = run(graph, {"f": f}), by_onnxruntime(proto, {"f": f})
@@ -300,10 +300,17 @@ class Net:
             return self.add(op, [x, self.pick(beside, x)], axis=self.pick(1, -1))
         if op == "Pad":
             value = self.pick(0.0, 0.013, -1e30, -np.inf, float(self.scale))
+            last = (
+                self.pick("MaxPool", "MaxPool", "Relu", "AveragePool")
+                if value > -np.inf
+                else self.pick("MaxPool", "Relu")
+            )
             padded = self.add(
                 op, [x, self.constant(np.array([0, 0, 1, 1, 0, 0, 0, 1])), self.constant(np.float32(value))]
             )
-            return self.add("MaxPool", [padded], kernel_shape=[2, 2]) if value < -9 else padded
+            if value < -9:
+                return self.add(last, [padded], **({"kernel_shape": [2, 2]} if "Pool" in last else {}))
+            return padded
         if op == "MaxPool":
             return self.add(op, [x], kernel_shape=[3, 3], pads=[1, 1, 1, 1], strides=[1, 2])
         if op == "Clip":
@@ -338,6 +345,40 @@ def random_net(net: Net, part: str) -> tuple[onnx.ModelProto, Array]:
     more = net.pick([], [], [r], [q], [net.quantised(r, 0.035)[1]])
     f = floats(net.rng, 1, 4, 6, 6) + np.float32(1e-4)
     return model(net.nodes, {"f": f}, net.constants, [y, *more]), f
+
+
+@pytest.mark.parametrize("axis", [None, 0, 1])
+@pytest.mark.parametrize("kind", [np.int8, np.uint8])
+def test_rows_of_a_quantised_table(kind: Any, axis: int | None) -> None:
+    """What is taken of a constant by indices that the model computes: one scale, one for each row or each column."""
+    rng = np.random.default_rng(3)
+    count = (7, 4)[axis] if axis is not None else 1
+    zeros = rng.integers(-5, 6, count) + (128 if kind == np.uint8 else 0)
+    own = {"s": rng.uniform(0.01, 0.03, count).astype(np.float32), "z": zeros.astype(kind)}
+    if axis is None:
+        own = {name: value.reshape(()) for name, value in own.items()}
+    table = rng.integers(np.iinfo(kind).min, np.iinfo(kind).max, (7, 4)).astype(kind)
+    constants = {"w": table, **own, **scaled("y", 0.03, 100, np.uint8)}
+    n, some = helper.make_node, {} if axis is None else {"axis": axis}
+    nodes = [n("DequantizeLinear", ["w", "s", "z"], ["t"], **some), n("Gather", ["t", "i"], ["g"], axis=0),
+             n("QuantizeLinear", ["g", "ys", "yz"], ["q"]),
+             n("DequantizeLinear", ["q", "ys", "yz"], ["y"])]  # fmt: skip
+    feeds = {"i": np.array([[3, 0, 6], [-1, 2, 3]])}
+    proto = model(nodes, feeds, constants, ["y", "g"])
+    for got, want, step in zip(run(read_onnx(proto), feeds), by_onnxruntime(proto, feeds), (0.03, 1e-5), strict=True):
+        assert np.abs(got - want).max() <= 1.01 * step
+
+
+def test_widths_are_not_joined() -> None:
+    """Integers of 8 and 16 bits with the same scale and zero point."""
+    n, constants = helper.make_node, {**scaled("a", 0.03, 0, np.int8), **scaled("b", 0.03, 0, np.int16)}
+    nodes = [*(n("QuantizeLinear", ["f", f"{k}s", f"{k}z"], [f"{k}q"]) for k in "ab"),
+             *(n("DequantizeLinear", [f"{k}q", f"{k}s", f"{k}z"], [f"{k}f"]) for k in "ab"),
+             n("Concat", ["bf", "af"], ["y"], axis=1), n("Concat", ["af", "bf"], ["z"], axis=1)]  # fmt: skip
+    f = {"f": 9 * floats(np.random.default_rng(5), 2, 3)}
+    proto = model(nodes, f, constants, ["y", "z"], 21)
+    for got, want in zip(run(read_onnx(proto), f), by_onnxruntime(proto, f), strict=True):
+        np.testing.assert_allclose(got, want, atol=1e-5)
 
 
 @pytest.mark.parametrize(("part", "whole"), [("layer", 25), ("move", 75), ("both", 38)])
