@@ -1,0 +1,275 @@
+"""Figures of runs that are made up: of several outputs, samples and programs of which one differs."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import tiny
+from flows import Sub
+
+from twinfer.aot.build.sizes import Sizes, Symbol
+from twinfer.aot.build.targets import find
+from twinfer.aot.print.emit import emit
+from twinfer.bench.drift.drift import Drift
+from twinfer.bench.drift.runs import Layer
+from twinfer.bench.measure import embedded, price, prices, streams
+from twinfer.bench.measure.compare import max_difference, same_bits
+from twinfer.bench.measure.embedded import all_agree
+from twinfer.bench.models.source import Source
+from twinfer.bench.models.verify import Samples
+from twinfer.bench.peers import engines
+from twinfer.bench.peers.engines import Peer, PeerModel
+from twinfer.runtime.errors import ToolError
+from twinfer.runtime.graph import Array, Graph
+from twinfer.runtime.options import Options
+from twinfer.runtime.plan.make import make_plan
+from twinfer.runtime.run.inputs import random_inputs
+from twinfer.runtime.run.poison import POISONS
+
+M0, M4 = find("cortex-m0"), find("cortex-m4")
+
+
+@pytest.mark.parametrize("which", range(3))
+def test_one_of_several_outputs_differs(which: int) -> None:
+    """A little within the tolerance, or far off, or an integer by one; in any of three outputs."""
+    want: list[Array] = [np.float32([1, -2, 0]), np.float32([[3, 4]]), np.int8([5, 6])]
+    assert (same_bits(want, want), all_agree(want, want), max_difference(want, want)) == (True, True, 0)
+    for step in (1e-7, 1.0):
+        got = [value.copy() for value in want]
+        got[which].reshape(-1)[-1] += np.asarray(1 if which == 2 else step, got[which].dtype)
+        far = max(float(np.abs(a.astype(float) - b).max()) for a, b in zip(got, want, strict=True))
+        if far:
+            assert not same_bits(got, want)
+        assert all_agree(got, want) == (which != 2 and step < 1)
+        assert max_difference(got, want) == pytest.approx(far)
+    other = [*want[:which], want[which][None], *want[which + 1 :]]
+    assert not same_bits(other, want)
+    assert max_difference(other, want) is None
+    assert not same_bits(want[:2], want)
+
+
+def two_outputs() -> Graph:
+    net = Sub("two")
+    x = net.input((1, 4))
+    return net.graph([net.op("ABS", [x]), net.op("NEG", [x])])
+
+
+@pytest.mark.parametrize("wrong", [None, (0, 0, 1), (5, 2, 0), (7, 1, 1)])
+@pytest.mark.parametrize("guard", [False, True])
+def test_a_proof_on_two_cores(wrong: tuple[int, int, int] | None, guard: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both modes by layers and by rows on each, planned so; every sample over all rubbish, held against its own
+    outputs. What cannot be built is a note of that program alone."""
+    source, built, shares = Source("two", two_outputs()), list[Any](), list[float]()
+    samples = Samples(3, 11)
+    inputs = [random_inputs(source.graph, 11 + i) for i in range(3)]
+
+    def build(project: Any, card: Any) -> int:
+        built.append((card, project.mode, project.plan.options, project.plan.target))
+        if card is M0 and project.mode == "compiled":
+            raise ToolError("too large")
+        return len(built) - 1
+
+    def run_jobs(program: int, jobs: Any, count: bool) -> Any:
+        assert [job.inputs[0].tobytes() for job in jobs] == [own[0].tobytes() for own in inputs for _ in POISONS]
+        assert not count
+        results = [[np.abs(job.inputs[0]), -job.inputs[0]] for job in jobs]
+        if wrong is not None and program == wrong[0]:
+            results[wrong[1] * len(POISONS) + 1][wrong[2]][0, 2] += 1
+        return [SimpleNamespace(outputs=each) for each in results]
+
+    monkeypatch.setattr(embedded, "build", build)
+    monkeypatch.setattr(embedded, "run_jobs", run_jobs)
+    options = Options("size", weights="plain", guard=guard)
+    proof = embedded.verify_on(source, [M4, M0], options, samples, shares.append)
+    ways = ["layers"] if guard else ["layers", "rows"]
+    runs = list(itertools.product((M4, M0), ("interpreted", "compiled"), ways))
+    assert [(card, mode, how.memory, how.optimize, how.weights, how.guard) for card, mode, how, _ in built] == [
+        (*run, "size", "plain", guard) for run in runs]  # fmt: skip
+    assert [target for *_, target in built] == [card.target for card, *_ in runs]
+    names = [f"{mode} {memory} on {card.name}" for card, mode, memory in runs]
+    assert list(proof.others) == names
+    assert proof.notes == {name: "too large" for name in names if name.startswith("compiled") and "m0" in name}
+    assert shares == [k / len(runs) for k in range(len(runs))]
+    at = None if wrong is None or wrong[0] >= len(runs) or names[wrong[0]] in proof.notes else wrong
+    found = [(line.tensor, engine, d.sample, d.element) for line, engine, d in proof.faults()]
+    assert found == ([] if at is None else [(source.graph.outputs[at[2]], names[at[0]], at[1], (0, 2))])
+    assert [line.tensor.name for line in proof.lines] == [t.name for t in source.graph.outputs]
+    assert proof.samples == 3
+
+
+@pytest.mark.parametrize("mode", ["compiled", "interpreted"])
+def test_what_each_layer_would_cost_the_other_way(mode: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A layer that shares beside one with a body of its own, and the reverse; code and params count, weights do not."""
+    plan = make_plan(tiny.dense().graph, M4.target, Options(mode=mode))
+    project = emit(plan, "m", policy=lambda plan: frozenset({1}))
+    kernel = plan.steps[0].call.kernel
+
+    def sized(base: int) -> Sizes:
+        own = [Symbol(f"m_{i}_{group}", group, size + base + i, i, i) for i in range(3)
+               for group, size in (("code", 100), ("params", 10), ("weights", 5000))]  # fmt: skip
+        return Sizes((*own, Symbol(f"m_{kernel}", "code", 300 + base, 2)), 64)
+
+    def build_steps(form: Any, card: Any, inputs: Any) -> price.Build:
+        own = not form.shared
+        assert form.shared == (frozenset() if own else frozenset(range(3)))
+        return price.Build([7000 + i if own else 8000 + i for i in range(3)], sized(1000 if own else 2000))
+
+    monkeypatch.setattr(price, "build_steps", build_steps)
+    told = price.priced_layers(project, M4, [], [10, 20, 30], sized(0))
+    assert told["instances"] == {kernel: 302}
+    layers: Any = told["layers"]
+    assert [layer["instructions"] for layer in layers] == [10, 20, 30]
+    assert [layer["code_bytes"] for layer in layers] == [110 + 4 * i for i in range(3)]
+    if mode == "interpreted":
+        assert all("shared" not in layer for layer in layers)
+        return
+    assert [layer["shared"] for layer in layers] == [False, True, False]
+    assert [layer["other_instructions"] for layer in layers] == [8000, 7001, 8002]
+    assert [layer["other_code_bytes"] for layer in layers] == [4110, 2114, 4118]
+
+
+def test_prices_are_means_over_bodies_and_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two models with forms in common: each column by what it is counted per, the forms in order."""
+    every = [
+        prices.Sample("tw_b", 2, 500, 900, (300, 700), 8000, 1000, 50_000, 40_000),
+        prices.Sample("tw_a", 1, 50, 90, (30, 70), 100, 0, 10, 0),
+        prices.Sample("tw_b", 3, 1000, 1100, (100, 500), 2000, 3000, 10_000, 20_000),
+    ]
+    head, body = prices.table(every).split("[forms]\n")
+    assert head == prices.HEAD
+    assert body.splitlines() == [
+        "tw_a = [50, 90, 30, 70, 100.0, 10.00]",
+        f"tw_b = [{1500 / 5:.0f}, {2000 / 2:.0f}, {400 / 5:.0f}, {1200 / 2:.0f}, {10_000 / 4000:.1f}, 1.00]",
+    ]
+
+
+def test_a_sample_of_prices(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What specialising saves of instructions and costs of bytes, summed over the layers of a form."""
+    plan = tiny.dense()
+    steps = range(len(plan.steps))
+    made = make_plan(plan.graph, M4.target, Options(optimize="speed", memory="layers"))
+    kernel = made.steps[0].call.kernel
+
+    def sized(own: int, small: int) -> Sizes:
+        symbols = [Symbol(f"m_{i}_code", "code", own + i, 0, i) for i in steps]
+        return Sizes((*symbols, Symbol(f"dense_{kernel}", "code", 800 - small)), 0)
+
+    def build_steps(project: Any, card: Any, inputs: Any) -> price.Build:
+        own = not project.shared
+        return price.Build([(500 if own else 900) + 10 * i for i in steps], sized(300 if own else 40, 0))
+
+    monkeypatch.setattr(prices, "build_steps", build_steps)
+    monkeypatch.setattr(prices, "sizes", lambda project, card: sized(20 if project.shared else 200, 100))
+    (sample,) = prices.samples(Source("dense", plan.graph), "cortex-m4")
+    assert sample.form == kernel
+    assert (sample.body_bytes, sample.instance) == (3 * 260, 800)
+    assert sample.small == (3 * 180, 700)
+    assert (sample.saved, sample.instructions) == (3 * 400, 3 * 500 + 30)
+    assert (sample.outputs, sample.work) == (3 * 6, 3 * (36 + 4 * (6 + 6)))
+    assert sample.bodies == 2  # the last two layers have the same params
+
+
+@pytest.mark.parametrize("different", [0, 3])
+def test_a_window_and_its_step(different: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+                               tmp_path: Path) -> None:  # fmt: skip
+    """Each side has the figures of its own graph; the pair is told apart if any window differs."""
+    counted: list[Graph] = []
+
+    def count(self: Any, graph: Graph, content: bytes, target: Any) -> int:
+        counted.append(graph)
+        assert (self.board, target) == ("cortex-m55", find("cortex-m55").target)
+        return 1000 * len(counted)
+
+    monkeypatch.setattr(embedded.Instructions, "__call__", count)
+    monkeypatch.setattr(streams, "prove", lambda graph, streaming: SimpleNamespace(different=different))
+    monkeypatch.setattr(sys, "argv", ["streams", "tcn_int8", "--board", "cortex-m55", "--json", f"{tmp_path}/s.json"])
+    streams.main()
+    (row,) = json.loads((tmp_path / "s.json").read_text())["rows"]
+    window, step = counted
+    assert window.inputs[0].shape[1] == row["rows"] > row["hop"] == step.inputs[0].shape[1]
+    for graph, told, instructions in ((window, row["window"], 1000), (step, row["step"], 2000)):
+        plan = make_plan(graph, find("cortex-m55").target)
+        want = (plan.macs, instructions, plan.arena_bytes, plan.state_bytes)
+        assert tuple(told[key] for key in ("macs", "instructions", "arena_bytes", "state_bytes")) == want
+    assert (row["target"], row["same_bits"]) == ("cortex-m55", not different)
+    assert ("DIFFER" in capsys.readouterr().out) == bool(different)
+
+
+def test_a_drift_for_programs() -> None:
+    """Each field is what it is called; options that a target has not are left out."""
+    drift = Drift(("net", "host", "compiled", "", "", "", ""), Layer(3, "ADD", "y"), "min_us", 8.0, 6.0)
+    assert drift.document == {
+        "model": "net", "target": "host", "engine": "compiled", "layer": {"index": 3, "op": "ADD", "output": "y"},
+        "figure": "min_us", "before": 8.0, "after": 6.0, "percent": -25.0, "worse": False,
+    }  # fmt: skip
+    of_all = Drift(("net", "cortex-m4", "compiled", "size", "file", "layer", "auto"), None, "code_bytes", 4.0, 5.0)
+    assert of_all.document["layer"] is None
+    assert [of_all.document[key] for key in ("optimize", "weights", "decode", "memory")] == list(of_all.key[3:])
+    assert (of_all.percent, of_all.worse) == (25.0, True)
+
+
+# -- peers in a process of their own -----------------------------------------------------------------------------------
+
+
+class Counting(PeerModel):
+    """A runtime with state: its outputs are its inputs, plus how often it ran since it was reset."""
+
+    def __init__(self, content: bytes, outputs: int) -> None:
+        self.content, self.count, self.inputs, self.ran = content, outputs, list[Array](), 0
+
+    def feed(self, inputs: Sequence[Array]) -> None:
+        self.inputs = list(inputs)
+
+    def invoke(self) -> None:  # type: ignore[override]
+        self.ran += 1
+
+    def outputs(self) -> list[Array]:
+        return [value + self.ran for value in self.inputs[: self.count]]
+
+    def reset(self) -> None:
+        self.ran = 0
+
+
+def test_a_peers_answers_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """More than ten samples of more than ten inputs keep their order, each from fresh state."""
+    peer = Peer("echo", "Echo", "Echo", "numpy", "numpy", Counting)
+    monkeypatch.setattr(engines, "peers", lambda: {"echo": peer})
+    samples = [[np.int32([100 * i + j]) for j in range(12)] for i in range(13)]
+
+    def run(command: Sequence[str], **_: Any) -> Any:
+        *_, name, folder, count, outputs = command
+        assert (Path(folder) / "model").read_bytes() == b"content"
+        engines.answer(name, folder, count, outputs)
+        return SimpleNamespace(returncode=0)
+
+    monkeypatch.setattr(engines.subprocess, "run", run)
+    got = engines.isolated("echo", b"content", samples, 11)
+    assert [np.ravel(each).tolist() for each in got] == [[100 * i + j + 1 for j in range(11)] for i in range(13)]
+
+
+@pytest.mark.parametrize(
+    ("status", "said", "message"),
+    [
+        (-11, "a line\nthe last", r"^echo crashes on this model \(SIGSEGV\): the last$"),
+        (-6, "", r"^echo crashes on this model \(SIGABRT\): $"),
+        (
+            1,
+            "Traceback\ntwinfer.runtime.errors.ToolError: echo refuses it: why\n",
+            "^echo refuses it: why$",
+        ),
+        (1, "Traceback\nMemoryError: more\n", "^echo fails: MemoryError: more$"),
+    ],
+)
+def test_a_peers_end(status: int, said: str, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engines, "peers", lambda: {"echo": Peer("echo", "E", "E", "numpy", "numpy", Counting)})
+    monkeypatch.setattr(engines.subprocess, "run", lambda *_, **__: SimpleNamespace(returncode=status, stderr=said))
+    with pytest.raises(ToolError, match=message):
+        engines.isolated("echo", b"", [], 1)
