@@ -461,6 +461,35 @@ def test_bench_of_a_computer_and_a_microcontroller(ask: Ask) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "convert net.onnx -o old.tflite --quantize int8 --report old.html",
+        "search net.onnx --data d.npz --max-loss 0.01 -o old.tflite --json old.json --html old.html",
+        "stream tcn_int8 -o old.tflite",
+        "bench digits_int8 --json old.json --html old.html --save old2.json",
+        "bench digits_int8 --target cortex-m4,host --json old.json --html old.html --save",
+        "explain digits_int8 --json old.json --html old.html",
+        "explain digits_int8 --target cortex-m4,host --json old.json --html old.html",
+        "report digits_int8 --json old.json -o old.html",
+        "diff digits_int8 digits_float32 --json old.json -o old.html",
+        "run digits_int8 --output old.npy",
+        "compile digits_int8 -o made",
+    ],
+)
+def test_a_command_that_fails_leaves_all_as_it_was(line: str, ask: Ask, capsys: pytest.CaptureFixture[str]) -> None:
+    """Results of before stay, and no new ones are there; nothing is printed but why."""
+    for word in line.split():
+        if word.startswith("old"):
+            Path(word).write_text("old")
+    before = {path: path.read_bytes() for path in Path().iterdir()}
+    assert len(ask(line)) == 1
+    assert {path: path.read_bytes() for path in Path().iterdir()} == before
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert "noted" in said.err
+
+
 def commands() -> Mapping[str, argparse.ArgumentParser]:
     (action,) = (a for a in parser()._actions if isinstance(a, argparse._SubParsersAction))
     return action.choices

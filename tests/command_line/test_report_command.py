@@ -10,6 +10,7 @@ import pytest
 
 from twinfer.bench.page.page import data_of
 from twinfer.command_line.main import main
+from twinfer.runtime.errors import ToolError
 
 pytestmark = pytest.mark.usefixtures("board_tools")
 
@@ -149,3 +150,31 @@ def test_what_diff_refuses(
     status, out, err = run(capsys, "diff", *arguments)
     assert (status, out) == (2, "")
     assert message in err
+
+
+@pytest.mark.parametrize("kind", ["r.json", "r.html"])
+def test_options_of_a_model_beside_a_report(
+    kind: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: Any
+) -> None:
+    """A report's options are fixed; those of a model are A's but for what --with says."""
+    monkeypatch.chdir(tmp_path)
+    data = '{"kind": "twinfer report", "schema": 1}'
+    Path("r.json").write_text(data)
+    Path("r.html").write_text(f'<script type="application/json" id="data">{data}</script>')
+    asked = []
+
+    def report_of(source: Any, card: Any, options: Any, wanted: Any, *_: Any) -> Any:
+        asked.append((source.name, card and card.name, options.memory, options.optimize, wanted.seed))
+        raise ToolError("noted")
+
+    monkeypatch.setattr("twinfer.bench.report.document.report_of", report_of)
+    how = ("--target", "m4", "--optimize", "size", "--seed", "3", "--with=--memory rows --seed 4")
+    status, _, err = run(capsys, "diff", kind, "digits_int8", *how)
+    assert (status, err) == (2, "twinfer: noted\n")
+    assert asked == [("digits_int8", "cortex-m4", "rows", "size", 4)]
+    status, _, err = run(capsys, "diff", "digits_int8", kind, *how)
+    assert status == 2
+    assert f"{kind} is a report, its options are fixed" in err
+    assert len(asked) == 1
+    status, _, err = run(capsys, "diff", "digits_int8", kind, "--target", "m0")
+    assert asked[1:] == [("digits_int8", "cortex-m0", "auto", "balanced", 0)]
