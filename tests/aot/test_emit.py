@@ -43,7 +43,7 @@ from twinfer.runtime.options import Mode, Options
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.run.stream import steps_of
-from twinfer.runtime.target import GENERIC, HOST
+from twinfer.runtime.target import GENERIC, HOST, Target
 from twinfer.runtime.tools import find_compiler, write_files
 
 GOLDEN = Path(__file__).resolve().parent / "golden"
@@ -504,6 +504,42 @@ def test_every_macro_of_a_header(name: str, tmp_path: Path) -> None:
             assert np.float32(text.rstrip("f")) == value, key
         else:
             assert text == str(value), key
+
+
+@pytest.mark.parametrize("target", [GENERIC, HOST], ids=lambda target: target.name)
+def test_every_constant_as_the_data_file_says(target: Target) -> None:
+    """Its comment has type, shape and bytes; it is aligned for the target, and for its own type if that needs more."""
+    sub, rng = Sub("m"), np.random.default_rng(0)
+    x = sub.input((1, 6), "INT16", quant=Quant.per_tensor(0.5))
+    w = sub.constant(rng.integers(-9, 9, (4, 6)), "INT8", Quant.per_tensor(0.25))
+    y = sub.tensor((1, 4), "INT16", quant=Quant.per_tensor(0.5))
+    sub.run("FULLY_CONNECTED", [x, w, sub.constant(np.arange(4) << 35, "INT64", Quant.per_tensor(0.125))], [y])
+    plan = make_plan(sub.graph([y]), target)
+    project = emit(plan, "m", sha256="5" * 64)
+    text = project.files["m_data.c"]
+    form = re.compile(
+        r"/\* .*: (\w+)\[([\d, ]*)\], ([\d,]+) bytes \*/\s+"
+        r"alignas\((\d+)\) const (\w+) (\w+)\[(\d+)\] = \{([^}]*)\};"
+    )
+    blocks = [form.fullmatch(block) for block in text.strip().split("\n\n") if "alignas(" in block]
+    found = [block.groups() for block in blocks if block is not None]
+    assert len(found) == len(blocks)
+    assert len(found) == len(project.constants.all) >= 3
+    assert any(each.array.itemsize == 8 for each in project.constants.all)
+    for (kind, shape, size, alignment, c, symbol, count, values), each in zip(
+        found, project.constants.all, strict=True
+    ):
+        array = each.array
+        assert (symbol, kind, f"[{shape}]") == (each.symbol, array.dtype.name, str(list(array.shape)))
+        assert int(size.replace(",", "")) == array.size * array.dtype.itemsize
+        assert int(alignment) == max(target.constant_alignment, array.dtype.itemsize)
+        assert c == f"{array.dtype.name}_t"
+        numbers = [int(re.sub(r"INT64_C\((.*)\)", r"\1", n.strip())) for n in values.split(",") if n.strip()]
+        assert (numbers, int(count)) == (array.reshape(-1).tolist(), array.size)
+    assert f'm_model_sha256[65] = "{"5" * 64}"' in text
+    assert [f"extern const {c} {symbol}[{count}];" for *_, c, symbol, count, _ in found] == re.findall(
+        "extern .*;", project.files["m_data.h"]
+    )
 
 
 def test_every_block_is_checked() -> None:
