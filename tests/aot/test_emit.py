@@ -41,6 +41,7 @@ from twinfer.runtime.graph import DTYPES, Graph, Quant, Tensor
 from twinfer.runtime.op import tensor
 from twinfer.runtime.options import Mode, Options
 from twinfer.runtime.plan.make import make_plan
+from twinfer.runtime.plan.plan import Region
 from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.run.stream import steps_of
 from twinfer.runtime.target import GENERIC, HOST, Target
@@ -457,7 +458,46 @@ HEADERS: dict[str, tuple[Callable[[], Graph], Options]] = {
     "given by rows": (unread_rows, Options(memory="rows", input_rows=True)),
     "in place": (unread_rows, Options(input_in_place=True)),
     "stream": (lambda: stream(builtin()["tcn_int8"]()).graph, Options()),
+    "flow": (lambda: tiny.flow().graph, Options()),
+    "decoded": (lambda: builtin()["digits_int8"](), Options(weights="lut", decode="start")),
 }
+
+
+@pytest.mark.parametrize("name", HEADERS)
+def test_what_a_header_says_of_its_functions(name: str) -> None:
+    """What a run refuses to do without, where inputs and outputs lie, what a reset does and needs."""
+    made, options = HEADERS[name]
+    plan = make_plan(made(), GENERIC, options)
+    text = " ".join(emit(plan, "m").code["m.h"].replace("\n *", " ").split())
+    kept, by_rows, lent = plan.state_bytes > 0, name == "given by rows", name == "in place"
+    refused = "arena or state" if kept else "arena"
+    missing = ", 3 without input 0" if by_rows or lent else ""
+    assert f"Returns 0; 1 if {refused} is NULL, 2 if it is misaligned{missing}." in text
+    assert ("Input 0 is read where it is, at a multiple of M_INPUT_0_ALIGN, and never written" in text) == lent
+    assert ("M_STATE_BYTES bytes, aligned likewise, that hold what the model keeps from run to run" in text) == kept
+    assert ("One buffer of M_MEMORY_BYTES bytes has room for both, the state at M_STATE_OFFSET." in text) == kept
+    ends = [plan.places[t].region for t in (*plan.graph.inputs, *plan.graph.outputs) if t in plan.places and not lent]
+    home = "arena or state (see above)" if Region.STATE in ends else "the arena"
+    assert f"A value that is NULL, or that is {home} plus its _OFFSET, is in place" in text
+    assert ("an input was written there before the run" in text) == (not by_rows and not lent)
+    blocks = "void *arena, void *state, " if kept else "void *arena, "
+    assert f"int m_run({blocks}const void *const *inputs, void *const *outputs);" in text
+    assert ("int m_begin(void *arena);" in text) == by_rows
+    assert ("push_row for the first M_INPUT_0_ROWS rows, then finish" in text) == by_rows
+    if not kept:
+        assert "m_reset" not in text
+        return
+    does = [*(["sets variables to their first values"] if plan.variables else []),
+            *(["decodes weights"] if name == "decoded" else [])]  # fmt: skip
+    said = " and ".join(does)
+    in_arena = any(plan.places[t].region == Region.ARENA for step in plan.start for t in step.touched)
+    takes = "void *arena, void *state" if in_arena else "void *state"
+    lost = " What outputs hold in the arena is lost." if in_arena else ""
+    need = "Both blocks must be there." if in_arena else "The block must be there."
+    about = f"/* {said[0].upper()}{said[1:]}: before the first run, and to start anew.{lost} {need} */"
+    assert f"{about} void m_reset({takes});" in text
+    one = len(plan.graph.inputs) == len(plan.graph.outputs) == 1
+    assert (f"static inline int m_push({blocks}const void *rows, void *out)" in text) == one
 
 
 @pytest.mark.parametrize("name", HEADERS)
@@ -481,7 +521,7 @@ def test_every_macro_of_a_header(name: str, tmp_path: Path) -> None:
         want["STREAM_STEPS"] = steps_of(plan.graph).first
     for kind, tensors in (("INPUT", plan.graph.inputs), ("OUTPUT", plan.graph.outputs)):
         for i, t in enumerate(tensors):
-            c = {"int8": "int8_t", "float32": "float", "int16": "int16_t"}[t.dtype.name]
+            c = {"int8": "int8_t", "float32": "float", "int16": "int16_t", "bool": "uint8_t"}[t.dtype.name]
             size, shape = math.prod(t.shape), "{" + ", ".join(map(str, t.shape)) + "}"
             own: dict[str, Any] = {"BYTES": size * t.dtype.itemsize, "SIZE": size, "TYPE": c}
             own |= {"RANK": len(t.shape), "SHAPE": shape}
