@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, get_args
 
 import numpy as np
@@ -325,6 +326,25 @@ def test_what_is_worth_a_body(price: Price, worth: float, shared: set[int], monk
     on_host = replace(plan, target=HOST)
     assert default_policy(on_host) == set(), "flash is not dear"
     assert default_policy(on_host.printed(optimize="size")) == by_price(on_host.printed(optimize="size"))
+
+
+@pytest.mark.parametrize(
+    ("kernel", "params", "form"),
+    [
+        ("tw_conv", {"direct": 1, "window": {"k_h": 1, "k_w": 1, "in_w": 1}}, "tw_conv-direct"),
+        ("tw_conv", {"direct": 0, "window": {"k_h": 1, "k_w": 1, "in_w": 5}}, "tw_conv-pixel"),
+        ("tw_conv", {"window": {"k_h": 1, "k_w": 1, "in_w": 1}}, "tw_conv-pixel"),
+        ("tw_conv", {"window": {"k_h": 3, "k_w": 1, "in_w": 1}}, "tw_conv-column"),
+        ("tw_conv", {"window": {"k_h": 3, "k_w": 1, "in_w": 5}}, "tw_conv"),
+        ("tw_conv", {"window": {"k_h": 1, "k_w": 3, "in_w": 5}}, "tw_conv"),
+        ("tw_conv", {"window": {"k_h": 3, "k_w": 3, "in_w": 1}}, "tw_conv"),
+        ("tw_add", {}, "tw_add"),
+        *((f"tw_{kind}_pool_2d", {"window": {"k_h": 1, "k_w": 1, "in_w": 1}}, f"tw_{kind}_pool_2d")
+          for kind in ("average", "max", "l2")),
+    ],
+)  # fmt: skip
+def test_forms_that_have_prices_of_their_own(kernel: str, params: dict[str, Any], form: str) -> None:
+    assert choice.form_of(SimpleNamespace(kernel=kernel, params=params)) == form  # type: ignore[arg-type]
 
 
 def test_prices_are_of_kernels() -> None:

@@ -9,6 +9,7 @@ import re
 import shlex
 import shutil
 import subprocess
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -24,6 +25,7 @@ from twinfer.aot.build import project as project_module
 from twinfer.aot.build.fits import check_fits
 from twinfer.aot.build.host import compile_plans
 from twinfer.aot.build.project import project_files, write_project
+from twinfer.aot.build.several import write_all
 from twinfer.aot.build.sizes import sizes
 from twinfer.aot.build.targets import find
 from twinfer.aot.print.emit import emit
@@ -37,7 +39,7 @@ from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.run.session import Session
-from twinfer.runtime.target import GENERIC
+from twinfer.runtime.target import GENERIC, HOST
 from twinfer.runtime.tools import write_files
 
 
@@ -319,6 +321,75 @@ def test_readme_s_figures(weights: Coding, tmp_path: Path) -> None:
         assert f"| {said}" in told or f" {said}" in told
     memory = [-(-each // 16) * 16 for each in (project.plan.arena_bytes, project.plan.state_bytes) if each]
     assert [int(n.replace(",", "")) for n in re.findall(r"^\| (?:arena|state) \| ([\d,]+) bytes", told, re.M)] == memory
+
+
+FOLDERS: dict[str, tuple[tuple[Callable[[], Graph], ...], Options]] = {
+    "one": ((lambda: tiny.conv().graph,), Options(optimize="size")),
+    "state": ((lambda: tiny.state().graph,), Options()),
+    "decoded": ((lambda: builtin()["digits_int8"](),), Options(weights="lut", decode="start")),
+    "coded": ((lambda: builtin()["digits_int8"](),), Options("speed", "huffman", mode="interpreted")),
+    "several": ((lambda: tiny.conv().graph, lambda: tiny.state().graph, lambda: tiny.dense().graph), Options()),
+}
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+def test_what_a_folder_says_of_itself(name: str, tmp_path: Path) -> None:
+    """The README's tables, its calls as C that a compiler takes, and the list of files with how they were made."""
+    makers, options = FOLDERS[name]
+    target = GENERIC if name == "coded" else HOST
+    plans = {f"m{i}": make_plan(make(), target, options) for i, make in enumerate(makers)}
+    hashes = {model: str(i) * 64 for i, model in enumerate(plans)}
+    several = len(plans) > 1
+    if several:
+        write_all([(model, plan, hashes[model]) for model, plan in plans.items()], "g", tmp_path / "made")
+    else:
+        write_project(plans["m0"], "m0", tmp_path / "made", sha256=hashes["m0"])
+    told = (tmp_path / "made" / "README.md").read_text()
+    parts = re.split(r"^## (?=m\d$)", told, flags=re.MULTILINE)[1:] if several else [told]
+    assert len(parts) == len(plans)
+    for part, plan in zip(parts, plans.values(), strict=True):
+        rows = [line.strip("| ").split(" | ") for line in part.splitlines() if re.match(r"\| \d+ \| `", line)]
+        ends = [*enumerate(plan.graph.inputs), *enumerate(plan.graph.outputs)]
+        for row, (i, t) in zip(rows, ends, strict=True):
+            assert (row[0], row[2], row[3]) == (str(i), t.type, str(list(t.shape)))
+            if t.quant is None or t.quant.scale.size != 1:
+                assert row[4] == "-"
+            else:
+                scale, zero = row[4].split(", ")
+                assert (np.float32(scale), int(zero)) == (np.float32(t.scale), t.zero)
+        kernels = Counter(call.kernel for step in (*plan.start, *plan.steps) for call in step.calls)
+        said = dict(re.findall(r"(tw_\w+) ×(\d+)", part))
+        assert {kernel: str(count) for kernel, count in kernels.items()} == said
+    for model, plan in plans.items():
+        call = rf'^    #include "{model}.h"\n((?:    .*\n|\n)*?(?:.*{model}_run.*\n))'
+        (code,) = re.findall(call, told, re.MULTILINE)
+        assert (f"{model}_reset(" in code) == (plan.state_bytes > 0)
+        lines = [line[4:] for line in code.splitlines() if line.strip()]
+        includes = [f'#include "{model}.h"', *['#include "g.h"'] * several]
+        body = "\n".join(line.replace("{...}", "{0}") for line in lines)
+        text = "\n".join([*includes, "int main(void) {", body, "return status;", "}", ""])
+        (tmp_path / "made" / "example.c").write_text(text)
+        compiler = shutil.which("cc")
+        if compiler:
+            subprocess.run([compiler, "-std=c11", "-Wall", "-Werror", "-fsyntax-only", "example.c"],
+                           cwd=tmp_path / "made", check=True)  # fmt: skip
+        (tmp_path / "made" / "example.c").unlink()
+    listed = json.loads((tmp_path / "made" / "twinfer.json").read_text())
+    files = {str(path.relative_to(tmp_path / "made")) for path in (tmp_path / "made").rglob("*") if path.is_file()}
+    assert {*listed.pop("files"), "twinfer.json"} == files
+    stored = {} if options.weights == "file" else {"weights": options.weights, "decode": options.decode}
+    own = {"models": hashes} if several else {"model_sha256": hashes["m0"]}
+    made = {"target": target.name, "optimize": options.optimize, "mode": options.mode}
+    assert listed == {"tool": listed["tool"], "license": "Apache-2.0", **made, **stored, **own}
+    for model in plans:
+        first = (tmp_path / "made" / f"{model}_data.c").read_text().splitlines()[0]
+        assert first == "/* SPDX-License-Identifier: LicenseRef-model */"
+    for build in ("Makefile", "CMakeLists.txt"):
+        text = (tmp_path / "made" / build).read_text()
+        assert ("-Os" in text) == (options.optimize == "size")
+        assert ("-march=native" in text) == (target is HOST)
+    for model, sha256 in hashes.items():
+        assert f'"{sha256}"' in (tmp_path / "made" / f"{model}_data.c").read_text()
 
 
 def test_readme_tells_the_flags_that_a_project_may_need(tmp_path: Path) -> None:

@@ -234,7 +234,7 @@ def test_models_that_fit_alone_but_not_together() -> None:
 def test_all_models_of_a_folder_are_measured(odd: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each has its own stack in its header, and fits by itself; all together fit the RAM. Else nothing is written."""
     card, names = find("cortex-m4"), ("one", "two", "three")
-    listed = [(name, make_plan(tiny.state().graph, card.target), "") for name in names]
+    listed = [(name, make_plan(tiny.state().graph, card.target), f"{i}" * 64) for i, name in enumerate(names)]
     stacks = {name: Stack(100 + i) for i, name in enumerate(names)}
     flash = dict.fromkeys(names, 10)
     monkeypatch.setattr(boards, "worst_stack", lambda project, card: stacks[project.name])
@@ -242,6 +242,8 @@ def test_all_models_of_a_folder_are_measured(odd: int, tmp_path: Path, monkeypat
     write_all(listed, "g", tmp_path / "c", card=card)
     for name, stack in stacks.items():
         assert f"#define {name.upper()}_STACK_BYTES {stack.nbytes} " in (tmp_path / "c" / f"{name}.h").read_text()
+    for name, _, sha256 in listed:
+        assert f'"{sha256}"' in (tmp_path / "c" / f"{name}_data.c").read_text()
     flash[names[odd]] = card.flash_bytes
     with pytest.raises(ToolError, match=f"{names[odd]} needs"):
         write_all(listed, "g", tmp_path / "d", card=card)
