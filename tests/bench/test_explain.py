@@ -177,6 +177,23 @@ def test_rows_are_one_line_by_name() -> None:
     assert all(place.op == plan.steps[place.steps[0]].node.op for place in lone)
 
 
+def test_lines_have_the_numbers_of_the_file() -> None:
+    """Here they begin at 7; a line's place among the steps is another one. What runs by rows is named by both ends."""
+    graph = load("vww_int8").graph
+    graph = replace(graph, nodes=tuple(replace(node, index=node.index + 7) for node in graph.nodes))
+    plan = make_plan(graph, M4.target, Options(memory="rows"))
+    number = {node.output.name: i + 7 for i, node in enumerate(graph.nodes)}
+    at = 0
+    for place, line in zip(places(plan), lines_of(plan, ["c"], [[1] * len(plan.steps)] * 2, [9, 9]), strict=False):
+        own = [number[plan.steps[i].node.output.name] for i in place.steps]
+        assert place.steps == tuple(range(at, at := at + len(place.steps)))
+        assert list(place.operators) == own == line.document["operators"]
+        assert line.document["steps"] == list(place.steps)
+        if len(own) > 1:
+            assert (place.op, place.name) == (BY_ROWS, f"operators {own[0]} to {own[-1]}, row by row")
+    assert at == len(plan.steps)
+
+
 def test_a_part_of_a_cause_keeps_the_sum() -> None:
     line = split(Line(0, "ADD", "y", 10, 4, {"a": 5, "b": 1}), "a", "c", 2)
     assert line.causes == {"a": 3, "c": 2, "b": 1}
