@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from test_cli import two_inputs
 
 from twinfer.command_line.main import main
 from twinfer.converter.build import Builder
+from twinfer.runtime.read.tflite import read_file
 
 
 @pytest.fixture
@@ -147,3 +149,67 @@ def test_run_quantises_numbers_only(tmp_path: Path, capsys: pytest.CaptureFixtur
     np.save(tmp_path / "x.npy", good)
     assert main(["run", "digits_int8", "--input", str(tmp_path / "x.npy")]) == 0
     assert "quantised" in capsys.readouterr().err
+
+
+@pytest.fixture
+def many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """many.tflite, three inputs of three types and what its three outputs are of values in a.npy, b.npy and c.npy."""
+    monkeypatch.chdir(tmp_path)
+    b = Builder("many")
+    x, y = b.input("x", "FLOAT32", (1, 4)), b.input("y", "INT8", (1, 3), 0.5, -2)
+    z = b.input("z", "INT32", (2,))
+    none = {"fused_activation_function": "NONE"}
+    b.graph([b.op("ABS", [x]), b.op("RELU", [y]), b.op("ADD", [z, z], **none)]).save("many.tflite")
+    rng = np.random.default_rng(0)
+    given = {"x": rng.standard_normal((1, 4)).astype(np.float32), "y": np.int8([[-5, 0, 7]]), "z": np.int32([3, -4])}
+    for name, value in given.items():
+        np.save(f"{name}.npy", value)
+    np.savez("all.npz", **given)
+    return {"given": given, "wanted": [np.abs(given["x"]), np.int8([[-2, 0, 7]]), 2 * given["z"]]}
+
+
+@pytest.mark.parametrize(
+    "inputs",
+    [
+        ["x.npy", "y.npy", "z.npy"],
+        ["all.npz"],
+        ["z=z.npy", "x.npy", "y.npy"],
+        ["y=y.npy", "x.npy", "z.npy"],
+        ["z=z.npy", "y=y.npy", "x=x.npy"],
+    ],
+)
+@pytest.mark.parametrize("engine", ["interpreted", "compiled"])
+def test_inputs_and_outputs_by_name_and_in_order(inputs: list[str], engine: str, many: dict[str, Any]) -> None:
+    """Those with a name go there, the others take what is left, in the model's order; outputs likewise."""
+    graph = read_file("many.tflite")
+    first, second, third = (t.name for t in graph.outputs)
+    files = [f"{third}=third.npy", "first.npy", f"{second}=second.npy", "whole.npz"]
+    words = [word for name in inputs for word in ("--input", name)]
+    words += [word for name in files for word in ("--output", name)]
+    assert main(["run", "many.tflite", *words, "--engine", engine]) == 0
+    whole = np.load("whole.npz")
+    for name, file, want in zip((first, second, third), ("first", "second", "third"), many["wanted"], strict=True):
+        for got in (np.load(f"{file}.npy"), whole[name]):
+            np.testing.assert_array_equal(got, want)
+            assert got.dtype == want.dtype
+    assert main(["run", "many.tflite", *words, "--engine", engine, "--real-outputs"]) == 0
+    real = [many["wanted"][0], np.float32([[0, 1, 4.5]]), many["wanted"][2]]
+    for file, want in zip(("first", "second", "third"), real, strict=True):
+        np.testing.assert_array_equal(np.load(f"{file}.npy"), want)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--input", "x.npy", "--input", "y.npy", "--input", "z.npy", "--input", "x.npy"], "there are not so many"),
+        (["--input", "x=x.npy", "--input", "x=x.npy"], "no tensor 'x' is left; the model has: 'x', 'y', 'z'"),
+        (["--input", "w=x.npy"], "no tensor 'w' is left"),
+        (["--output", "w=o.npy"], "no tensor 'w' is left"),
+    ],
+)
+def test_what_does_not_fit_is_named(
+    words: list[str], message: str, many: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["run", "many.tflite", *words]) == 2
+    assert message in capsys.readouterr().err
+    assert not Path("o.npy").exists()

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import io
+
 import pytest
+from rich.console import Console
+from rich.progress import Progress
 
 from twinfer.bench.measure.report import table
+from twinfer.command_line import terminal
 from twinfer.command_line.terminal import show
 
 
@@ -24,3 +29,29 @@ def test_titles_stay_on_a_line(
     plain = [line.replace("\x1b[1m", "").replace("\x1b[0m", "") for line in lines]
     assert (plain[0], plain[plain.index("") + 1]) == titles
     assert not any(line.endswith(" ") for line in plain)
+
+
+def test_the_bar_shows_how_far_all_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Models that are done and the share of the one at hand; drawn at its beginning, and then not too often."""
+    now, drawn = [100.0], list[tuple[float, str]]()
+    monkeypatch.setattr(terminal, "Console", lambda **_: Console(file=io.StringIO(), force_terminal=True))
+    monkeypatch.setattr(terminal.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(
+        Progress, "update", lambda self, task, completed, description, refresh: drawn.append((completed, description))
+    )
+    totals = []
+    monkeypatch.setattr(Progress, "add_task", lambda self, description, total: totals.append(total))
+    with terminal.progress(3) as told:
+        for done, share, passed in ((0, 0, 0), (0, 0.25, 0.05), (0, 0.5, 0.06), (1, 0, 0.01), (2, 0.75, 0.2)):
+            now[0] += passed
+            told(done, f"model\n{done}", share)
+    assert totals == [3]
+    assert [completed for completed, _ in drawn] == [0, 0.5, 1, 2.75]
+    assert all("\n" not in text and text.endswith(text[-1]) for _, text in drawn)
+    assert [text[-1] for _, text in drawn] == ["0", "0", "1", "2"]
+
+
+def test_no_bar_where_nobody_looks(capsys: pytest.CaptureFixture[str]) -> None:
+    with terminal.progress(2) as told:
+        told(1, "model", 0.5)
+    assert capsys.readouterr() == ("", "")
