@@ -12,7 +12,7 @@ import pytest
 import tiny
 
 from twinfer.aot.build.firmware import firmware_sources
-from twinfer.aot.build.fits import live_bytes
+from twinfer.aot.build.fits import live_bytes, overflow
 from twinfer.aot.build.targets import find
 from twinfer.aot.print.choice import share_all
 from twinfer.aot.print.data import Constants
@@ -22,7 +22,7 @@ from twinfer.aot.print.literals import check_name, identifier
 from twinfer.converter.build import Builder
 from twinfer.runtime.cache import unsealed
 from twinfer.runtime.constant import Constant, Role
-from twinfer.runtime.errors import GuardError, InvalidArgumentError
+from twinfer.runtime.errors import GuardError, InvalidArgumentError, ToolError
 from twinfer.runtime.graph import Graph, Node
 from twinfer.runtime.op import tensor
 from twinfer.runtime.plan.make import make_plan
@@ -103,6 +103,22 @@ def test_memory_that_is_shared_counts_once() -> None:
     places = {t: Place(Region.ARENA, at) for t, at in ((x, 0), (middle, 2000), (y, 4000))}
     apart = replace(plan, places=places)
     assert live_bytes(apart, apart.steps[0]) == 6000
+
+
+@pytest.mark.parametrize(("region", "what"), [("RAM", "RAM"), ("FLASH", "flash")])
+def test_what_a_linker_lacks_is_told_in_bytes(region: str, what: str) -> None:
+    """What all models need together: the whole and what is missing; constants of all, the arena of the largest."""
+    card = replace(find("cortex-m4"), name="tiny", ram_bytes=70_000, flash_bytes=90_000, stack_bytes=777)
+    projects = [emit(tiny.sized(tiny.dense(), size), f"m{size}") for size in (64, 4096, 512)]
+    constants = sum(each.array.nbytes for project in projects for each in project.constants.all)
+    said = overflow(ToolError(f"ld: region `{region}' overflowed by 1234 bytes\nmore"), projects, card)
+    total = {"RAM": 70_000, "flash": 90_000}[what]
+    assert str(said) == (
+        f"m64, m4096, m512: needs {total + 1234:,} B of {what}, tiny has {total:,} B; weights and other constants "
+        f"take {constants:,} B, the arena 4,096 B, the stack 777 B"
+    )
+    other = ToolError("ld: cannot find -lm")
+    assert overflow(other, projects, card) is other
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -131,6 +131,15 @@ def test_bad_memories(text: str, message: str, tmp_path: Path) -> None:
         card_of(tmp_path, text)
 
 
+def test_the_least_that_a_memory_may_be(tmp_path: Path) -> None:
+    """At address 0, without a price, of one unit; what is not said of prices is 1."""
+    text = BANK.replace("[[a.banks]]", "flash_origin = 0x400000\n[[a.banks]]")
+    free = card_of(tmp_path, f'{text}name = "x"\norigin = 0\nbytes = 16\nread_cost = 0\nwrite_cost = 3')
+    assert free.banks == (CardBank(Bank("x", 16, 0, 3), 0),)
+    usual = card_of(tmp_path, f'{text}name = "x"\norigin = 0\nbytes = 16')
+    assert usual.banks == (CardBank(Bank("x", 16, 1, 1), 0),)
+
+
 def emitted(card: Card) -> dict[str, Project]:
     """A model by layers, in both modes, by rows, with given rows and under guard; and one with state."""
     kws = builtin()["kws_int8"]()

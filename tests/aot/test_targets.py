@@ -143,3 +143,13 @@ def _said(folder: Path, *command: str) -> str:
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
+
+
+def test_a_card_of_a_known_name_is_the_users_own(tmp_path: Path) -> None:
+    """What its file says of the name wins, and it may build on others that twinfer brings."""
+    path = tmp_path / "card.toml"
+    path.write_text('[cortex-m4]\nbase = "cortex-m3"\nram_bytes = 4096\n')
+    own, m3 = find(path), find("cortex-m3")
+    assert (own.name, own.ram_bytes, own.flags, own.isa) == ("cortex-m4", 4096, m3.flags, m3.isa)
+    path.write_text('[mine]\nbase = "cortex-m4"\nstack_bytes = 512\n')
+    assert find(path) == replace(find("cortex-m4"), name="mine", stack_bytes=512)

@@ -179,6 +179,8 @@ def test_a_ladders_table(unit: str, flash: bool) -> None:
     got = cells(table)
     assert len(got) == 1 + len(NAMES) + flash
     width = 4 if flash else 3
+    sizes_of = ["flash", "RAM"] if flash else ["RAM"]
+    assert heads(table) == ["", f"{unit} added", "×", *sizes_of, f"{unit} without", "×", *sizes_of, "outputs"]
 
     def sizes(each: Figures) -> list[float]:
         return [*([each.flash_bytes] if each.flash_bytes is not None else []), each.ram_bytes]
