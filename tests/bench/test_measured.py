@@ -17,9 +17,12 @@ from flows import Sub
 
 from twinfer.aot.build.sizes import Sizes, Symbol
 from twinfer.aot.build.targets import find
+from twinfer.aot.print.choice import default_policy, share_all, specialise
 from twinfer.aot.print.emit import emit
 from twinfer.bench.drift.drift import Drift
 from twinfer.bench.drift.runs import Layer
+from twinfer.bench.explain import on_target, start
+from twinfer.bench.explain.techniques import Build
 from twinfer.bench.measure import embedded, price, prices, streams
 from twinfer.bench.measure.compare import max_difference, same_bits
 from twinfer.bench.measure.embedded import all_agree
@@ -214,6 +217,98 @@ def test_a_drift_for_programs() -> None:
     assert of_all.document["layer"] is None
     assert [of_all.document[key] for key in ("optimize", "weights", "decode", "memory")] == list(of_all.key[3:])
     assert (of_all.percent, of_all.worse) == (25.0, True)
+
+
+# -- explain -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("wrong", [None, 0, 2, 3])
+def test_the_programs_of_a_ledger(wrong: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each is printed as its step says, with the figures of its own run and image; causes are their differences."""
+    source, built, shares = Source("dense", tiny.dense().graph), list[Any](), list[float]()
+    plan = make_plan(source.graph, M4.target)
+    kernel = plan.steps[0].call.kernel
+    want = embedded.host_outputs(source.graph, random_inputs(source.graph, 4))
+
+    def build(project: Any, card: Any) -> int:
+        built.append(project)
+        return len(built) - 1
+
+    def run_jobs(program: int, jobs: Any) -> list[Any]:
+        assert [(job.by_step, job.inputs[0].tobytes()) for job in jobs] == [
+            (by_step, random_inputs(source.graph, 4)[0].tobytes()) for by_step in (False, True)]  # fmt: skip
+        off = program == wrong
+        outputs = tuple(value + np.asarray(off, value.dtype) for value in want)
+        return [SimpleNamespace(counts=[1000 - 100 * program], outputs=outputs),
+                SimpleNamespace(counts=[300 - 10 * program - i for i in range(3)], outputs=())]  # fmt: skip
+
+    def sizes(project: Any, card: Any) -> Sizes:
+        n = len(built) - 1
+        others = [("dense_run", 50), (f"dense_{kernel}", 900), ("dense_loop", 70)]
+        symbols = [*(Symbol(name, "code", size) for name, size in others), Symbol("memset", "library", 9)]
+        symbols += [Symbol("dense_table", "params", 60, 4), Symbol("heap", "bss", 8 * n)]
+        symbols += [Symbol("dense_0_weights", "weights", 500, 0, 0), Symbol("dense_1_params", "params", 33, 0, 1)]
+        return Sizes(tuple(symbols), 100 + n)
+
+    monkeypatch.setattr(on_target, "build", build)
+    monkeypatch.setattr(on_target, "run_jobs", run_jobs)
+    monkeypatch.setattr(on_target, "sizes", sizes)
+    got = on_target.ledger_on(source, M4, seed=4, progress=shares.append)
+    every, none = frozenset(range(3)), frozenset[int]()
+    forms = [("interpreted", every), ("compiled", every), ("compiled", none), ("compiled", default_policy(plan))]
+    assert [(project.mode, project.shared) for project in built] == forms
+    assert [(line.interpreted, line.compiled) for line in got.lines[:3]] == [(300 - i, 270 - i) for i in range(3)]
+    assert all(line.causes == dict.fromkeys(("dispatch_c", "parameters", "sharing"), 10) for line in got.lines[:3])
+    rest = [1000 - 100 * k - 3 * (300 - 10 * k) + 3 for k in range(4)]
+    assert (got.lines[3].interpreted, got.lines[3].compiled) == (rest[0], rest[3])
+    assert (got.total.interpreted, got.total.compiled) == (1000, 700)
+    assert {kind: (line.interpreted, line.compiled) for kind, line in got.bytes.items()} == {
+        "flash": (1626, 1626), "RAM": (100, 103 + 24)}  # fmt: skip
+    assert got.start.interpreter_bytes == 60 + 4 + 70
+    assert (got.same_bits, got.unit, got.target, got.model) == (wrong is None, "instructions", "cortex-m4", "dense")
+    assert shares == [0, 0.25, 0.5, 0.75]
+
+
+def test_a_start_has_the_medians_of_its_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of every part on its own, in ms, whichever round it is of; the compiler has run before."""
+    rng, now = np.random.default_rng(0), [0]
+    took = {"interpreted": rng.integers(1, 10**7, (5, 4)), "compiled": rng.integers(1, 10**7, (5, 2))}
+    order = [int(n) for i in range(5) for side in ("interpreted", "compiled") for n in took[side][i]]
+    ticks = iter([at for n in order for at in (0, n)])
+
+    def clock() -> int:
+        now[0] = next(ticks)
+        return now[0]
+
+    graph = two_outputs()
+    source = Source("two", graph)
+    session = SimpleNamespace(feed=lambda inputs: None, run=lambda: None)
+    monkeypatch.setattr(start, "build", lambda projects, compiler, flags: Path(__file__))
+    monkeypatch.setattr(start, "loaded", lambda path: None)
+    monkeypatch.setattr(start, "CompiledSession", lambda plan, name, library: session)
+    monkeypatch.setattr(start.time, "perf_counter_ns", clock)
+    got = start.start_on_host(source, Options(), random_inputs(graph))
+    for side, names in (("interpreted", ["read", "plan", "bind", "first run"]), ("compiled", ["load", "first run"])):
+        told = getattr(got, side)
+        assert list(told) == names
+        assert list(told.values()) == pytest.approx(np.median(took[side], axis=0) / 1e6)
+    assert got.unit == "ms"
+    assert next(ticks, None) is None
+
+
+@pytest.mark.parametrize("bits", range(16))
+def test_a_build_is_planned_and_printed_by_its_techniques(bits: int) -> None:
+    names = [name for i, name in enumerate(("folding", "packing", "constants", "price")) if bits >> i & 1]
+    build, m55 = Build(frozenset(names)), find("cortex-m55").target
+    features = build.target(m55).features
+    assert ("mve" in features) == ("packing" in names)
+    assert ("reference" in features) == (not {"packing", "folding"} & set(names))
+    want = default_policy if "price" in names else specialise if "constants" in names else share_all
+    assert build.policy is want
+    given = Options("size", "lut", memory="rows", ram=5)
+    for more, memory, weights in (([], "layers", "lut"), (["rows"], "rows", "lut"), (["coding"], "layers", "auto")):
+        how = Build(frozenset([*names, *more])).options(given)
+        assert (how.memory, how.weights, how.optimize, how.ram) == (memory, weights, "size", 5)
 
 
 # -- peers in a process of their own -----------------------------------------------------------------------------------
