@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import product
@@ -150,6 +151,38 @@ def refused_or_right(case: Case, near: Case) -> bool:
         else:
             np.testing.assert_array_equal(got, want, err_msg=str(near.node))
     return True
+
+
+def scaled(node: Node, t: Tensor, times: float) -> Node | None:
+    """The node with another scale of a tensor; None if it is refused."""
+    assert t.quant is not None
+    other = replace(t, quant=Quant(t.quant.scale * np.float32(times), t.quant.zero_point, t.quant.axis))
+    inputs, outputs = ([other if each is t else each for each in side] for side in (node.inputs, node.outputs))
+    return with_shapes(replace(node, inputs=tuple(inputs), outputs=tuple(outputs)))
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("op", operators())
+def test_scales_up_to_those_that_are_refused(op: str) -> None:
+    """The largest and the smallest scale that a tensor may have, with values at the ends of their types."""
+    rng = np.random.default_rng(2)
+    small = [case for case in cases_of(op).values() if sum(t.size for t in case.node.inputs if t is not None) < 500]
+    of_types = {tuple(t and t.type for t in (*case.node.inputs, *case.node.outputs)): case for case in small}
+    for case in of_types.values():
+        fed = [t for t in case.node.inputs if t is not None and t.data is None and not t.variable]
+        values = tuple(
+            v if t.quant is None else rng.choice([*ends(v.dtype), *ends(v.dtype), 0, 1], v.shape).astype(v.dtype)
+            for t, v in zip(fed, values_of(case, graph_of(case.node)), strict=True)
+        )
+        for t in {t: None for t in (*case.node.inputs, *case.node.outputs) if t is not None and t.quant is not None}:
+            for base in (2.0, 0.5):
+                most = bisect_left(range(28), True, key=lambda k: scaled(case.node, t, base**k) is None) - 1
+                if most < 27 and (near := scaled(case.node, t, base**most)) is not None:
+                    refused_or_right(case, replace(case, node=near, inputs=values))
+
+
+def ends(dtype: np.dtype[np.generic]) -> tuple[int, int]:
+    return int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
 
 
 #: Operators that refuse numbers outside as LiteRT does if they are known; else they leave them out or bring them in.

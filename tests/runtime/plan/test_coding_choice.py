@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise, product
 
 import numpy as np
@@ -13,15 +13,17 @@ from cases import graph_of, numpy_outputs, outputs_of
 
 from twinfer.converter.build import Builder
 from twinfer.runtime.constant import Constant
-from twinfer.runtime.graph import Array, Graph, Node
+from twinfer.runtime.graph import Array, Graph, Node, Quant, Tensor
 from twinfer.runtime.op import Case, tensor
 from twinfer.runtime.options import Options
 from twinfer.runtime.plan import weights
 from twinfer.runtime.plan.decoders import CALL_BYTES, decoder_bytes
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.program import Loop, Step
+from twinfer.runtime.read.packed import pack
+from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.run.session import Session
-from twinfer.runtime.target import DSP, GENERIC, MVE, Target
+from twinfer.runtime.target import DSP, GENERIC, HOST, MVE, Target
 
 #: The share of a layer's bytes by which a coding must be smaller, because it decodes slower than a table of values.
 SLOWER = {"plain": 0.0, "lut": 0.0, "huffman": 0.05, "bitmap": 0.025}
@@ -165,3 +167,27 @@ def test_a_layer_that_cannot_be_cut_is_decoded_whole() -> None:
     assert step.call.kernel == "tw_fully_connected_hybrid"
     assert decoders(step)
     assert not [each for each in step.body if isinstance(each, Loop)]
+
+
+@pytest.mark.parametrize("target", [GENERIC, DSP, MVE, HOST], ids=lambda target: target.name)
+@pytest.mark.parametrize(("type", "bits"), [("INT4", 4), ("INT2", 2)])
+def test_weights_of_few_bits_stay_so_on_microcontrollers(type: str, bits: int, target: Target) -> None:
+    """Unless options say otherwise; on a computer every weight is a byte."""
+    rng = np.random.default_rng(bits)
+    x, layers, nodes = tensor((1, 64), "INT8", 0.1, name="x"), list[Tensor](), list[Node]()
+    for i in range(2):
+        values = rng.integers(-(1 << bits - 1), 1 << bits - 1, (64, 64))
+        w = Tensor(f"w{i}", type, (64, 64), Quant.per_tensor(0.02), pack(values, bits))
+        layers += [w, replace(x, name=f"y{i}")]
+        options = {"fused_activation_function": "NONE", "keep_num_dims": False}
+        nodes.append(Node("FULLY_CONNECTED", (nodes[-1].output if nodes else x, w), (layers[-1],), options, index=i))
+    graph = Graph("few", (x, *layers), tuple(nodes), (x,), (layers[-1],))
+    plan, plain = make_plan(graph, target), make_plan(graph, target, Options(weights="plain"))
+    of_weights = 64 * 64 * (bits if target is not HOST else 8) // 8
+    assert 2 * of_weights <= plan.constant_bytes <= 2 * (of_weights + 1024)
+    assert plain.constant_bytes >= 2 * 64 * 64
+    names = [kernel for step in plan.steps for kernel in decoders(step)]
+    assert bool(names) == (target is not HOST)
+    assert plan.decoding_bytes == decoder_bytes(names) + CALL_BYTES * len(names)
+    values = random_inputs(graph, 3)
+    assert outputs_of(Session(plan), values)[0].tobytes() == outputs_of(Session(plain), values)[0].tobytes()

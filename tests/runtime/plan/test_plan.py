@@ -11,6 +11,7 @@ from twinfer.runtime.check import check
 from twinfer.runtime.errors import ModelError, UnsupportedOperatorError
 from twinfer.runtime.graph import Graph, Node, Tensor, consumers
 from twinfer.runtime.op import tensor
+from twinfer.runtime.options import Memory as MemoryOption
 from twinfer.runtime.options import Options
 from twinfer.runtime.plan import memory
 from twinfer.runtime.plan.make import _needed, make_plan
@@ -20,7 +21,7 @@ from twinfer.runtime.program import Call, Step
 from twinfer.runtime.run.guard import spread
 from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.run.session import Session
-from twinfer.runtime.target import GENERIC, HOST
+from twinfer.runtime.target import GENERIC, HOST, TARGETS, Target
 
 SHAPE = (1, 4, 4, 8)
 
@@ -190,6 +191,32 @@ def test_sizes_are_those_of_the_target() -> None:
     assert wide.arena_bytes == x.nbytes + y.nbytes + wide.scratch_bytes
     assert small.macs == wide.macs == 16 * 8 * 72
     assert small.constant_bytes == w.nbytes + 8 * 4 + 8 * 5  # weights, bias, multiplier and shift of a channel
+
+
+@pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
+@pytest.mark.parametrize("way", ["layers", "rows"])
+def test_tensors_lie_at_multiples_of_their_elements(target: Target, way: MemoryOption) -> None:
+    """Of what a machine asks, and of an element's bytes: of int64 on 32-bit microcontrollers, too; none is cut off."""
+    sizes = {"INT8": 5, "INT16": 7, "INT64": 3, "INT32": 3, "BOOL": 1}
+    rng, inputs, nodes = np.random.default_rng(0), list[Tensor](), list[Node]()
+    for i in range(24):
+        type = str(rng.choice([*sizes]))
+        x = tensor((sizes[type],), type, 0.1 if type in ("INT8", "INT16") else None, name=f"x{i}")
+        inputs.append(replace(x, variable=i % 5 == 0))
+        for k in range(int(rng.integers(1, 4))):
+            y = replace(x, name=f"y{i}.{k}")
+            nodes.append(Node("ZEROS_LIKE", (nodes[-1].output if k else inputs[-1],), (y,), index=len(nodes)))
+    fed = tuple(t for t in inputs if not t.variable)
+    model = Graph(
+        "mixed", (*inputs, *(n.output for n in nodes)), tuple(nodes), fed, tuple(n.output for n in nodes[::3])
+    )
+    plan = make_plan(model, target, Options(memory=way))
+    assert {t.type for t in plan.offsets} == {*sizes}
+    for t, at in plan.offsets.items():
+        assert at % max(t.dtype.itemsize, target.block_alignment) == 0, t
+        assert at + t.nbytes <= plan.memory_bytes
+    assert plan.memory_bytes >= plan.arena_bytes + plan.state_bytes
+    assert plan.state_bytes >= sum(t.nbytes for t in inputs if t.variable)
 
 
 def test_consumers_and_check() -> None:
