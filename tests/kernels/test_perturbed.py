@@ -72,7 +72,7 @@ def other_options(node: Node) -> Iterator[Node]:
 def changes(case: Case, rng: np.random.Generator) -> Iterator[Case]:
     """The case with each of its options, tensors and numbers changed, one at a time; None for inputs that may lack."""
     node = case.node
-    fed = [t for t in node.inputs if t is not None and t.data is None and not t.variable]
+    fed = [t for t in dict.fromkeys(node.inputs) if t is not None and t.data is None and not t.variable]
     values = values_of(case, graph_of(node))
     for k, t in enumerate(fed if len(fed) > 1 else ()):
         for value in range(-2, 7) if t.type in ("INT32", "INT64") and values[k].size else ():
@@ -169,7 +169,7 @@ def test_scales_up_to_those_that_are_refused(op: str) -> None:
     small = [case for case in cases_of(op).values() if sum(t.size for t in case.node.inputs if t is not None) < 500]
     of_types = {tuple(t and t.type for t in (*case.node.inputs, *case.node.outputs)): case for case in small}
     for case in of_types.values():
-        fed = [t for t in case.node.inputs if t is not None and t.data is None and not t.variable]
+        fed = [t for t in dict.fromkeys(case.node.inputs) if t is not None and t.data is None and not t.variable]
         values = tuple(
             v if t.quant is None else rng.choice([*ends(v.dtype), *ends(v.dtype), 0, 1], v.shape).astype(v.dtype)
             for t, v in zip(fed, values_of(case, graph_of(case.node)), strict=True)
