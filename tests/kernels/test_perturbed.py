@@ -60,13 +60,22 @@ def other_options(node: Node) -> Iterator[Node]:
         if isinstance(value, bool):
             others = (not value,)
         elif isinstance(value, int):
-            others = (value - 1, value + 1, -value)
+            others = (value - 1, value + 1, -value, 0)
         elif name == "fused_activation_function":
             others = ("NONE", "RELU", "RELU6", "RELU_N1_TO_1", "TANH")
         elif name == "padding":
             others = ("SAME", "VALID")
         for other in others:
             yield replace(node, options={**node.options, name: other})
+
+
+def other_zeros(node: Node) -> Iterator[Node]:
+    """The node with another zero point of each of its tensors."""
+    for t in dict.fromkeys([*node.inputs, *node.outputs]):
+        if t is not None and t.quant is not None and t.type in ("INT8", "UINT8"):
+            other = replace(t, quant=Quant(t.quant.scale, t.quant.zero_point ^ 1, t.quant.axis))
+            inputs, outputs = ([other if each is t else each for each in side] for side in (node.inputs, node.outputs))
+            yield replace(node, inputs=tuple(inputs), outputs=tuple(outputs))
 
 
 def changes(case: Case, rng: np.random.Generator) -> Iterator[Case]:
@@ -121,14 +130,23 @@ def test_refused_or_right(op: str) -> None:
     small = [case for case in cases_of(op).values() if sum(t.size for t in case.node.inputs if t is not None) < 2_000]
     of_types = {tuple(t and t.type for t in (*case.node.inputs, *case.node.outputs)): case for case in small}
     once = [(case, near) for case in of_types.values() for near in changes(case, rng)]
+    rng.shuffle(once)
+    options = [(case, replace(case, node=node)) for case in of_types.values() for node in other_options(case.node)]
+    few = [case for case in small if sum(t.size for t in case.node.inputs if t is not None) < 400]
+    zeros = [(case, replace(case, node=node)) for case in few for node in other_zeros(case.node)]
     twice = []
-    for case in (small[i] for i in rng.integers(len(small), size=20)):
+    for case in (small[i] for i in rng.integers(len(small), size=15)):
         first = [*changes(case, rng)]
         near = first[rng.integers(len(first))] if first else case
         if second := [*changes(near, rng)]:
             twice.append((case, second[rng.integers(len(second))]))
-    rng.shuffle(once)
-    some = [*((case, case) for case in small[::10]), *once[:150], *twice]
+    some = [
+        *((case, case) for case in small[::10]),
+        *options[:150],
+        *zeros[:: 1 + len(zeros) // 60],
+        *once[:90],
+        *twice,
+    ]
     assert sum(refused_or_right(case, near) for case, near in some) >= len(small[::10])
 
 
@@ -176,8 +194,10 @@ def test_scales_up_to_those_that_are_refused(op: str) -> None:
         )
         for t in {t: None for t in (*case.node.inputs, *case.node.outputs) if t is not None and t.quant is not None}:
             for base in (2.0, 0.5):
-                most = bisect_left(range(28), True, key=lambda k: scaled(case.node, t, base**k) is None) - 1
-                if most < 27 and (near := scaled(case.node, t, base**most)) is not None:
+                # powers of two, at which products begin to leave their types
+                first = 2.0 ** np.floor(np.log2(float(t.quant.scale[0]))) / float(t.quant.scale[0])
+                most = bisect_left(range(28), True, key=lambda k: scaled(case.node, t, first * base**k) is None) - 1
+                if 0 <= most < 27 and (near := scaled(case.node, t, first * base**most)) is not None:
                     refused_or_right(case, replace(case, node=near, inputs=values))
 
 

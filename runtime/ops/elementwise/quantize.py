@@ -141,7 +141,9 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
                 out_zero = 128 if type == "UINT8" else 0 if type in ("INT16", "INT32") else zero % 256 - 128
                 oracle = "litert" if source == type == "UINT8" else "tflm"
                 yield _case(tensor((3, 101), source, scale, zero), type, out_scale, out_zero, oracle=oracle)
-    same_scale = (("INT8", "UINT8", -128, 0), ("UINT8", "INT8", 0, -128), ("INT16", "INT32", 7, -9))
+    same_scale = (
+        ("INT8", "UINT8", -128, 0), ("UINT8", "INT8", 0, -128), ("INT8", "UINT8", -128, 3), ("INT16", "INT32", 7, -9),
+    )  # fmt: skip
     for source, type, zero, out_zero in same_scale:
         yield _case(tensor((257,), source, 0.5, zero), type, 0.5, out_zero)
     for scale, zero, out_scale in ((0.1, 128, 0.07), (0.02, 3, 1e-4), (0.5, 0, 0.5)):
