@@ -4,6 +4,7 @@ nothing."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from passes_tools import assert_same
 
 from twinfer.converter.build import Builder
 from twinfer.converter.passes import PASSES, PIPELINE, Pass, run
+from twinfer.converter.passes.common_subexpressions import common_subexpressions
 from twinfer.converter.text import text
 from twinfer.runtime.graph import Graph, Tensor
 
@@ -189,6 +191,51 @@ def test_any_passes_keep_integers_bit_by_bit(graph: Graph, pipeline: Sequence[Pa
 @given(graphs("FLOAT32"), PIPELINES)
 def test_any_passes_keep_floats_within_rounding(graph: Graph, pipeline: Sequence[Pass]) -> None:
     assert_same(graph, run(graph, pipeline))
+
+
+#: Operators whose result may have any scale.
+SCALED = ("ADD", "SUB", "MUL", "QUANTIZE", "CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", *CLIPS)
+
+
+@st.composite
+def twins(draw: Callable[[st.SearchStrategy[Any]], Any]) -> Graph:
+    """Two operators over one input that differ in one thing at most: scale, an option, one number; others read them."""
+    g = Growing(draw, draw(st.sampled_from(["INT8", "FLOAT32"])))
+    while not g.builder.nodes:
+        getattr(g, draw(st.sampled_from(["clip", "arithmetic", "layer", "dense", "move", "transpose", "bound"])))()
+    node = g.builder.nodes[-1]
+    inputs, options, quant = [*node.inputs], dict(node.options), node.output.quant
+    constants = [i for i, t in enumerate(inputs) if t is not None and t.data is not None and t.type != "INT32"]
+    fused = options.get("fused_activation_function")
+    others = ["nothing"] + ["scale", "zero"] * (quant is not None and node.op in SCALED)
+    others += ["number"] * bool(constants) + ["option"] * (fused is not None)
+    other = draw(st.sampled_from(others))
+    if other in ("scale", "zero"):
+        quant = replace(
+            quant, **{"scale": {"scale": quant.scale * 2}, "zero": {"zero_point": quant.zero_point + 9}}[other]
+        )
+    if other == "number":
+        changed = np.array(inputs[constants[-1]].data)
+        changed.reshape(-1)[-1] += 1 if changed.reshape(-1)[-1] < 100 else -1
+        of = inputs[constants[-1]].quant
+        inputs[constants[-1]] = g.builder.constant(
+            changed, *((of.scale.tolist(), of.zero_point.tolist()) if of else ())
+        )
+    if other == "option":
+        options["fused_activation_function"] = "RELU" if fused == "NONE" else "NONE"
+    twin = replace(node.output, name="twin", quant=quant)
+    g.builder.node(node.op, inputs, [twin], options)
+    ends = [
+        g.builder.op("NEG" if t.type == "FLOAT32" else "DEQUANTIZE", [t], type="FLOAT32") for t in (node.output, twin)
+    ]
+    return g.builder.graph(ends)
+
+
+@settings(max_examples=150, deadline=None)
+@given(twins(), PIPELINES)
+def test_operators_that_differ_in_one_thing(graph: Graph, pipeline: Sequence[Pass]) -> None:
+    assert_same(graph, run(graph, pipeline))
+    assert_same(graph, run(graph, [common_subexpressions]))
 
 
 @settings(max_examples=150, deadline=None)
