@@ -15,6 +15,8 @@ from passes_tools import assert_same
 from twinfer.converter.build import Builder
 from twinfer.converter.passes import PASSES, PIPELINE, Pass, run
 from twinfer.converter.passes.common_subexpressions import common_subexpressions
+from twinfer.converter.passes.equalize import equalize
+from twinfer.converter.passes.horizontal_merge import horizontal_merge
 from twinfer.converter.text import text
 from twinfer.runtime.graph import Graph, Tensor
 
@@ -209,6 +211,7 @@ def twins(draw: Callable[[st.SearchStrategy[Any]], Any]) -> Graph:
     fused = options.get("fused_activation_function")
     others = ["nothing"] + ["scale", "zero"] * (quant is not None and node.op in SCALED)
     others += ["number"] * bool(constants) + ["option"] * (fused is not None)
+    others += ["constant's scale"] * (quant is not None and bool(constants) and node.op in SCALED)
     other = draw(st.sampled_from(others))
     if other in ("scale", "zero"):
         quant = replace(
@@ -221,6 +224,9 @@ def twins(draw: Callable[[st.SearchStrategy[Any]], Any]) -> Graph:
         inputs[constants[-1]] = g.builder.constant(
             changed, *((of.scale.tolist(), of.zero_point.tolist()) if of else ())
         )
+    if other == "constant's scale" and (of := inputs[constants[0]].quant):
+        same = np.asarray(inputs[constants[0]].data)
+        inputs[constants[0]] = g.builder.constant(same, (2 * of.scale).tolist(), of.zero_point.tolist())
     if other == "option":
         options["fused_activation_function"] = "RELU" if fused == "NONE" else "NONE"
     twin = replace(node.output, name="twin", quant=quant)
@@ -236,6 +242,108 @@ def twins(draw: Callable[[st.SearchStrategy[Any]], Any]) -> Graph:
 def test_operators_that_differ_in_one_thing(graph: Graph, pipeline: Sequence[Pass]) -> None:
     assert_same(graph, run(graph, pipeline))
     assert_same(graph, run(graph, [common_subexpressions]))
+
+
+@st.composite
+def siblings(draw: Callable[[st.SearchStrategy[Any]], Any]) -> tuple[Graph, int]:
+    """Layers over one input, and how many become one: all that differ in channels and values alone."""
+    g = Growing(draw, draw(st.sampled_from(["INT8", "FLOAT32"])))
+    dense, ends, alike = draw(st.booleans()), list[Tensor](), 0
+    x = g.tensors[0]
+    oddness = draw(st.sampled_from(["", "", "", "bias", "option", "scale", "shared", "window", "per channel", "other"]))
+    shared = g.constant((3, 2) if dense else (3, 1, 1, 2), scale=0.02)
+    biased, many = draw(st.booleans()), draw(st.booleans()) and bool(g.quant)
+    for i in range(3):
+        odd = oddness if i == 2 else ""
+        n = draw(st.integers(2, 4))
+        size = 2 if odd == "window" and not dense else 1
+        w = g.constant((n, 2) if dense else (n, size, size, 2), scale=0.02)
+        if many != (odd == "per channel") and g.quant:
+            scales = [0.01 * (k + 1 + i) for k in range(n)]
+            w = g.builder.constant(np.asarray(w.data), scales, [0] * n)
+        w = shared if oddness == "shared" else w
+        kind = np.float32 if g.type == "FLOAT32" else np.int32
+        bias = g.builder.constant(g.rng.integers(-9, 9, w.shape[0]).astype(kind)) if biased != (odd == "bias") else None
+        fused = "RELU" if odd == "option" else "NONE"
+        more = {} if dense else {"padding": "SAME", "stride_h": 1, "stride_w": 1}
+        quant = {"scale": 0.1 if odd == "scale" else 0.3, "zero": 2} if g.quant else {}
+        source = g.tensors[1] if odd == "other" else x
+        op = "FULLY_CONNECTED" if dense else "CONV_2D"
+        own = {"keep_num_dims": True} if dense else {}
+        shape = (*source.shape[:-1], w.shape[0])
+        ends.append(g.builder.op(op, [source, w, bias], shape, fused_activation_function=fused, **more, **own, **quant))
+        apart = odd in ("bias", "option", "other") or (odd == "window" and not dense)
+        apart |= odd in ("scale", "per channel") and bool(g.quant)
+        alike += not apart and oddness != "shared"
+    return g.builder.graph(ends), alike
+
+
+@settings(max_examples=100, deadline=None)
+@given(siblings())
+def test_layers_over_one_input_become_one(drawn: tuple[Graph, int]) -> None:
+    graph, alike = drawn
+    merged = horizontal_merge(graph)
+    assert_same(graph, merged)
+    count = sum(node.op in ("CONV_2D", "FULLY_CONNECTED") for node in merged.nodes)
+    assert count == (4 - alike if alike > 1 else 3)
+
+
+@st.composite
+def neighbours(draw: Callable[[st.SearchStrategy[Any]], Any]) -> tuple[Graph, bool]:
+    """Two layers, and whether channels may be scaled between them."""
+    g = Growing(draw, "FLOAT32")
+    first, second = (draw(st.sampled_from(["CONV_2D", "DEPTHWISE_CONV_2D"])) for _ in "ab")
+    fused, between = (
+        draw(st.sampled_from(["NONE", "RELU", "RELU", "RELU6"])),
+        draw(st.sampled_from(["", "", "RELU", "ABS"])),
+    )
+    odd, x = draw(st.sampled_from(["", "", "", "read twice", "output", "shared", "bias", "times"])), g.tensors[0]
+
+    def layer(op: str, x: Tensor, fused: str, times: int) -> tuple[Tensor, Tensor]:
+        depth = x.shape[3] * times if op == "DEPTHWISE_CONV_2D" else 3
+        shape = (1, 2, 2, depth) if op == "DEPTHWISE_CONV_2D" else (depth, 2, 2, x.shape[3])
+        w = g.builder.constant((g.rng.normal(size=shape) * g.rng.uniform(0.1, 9, shape[-1])).astype(np.float32))
+        bias = g.builder.constant(g.rng.normal(size=depth).astype(np.float32)) if draw(st.booleans()) else None
+        if odd == "bias":
+            bias = g.builder.op("MEAN", [x, np.int32([0, 1, 2])], keep_dims=False) if depth == x.shape[3] else bias
+        more = {"depth_multiplier": times} if op == "DEPTHWISE_CONV_2D" else {}
+        own = {"padding": "SAME", "stride_h": 1, "stride_w": 1, "fused_activation_function": fused, **more}
+        return g.builder.op(op, [x, w, bias], **own), w
+
+    y, w = layer(first, x, fused, 1)
+    middle = g.builder.op(between, [y]) if between else y
+    times = 2 if odd == "times" else 1
+    end, _ = layer(second, middle, "RELU6", times)
+    ends = [end, *([g.builder.op("ABS", [y])] if odd == "read twice" else []), *([y] if odd == "output" else [])]
+    if odd == "shared":
+        ends.append(g.builder.op("ABS", [w]))
+    free = fused in ("NONE", "RELU") and between in ("", "RELU") and odd in ("", "times", "bias")
+    known = all(
+        t is None or t.data is not None for node in g.builder.nodes if "CONV" in node.op for t in node.inputs[1:]
+    )
+    return g.builder.graph(ends), free and known and not (odd == "times" and second == "DEPTHWISE_CONV_2D")
+
+
+@settings(max_examples=100, deadline=None)
+@given(neighbours())
+def test_equalised_layers_have_ranges_alike(drawn: tuple[Graph, bool]) -> None:
+    """The function stays; where it may, the greatest weights of each channel agree on both sides of it."""
+    graph, free = drawn
+    even = equalize(graph)
+    assert_same(graph, even)
+    first, second = (node for node in even.nodes if "CONV" in node.op)
+    peaks = []
+    for node, into in ((first, False), (second, True)):
+        axis = 3 if node.op == "DEPTHWISE_CONV_2D" or into else 0
+        w = np.abs(np.asarray(node.input(1).data))
+        peaks.append(w.max(tuple(d for d in range(4) if d != axis)))
+    if free:
+        np.testing.assert_allclose(peaks[0], peaks[1], rtol=0.01)
+    else:
+        pairs = [
+            pair for x, y in zip(graph.nodes, even.nodes, strict=True) for pair in zip(x.inputs, y.inputs, strict=True)
+        ]
+        assert all(a is b or (a is not None and np.array_equal(a.data, b.data)) for a, b in pairs)
 
 
 @settings(max_examples=150, deadline=None)
