@@ -132,3 +132,34 @@ def test_the_mean_s_limit_is_that_of_the_fastest_code() -> None:
         assert average is not None
         assert average[0].value == pytest.approx(ratios[setting].value)
         assert (average[0].most, average[1]) == (most, 1)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_differences_of_random_values(seed: int) -> None:
+    """Element by element: bits, NaN like NaN, the tolerance of the largest finite value, and which element is named."""
+    rng = np.random.default_rng(seed)
+    for kind in ("f4", "i1", "f4", "i4"):
+        ours = (rng.standard_normal((2, 5)) * rng.choice([1e-6, 1, 1e4])).astype(kind)
+        other = ours.copy()
+        for at in rng.integers(0, 10, rng.integers(0, 4)):
+            step = rng.choice([1e-7, 1e-4, 2]) * (np.abs(ours).max() if kind == "f4" else 4)
+            other.reshape(-1)[at] += np.asarray(step).astype(kind)
+        if kind == "f4":
+            for at in rng.integers(0, 10, rng.integers(0, 3)):
+                ours.reshape(-1)[at] = other.reshape(-1)[at] = rng.choice([np.nan, np.inf, -np.inf, -0.0])
+        tolerance = float(rng.choice([0, 1e-5]))
+        found = compare(7, ours, other.reshape(10) if seed % 2 else other, tolerance)
+        pairs = list(zip(ours.reshape(-1).tolist(), other.reshape(-1).tolist(), strict=True))
+        apart = [i for i, (a, b) in enumerate(pairs) if not (a != a and b != b) and (a != b)]
+        if not apart:
+            assert found is None
+            continue
+        largest = max(abs(pairs[i][0] - pairs[i][1]) for i in apart)
+        allowed = tolerance * max((abs(a) for a, _ in pairs if np.isfinite(a)), default=0)
+        far = [i for i in apart if abs(pairs[i][0] - pairs[i][1]) > allowed]
+        named = (far or apart)[0]
+        assert found is not None
+        assert (found.sample, found.element) == (7, divmod(named, 5))
+        assert (found.interpreted, found.other) == pairs[named]
+        assert found.largest == pytest.approx(largest)
+        assert found.within == (kind == "f4" and tolerance > 0 and not far)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,9 @@ from twinfer.converter.build import Builder
 from twinfer.converter.stream import convert, prove
 from twinfer.converter.stream.prove import Proof as StreamProof
 from twinfer.runtime.errors import InvalidArgumentError, ToolError, UnsupportedOperatorError
+from twinfer.runtime.plan.make import make_plan
+from twinfer.runtime.read.tflite import read_file
+from twinfer.runtime.target import GENERIC
 
 ORDERS = list(itertools.product([True, False], repeat=3))
 
@@ -137,6 +141,48 @@ def test_verify_of_three_models(
     assert said.out.count("three") >= 2
 
 
+@pytest.mark.parametrize(
+    ("what", "status"),
+    [
+        (("differs", "is refused", "right"), 1),
+        (("is refused", "right", "differs"), 1),
+        (("cannot be built", "differs", "right"), 1),
+        (("right", "is refused", "cannot be built"), 2),
+        (("cannot be built", "right", "right"), 2),
+        (("right", "right", "is refused"), 2),
+        (("divides by zero", "right", "right"), 1),
+        (("right", "right", "right"), 0),
+    ],
+)
+def test_verify_where_several_go_wrong(
+    what: Sequence[str], status: int, models: list[str], monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    """What differs counts most, then what did not run; each is told of its own model."""
+    kinds = dict(zip(("one", "bad", "three"), what, strict=True))
+
+    def prove(source: Any, *_: Any) -> Proof:
+        kind, output = kinds[source.name], source.graph.outputs[0]
+        if kind == "is refused":
+            raise UnsupportedOperatorError("no kernel for Mystery")
+        line = verify.Line(output, source.graph.nodes[0], {"compiled": FAR if kind == "differs" else None})
+        notes = {"compiled on mine": "too large for it"} if kind == "cannot be built" else {}
+        proof = Proof(source.name, source.graph, [line], 1, notes=notes)
+        proof.by_zero.update({output: 2} if kind == "divides by zero" else {})
+        return proof
+
+    monkeypatch.setattr(verify, "verify", prove)
+    assert main(["verify", *models, "--against", "none"]) == status
+    said = capsys.readouterr()
+    for name, kind in kinds.items():
+        told = {"differs": f"{name}: compiled differs first in", "right": f"{name}: proven on one sample",
+                "cannot be built": f"{name}: not proven: it did not run compiled on mine",
+                "divides by zero": f"{name}: not proven: "}.get(kind, "")  # fmt: skip
+        assert told in said.out
+        assert (f"{name}: proven" in said.out) == (kind == "right")
+    assert said.err.count("no kernel for Mystery") == what.count("is refused")
+
+
 # -- bench -------------------------------------------------------------------------------------------------------------
 
 
@@ -217,8 +263,6 @@ def test_a_stream_that_differs_is_not_written(
 
 def test_what_stream_shows_is_what_plans_need(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """MACs, arena, state and constants of both models, recounted from their graphs."""
-    from twinfer.runtime.plan.make import make_plan
-
     b, rng = Builder("net"), np.random.default_rng(0)
     x = b.input("x", "FLOAT32", (1, 40, 1, 8))
     w, bias = (b.constant(rng.standard_normal(s).astype(np.float32)) for s in ((6, 3, 1, 8), (6,)))
@@ -312,3 +356,27 @@ def test_bench_knows_which_options_are_unusual() -> None:
     """What it says that has no effect is what differs from the defaults."""
     given = vars(parser().parse_args(["bench"]))
     assert {name: given[name] for name in (*HOST_ALONE, *BOARDS_ALONE)} == {**HOST_ALONE, **BOARDS_ALONE}
+
+
+def test_what_compile_says_of_several_models(
+    models: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A line for each, of its own layers, constants, arena and bound."""
+    b, rng = Builder("dense"), np.random.default_rng(0)
+    y = b.op("FULLY_CONNECTED", [b.input("x", "FLOAT32", (1, 300)), rng.standard_normal((5, 300)).astype("f4"), None])
+    b.graph([b.op("RELU", [b.op("ABS", [y])])]).save(tmp_path / "dense.tflite")
+    folder = tmp_path / "made"
+    for paths in ([models[0], str(tmp_path / "dense.tflite")], [str(tmp_path / "dense.tflite")]):
+        assert main(["compile", *paths, "-o", str(folder), "--target", "generic"]) == 0
+        lines = capsys.readouterr().out.splitlines()
+        assert len(lines) == len(paths)
+        for line, path in zip(lines, paths, strict=True):
+            plan = make_plan(read_file(path), GENERIC)
+            name = f"/{Path(path).stem}" if len(paths) > 1 else ""
+            header = (folder / f"{Path(path).stem}.h").read_text()
+            (constants,) = re.findall(r"_CONSTANT_BYTES (\d+)", header)
+            assert line == (
+                f"{folder}{name}: {len(plan.steps)} layers, {int(constants):,} constant bytes, arena {plan.arena_bytes:,} "
+                f"bytes (lower bound {plan.lower_bound_bytes:,}); try: make -C {folder} test"
+            )
+    assert int(constants) >= 5 * 300 * 4
