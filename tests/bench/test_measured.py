@@ -6,6 +6,7 @@ import itertools
 import json
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -26,7 +27,7 @@ from twinfer.bench.explain.techniques import Build
 from twinfer.bench.measure import embedded, price, prices, streams
 from twinfer.bench.measure.compare import max_difference, same_bits
 from twinfer.bench.measure.embedded import all_agree
-from twinfer.bench.models.source import Source
+from twinfer.bench.models.source import Source, load
 from twinfer.bench.models.verify import Samples
 from twinfer.bench.peers import engines
 from twinfer.bench.peers.engines import Peer, PeerModel
@@ -217,6 +218,58 @@ def test_a_drift_for_programs() -> None:
     assert of_all.document["layer"] is None
     assert [of_all.document[key] for key in ("optimize", "weights", "decode", "memory")] == list(of_all.key[3:])
     assert (of_all.percent, of_all.worse) == (25.0, True)
+
+
+@pytest.mark.parametrize("fails", [None, 0, 2])
+def test_the_rows_of_a_core(fails: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each option's own plan, known before it is built; one that fails has its error alone, and no estimate."""
+    source, built, shares = load("digits_int8"), list[Any](), list[float]()
+    options = [Options("speed", mode="interpreted"), Options("size", "lut", "start"), Options("speed", memory="rows")]
+    inputs = random_inputs(source.graph, 5)
+    want = embedded.host_outputs(source.graph, inputs)
+
+    def build(project: Any, card: Any) -> Any:
+        built.append(project)
+        if len(built) - 1 == fails:
+            raise ToolError("it is too large")
+        return project
+
+    def run_jobs(firmware: Any, jobs: Any) -> list[Any]:
+        assert [(job.fresh, job.paint, job.by_step, job.inputs[0].tobytes()) for job in jobs] == [
+            (True, paint, False, inputs[0].tobytes()) for paint in (False, True)]  # fmt: skip
+        return [SimpleNamespace(counts=[9], outputs=want, stack_bytes=i) for i in range(2)]
+
+    monkeypatch.setattr(embedded, "build", build)
+    monkeypatch.setattr(embedded, "run_jobs", run_jobs)
+    monkeypatch.setattr(embedded, "sizes", lambda *_: Sizes((Symbol("a", "code", 5),), 66))
+    monkeypatch.setattr(embedded, "firmware_bound", lambda firmware: SimpleNamespace(bytes=None))
+    monkeypatch.setattr(embedded, "estimate_of", lambda project, card, given: {"estimate": {"of": project.mode}})
+    monkeypatch.setattr(embedded, "recorded", lambda source, core: [{"recorded": source.name, "target": core}])
+    *rows, peer = embedded.measure_on(source, M4, embedded.Measurement(options, 5, cycles=True), shares.append)
+    assert peer == {"recorded": "digits_int8", "target": "cortex-m4"}
+    assert shares == [0, 1 / 3, 2 / 3]
+    for i, (row, how) in enumerate(zip(rows, options, strict=True)):
+        plan = make_plan(source.graph, M4.target, how)
+        assert (row["engine"], row["optimize"], row["weights"], row["decode"], row["memory"]) == (
+            how.mode, how.optimize, how.weights, how.decode, how.memory)  # fmt: skip
+        assert (row["model"], row["target"], row["board"]) == ("digits_int8", "cortex-m4", M4.machine)
+        assert (row["operators"], row["macs"]) == (len(source.graph.nodes), sum(s.call.macs for s in plan.steps))
+        arenas = [
+            make_plan(source.graph, M4.target, replace(how, memory=way)).arena_bytes for way in ("layers", "rows")
+        ]
+        assert [row["layers_arena_bytes"], row["rows_arena_bytes"]] == arenas
+        names = ("arena_bytes", "lower_bound_bytes", "constant_bytes")
+        assert [row[name] for name in names] == [getattr(plan, name) for name in names]
+        figures = {name: row[name] for name in ("instructions", "code_bytes", "ram_bytes", "stack_bytes", "same_bits")}
+        if i == fails:
+            assert row["error"] == "it is too large"
+            assert set(figures.values()) == {None}
+            assert "estimate" not in row
+        else:
+            assert list(figures.values()) == [9, 5, 66, 1, True]
+            assert row["estimate"] == {"of": how.mode}
+            assert "error" not in row
+    assert len({row["constant_bytes"] for row in rows}) == 2
 
 
 # -- explain -----------------------------------------------------------------------------------------------------------

@@ -229,6 +229,12 @@ def engine_of(outputs: list[Any], size: int) -> Any:
     return SimpleNamespace(plan=plan, feed=lambda inputs: None, run=lambda: None, outputs=lambda: outputs)
 
 
+def two_outputs() -> Graph:
+    b = Builder("two")
+    x = b.input("x", "FLOAT32", (1, 4))
+    return b.graph([b.op("ABS", [x]), b.op("EXP", [x])])
+
+
 def small() -> Graph:
     b = Builder("small")
     return b.graph([b.op("EXP", [b.op("ABS", [b.input("x", "FLOAT32", (1, 4))])])])
@@ -272,21 +278,27 @@ def test_programs_of_a_ladder_on_this_computer(wrong: int | None, monkeypatch: p
 )
 def test_programs_of_a_ladder_on_a_microcontroller(card: Any, gone: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the instructions C stands in for them, where weights are packed for them: only there."""
-    graph, built = small(), []
-    (want,) = ladders.host_outputs(graph, ladders.random_inputs(make_plan(graph, card.target).graph, 0))
+    graph, built, shares = two_outputs(), [], list[float]()
+    inputs = ladders.random_inputs(make_plan(graph, card.target).graph, 3)
+    want, other = ladders.host_outputs(graph, inputs)
 
     def build(project: Any, used: Any) -> int:
         built.append((project, used))
         return len(built)
 
     def run_jobs(firmware: int, jobs: Any) -> Any:
-        return [SimpleNamespace(counts=[1000 * firmware, 7], outputs=[want + (firmware == 2)])]
+        assert [each.tobytes() for each in jobs[0].inputs] == [each.tobytes() for each in inputs]
+        return [SimpleNamespace(counts=[1000 * firmware, 7], outputs=[want, other + (firmware == 2)])]
 
     monkeypatch.setattr(ladders, "build", build)
     monkeypatch.setattr(ladders, "run_jobs", run_jobs)
     monkeypatch.setattr(ladders, "sizes", lambda *_: SimpleNamespace(flash_bytes=10 * len(built), ram_bytes=len(built)))
     names = ("folding", "packing", "instructions", "calls")
-    got = ladders.ladder_on(Source("small", graph), card, names)
+    monkeypatch.setattr(ladders, "recorded", lambda source, target: [{"engine": "tflm", "of": (source.name, target)}])
+    got = ladders.ladder_on(Source("small", graph), card, names, seed=3, progress=shares.append)
+    assert shares == [i / 9 for i in range(9)]
+    assert got.peers == ({"engine": "tflm", "of": ("small", card.name)},)
+    assert (got.model, got.target, got.unit, got.techniques) == ("small", card.name, "instructions", names)
     have = [set(names[:i]) for i in range(5)] + [
         {"calls"}, {"folding", "calls"}, {"folding", "packing", "calls"}, {"folding", "packing", "instructions"},
     ]  # fmt: skip
@@ -542,8 +554,8 @@ def test_sizes_and_layers_of_a_model() -> None:
 
 def test_a_row_of_bench(monkeypatch: pytest.MonkeyPatch) -> None:
     """Times in µs, the spread, the ratio to the interpreter, the greatest difference: from times that are given."""
-    graph = small()
-    plan = make_plan(graph)
+    sizes = {"macs": 77, "arena_bytes": 64, "lower_bound_bytes": 48, "constant_bytes": 12}
+    plan: Any = SimpleNamespace(graph=small(), steps=range(5), **sizes)
     monkeypatch.setattr(compare, "peak", lambda: SimpleNamespace(floor_us=lambda plan: 0.125))
     rng = np.random.default_rng(0)
     times = {name: Timing(tuple(rng.uniform(1e3, 9e3, 11)), 4) for name in ("interpreted", "compiled", "tflm")}
@@ -552,8 +564,10 @@ def test_a_row_of_bench(monkeypatch: pytest.MonkeyPatch) -> None:
         other = compare.Contender(name, None, [np.float32([1, 2.5, 3])], {"more": 1})
         row = compare._row("m", other, times, want, plan)
         ours = name in ("interpreted", "compiled")
-        assert (row["arena_bytes"], row["constant_bytes"]) == ((plan.arena_bytes, 0) if ours else (None, None))
+        assert (row["arena_bytes"], row["constant_bytes"]) == ((64, 12) if ours else (None, None))
         assert (row["floor_us"], row["more"]) == (0.125, 1)
+        assert (row["model"], row["engine"], row["target"]) == ("m", name, "host")
+        assert (row["operators"], row["macs"], row["lower_bound_bytes"]) == (2, 77, 48 if ours else None)
         if name == "failed":
             assert [row[key] for key in ("min_us", "median_us", "spread_us", "ratio", "rounds", "same_bits")] == [
                 None

@@ -358,9 +358,7 @@ def test_bench_knows_which_options_are_unusual() -> None:
     assert {name: given[name] for name in (*HOST_ALONE, *BOARDS_ALONE)} == {**HOST_ALONE, **BOARDS_ALONE}
 
 
-def test_what_compile_says_of_several_models(
-    models: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_compile_says_of_several(models: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A line for each, of its own layers, constants, arena and bound."""
     b, rng = Builder("dense"), np.random.default_rng(0)
     y = b.op("FULLY_CONNECTED", [b.input("x", "FLOAT32", (1, 300)), rng.standard_normal((5, 300)).astype("f4"), None])
@@ -375,8 +373,7 @@ def test_what_compile_says_of_several_models(
             name = f"/{Path(path).stem}" if len(paths) > 1 else ""
             header = (folder / f"{Path(path).stem}.h").read_text()
             (constants,) = re.findall(r"_CONSTANT_BYTES (\d+)", header)
-            assert line == (
-                f"{folder}{name}: {len(plan.steps)} layers, {int(constants):,} constant bytes, arena {plan.arena_bytes:,} "
-                f"bytes (lower bound {plan.lower_bound_bytes:,}); try: make -C {folder} test"
-            )
+            arena = f"arena {plan.arena_bytes:,} bytes (lower bound {plan.lower_bound_bytes:,})"
+            sizes = f"{len(plan.steps)} layers, {int(constants):,} constant bytes, {arena}"
+            assert line == f"{folder}{name}: {sizes}; try: make -C {folder} test"
     assert int(constants) >= 5 * 300 * 4
