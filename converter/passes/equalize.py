@@ -89,11 +89,11 @@ def _changeable(view: View, node: Node) -> Parameters | None:
 
 
 def _fit(pair: _Pair) -> bool:
-    """Whether every channel of the first layer is one of the second, and the activation lets factors through."""
+    """Whether the activation lets factors through, and every channel of the first layer is one of the second: a
+    depthwise one may not make several of it."""
     plain = pair.first.options.get("fused_activation_function", "NONE") in HOMOGENEOUS
-    one_each = not pair.of_second.depthwise or pair.second.options.get("depth_multiplier", 1) == 1
     read = pair.second.input(pair.of_second.weights).shape[pair.of_second.summed or 0]
-    return plain and one_each and read == pair.of_first.channels(pair.first)
+    return plain and read == pair.of_first.channels(pair.first)
 
 
 def _balance(pair: _Pair, values: Values) -> float:
