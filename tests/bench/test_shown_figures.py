@@ -600,6 +600,9 @@ def test_dispatch_and_layers_of_bench(monkeypatch: pytest.MonkeyPatch) -> None:
 # -- bench on microcontrollers -----------------------------------------------------------------------------------------
 
 
+MACS = {"kws": 50_000, "vww": 70_000, "own": 30_000}
+
+
 def board_rows(target: str = "cortex-m4", seed: int = 0) -> list[dict[str, Any]]:
     """Two models of the mean and one beside it, in two settings, and TFLM's recorded figures."""
     rng, rows = np.random.default_rng(seed), []
@@ -608,14 +611,14 @@ def board_rows(target: str = "cortex-m4", seed: int = 0) -> list[dict[str, Any]]
         for engine, optimize in (("interpreted", "speed"), ("compiled", "speed"), ("compiled", "size")):
             rows.append({
                 "model": model, "engine": engine, "target": target, "optimize": optimize, "weights": "file",
-                "decode": "layer", "memory": "auto", "macs": 50_000, "instructions": n(), "code_bytes": n(),
+                "decode": "layer", "memory": "auto", "macs": MACS[model], "instructions": n(), "code_bytes": n(),
                 "weight_bytes": n(), "arena_bytes": (arena := n()), "lower_bound_bytes": n(), "ram_bytes": arena + n(),
                 "stack_bytes": n(), "stack_bound_bytes": None if engine == "interpreted" else n(), "same_bits": True,
                 "max_difference": 0.0, "layers_arena_bytes": n(), "rows_arena_bytes": n(),
             })  # fmt: skip
         for engine in ("tflm-cmsis", "tflm-cmsis-small"):
             rows.append({
-                "model": model, "engine": engine, "target": target, "recorded": model, "macs": 50_000,
+                "model": model, "engine": engine, "target": target, "recorded": model, "macs": MACS[model],
                 "instructions": n(), "code_bytes": n(), "weight_bytes": n(), "arena_bytes": (arena := n()),
                 "lower_bound_bytes": None, "ram_bytes": arena + n(), "stack_bytes": n(), "same_bits": None,
                 "max_difference": None, "weights_floor_bytes": n(), "optimize": "O3",
@@ -634,10 +637,39 @@ def test_figures_on_a_core(wide: bool) -> None:
         sizes = [row["code_bytes"], row["weight_bytes"], row["arena_bytes"], row["lower_bound_bytes"],
                  row["ram_bytes"] - row["arena_bytes"], row["stack_bytes"], row.get("stack_bound_bytes")]  # fmt: skip
         sizes = sizes if wide else [*sizes[:3], *sizes[4:6]]
-        want = [f"{row['instructions']:,}", f"{row['instructions'] / 50_000:.2f}"]
+        want = [f"{row['instructions']:,}", f"{row['instructions'] / MACS[row['model']]:.2f}"]
         want += ["-" if size is None else f"{size:,}" for size in sizes]
         assert line[1:-1] == want
         assert line[-1] == ("recorded" if "recorded" in row else "same bits")
+        label = {"tflm-cmsis": "TFLM + CMSIS-NN", "compiled": f"compiled, {row['optimize']}"}
+        assert line[0].strip().startswith(label.get(row["engine"], row["engine"].split("-")[0].replace("tflm", "TFLM")))
+
+
+@pytest.mark.parametrize(
+    ("weights", "decode", "said"),
+    [("file", "layer", ""), ("plain", "start", ", plain"), ("lut", "layer", ", lut at the layer"),
+     ("auto", "start", ", auto at the start")],
+)  # fmt: skip
+def test_how_weights_are_stored_stands_beside_the_engine(weights: str, decode: str, said: str) -> None:
+    rows = [{**row, "weights": weights, "decode": decode} for row in board_rows() if "recorded" not in row]
+    first, *others = tables_of(embedded_tables(rows))
+    labels = [line[0].strip() for line in cells(first) if any(line[1:])]
+    own = [row["engine"] + (f", {row['optimize']}" if row["engine"] == "compiled" else "") for row in rows]
+    assert labels == [f"{label}{said}" for label in own]
+    assert others == [], "one way has nothing beside it"
+
+
+def test_code_without_tflms_smallest_build() -> None:
+    """Its bytes alone, and no verdict; all else is as with it."""
+    every = board_rows()
+    alone = limits.standings([row for row in every if row["engine"] != "tflm-cmsis-small"])
+    assert len(alone) == 3
+    for one, both in zip(alone, limits.standings(every), strict=True):
+        assert (one.instructions, one.weights, one.ram, one.arena) == (
+            both.instructions, both.weights, both.ram, both.arena)  # fmt: skip
+        for setting, verdict in one.code.items():
+            assert verdict.good is None
+            assert str(verdict) == f"{verdict.value:,.0f}" == str(both.code[setting]).split()[0]
 
 
 def gmean(values: list[float]) -> float:
