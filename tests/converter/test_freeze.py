@@ -69,6 +69,32 @@ def test_a_shape_and_a_value_together() -> None:
     np.testing.assert_array_equal(result, [[1, 2], [3, 4], [5, 6]])
 
 
+def test_own_names_go_first() -> None:
+    """A signature may call each input by the other's name: constants and shapes are those of the tensors' own names."""
+    sub = Sub("main")
+    x, y = (sub.input((1, 2), shape_signature=(-1, -1)) for _ in range(2))
+    z = sub.op("CONCATENATION", [x, y], shape=(1, 4), axis=1, fused_activation_function="NONE")
+    crossed = Signature("main", {"main_1": x, "main_0": y, "other": y}, {"z": z})
+    graph = sub.graph([z], signatures=(crossed,))
+    fixed = twinfer.convert(graph, constants={"main_0": [[5, 6]]}, shapes={"main_1": (1, 3)})
+    assert [(t.name, t.shape) for t in fixed.inputs] == [("main_1", (1, 3))]
+    assert run(fixed, [[1, 2, 3]])[0].tolist() == [[5, 6, 1, 2, 3]]
+    assert list(fixed.signatures[0].inputs) == ["main_0", "other"]
+    both = twinfer.convert(graph, shapes={"main_0": (3, 1), "main_1": (3, 2)})
+    assert [t.shape for t in (*both.inputs, *both.outputs)] == [(3, 1), (3, 2), (3, 3)]
+
+
+@pytest.mark.parametrize(
+    "value", [np.arange(8) / 10, [np.nan, np.inf, *[0.1] * 6], 1e-50 * np.ones((2, 4)), [True] * 8]
+)
+def test_floats_are_rounded(value: Any) -> None:
+    """Integers are not: nothing else could be meant."""
+    graph = twinfer.convert(largest(), constants={"main_0": value, "k": 8})
+    assert not graph.inputs
+    got = np.sort(run(graph)[0]) if graph.nodes else np.sort(np.asarray(graph.outputs[0].data))
+    np.testing.assert_array_equal(got, np.sort(np.asarray(value, np.float32).reshape(-1)))
+
+
 def test_from_the_command_line(tmp_path: Path) -> None:
     path, out = tmp_path / "k.tflite", tmp_path / "k3.tflite"
     largest().save(path)
