@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
 import io
 import json
+import logging
 import os
 import pickle
 import zipfile
@@ -204,6 +206,52 @@ def test_the_module_is_left_as_it_was(capfd: pytest.CaptureFixture[str]) -> None
     assert not net[1].training
     assert all(torch.equal(value, before[name]) for name, value in net.state_dict().items())
     assert capfd.readouterr() == ("", "")
+
+
+class Fails(nn.Module):
+    """A module whose own code raises in training and in evaluation; the reason lies behind another error."""
+
+    def forward(self, x: Any) -> Any:
+        assert not self.training
+        try:
+            raise KeyError("a" * 300)
+        except KeyError as error:
+            raise RuntimeError("wrapped") from error
+
+
+def test_what_fails_leaves_all_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    logs = [logging.getLogger(name) for name in ("torch.export", "torch.onnx._internal.exporter._registration")]
+    levels, module = [log.level for log in logs], Fails()
+    monkeypatch.setenv("TORCH_FORCE_WEIGHTS_ONLY_LOAD", "x")
+    with pytest.raises(
+        twinfer.InvalidArgumentError, match=r"Fails does not run with these .*: KeyError: \W?a{200,240}$"
+    ):
+        twinfer.from_torch(module, torch.zeros(2))
+    (tmp_path / "no.pt2").write_bytes(b"nothing")
+    with pytest.raises(ModelError, match=r"no.pt2 is no program"):
+        twinfer.from_torch(tmp_path / "no.pt2")
+    with pytest.raises(twinfer.InvalidArgumentError, match="no such file"):
+        twinfer.from_torch(tmp_path / "none.pt2")
+    assert module.training
+    assert [log.level for log in logs] == levels
+    assert os.environ["TORCH_FORCE_WEIGHTS_ONLY_LOAD"] == "x"
+
+
+def test_inputs_and_names_in_other_forms() -> None:
+    """A list of inputs; one name as a string; a program has its inputs already."""
+    graph = twinfer.from_torch(nn.ReLU(), [torch.zeros(2, 3)], input_names="alpha", output_names="beta")
+    assert [(t.name, t.shape) for t in (*graph.inputs, *graph.outputs)] == [("alpha", (2, 3)), ("beta", (2, 3))]
+    program = torch.export.export(nn.ReLU(), (torch.zeros(2, 3),))
+    with pytest.raises(twinfer.InvalidArgumentError, match="has its example inputs already: leave example_inputs out"):
+        twinfer.from_torch(program, torch.zeros(2, 3))
+
+
+@pytest.mark.parametrize("package", ["torch", "onnx", "onnxscript"])
+def test_packages_that_are_not_there(package: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    there = importlib.util.find_spec
+    monkeypatch.setattr("twinfer.converter.torch.find_spec", lambda name: None if name == package else there(name))
+    with pytest.raises(twinfer.ToolError, match=rf"need the package {package}: pip install 'twinfer\[torch\]'"):
+        twinfer.from_torch(nn.ReLU(), torch.zeros(1))
 
 
 class Aware(nn.Module):
