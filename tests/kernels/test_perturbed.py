@@ -317,3 +317,30 @@ def test_boxes_that_move_along_every_axis(op: str, rank: int) -> None:
             interpreted(graph_of(node), values, GENERIC, 0)
     else:
         np.testing.assert_array_equal(interpreted(graph_of(node), values, GENERIC, 0)[0], want)
+
+
+COMPARED = {"EQUAL": np.equal, "NOT_EQUAL": np.not_equal, "LESS": np.less, "LESS_EQUAL": np.less_equal,
+            "GREATER": np.greater, "GREATER_EQUAL": np.greater_equal}  # fmt: skip
+
+
+@pytest.mark.parametrize("type", ["INT8", "INT16"])
+@pytest.mark.parametrize("op", COMPARED)
+def test_comparisons_are_those_of_real_numbers(op: str, type: str) -> None:
+    """At all scales that are taken, up to the largest: of numbers that are further apart than the steps they take."""
+    rng, taken = np.random.default_rng(3), 0
+    dtype = np.dtype(type.lower())
+    values = [rng.choice([*ends(dtype), *ends(dtype), *range(-9, 9)], 400).astype(dtype) for _ in "ab"]
+    for power in range(-8, 22):
+        for less in (0, 3):
+            scales = 2.0**power, 2.0 ** (power - less)
+            zeros = (0, 0) if type == "INT16" else [int(z) for z in rng.choice([-128, 0, 127], 2)]
+            a, b = (tensor((400,), type, s, z, name=x) for s, z, x in zip(scales, zeros, "ab", strict=True))
+            node = Node(op, (a, b), (tensor((400,), "BOOL", name="y"),))
+            if with_shapes(node) is None:
+                continue
+            (got,) = interpreted(graph_of(node), values, GENERIC, 0)
+            real = [(v.astype(np.float64) - z) * s for v, s, z in zip(values, scales, zeros, strict=True)]
+            sure = (np.abs(real[0] - real[1]) > 1 / 64 + max(scales) / 512) | (real[0] == real[1])
+            np.testing.assert_array_equal(got[sure], COMPARED[op](*real)[sure], err_msg=str(node))
+            taken += 1
+    assert taken > 20

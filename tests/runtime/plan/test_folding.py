@@ -30,7 +30,7 @@ from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.run.session import Session
-from twinfer.runtime.target import DSP, HOST, TARGETS, Target
+from twinfer.runtime.target import DSP, GENERIC, HOST, TARGETS, Target
 from twinfer.runtime.write.tflite import write
 
 
@@ -105,6 +105,21 @@ def one(value: float | None = None, **options: Any) -> Graph:
         {"padding": "VALID", "stride_h": 1, "stride_w": 1, **options},
     )  # fmt: skip
     return padded(case.node, (1, 1, 1, 1), value)
+
+
+@pytest.mark.parametrize("target", [GENERIC, DSP, HOST], ids=lambda target: target.name)
+@pytest.mark.parametrize("side", range(4))
+@pytest.mark.parametrize("width", [2, 3, 4, 5])
+def test_every_window_sees_the_image(width: int, side: int, target: Target) -> None:
+    """A border as wide as a window, before or behind the image, along rows or columns, stays in memory."""
+    case = Layer().case(
+        np.random.default_rng(side), "CONV_2D", ((1, 8, 9, 4), (4, 3, 4, 4)), lambda n: geometry(n).shape,
+        {"padding": "VALID", "stride_h": 1, "stride_w": 1},
+    )  # fmt: skip
+    graph = padded(case.node, (*(0,) * side, width, *(0,) * (3 - side)))  # type: ignore[arg-type]
+    plan = make_plan(graph, target)
+    assert folds(plan) == (width < (3 if side < 2 else 4))
+    same(ran(plan), apart(graph, target))
 
 
 def test_what_is_folded_is_in_the_plan() -> None:
