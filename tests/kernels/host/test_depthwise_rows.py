@@ -77,11 +77,12 @@ def test_dilation(window: tuple[int, int]) -> None:
         check(case_of(rng, channels, window, "relu", **options))
 
 
-@pytest.mark.parametrize("channels", [8, 16, 24, 64])
+@pytest.mark.parametrize("channels", [2, 3, 4, 8, 16, 24, 64])
 def test_every_width(channels: int) -> None:
     """Rows of outputs that end anywhere in a vector, behind any number of whole ones."""
     rng, layer = np.random.default_rng(channels), ENDS["relu"][0]
-    for width, stride in product(range(1, 40), (1, 2)):
+    widths = range(1, 40) if channels >= 8 else (1, 2, 5, 31, 32, 33, 63, 64, 65, 66, 127, 128, 130)
+    for width, stride in product(widths, (1, 2)):
         shapes = ((1, 4, width, channels), (1, 3, 3, channels))
         options = {**conv2d.DEFAULTS, "depth_multiplier": 1, "stride_w": stride, "fused_activation_function": "RELU"}
         check(layer.case(rng, "DEPTHWISE_CONV_2D", shapes, lambda node: geometry(node).shape, options, axis=3))
