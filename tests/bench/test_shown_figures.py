@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -729,6 +730,38 @@ def test_figures_beside_tflm(target: str, mean_most: float | None, most: float |
     assert "geometric mean of 2" in page
     for line in got[:3]:
         assert all(f">{cell}</td>" in page for cell in line[5:])
+
+
+def test_pictures_and_tables_beside_tflm() -> None:
+    """One scale for all cores; bars, the line of TFLM, that of the mean; in the table good and bad as limits say."""
+    rows = [*board_rows("cortex-m4", 5), *board_rows("cortex-m55", 6)]
+    every = limits.standings(rows)
+    cores = [every[:3], every[3:]]
+    charts = pictures(cores).charts
+    ratios = [[own.instructions["speed"].value for own in core] for core in cores]
+    for chart, core, own in zip(charts, cores, ratios, strict=True):
+        average = gmean(own[:2])
+        assert chart.title.startswith(f"{core[0].target}, speed: mean {average:.2f} (≤ 0.")
+        told = [(row["model"], row["ratio"], row["to TFLM"]) for row in chart.spec["data"]["values"]]
+        assert told == [(each.model, ratio, f"{ratio:.2f}") for each, ratio in zip(core, own, strict=True)]
+        bars, *lines, figures = chart.spec["layer"]
+        assert bars["encoding"]["x"]["field"] == figures["encoding"]["x"]["field"] == "ratio"
+        assert bars["encoding"]["x"]["scale"]["domain"] == [0, 1.02 * max([*ratios[0], *ratios[1], 1])]
+        assert [line["encoding"]["x"]["datum"] for line in lines] == [1, pytest.approx(average)]
+        assert all(f"{each.model} {ratio:.2f}" in chart.about for each, ratio in zip(core, own, strict=True))
+    parts = [part.split("</table>")[0] for part in embedded_html(rows).split("<caption>")[1:]]
+    assert [part.split("<")[0] for part in parts] == ["cortex-m4", "cortex-m55"]
+    for part, core, own in zip(parts, cores, ratios, strict=True):
+        body = re.findall(r"<tr>(.*?)</tr>", part.split("</thead>")[1], re.DOTALL)
+        assert len(body) == 4
+        for line, each in zip(body, core, strict=False):
+            found = re.findall(r"<td(?: class=\"(\w+)\")?[^>]*>([^<]*)</td>", line)
+            verdicts = [*each.instructions.values(), *each.code.values(), each.weights, each.ram, *each.arena.values()]
+            looks = {None: "", True: "good", False: "bad"}
+            want = [("", each.model), *((looks[v.good], v.text or f"{v.value:.2f}") for v in verdicts)]
+            assert found == want
+        assert "geometric mean of 2</td><td" in body[3]
+        assert f">{gmean(own[:2]):.2f}</td>" in body[3]
 
 
 def test_hello_has_a_limit_of_its_own() -> None:

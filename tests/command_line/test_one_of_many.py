@@ -245,6 +245,63 @@ def test_bench_goes_on_behind_a_target_that_fails(
     assert capsys.readouterr().err.count("nothing runs on") == len(failing)
 
 
+@pytest.mark.parametrize(
+    ("kinds", "status"),
+    [
+        (("right", "right", "right"), 0),
+        (("right", "fails", "right"), 2),
+        (("differs", "fails", "right"), 1),
+        (("fails", "right", "differs"), 1),
+        (("error", "right", "right"), 2),
+        (("error", "differs", "fails"), 1),
+        (("fails", "fails", "fails"), 2),
+    ],
+)
+def test_bench_where_several_go_wrong(
+    kinds: Sequence[str], status: int, models: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    """What differs counts more than what did not run; nothing is written if nothing ran."""
+    of = dict(zip(("one", "bad", "three"), kinds, strict=True))
+
+    def compare(source: Any, *_: Any) -> list[dict[str, Any]]:
+        if of[source.name] == "fails":
+            raise ToolError("nothing runs")
+        rows = [host_row(source.name, engine, of[source.name] != "differs") for engine in ("interpreted", "compiled")]
+        return [rows[0], {**rows[1], "error": "it ended", "min_us": None}] if of[source.name] == "error" else rows
+
+    monkeypatch.setattr(comparing, "compare", compare)
+    out = tmp_path / "rows.json"
+    assert main(["bench", *models, "--against", "none", "--json", str(out)]) == status
+    assert capsys.readouterr().err.count("nothing runs") == kinds.count("fails")
+    assert out.exists() == (set(kinds) != {"fails"})
+
+
+def test_a_matrix_has_a_column_for_every_program(
+    models: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Both modes and both plans of every core, each with its own sign."""
+    names = [f"{mode} {plan} on {core}" for core in ("cortex-m4", "cortex-m0")
+             for mode in ("interpreted", "compiled") for plan in ("layers", "rows")]  # fmt: skip
+    near = Difference(0, (0, 1), 1.0, 1.0, 0.0, within=True)
+
+    def prove(source: Any, *_: Any) -> Proof:
+        differences = {name: FAR if i == 6 else near if i == 3 else None for i, name in enumerate(names) if i != 1}
+        return Proof(
+            source.name, source.graph, [verify.Line(source.graph.outputs[0], None, differences)], 1, others=names
+        )
+
+    monkeypatch.setattr(embedded, "verify_on", prove)
+    monkeypatch.setattr(embedded, "need_tools", lambda card: None)
+    assert main(["verify", models[0], "--target", "cortex-m4,cortex-m0"]) == 1
+    shown = capsys.readouterr().out
+    (line,) = (line for line in shown.splitlines() if "·" in line and "not computed" not in line)
+    assert line.split()[-8:] == ["=", "·", "=", "≈", "=", "=", "≠", "="]
+    heads = "".join(shown.splitlines()[1:5])
+    assert (heads.count("m4"), heads.count("m0")) == (4, 4)
+    assert "compiled layers on cortex-m0 differs first" in shown
+
+
 # -- stream ------------------------------------------------------------------------------------------------------------
 
 
