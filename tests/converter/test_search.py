@@ -19,6 +19,7 @@ from twinfer.bench.lab.train_digits import load
 from twinfer.bench.models.builtin import float_model
 from twinfer.bench.peers.engines import open_peer
 from twinfer.converter.build import Builder
+from twinfer.converter.freeze import swapped
 from twinfer.converter.quantize.calibrate import run
 from twinfer.converter.quantize.recipe import Rule
 from twinfer.converter.search import trial as trial_module
@@ -419,6 +420,29 @@ def test_a_budget_is_told_by_answers_not_samples() -> None:
     twinfer.search(graph, data, 1 / 30, **how)
     with pytest.raises(InvalidArgumentError, match=r"^30 judged .* of 0\.03: one wrong answer is 0\.0333; judge 34 or"):
         twinfer.search(graph, data, 0.03, **how)
+
+
+def test_the_model_is_read_as_convert_reads_it() -> None:
+    """In the layout and with the shapes that are asked for."""
+    rng, b = np.random.default_rng(6), Builder("image")
+    x = b.input("x", "FLOAT32", (1, 3, 5, 6))
+    image = b.op("TRANSPOSE", [x, np.int32([0, 2, 3, 1])])
+    more = {"padding": "SAME", "stride_h": 1, "stride_w": 1}
+    y = b.op("CONV_2D", [image, rng.normal(size=(4, 3, 3, 3)).astype(np.float32), None], **more)
+    graph, how = b.graph([b.op("TRANSPOSE", [y, np.int32([0, 3, 1, 2])])]), {**ERROR, "trials": 1, "calibrate": 4}
+    rows = rng.normal(size=(14, 1, 5, 6, 3)).astype(np.float32)
+    turned = twinfer.search(graph, {"x": rows}, 0.5, channels_last=True, **how)
+    plain = twinfer.search(graph, {"x": rows.transpose(0, 1, 4, 2, 3)}, 0.5, **how)
+    assert [r.graph().inputs[0].shape for r in (turned, plain)] == [(1, 5, 6, 3), (1, 3, 5, 6)]
+    assert "TRANSPOSE" not in {node.op for node in turned.graph().nodes}
+    assert turned.trials[0].loss == pytest.approx(plain.trials[0].loss, rel=1e-3)
+    b = Builder("open")
+    closed = b.graph([b.op("TANH", [b.input("v", "FLOAT32", (1, 4))])])
+    graph = swapped(closed, {t: replace(t, shape_signature=(-1, 4)) for t in closed.tensors})
+    three = twinfer.search(
+        graph, {"v": rng.normal(size=(9, 3, 4)).astype(np.float32)}, 0.5, shapes={"v": (3, 4)}, **how
+    )
+    assert three.graph().outputs[0].shape == (3, 4)
 
 
 def test_recipes_are_tried_beside_the_rest(digits: Graph, data: dict[str, Any], tmp_path: Path) -> None:
