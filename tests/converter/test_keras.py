@@ -233,6 +233,36 @@ def test_shapes() -> None:
         twinfer.convert(model)
 
 
+@pytest.mark.parametrize(
+    ("dtype", "kind"),
+    [
+        ("float32", "FLOAT32"), ("float16", "FLOAT32"), ("bfloat16", "FLOAT32"), ("float64", "FLOAT32"),
+        ("int8", "INT8"), ("int16", "INT16"), ("int32", "INT32"), ("int64", "INT64"), ("uint8", "UINT8"),
+        ("bool", "BOOL"),
+    ],
+)  # fmt: skip
+def test_inputs_of_every_type(dtype: str, kind: str) -> None:
+    x = keras.Input((3,), dtype=dtype)
+    graph = twinfer.from_keras(keras.Model(x, keras.ops.reshape(x, (-1, 3, 1))), batch=2)
+    assert [(t.type, t.shape) for t in (*graph.inputs, *graph.outputs)] == [(kind, (2, 3)), (kind, (2, 3, 1))]
+    fixed = keras.Input((3,), batch_size=4, dtype="uint16", name="wide")
+    with pytest.raises(twinfer.UnsupportedOperatorError, match="input 'wide' of type uint16; TFLite has no such type"):
+        twinfer.from_keras(keras.Model(fixed, keras.ops.reshape(fixed, (4, 3, 1))))
+
+
+def test_outputs_of_one_layer_are_counted() -> None:
+    """A batch that the model states stays; of one layer that is called twice, and of one with several results."""
+    x = keras.Input((4, 3), batch_size=2, name="x")
+    lstm, relu = L.LSTM(5, return_state=True, name="lstm"), L.ReLU(name="relu")
+    model = randomised(keras.Model(x, [*lstm(x), relu(x), relu(x * 2), L.ReLU(name="last")(x)]))
+    graph = check(model, data((2, 4, 3)))
+    names = ["lstm_0", "lstm_1", "lstm_2", "relu_0", "relu_1", "last"]
+    assert [t.name for t in graph.outputs] == names
+    assert list(graph.signatures[0].outputs) == names
+    with pytest.raises(twinfer.InvalidArgumentError, match=r"'x' \[2, 4, 3\] cannot have the shape \[1, 4, 3\]"):
+        twinfer.from_keras(model, shapes={"x": (1, 4, 3)})
+
+
 def test_weights_that_are_no_numbers() -> None:
     model = cnn()
     model.layers[-1].bias.assign(np.full(5, np.nan, np.float32))
