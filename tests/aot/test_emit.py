@@ -7,8 +7,10 @@ import ctypes
 import math
 import os
 import re
+import shutil
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from importlib.metadata import version
@@ -21,7 +23,7 @@ import pytest
 import tiny
 from cases import ALLOWED_SYMBOLS
 from flows import Sub
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from twinfer.aot.build import project as project_module
@@ -33,7 +35,8 @@ from twinfer.aot.print import emit as emit_module
 from twinfer.aot.print.choice import Policy, Price, by_price, cold, default_policy, share_all, specialise
 from twinfer.aot.print.emit import emit
 from twinfer.aot.print.interface import Stack
-from twinfer.aot.print.literals import comment, identifier
+from twinfer.aot.print.literals import comment, identifier, in_makefile, in_recipe, wrapped
+from twinfer.aot.print.until import straight
 from twinfer.bench.models.builtin import builtin
 from twinfer.converter.stream.convert import stream
 from twinfer.kernels_c import kernel as kernel_function
@@ -43,6 +46,7 @@ from twinfer.runtime.op import tensor
 from twinfer.runtime.options import Mode, Options
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.plan.plan import Region
+from twinfer.runtime.program import Chain
 from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.run.stream import steps_of
 from twinfer.runtime.target import GENERIC, HOST, Target
@@ -418,6 +422,65 @@ def test_any_text_makes_a_name_and_a_comment(text: str) -> None:
 def load(name: str) -> tuple[Any, Any]:
     plan = tiny.MODELS[name]()
     return plan, ctypes.CDLL(str(build([emit(plan, name)], find_compiler("gcc"), ("-shared", "-fPIC", "-O1"))))
+
+
+WORDS = st.lists(st.text(st.characters(min_codepoint=32, max_codepoint=126), max_size=12), min_size=1, max_size=4)
+
+
+@settings(max_examples=25)
+@given(WORDS)
+def test_words_reach_a_command_as_they_are(words: list[str]) -> None:
+    """Through a variable of make, through a recipe, and through the shell that make calls."""
+    if not shutil.which("make"):
+        pytest.skip("make is needed")
+    show = "printf '%s\\n'"
+    text = f"X = {in_makefile(words)}\nall:\n\t@{show} $(X)\n\t@{show} {in_recipe(words)}\n"
+    done = subprocess.run(["make", "-s", "-f", "-"], input=text, capture_output=True, text=True, check=True)
+    assert done.stdout == 2 * "".join(f"{word}\n" for word in words)
+
+
+@given(st.lists(st.text("abc(),", min_size=1, max_size=130), min_size=1, max_size=30), st.integers(0, 8))
+def test_lines_of_an_array(items: list[str], indent: int) -> None:
+    """As many items on each line as there is room for: at most 118 characters, or one item that is longer."""
+    lines = wrapped(items, " " * indent).split(",\n")
+    assert ", ".join(line[indent:] for line in lines) == ", ".join(items)
+    at = 0
+    for line in lines:
+        own = line[indent:]
+        count = next(n for n in range(1, len(items) + 1) if ", ".join(items[at : at + n]) == own)
+        assert len(line) <= 117 or count == 1
+        at += count
+        if at < len(items):
+            assert len(line) + 2 + len(items[at]) > 110, "the next one had room"
+    assert at == len(items)
+
+
+@given(st.text("ab*/?\\é\n", max_size=30), st.integers(5, 30))
+def test_a_comment_stays_one(text: str, limit: int) -> None:
+    """One line of ASCII that ends no comment, begins none and spells no trigraph; cut only where it is longer."""
+    got = comment(text, limit)
+    assert got.isascii()
+    assert not {"\n", "*/", "/*", "??"} & {got[i : i + n] for i in range(len(got)) for n in (1, 2)}
+    plain = text.encode("unicode_escape").decode("ascii")
+    said = got.replace("*\\/", "*/").replace("/\\*", "/*").replace("?\\?", "??")
+    if "\\" not in text and "*" not in text and "?" not in text:
+        assert said == (plain if len(plain) <= limit else f"{plain[: limit - 3]}...")
+
+
+@pytest.mark.parametrize("name", ["vww_int8", "ic_int8", "kws_int8"])
+@pytest.mark.parametrize("fed", [False, True])
+def test_chains_that_are_printed_as_loops(name: str, fed: bool) -> None:
+    """Those that wait for nothing, of which every layer's rows are asked for by one: another layer, or the end."""
+    plan = make_plan(builtin()[name](), Target("m"), Options(memory="rows", input_rows=fed))
+    chains = [part for part in plan.program if isinstance(part, Chain) and part.layers]
+    assert chains
+    for chain in chains:
+        outs = [link.out for link in chain.links]
+        asked = Counter(tensor for link in chain.links for _, tensor, _ in link.sources)
+        ends = [out for out in outs if not asked[out]]
+        good = chain.feed is None and len(ends) == 1 and all(asked[out] == 1 for out in outs if out not in ends)
+        good &= not any(out not in chain.rings for out in outs[:-1])
+        assert straight(chain) == good
 
 
 def test_pointers_and_status() -> None:
