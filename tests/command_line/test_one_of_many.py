@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import re
+import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -434,3 +435,27 @@ def test_what_compile_says_of_several(models: list[str], tmp_path: Path, capsys:
             sizes = f"{len(plan.steps)} layers, {int(constants):,} constant bytes, {arena}"
             assert line == f"{folder}{name}: {sizes}; try: make -C {folder} test"
     assert int(constants) >= 5 * 300 * 4
+
+
+def test_names_of_what_compile_writes(
+    models: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """After the files, as C takes names; what models share after the folder, also if that is the current one. What has
+    no effect is told of every model."""
+    odd = Path(models[0]).rename(tmp_path / "My model-2.tflite")
+    here = tmp_path / "Both of Them"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    assert main(["compile", str(odd), "-o", "one"]) == 0
+    assert "int my_model_2_run(" in Path("one/my_model_2.h").read_text()
+    shutil.rmtree("one")
+    capsys.readouterr()
+    assert main(["compile", str(odd), models[2], "-o", ".", "--weights", "lut"]) == 0
+    names = {path.name for path in Path().iterdir()}
+    assert {"both_of_them.h", "both_of_them_static.c", "my_model_2.h", "three.h"} <= names
+    assert "#define BOTH_OF_THEM_ARENA_BYTES" in Path("both_of_them.h").read_text()
+    said = capsys.readouterr()
+    assert said.err.count("--weights lut changes nothing") == 2
+    assert said.out.count("\n") == 2
+    assert main(["compile", str(odd), models[2], "-o", "named", "--name", "mine"]) == 0
+    assert Path("named/mine.h").exists()
