@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from hypothesis import strategies as st
 from twinfer.command_line.main import main
 from twinfer.converter.build import Builder
 from twinfer.converter.convert import conversion, convert
+from twinfer.converter.passes._rewrite import constant
 from twinfer.converter.quantize.calibrate import calibrate
 from twinfer.converter.quantize.quality import Quality, remedies
 from twinfer.converter.quantize.quantize import Options
@@ -136,6 +138,20 @@ def test_the_worst_of_poor_outputs_is_named_with_its_figure_and_how_many_there_a
     name, figure = re.findall(r"the int8 model's output '(.*)' is at (-?[\d.]+) dB", str(told[0].message))[0]
     assert name == graph.outputs[int(np.argmax(losses))].name
     assert float(figure) == pytest.approx(-10 * np.log10(max(losses)), abs=0.5)
+
+
+def test_outputs_that_are_no_computed_floats_are_not_judged() -> None:
+    """Constants and indices."""
+    b = Builder("ends")
+    x = b.input("x", "FLOAT32", (1, 8))
+    y = b.op("TANH", [x])
+    best = b.op("ARG_MAX", [y, np.int32([1])], shape=(1,), type="INT32", output_type="INT32")
+    graph, told = b.graph([best, y]), constant(np.array([1.5, 2.5], np.float32), "told")
+    graph = replace(graph, tensors=(*graph.tensors, told), outputs=(told, *graph.outputs))
+    judged = conversion(graph, quantize="int8", calibration=normal(4)).quality
+    assert judged is not None
+    assert [output.name for output in judged.outputs] == [y.name]
+    assert 20 < judged.snr_db < 80
 
 
 @pytest.mark.filterwarnings("ignore:the int8 model:twinfer.runtime.errors.ModelWarning")
