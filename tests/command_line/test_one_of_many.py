@@ -7,7 +7,9 @@ import json
 import re
 import shutil
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -26,12 +28,14 @@ from twinfer.bench.models.verify import Proof
 from twinfer.bench.report import document as reporting
 from twinfer.command_line.bench import BOARDS_ALONE, HOST_ALONE
 from twinfer.command_line.main import main, parser
-from twinfer.command_line.storage import storages
-from twinfer.command_line.targets import cards, settings
+from twinfer.command_line.storage import note_unused_storage, storages
+from twinfer.command_line.targets import cards, peers, settings
 from twinfer.converter.build import Builder
 from twinfer.converter.stream import convert, prove
 from twinfer.converter.stream.prove import Proof as StreamProof
 from twinfer.runtime.errors import InvalidArgumentError, ToolError, UnsupportedOperatorError
+from twinfer.runtime.options import Options
+from twinfer.runtime.plan import make as making
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.read.tflite import read_file
 from twinfer.runtime.target import GENERIC
@@ -459,3 +463,45 @@ def test_names_of_what_compile_writes(
     assert said.out.count("\n") == 2
     assert main(["compile", str(odd), models[2], "-o", "named", "--name", "mine"]) == 0
     assert Path("named/mine.h").exists()
+
+
+def test_ways_to_store_that_change_nothing(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each line is told once, if nothing is coded on any of the targets; the usual way never is."""
+    pairs: list[Any] = [(how, when) for how in ("file", "lut", "auto", "plain") for when in ("layer", "start")]
+    ways = [Options(weights=how, decode=when) for how, when in pairs]
+    coded = {("one", "lut"), ("two", "lut"), ("one", "auto")}
+    asked = []
+
+    def plan(graph: Any, target: Any, how: Options) -> Any:
+        asked.append((target, how.weights, how.decode))
+        return SimpleNamespace(options=how, decoding_bytes=5 if (target, how.weights) in coded else 0)
+
+    monkeypatch.setattr(making, "make_plan", plan)
+
+    def told(targets: list[Any], options: list[Options]) -> list[str]:
+        note_unused_storage(SimpleNamespace(name="net", graph=None), targets, options)  # type: ignore[arg-type]
+        return [line.removeprefix("twinfer: net: ").split(":")[0] for line in capsys.readouterr().err.splitlines()]
+
+    usual = replace(ways[0], optimize="size")
+    assert told(["one", "two"], [*ways, *ways, usual]) == ["--decode start changes nothing"]
+    assert sorted(asked) == sorted((target, *pair) for target in ("one", "two") for pair in pairs[1:])
+    assert told(["two"], ways[2:6]) == ["--weights auto changes nothing"]
+    coded.clear()
+    assert told(["one", "two"], ways[1:5]) == [
+        f"{how} changes nothing" for how in ("--decode start", "--weights lut", "--weights auto")]  # fmt: skip
+    assert told([], ways) == []
+
+
+def test_which_peers_are_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that are installed, or those that are named: each of which must be."""
+    monkeypatch.setattr("twinfer.bench.peers.engines.installed", lambda peer: peer in ("tflm", "litert-ref"))
+    usual = ["litert", "tflm", "litert-ref"]
+    assert peers(None, usual) == ["tflm", "litert-ref"]
+    assert peers("none", usual) == peers("", usual) == peers(" none , ", usual) == []
+    assert peers(" litert-ref, tflm", usual) == ["litert-ref", "tflm"]
+    with pytest.raises(ToolError, match=r"litert is not installed: pip install .*, or leave it out of --against"):
+        peers("tflm,litert", usual)
+    for name in ("generic", "Native", "NATIVE"):
+        with pytest.raises(InvalidArgumentError, match=f"{name.lower()} is only planned for"):
+            cards(name)
+    assert cards("HOST,Host") == [None]

@@ -57,14 +57,17 @@ def unused_storage(plan: Plan) -> Iterator[str]:
 
 
 def note_unused_storage(source: Source, targets: Iterable[Target], options: Iterable[Options]) -> None:
-    """Note once each way to store this model's weights that changes nothing; the usual way is never noted."""
+    """Note each way to store this model's weights that changes nothing on any target; the usual way is never noted."""
     from twinfer.command_line.terminal import note
     from twinfer.runtime.options import USUAL, Options
     from twinfer.runtime.plan.make import make_plan
 
-    ways = dict.fromkeys(Options(weights=how.weights, decode=how.decode) for how in options)
-    plans = (make_plan(source.graph, target, way) for target in targets for way in ways if way != USUAL)
-    for line in dict.fromkeys(line for plan in plans for line in unused_storage(plan)):
+    every, lines = list(targets), dict[str, None]()
+    for way in dict.fromkeys(Options(weights=how.weights, decode=how.decode) for how in options):
+        told = [[*unused_storage(make_plan(source.graph, target, way))] for target in every if way != USUAL]
+        if told and all(told):
+            lines[told[0][0]] = None
+    for line in lines:
         note(f"{source.name}: {line}")
 
 
