@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -34,7 +35,7 @@ from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.registry import operators
 from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.run.session import Session
-from twinfer.runtime.target import DSP, GENERIC, TARGETS
+from twinfer.runtime.target import DSP, GENERIC, HOST, MVE, TARGETS
 from twinfer.runtime.write.tflite import write
 
 EVERY = np.arange(-128, 128, dtype=np.int8)
@@ -275,3 +276,23 @@ def test_decoders_tables_have_room(target: Any) -> None:
     assert [int(call.params["count"]) for call in tables] == [4, 16]  # type: ignore[arg-type]
     for call in tables:
         assert call.written[0].nbytes >= 2 * int(call.params["count"]) ** 2  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("type", ["INT8", "UINT8"])
+@pytest.mark.parametrize("size", [(53, 54), (50, 58), (60, 68), (61, 67), (63, 65), (80, 80)], ids=str)
+def test_averages_of_many_values(size: tuple[int, int], type: str) -> None:
+    """Just below the next half and at it, from the least average to the greatest: divided as integers are."""
+    x, count = tensor((1, *size, 1), type, 0.1, 0 if type == "INT8" else 128, name="x"), size[0] * size[1]
+    options = {"filter_height": size[0], "filter_width": size[1], "stride_h": 1, "stride_w": 1, "padding": "VALID"}
+    y = replace(x, shape=(1, 1, 1, 1), name="y")
+    graph = graph_of(Node("AVERAGE_POOL_2D", (x,), (y,), {**options, "fused_activation_function": "NONE"}))
+    low = -128 if type == "INT8" else 0
+    for target in (GENERIC, MVE, HOST):
+        session = Session(make_plan(graph, target))
+        for average, more in product((low, low + 1, low + 100, low + 127, low + 128, low + 253, low + 254), (-1, 0)):
+            total = average * count + count // 2 + more
+            value = total // count + (np.arange(count) < total % count)
+            (got,) = outputs_of(session, [value.astype(x.dtype).reshape(x.shape)])
+            half = count // 2 if total >= 0 else -(count // 2)
+            want = int((total + half) / count) if type == "INT8" else (total + count // 2) // count
+            assert got.item() == want, (target.name, average, more)

@@ -96,7 +96,13 @@ def buffer(slots: int, shape: tuple[int, int], period: int | None, *, valid: boo
 
 
 def cases(rng: np.random.Generator) -> Iterator[Case]:
-    for slots, shape, period in ((4, (1, 3), 1), (1, (2, 5), 1), (5, (1, 8), None), (13, (2, 2), 0)):
+    for slots, shape, period in (
+        (4, (1, 3), 1),
+        (1, (2, 5), 1),
+        (5, (1, 8), None),
+        (13, (2, 2), 0),
+        (25, (1, 2), None),
+    ):
         yield Case(buffer(slots, shape, period))
     for period in (1, 2, 3):
         yield Case(buffer(4, (1, 3), period, valid=True))
