@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -114,6 +115,20 @@ def test_a_model_that_has_all(capsys: pytest.CaptureFixture[str]) -> None:
     text = capsys.readouterr().out
     assert re.search(r"DEPTHWISE_CONV_2D +4 int8 +tw_depthwise_conv2d_dsp_s8 +dsp", text)
     assert "kws_int8: every operator has a kernel" in text
+
+
+def test_nodes_are_counted_by_operator_and_types() -> None:
+    """Copies of three types run the same kernel."""
+    b = Builder("copies")
+    outputs = []
+    for i, type in enumerate(("FLOAT32", "INT32", "INT8", "FLOAT32", "INT8", "INT8")):
+        x = b.input(f"x{i}", type, (2, 3), 0.1 if type == "INT8" else None)
+        outputs += [b.op("RESHAPE", [x], shape=(3, 2), new_shape=(3, 2)), b.op("ABS", [x]) if i else x]
+    graph = b.graph([y for y in outputs if y not in b.inputs])
+    told = Counter[tuple[str, str]]()
+    for use in audit(graph, GENERIC).uses:
+        told[use.op, use.types] += use.count
+    assert told == Counter((node.op, types_of(node)) for node in graph.nodes)
 
 
 def test_a_model_that_lacks_some(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

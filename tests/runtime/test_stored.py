@@ -129,12 +129,40 @@ def test_damaged_sparsity_is_refused() -> None:
         (changed(good, 1, array_segments=vector(*range(13, 0, -1))), "out of order"),
         (changed(good, 1, array_segments=vector(*[-1] * 13)), "out of order"),
         (changed(good, 1, array_indices=vector(*[2] * 99)), "outside of an extent of 2"),
+        (changed(good, 1, array_indices=vector(*[-1] * 99)), "outside of an extent of 2"),
+        (changed(good, 1, array_segments=vector(*[0] * 12)), "too few"),
+        (
+            changed(good, 1, array_segments=vector(0, *[99] * 12), array_indices=vector(*[0] * 99)),
+            "more elements than the shape has",
+        ),
         (changed(good, 1, array_indices=None), "without segments or indices"),
         (changed(good, 1, array_segments=vector(0, *[24] * 12), array_indices=vector(*[0] * 24)), "bytes are stored"),
     ):
         damaged = replace(w, extra=MappingProxyType({"sparsity": bad}))
         with pytest.raises(ModelError, match=message):
             make_plan(dense_graph(damaged))
+
+
+@pytest.mark.parametrize("form", FORMS, ids=str)
+def test_one_wrong_number_leads_to_no_place_outside(form: Any) -> None:
+    """Every number of every level, changed: it is refused, or elements still lie at places of their own inside."""
+    values = thinned(3)
+    _, sparsity = encoded(values, form)
+    refused = 0
+    for level, metadata in enumerate(sparsity["dim_metadata"]):
+        for name in ("array_segments", "array_indices"):
+            numbers = [] if metadata[name] is None else [*metadata[name][1]["values"]]
+            for i in range(0, len(numbers), 1 + len(numbers) // 12):
+                for other in (-1, numbers[i] - 1, numbers[i] + 1, 7, 12, 1 << 20):
+                    bad = changed(sparsity, level, **{name: vector(*numbers[:i], other, *numbers[i + 1 :])})
+                    try:
+                        places = element_places(values.shape, bad)
+                    except ModelError:
+                        refused += 1
+                        continue
+                    assert ((places >= 0) & (places < values.size)).all(), (level, name, i, other)
+                    assert len(places) <= values.size
+    assert refused > 20
 
 
 def test_rows_of_few_bits_are_gathered() -> None:
