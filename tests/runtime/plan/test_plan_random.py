@@ -16,7 +16,7 @@ from twinfer.runtime.op import tensor
 from twinfer.runtime.options import Options, Technique
 from twinfer.runtime.plan import arena
 from twinfer.runtime.plan.make import make_plan
-from twinfer.runtime.plan.plan import Plan
+from twinfer.runtime.plan.plan import Plan, Region
 from twinfer.runtime.program import Same
 from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.run.poison import poison
@@ -149,6 +149,17 @@ def assert_sound(plan: Plan) -> None:
             handed_over = a.first == b.last or b.first == a.last
             apart = a.last < b.first or b.last < a.first or at + a.size <= bt or bt + b.size <= at
             assert apart or handed_over
+    ends = {
+        region: max((place.offset + t.nbytes for t, place in plan.places.items() if place.region == region), default=0)
+        for region in plan.regions
+    }
+    assert {region: extent.nbytes for region, extent in plan.regions.items()} == ends
+    assert (plan.arena_bytes, plan.state_bytes) == (ends[Region.ARENA], ends[Region.STATE])
+    lasting = [t for t, place in plan.places.items() if place.region == Region.STATE]
+    assert not lasting or plan.regions[Region.STATE].offset >= plan.arena_bytes
+    assert plan.memory_bytes == max(plan.offsets[t] + t.nbytes for t in plan.offsets)
+    assert plan.scratch_bytes == max((t.nbytes for t in scratch_of(plan)), default=0)
+    assert plan.constant_bytes == sum(constant.array.nbytes for constant in plan.constants)
 
 
 @settings(max_examples=250, deadline=None)
