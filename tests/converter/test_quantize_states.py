@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from twinfer.bench.lab.quantisers import from_type, to_type
 from twinfer.bench.peers.engines import open_peer
@@ -14,7 +17,8 @@ from twinfer.converter.build import Builder
 from twinfer.converter.compress.layers import layers_of
 from twinfer.converter.compress.refit import Watch
 from twinfer.converter.convert import convert
-from twinfer.runtime.graph import Graph
+from twinfer.converter.quantize.states import lstm
+from twinfer.runtime.graph import Graph, Quant
 from twinfer.runtime.ops.recurrent.lstm import CELL, GATES, HIDDEN
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.read.tflite import read_file
@@ -86,6 +90,22 @@ def test_lstm(sizes: tuple[int, int, int, int], gain: float) -> None:
     assert cell.type == "INT16"
     assert np.frexp(cell.scale)[0] == 0.5
     assert snr_db(ours(graph, x, stream=False), assert_peers_agree(integer, x, stream=False)) > 25
+
+
+@given(st.floats(-1e6, 0, width=32), st.floats(0, 1e6, width=32))
+def test_cells_have_the_least_power_of_two_that_reaches_their_range(low: float, high: float) -> None:
+    """From 2**-12 to 2**-4, as kernels need it; the hidden state and the last intermediate are quantised as the output
+    is."""
+    (node, _) = lstm_graph(np.random.default_rng(1), (1, 2, 3, 2), 0.5).nodes
+    x, y = (replace(t, type="INT8", quant=Quant.per_tensor(0.1, 3)) for t in (node.input(0), node.output))
+    made = lstm(replace(node, inputs=(x, *node.inputs[1:]), outputs=(y,)), lambda tensor: (low, high))
+    step = made.input(CELL).scale
+    assert step in [2.0**n for n in range(-12, -3)]
+    assert step == 2.0**-12 or step / 2 * 2**15 < max(-low, high)
+    assert step == 2.0**-4 or step * 2**15 >= max(-low, high)
+    kept = [*made.extra["intermediates"]]
+    assert [t.type for t in kept] == ["FLOAT32"] * 4 + ["INT8"]
+    assert (kept[4].quant, made.input(HIDDEN).quant, made.input(CELL).zero) == (y.quant, y.quant, 0)
 
 
 def test_lstm_in_float_beside_int8(tmp_path: Path) -> None:
