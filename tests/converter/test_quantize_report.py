@@ -302,8 +302,9 @@ def _chain() -> Graph:
         _chain(),
         svdf_graph(np.random.default_rng(3), "RELU"),
         lstm_graph(np.random.default_rng(3), (1, 6, 5, 7), 0.4),
+        lstm_graph(np.random.default_rng(3), (1, 3, 5, 7), 0.9, before="RELU"),
     ],
-    ids=["chain", "stream", "lstm"],
+    ids=["chain", "stream", "lstm", "before lstm"],
 )
 def test_sensitivity_is_what_the_outputs_lose_to_one_layer(graph: Graph) -> None:
     """Every layer's figure equals that of a whole graph whose recipe quantises only this layer, if layers share no

@@ -63,12 +63,14 @@ def assert_peers_agree(graph: Graph, x: Any, *, stream: bool) -> list[Any]:
     return real
 
 
-def lstm_graph(rng: np.random.Generator, sizes: tuple[int, int, int, int], gain: float, **options: Any) -> Graph:
+def lstm_graph(
+    rng: np.random.Generator, sizes: tuple[int, int, int, int], gain: float, before: str = "", **options: Any
+) -> Graph:
     batches, steps, size, units = sizes
     b = Builder("lstm")
     x = b.input("x", "FLOAT32", (batches, steps, size))
     inputs: list[Any] = [None] * 24
-    inputs[0] = x
+    inputs[0] = b.op(before, [x]) if before else x
     for w, r, bias in GATES:
         inputs[w] = (gain * rng.standard_normal((units, size))).astype(np.float32)
         inputs[r] = (gain * rng.standard_normal((units, units)) / units**0.5).astype(np.float32)

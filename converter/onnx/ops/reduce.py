@@ -72,6 +72,7 @@ def _arg(op: str) -> Callable[[Emitter, OnnxNode], Tensor]:
 
     def run(g: Emitter, node: OnnxNode) -> Tensor:
         x, axis = node.input(0), node.axis(0)
+        node.need(x.size > 0, "reductions of nothing; give it elements")
         last = bool(node.attribute("select_last_index", 0))
         shape = (*x.shape[:axis], *x.shape[axis + 1 :])
         source = g.flip(x, axis) if last else x

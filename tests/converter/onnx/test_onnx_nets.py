@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -280,3 +281,71 @@ def test_a_file_is_parsed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert len(parsed) == 2
     with pytest.raises(InvalidArgumentError, match="is read"):
         convert_file(tmp_path / "net.onnx", tmp_path / "weights.tflite")
+
+
+IMAGE, ROW, ints = (1, 4, 6, 6), (2, 6), np.array
+#: Operator, shape of x, further inputs (shapes are those of floats), attributes, and what is said.
+WRONG: list[tuple[str, tuple[int, ...], list[Any], dict[str, Any], str]] = [
+    ("Conv", IMAGE, [(2, 3, 3, 3)], {}, "1 groups do not fit input"),
+    ("Conv", IMAGE, [(3, 2, 3, 3)], {"group": 2}, "2 groups do not fit input"),
+    ("Conv", IMAGE, [(2, 4, 3, 3)], {"strides": [1]}, "kernel, strides and dilations must have 2 numbers"),
+    ("Conv", IMAGE, [(2, 4, 3, 3)], {"dilations": [1, 1, 1]}, "kernel, strides and dilations must have 2 numbers"),
+    ("Conv", IMAGE, [(2, 4, 3, 3)], {"pads": [1, 1]}, "must be 4 numbers from zero up"),
+    ("Conv", IMAGE, [(2, 4, 3, 3)], {"pads": [1, 1, -1, 1]}, "must be 4 numbers from zero up"),
+    ("Conv", IMAGE, [(2, 4, 3, 3)], {"auto_pad": "SAME"}, "auto_pad 'SAME' does not exist"),
+    ("Conv", IMAGE, [(2, 4, 7, 1)], {}, "does not fit into the padded image"),
+    ("Conv", (1, 4, 3, 3, 3), [(2, 4, 1, 1, 1)], {}, "3 spatial dimensions"),
+    ("ConvTranspose", IMAGE, [(4, 2, 3)], {}, "do not fit"),
+    ("ConvTranspose", (1, 3, 6, 6), [(3, 2, 3, 3)], {"group": 2}, "and 2 groups"),
+    ("ConvTranspose", (1, 4, 3, 3, 3), [(4, 2, 1, 1, 1)], {}, "3 spatial dimensions"),
+    ("MaxPool", IMAGE, [], {"kernel_shape": [3]}, "must have 2 numbers"),
+    ("AveragePool", IMAGE, [], {"kernel_shape": [7, 7]}, "fit"),
+    ("ReduceMax", (0, 6), [ints([0])], {}, "reductions of nothing"),
+    ("ReduceLogSumExp", (0, 6), [ints([0])], {}, "reductions of nothing"),
+    ("ArgMax", (0, 6), [], {}, "reductions of nothing"),
+    ("Squeeze", IMAGE, [ints([1])], {}, "are not all 1"),
+    ("Reshape", ROW, [ints([5, -1])], {}, "cannot be reshaped"),
+    ("Reshape", ROW, [ints([4, 4])], {}, "cannot be reshaped"),
+    ("Split", ROW, [ints([2, 3])], {"axis": 1}, "cannot be split"),
+    ("Split", ROW, [ints([7, -1])], {"axis": 1}, "cannot be split"),
+    ("Split", ROW, [ints([3, 3])], {"axis": 1}, "cannot be split"),
+    ("Pad", ROW, [ints([1, 1])], {}, "2 pads for 2 axes"),
+    ("DepthToSpace", (1, 6, 2, 2), [], {"blocksize": 2}, "6 channels do not divide by 2x2"),
+    ("GroupNormalization", IMAGE, [(4,), (4,)], {"num_groups": 3}, "4 channels do not divide by 3 groups"),
+    ("ScatterElements", ROW, [ints([[0]]), (1, 1)], {"reduction": "add"}, "reductions; add or compare"),
+    ("GatherND", ROW, [ints([[0], [1]])], {"batch_dims": 1}, "batch_dims; leave them out"),
+    ("Resize", ROW, [None, None, ints([0, 6])], {}, "dimension 0 of .* becomes 0"),
+    ("Resize", ROW, [None, np.float32([1, 2, 3])], {}, "it needs 2 scales or sizes"),
+    ("Resize", ROW, [], {}, "it needs 2 scales or sizes"),
+    ("RNN", (3, 1, 2), [(1, 4, 2), (1, 4, 4)], {"direction": "both", "hidden_size": 4}, "direction 'both' does not"),
+    (
+        "RNN",
+        (3, 1, 2),
+        [(1, 4, 2), (1, 4, 4)],
+        {"activations": ["Elu"], "hidden_size": 4},
+        "activations elu; there are",
+    ),
+    ("RNN", (3, 1, 2), [(1, 4, 2), (1, 4, 4)], {"activation_alpha": [0.5], "hidden_size": 4}, "use the defaults"),
+    ("RNN", (3, 1, 2), [(1, 4, 2), (1, 4, 4)], {"activation_beta": [0.5], "hidden_size": 4}, "use the defaults"),
+    ("BatchNormalization", IMAGE, [(4,)] * 4, {"training_mode": 1}, "training mode"),
+    ("QuantizeLinear", ROW, [(6,), np.zeros(6, np.int8)], {}, "activations quantised per channel"),
+    ("QuantizeLinear", ROW, [np.float32(0), np.int8(0)], {}, "it must be finite and above zero"),
+    ("QuantizeLinear", ROW, [np.float32(np.inf), np.int8(0)], {}, "it must be finite and above zero"),
+    ("QuantizeLinear", ROW, [np.float32(0.1), np.uint16(0)], {}, "quantisation to uint16"),
+]
+
+
+@pytest.mark.parametrize("case", WRONG, ids=lambda case: f"{case[0]}: {case[4]}")
+def test_what_does_not_fit_is_refused(case: tuple[str, tuple[int, ...], list[Any], dict[str, Any], str]) -> None:
+    """With the operator and the reason, whatever ONNX's own checks would say."""
+    op, shape, more, attributes, message = case
+    rng, names = np.random.default_rng(2), [("" if value is None else f"c{i}") for i, value in enumerate(more)]
+    constants = {
+        name: floats(rng, *value) if isinstance(value, tuple) else np.asarray(value)
+        for name, value in zip(names, more, strict=True) if name
+    }  # fmt: skip
+    proto = unchecked(helper.make_node(op, ["x", *names], ["y"], **attributes), {"x": floats(rng, *shape)}, constants)
+    proto.opset_import[0].version = 21
+    with pytest.raises((ModelError, UnsupportedOperatorError), match=message) as caught:
+        read_onnx(proto)
+    assert op in str(caught.value)
