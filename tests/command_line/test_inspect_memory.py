@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 from collections.abc import Sequence
@@ -11,13 +12,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+from rich.console import Console
 from row_nets import network
 
 from twinfer.aot.build.targets import find
-from twinfer.bench.memory.certificate import _layer, certificate
+from twinfer.bench.memory.certificate import Hint, _layer, certificate
 from twinfer.bench.memory.halve import halved
 from twinfer.bench.models.source import load
 from twinfer.command_line.main import main
+from twinfer.command_line.show.arena_map import ArenaMap
+from twinfer.command_line.show.memory import memory_tables
 from twinfer.converter.build import Builder
 from twinfer.converter.stream.convert import stream
 from twinfer.runtime.graph import Graph, Node
@@ -262,6 +266,63 @@ def test_as_text(capsys: pytest.CaptureFixture[str]) -> None:
     assert f"lower bound {plan.lower_bound_bytes:,}" in joined
     assert "What forces" in joined
     assert "one row after the other" in joined
+
+
+def shown(parts: Any) -> str:
+    console = Console(file=io.StringIO(), width=200)
+    for part in parts:
+        console.print(part, soft_wrap=True)
+    return console.file.getvalue()  # type: ignore[attr-defined,no-any-return]
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("way", ["layers", "rows"])
+def test_the_map_of_an_arena(seed: int, way: Memory) -> None:
+    """Counted byte by byte: what is live at every operator, and where most is."""
+    graph = stream(load("tcn_int8").graph).graph if seed == 3 else network(seed, "INT8")
+    plan = make_plan(graph, GENERIC, Options(memory=way))
+    whole, live = max(plan.arena_bytes, 1), list[int]()
+    for at in range(len(plan.nodes)):
+        taken = np.zeros(whole, bool)
+        for t, (first, last) in plan.lives.items():
+            if first <= at <= last and plan.places[t].region.kind == "arena":
+                taken[plan.offsets[t] : plan.offsets[t] + t.nbytes] = True
+        live.append(int(taken.sum()))
+    drawn = ArenaMap(plan)
+    assert [drawn.live_bytes(at) for at in range(len(plan.nodes))] == live
+    assert drawn.peak == live.index(max(live))
+    text = shown(drawn.render(120))
+    bound = plan.lower_bound_bytes
+    above = f"{100 * (plan.arena_bytes - bound) / bound:.1f} % above" if plan.arena_bytes > bound else "at"
+    assert f"Arena: {plan.arena_bytes:,} bytes, {above} the lower bound of {bound:,}" in text
+    assert (f"State: {plan.state_bytes:,} bytes that last" in text) == (plan.state_bytes > 0)
+    node = plan.nodes[drawn.peak]
+    peak = f"peak: {max(live):,} bytes live at operator {node.index} {node.op}, "
+    assert f"{peak}scratch at most {plan.scratch_bytes:,}" in text
+    lines = text.splitlines()[-len(plan.nodes) :]
+    assert [line.rstrip().endswith("◀ peak") for line in lines] == [at == drawn.peak for at in range(len(lines))]
+    assert [f" {n:,} " in line for n, line in zip(live, lines, strict=True)] == [True] * len(lines)
+
+
+@pytest.mark.parametrize("proven", [False, True])
+def test_what_the_certificate_says(proven: bool) -> None:
+    """What is proven and what is not; each change with what it saves; rows in the order in which they go."""
+    plan = make_plan(load("vww_int8").graph, M4, Options(memory="layers"))
+    told = certificate(load("vww_int8").graph, M4, Options(memory="layers"))
+    told.__dict__["hints"] = (
+        Hint("rows", "a change", 1234, -0.256, None),
+        Hint("channels", "another", 5000, -0.1, None),
+    )
+    object.__setattr__(told, "plan", replace(plan, proven=proven))
+    text = shown(memory_tables("net", told, 120))
+    said = "proven: no placement of these tensors needs less" if proven else "not proven to be the least"
+    assert f"net on cortex-m4: arena {plan.arena_bytes:,} bytes; lower bound {plan.lower_bound_bytes:,}, {said}" in text
+    lines = [line.split() for line in text.splitlines()]
+    assert ["a", "change", "1,234", "26", "%"] in lines
+    assert ["another", "5,000", "10", "%"] in lines
+    assert f"What forces {plan.lower_bound_bytes:,} bytes: {told.forced_by.layer}" in text
+    told.__dict__["hints"] = ()
+    assert "No change that was planned needs less RAM." in shown(memory_tables("net", told, 120))
 
 
 def test_by_rows_and_a_picture(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -92,6 +92,38 @@ def test_explain_tells_of_every_target(
     assert shown.count("with the same bits") == same.count(True)
 
 
+@pytest.mark.parametrize("done", range(7))
+def test_explain_that_is_broken_off(
+    done: int, models: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """After so many ledgers and ladders of three targets: what is whole is written, what is not is named in order."""
+    names, parts = ["cortex-m0", "cortex-m4", "cortex-m55"], iter(range(6))
+
+    def explained(source: Any, card: Any, *rest: Any) -> Iterator[Explained]:
+        for k in range(2):
+            if next(parts) == done:
+                raise KeyboardInterrupt
+            yield Explained(ledger(card.name, True), ladder(card.name, True, True, True) if k else None)
+
+    monkeypatch.setattr(explaining, "explained", explained)
+    monkeypatch.setattr(embedded, "need_tools", lambda card: None)
+    out = tmp_path / "told.json"
+    how = ("--ladder", "--techniques", "folding", "--json", str(out))
+    status = main(["explain", models[0], "--target", ",".join(names), *how])
+    err = capsys.readouterr().err
+    missing = [f"the ladder on {names[done // 2]}"] if done % 2 else []
+    missing += [f"{models[0]} on {name}" for name in names[(done + 1) // 2 :]]
+    assert status == (130 if done < 6 else 0)
+    assert err == ("" if done == 6 else f"twinfer: interrupted; missing: {', '.join(missing)}" + (
+        "" if done else "; nothing is finished, so nothing is written") + "\n")  # fmt: skip
+    assert out.exists() == (done > 0)
+    if done:
+        told = json.loads(out.read_text())
+        assert told.get("interrupted", False) == (done < 6)
+        assert [(each["target"], "ladder" in each) for each in told["ledgers"]] == [
+            (name, done >= 2 * i + 2) for i, name in enumerate(names[: (done + 1) // 2])]  # fmt: skip
+
+
 @pytest.mark.parametrize("same", ORDERS)
 @pytest.mark.parametrize("of_ledger", [True, False])
 def test_a_ladder_differs_if_any_rung_does(same: Sequence[bool], of_ledger: bool) -> None:
