@@ -25,7 +25,7 @@ MOMENTS, NAMED = 120, 4
 
 #: Colours by what bytes hold, and by groups of the flash.
 KINDS: Mapping[Kind, str] = {"tensor": COLOURS[0], "rows": COLOURS[1], "scratch": COLOURS[6], "state": COLOURS[2]}
-GROUPS = ("weights", "biases", "multipliers", "code", "params", "tables", "library", "constants", "data", "bss")
+GROUPS = ("weights", "biases", "multipliers", "code", "params", "tables", "library", "constants", "data")
 
 
 def arena_chart(document: Document) -> Chart:
@@ -115,7 +115,7 @@ def flash_chart(document: Document) -> Chart:
     tree: list[dict[str, Any]] = [{"id": "flash"}, *({"id": group, "parent": "flash"} for group in groups)]
     for number, symbol in enumerate(document["flash"]):
         size, name = symbol["size"] + symbol["padding"], symbol["name"] or "without a name"
-        if symbol["group"] in groups and symbol["group"] != "bss":
+        if symbol["group"] in groups:
             tree.append({"id": number, "parent": symbol["group"], "name": name, "size": size, "group": symbol["group"]})
     whole = document["totals"]["flash_bytes"]
     about = f"Areas by bytes of {whole:,} in flash, one per symbol: {', '.join(groups)}."

@@ -451,6 +451,43 @@ def test_the_map_of_the_arena() -> None:
         s["name"]: s["size"] + s["padding"] for s in kept["flash"] if s["group"] != "bss"}  # fmt: skip
 
 
+@pytest.mark.parametrize("count", [1, 119, 120, 121, 1000])
+def test_bands_of_many_moments_are_thinned(count: int) -> None:
+    """At most 120 of them and the end are drawn, evenly; the bytes of its text are the most of all."""
+    kept = document(5)
+    lows, highs = [7 * i % 64 for i in range(count)], [64 + 11 * i % 97 for i in range(count)]
+    kept["memory"]["bands"] = [
+        {"name": "b", "kind": "rows", "times": [i / 4 for i in range(count + 1)], "lows": lows, "highs": highs}
+    ]
+    *points, last = data(arena_chart(kept), 0)
+    stride = max(1, -(-count // 120))
+    assert len(points) == len(range(0, count, stride)) <= 120
+    want = [(i / 4, lows[i], highs[i]) for i in range(0, count, stride)]
+    assert [(point["time"], point["low"], point["high"]) for point in points] == want
+    assert (last["time"], last["low"], last["high"]) == (count / 4, lows[-1], highs[-1])
+    most = max(high - low for low, high in zip(lows, highs, strict=True))
+    assert {(p["bytes"], p["kind"], p["first"], p["end"]) for p in (*points, last)} == {
+        (f"{most:,}", NAMES["rows"], 0, count / 4)}  # fmt: skip
+
+
+def test_the_map_of_the_flash() -> None:
+    """A leaf for every symbol in flash, in the area of its group, with its alignment; groups in their order."""
+    kept = document(6)
+    chart = flash_chart(kept)
+    root, *nodes = chart.spec["data"][0]["values"]
+    areas = [node["id"] for node in nodes if "size" not in node]
+    assert areas == ["weights", "code", "params"], "bss is in no flash"
+    assert {node["parent"] for node in nodes if "size" not in node} == {root["id"]}
+    leaves = [(node["name"], node["parent"], node["group"], node["size"]) for node in nodes if "size" in node]
+    assert leaves == [(s["name"], s["group"], s["group"], s["size"] + s["padding"])
+                      for s in kept["flash"] if s["group"] != "bss"]  # fmt: skip
+    (colours,) = chart.spec["scales"]
+    assert colours["domain"] == areas
+    whole = f"{kept['totals']['flash_bytes']:,}"
+    assert f"{whole} bytes" in chart.title
+    assert f"bytes of {whole} in flash, one per symbol: {', '.join(areas)}." in chart.about
+
+
 def test_the_lines_of_the_graph() -> None:
     """A share where a layer runs by itself; edges from who writes a value, through all views of it."""
     kept = document(6)
