@@ -176,6 +176,9 @@ def test_int4_is_int8_where_there_are_no_kernels_for_it(layer: str) -> None:
         kinds = [t and t.type for t in (*node.inputs, *node.outputs)]
         kinds[1:2] = ["INT4"] if node.op in FOUR_BITS else kinds[1:2]
         assert [t and t.type for t in (*small.inputs, *small.outputs)] == kinds, node.op
+        if node.op in FOUR_BITS:  # one scale for each channel, but for dense layers
+            channels = small.input(1).shape[3 if node.op == "DEPTHWISE_CONV_2D" else 0]
+            assert small.input(1).quant.scale.size == (1 if node.op == "FULLY_CONNECTED" else channels)  # type: ignore[union-attr]
     values = random_inputs(four, 1)
     if layer not in ("leaky", "prelu"):
         assert_same(ours(four, values), open_peer("tflm", write(four), 1)(values))
@@ -296,15 +299,24 @@ def _chain() -> Graph:
     return b.graph([x])
 
 
+def _fork() -> Graph:
+    """Two outputs, to the second of which steps of the first layers are large."""
+    b, rng = Builder("fork"), np.random.default_rng(8)
+    y = LAYERS["conv"](b, b.input("x", "FLOAT32", (1, 6, 6, 2)), rng)
+    z = b.op("SUB", [y, np.float32([0.9] * y.shape[3])])
+    return b.graph([LAYERS["depthwise"](b, y, rng), b.op("MUL", [z, z])])
+
+
 @pytest.mark.parametrize(
     "graph",
     [
         _chain(),
+        _fork(),
         svdf_graph(np.random.default_rng(3), "RELU"),
         lstm_graph(np.random.default_rng(3), (1, 6, 5, 7), 0.4),
         lstm_graph(np.random.default_rng(3), (1, 3, 5, 7), 0.9, before="RELU"),
     ],
-    ids=["chain", "stream", "lstm", "before lstm"],
+    ids=["chain", "fork", "stream", "lstm", "before lstm"],
 )
 def test_sensitivity_is_what_the_outputs_lose_to_one_layer(graph: Graph) -> None:
     """Every layer's figure equals that of a whole graph whose recipe quantises only this layer, if layers share no
