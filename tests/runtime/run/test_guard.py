@@ -134,6 +134,43 @@ def test_overrun_is_named(engine: Engine) -> None:
     assert plan.steps[1].node.output.name in str(caught.value)
 
 
+def test_every_byte_beside_its_own_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Step 1, which reads y and writes z, also changes some bytes anywhere: how many, where, and what was hit.
+
+    x is an output, too.
+    """
+    plan = spread(chain())
+    session = Session(plan)
+    session.feed(random_inputs(plan.graph))
+    x, y, z = plan.graph.inputs[0], plan.steps[0].node.output, plan.steps[1].node.output
+    own, *needed = ({*range(plan.offsets[t], plan.offsets[t] + 4 * SIZE)} for t in (z, x, y))
+    run_step, told = session.run_step, set()
+    for at in range(0, plan.memory_bytes - 5, 3):
+        for count in (1, 5):
+
+            def scribble(i: int, touched: slice = slice(at, at + count)) -> None:
+                run_step(i)
+                if i == 1:
+                    session.memory[touched] ^= 0xFF
+
+            monkeypatch.setattr(session, "run_step", scribble)
+            outside = [byte for byte in range(at, at + count) if byte not in own]
+            if not outside:
+                Guard(session).run()
+                continue
+            first = outside[0]
+            far = first - max(own) - 1
+            place = f"{far} bytes behind the end" if far >= 0 else f"{min(own) - first} bytes before the start"
+            with pytest.raises(GuardError) as caught:
+                Guard(session).run()
+            hit = str(x) if first in needed[0] else str(y) if first in needed[1] else "free memory"
+            where = f"wrote {len(outside)} bytes outside its blocks, the first at arena offset {first}, {place} of {z} "
+            assert where in str(caught.value)
+            assert str(caught.value).endswith(f"into {hit}")
+            told.add((far >= 0, hit))
+    assert told == {(False, str(x)), (False, str(y)), (False, "free memory"), (True, "free memory")}
+
+
 @ENGINES
 def test_missing_output_is_named(engine: Engine) -> None:
     """One element too few: the last one depends on what was in memory."""
