@@ -534,6 +534,18 @@ def unread_rows() -> Graph:
     return sub.graph([y])
 
 
+def computed_start() -> Graph:
+    """A variable whose first value a reset computes, in two steps; it is an output beside one that is computed."""
+    main, init = Sub("main"), Sub("init")
+    once = init.add(init.constant([1, 2, 3]), init.constant([4, 5, 6]))
+    init.assign(init.handle("v"), init.op("EXP", [init.op("ABS", [once])]))
+    main.once(1)
+    x, h = main.input((3,)), main.handle("v")
+    y = main.add(x, main.read(h, (3,)))
+    main.assign(h, y)
+    return main.graph([main.op("ABS", [x]), main.read(h, (3,))], init.graph([]))
+
+
 HEADERS: dict[str, tuple[Callable[[], Graph], Options]] = {
     "passing": (lambda: tiny.passing().graph, Options()),
     "conv": (lambda: tiny.conv().graph, Options()),
@@ -542,6 +554,7 @@ HEADERS: dict[str, tuple[Callable[[], Graph], Options]] = {
     "in place": (unread_rows, Options(input_in_place=True)),
     "stream": (lambda: stream(builtin()["tcn_int8"]()).graph, Options()),
     "flow": (lambda: tiny.flow().graph, Options()),
+    "start": (computed_start, Options()),
     "decoded": (lambda: builtin()["digits_int8"](), Options(weights="lut", decode="start")),
 }
 

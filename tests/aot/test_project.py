@@ -345,6 +345,11 @@ def test_what_a_folder_says_of_itself(name: str, tmp_path: Path) -> None:
     else:
         write_project(plans["m0"], "m0", tmp_path / "made", sha256=hashes["m0"])
     told = (tmp_path / "made" / "README.md").read_text()
+    held = any(plan.state_bytes for plan in plans.values())
+    assert ("The state is the model's own: it keeps what has to last." in " ".join(told.split())) == (
+        held and not several
+    )
+    assert ("States are apart." in told) == several
     parts = re.split(r"^## (?=m\d$)", told, flags=re.MULTILINE)[1:] if several else [told]
     assert len(parts) == len(plans)
     for part, plan in zip(parts, plans.values(), strict=True):
