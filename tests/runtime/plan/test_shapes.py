@@ -227,6 +227,40 @@ def test_only_inputs_can_be_resized() -> None:
         infer_shapes(graph, {graph.outputs[0]: (1, 24)})
 
 
+def test_an_unknown_operator_over_shapes_is_left_alone() -> None:
+    """What it would compute of a shape is not known, and whoever only reads or writes the model needs no kernel."""
+    x, shape, y = tensor((2, 3), name="x"), tensor((2,), "INT32", name="shape"), tensor((2,), "INT32", name="y")
+    nodes = (Node("SHAPE", (x,), (shape,), {"out_type": "INT32"}), Node("CUSTOM:Mine", (shape,), (y,), index=1))
+    new = infer_shapes(graph_of((x,), nodes, y))
+    (mine,) = new.nodes
+    assert mine.op == "CUSTOM:Mine"
+    np.testing.assert_array_equal(mine.input(0).data, [2, 3])
+
+
+def test_an_input_that_a_node_writes_is_no_constant() -> None:
+    """It keeps what was written from run to run, though only a shape decides what that is."""
+    x, held, y = (
+        tensor(s, t, name=n) for s, t, n in (((2, 3), "FLOAT32", "x"), ((2,), "INT32", "h"), ((2,), "INT32", "y"))
+    )
+    nodes = (Node("ABS", (held,), (y,)), Node("SHAPE", (x,), (held,), {"out_type": "INT32"}, index=1))
+    graph = graph_of((x, held), nodes, y)
+    session = Session(make_plan(graph))
+    session.feed([np.zeros((2, 3), np.float32), np.array([-7, 5], np.int32)])
+    seen = []
+    for _ in range(2):
+        session.run()
+        seen.append(session.outputs()[0].tolist())
+    assert seen == [[7, 5], [2, 3]]
+
+
+def test_the_largest_extent_of_an_input() -> None:
+    x, y = (tensor((4,), "INT8", 0.1, name=name) for name in "xy")
+    graph = graph_of((x,), (Node("RELU", (x,), (y,)),), y)
+    assert infer_shapes(graph, {x: ((1 << 31) - 1,)}).outputs[0].shape == ((1 << 31) - 1,)
+    with pytest.raises(InvalidArgumentError, match="2 GiB or more"):
+        infer_shapes(graph, {x: (1 << 31,)})
+
+
 def test_an_unknown_operator_is_left_alone_until_its_input_changes() -> None:
     x, y = replace(tensor((2, 3), name="x"), shape_signature=(-1, 3)), tensor((2, 3), name="y")
     graph = graph_of((x,), (Node("CUSTOM:mine", (x,), (y,)),), y)
