@@ -71,6 +71,11 @@ def _matmul(inputs: Values, _: Attributes) -> int:
     return _product([*np.broadcast_shapes(a.shape[:-2], b.shape[:-2]), rows, columns])
 
 
+def _gemm(inputs: Values, attributes: Attributes) -> int:
+    rows = inputs[0].shape[1 if attributes.get("transA", 0) else 0]
+    return _product([rows, inputs[1].shape[0 if attributes.get("transB", 0) else 1]])
+
+
 def _gather(inputs: Values, attributes: Attributes) -> int:
     x, axis = inputs[0], int(attributes.get("axis", 0))
     return int(x.size // max(1, x.shape[axis]) * inputs[1].size)
@@ -85,6 +90,7 @@ def _gather_nd(inputs: Values, _: Attributes) -> int:
 def _windows(inputs: Values, attributes: Attributes) -> int:
     """Convolution, also transposed. An upper bound: extents times the stride, plus padding, kernel and output sizes."""
     x, channels = inputs[0], max(inputs[0].shape[1], *(value.shape[0] for value in inputs[1:] if value.ndim), 1)
+    channels = max(channels, inputs[1].shape[1] * int(attributes.get("group", 1)))  # ConvTranspose: out is the second
     pads, strides = attributes.get("pads", ()), attributes.get("strides", ())
     kernel = [*attributes.get("kernel_shape", ()), *(d for value in inputs[1:2] for d in value.shape[2:])]
     reach = sum(abs(v) for key in ("output_padding", "output_shape") for v in attributes.get(key, ()))
@@ -116,7 +122,8 @@ GROWING: Mapping[str, Callable[[Values, Attributes], int]] = {
     "CenterCropPad": lambda inputs, _: inputs[0].size * _product(inputs[1]),
     "OneHot": lambda inputs, _: inputs[0].size * _product(inputs[1]),
     **dict.fromkeys(("Resize", "Upsample"), _resize),
-    **dict.fromkeys(("MatMul", "MatMulInteger", "Gemm"), _matmul),
+    **dict.fromkeys(("MatMul", "MatMulInteger"), _matmul),
+    "Gemm": _gemm,
     **dict.fromkeys(("QLinearMatMul", "Einsum"), _outer),
     "Gather": _gather,
     "GatherND": _gather_nd,

@@ -9,11 +9,30 @@ import numpy as np
 import onnx
 import pytest
 from onnx import helper
-from onnx_draws import DRAWS, Draw, Drawn, recurrent
+from onnx_draws import (
+    DRAWS,
+    Draw,
+    Drawn,
+    concat,
+    conv,
+    conv_transpose,
+    einsum,
+    gemm,
+    indexed,
+    layout,
+    matmul,
+    one_hot,
+    pad,
+    recurrent,
+    resize,
+    resize_lines,
+    tile,
+)  # fmt: skip
 from onnx_tools import by_onnxruntime, compare, floats, model, run
 
 from twinfer.converter.convert import convert
 from twinfer.converter.onnx import read_onnx
+from twinfer.converter.onnx.growth import GROWING, elements
 from twinfer.runtime.errors import TwinferError, UnsupportedOperatorError
 
 
@@ -72,6 +91,31 @@ def test_recurrent_layers_with_batches_first() -> None:
         got = run(read_onnx(proto_of(turned)), inputs)
         wanted = [value for name, value in zip(names, batched, strict=True) if name in drawn.outputs]
         compare(got, wanted, drawn.tolerance)
+
+
+#: Operators of which it is known before how many elements they give; of others at least so many.
+EXACT = ("Expand", "Tile", "Pad", "OneHot", "MatMul", "Gemm", "Gather", "GatherND", "Concat")
+DRAWN = (layout, tile, pad, one_hot, resize, resize_lines, matmul, gemm, indexed, concat, conv, conv_transpose, einsum)
+
+
+@pytest.mark.parametrize("make", DRAWN, ids=lambda make: make.__name__)
+def test_how_much_constants_grow_is_known_before(make: Callable[[Draw], Drawn]) -> None:
+    """Results of constants are refused where they are too many, so never fewer may be counted than come."""
+    for seed in range(60):
+        drawn = make(Draw(seed))
+        try:
+            results = by_onnxruntime(proto_of(drawn), drawn.inputs)
+        except Exception:  # what it refuses differs between its versions
+            continue
+        values = {**drawn.inputs, **drawn.constants}
+        names = drawn.order or tuple(values)
+        while not names[-1]:
+            names = names[:-1]
+        given = [np.asarray(values[name]) if name else np.empty(0, np.int8) for name in names]
+        if drawn.op not in GROWING:
+            continue
+        known, come = elements(drawn.op, given, drawn.attributes), sum(result.size for result in results)
+        assert known == come if drawn.op in EXACT else known >= come, drawn
 
 
 def check(op: str, inputs: dict[str, np.ndarray], constants: dict[str, np.ndarray], **attributes: object) -> None:
