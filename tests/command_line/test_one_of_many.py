@@ -473,6 +473,21 @@ def test_what_compile_says_of_several(models: list[str], tmp_path: Path, capsys:
     assert int(constants) >= 5 * 300 * 4
 
 
+@pytest.mark.parametrize("order", [1, -1])
+def test_one_of_two_models_has_weights_to_code(order: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rng, paths = np.random.default_rng(0), []
+    for name, values in (("few", 2), ("many", 250)):
+        b = Builder(name)
+        w = b.constant((rng.integers(0, values, (64, 64)) - values // 2).astype(np.int8), 0.01)
+        x = b.input("x", "INT8", (1, 64), 0.5, 0)
+        b.graph([b.op("FULLY_CONNECTED", [x, w, None], shape=(1, 64), scale=0.5, zero=0)]).save(
+            tmp_path / f"{name}.tflite"
+        )
+        paths.append(str(tmp_path / f"{name}.tflite"))
+    assert main(["compile", *paths[::order], "-o", str(tmp_path / "c"), "--weights", "lut", "--target", "generic"]) == 0
+    assert capsys.readouterr().err.count("--weights lut changes nothing") == 1
+
+
 def test_names_of_what_compile_writes(
     models: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
