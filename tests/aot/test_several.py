@@ -29,6 +29,7 @@ from twinfer.aot.print.emit import emit
 from twinfer.aot.print.interface import Stack
 from twinfer.aot.print.memory import Memory
 from twinfer.aot.print.several import emit_all
+from twinfer.bench.models.source import load
 from twinfer.command_line.main import main
 from twinfer.runtime.errors import InvalidArgumentError, ToolError
 from twinfer.runtime.options import Mode, Options
@@ -259,6 +260,8 @@ def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     folder = tmp_path / "both"
     assert main(["compile", "digits_int8", "kws_int8", "--mode", "interpreted", "-o", str(folder)]) == 0
     assert {"both.h", "both_kernels.c", "digits_int8.h", "kws_int8.h"} <= {path.name for path in folder.iterdir()}
+    for name in ("digits_int8", "kws_int8"):
+        assert f'"{load(name).sha256}"' in (folder / f"{name}_data.c").read_text()
     before = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
     assert main(["compile", "digits_int8", "absent.tflite", "-o", str(folder)]) == 2
     assert main(["compile", "digits_int8", "digits_int8", "-o", str(folder)]) == 2

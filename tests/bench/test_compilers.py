@@ -45,3 +45,10 @@ def test_a_compiler_that_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert main(["--graphs", "1", "--flags=-fno-such-option", "-o", str(tmp_path / "none")]) == 1
     assert "no-such-option" in " ".join(capsys.readouterr().out.split())
     assert not (tmp_path / "none").exists()
+
+
+@pytest.mark.usefixtures("only_gcc")
+def test_one_compiler_of_two_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    both = [Compiler(("gcc",)), Compiler(("gcc", "-fno-such-option"))]
+    monkeypatch.setattr(compilers, "installed", lambda root="": iter(both))
+    assert main(["--graphs", "1", "-o", str(tmp_path / "none")]) == 1

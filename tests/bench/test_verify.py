@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from cases import cases_of, graph_of
 from rich.console import Console
 
 from twinfer.bench.models import verify as module
@@ -270,6 +271,13 @@ def test_comparison_of_values() -> None:
     assert scalar is not None
     assert scalar.element == ()
     assert scalar.largest == 1
+
+
+@pytest.mark.parametrize("name", ["svdf-0", "svdf-1"])
+def test_operators_with_a_state_are_proven_from_its_first_values(name: str) -> None:
+    proof = verify(Source("svdf", graph_of(cases_of("SVDF")[name].node)), samples=Samples(2))
+    assert proof.proven
+    assert any("numpy" in line.differences for line in proof.lines)
 
 
 @pytest.mark.parametrize("name", ["digits_int8", "digits_float32"])

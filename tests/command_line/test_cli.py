@@ -302,6 +302,16 @@ def test_terminals_that_know_ascii_only(model: str) -> None:
     assert "1x3" in done.stdout
 
 
+def test_every_character_has_one_in_its_place() -> None:
+    """Runs of characters that a terminal does not have, and single ones."""
+    lines = ("12 µs × 3", "██▓▒░·", "→→a≈≠é")
+    code = f"from twinfer.command_line.terminal import *; plain_where_needed(); [say(t) for t in {lines!r}]"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, env={**os.environ, "PYTHONIOENCODING": "ascii"}
+    )
+    assert done.stdout.decode().splitlines()[-3:] == ["12 us x 3", "##=s-.", ">>a~!?"], done.stderr
+
+
 def test_nobody_reads_on() -> None:
     command = [sys.executable, "-m", "twinfer", "inspect", "digits_int8"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:

@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 from pages import Page
 from rich.console import Console
+from rich.text import Text
 from test_cli import heed_ctrl_c
 from test_search import many_small_layers
 
@@ -95,6 +96,20 @@ def test_the_table_fits_80_columns() -> None:
     shown = set(re.split(r"[, \n]+", written.getvalue()))
     assert {word for setting in settings for word in re.split("[, ]+", str(setting))} <= shown
     assert {"99,999,999", "0.12345", "0.9999"} <= set(written.getvalue().split())
+
+
+def test_only_what_is_inside_the_budget_is_set_beside_a_float_model() -> None:
+    """A cheaper one that loses too much is no alternative."""
+    float_ = Trial(Setting("float", "", ()), 300, 0.0, 0.9, 1.0)
+    near, far = (
+        Trial(Setting("int8", "minmax", ()), cost, loss, 0.9, 1.0) for cost, loss in ((400, 0.005), (100, 0.5))
+    )
+    job: Any = SimpleNamespace(judge=SimpleNamespace(float_score=0.9))
+    about = {"metric": "answers", "cost": "flash", "calibrated": 1, "judged": 2, "seed": 0}
+    for front, said in {(near, far): "inside the budget 400.", (far,): "all others more."}.items():
+        found = Found(0.01, (float_, *front), front, float_, about, 300, job)
+        told = [str(part) for part in tables(found) if isinstance(part, Text)]
+        assert any(line.endswith(said) for line in told), told
 
 
 def _check_page(html: str, told: dict[str, Any]) -> None:

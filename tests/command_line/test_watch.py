@@ -92,6 +92,11 @@ def test_the_host_has_sizes_and_times(capsys: pytest.CaptureFixture[str]) -> Non
     assert (told["drift"], told["compared"], told["remarks"]) == ([], 2 * 3, [])
     saved = json.loads(Path("a.json").read_text())
     assert set(saved) == {"schema", "machine", "rows"}
+    Path("fast.json").write_text(
+        json.dumps({**saved, "rows": [{**row, "min_us": row["min_us"] / 100} for row in saved["rows"]]})
+    )
+    assert run(capsys, "model.tflite", *QUICK, "--compare", "fast.json")[0] == 1
+    assert run(capsys, "model.tflite", *QUICK, "--compare", "fast.json", "--max-drift", "1e6")[0] == 0
     for row in saved["rows"]:
         row["constant_bytes"] -= 1
     Path("a.json").write_text(json.dumps(saved))
