@@ -109,7 +109,8 @@ def _causes(document: Document) -> Iterator[Remark]:
         yield Remark("time", None, text, share)
     share = (taken["interpreted"] - taken["compiled"]) / max(taken["interpreted"], 1e-9)
     if share >= 10 * LEAST:
-        text = f"Compiling saves {_percent(share)} of what the interpreter takes, with the same bits."
+        same = "with the same bits" if document["ledger"]["same_bits"] else "but with OTHER BITS"
+        text = f"Compiling saves {_percent(share)} of what the interpreter takes, {same}."
         yield Remark("time", None, text, share)
 
 

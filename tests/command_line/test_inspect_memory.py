@@ -325,6 +325,15 @@ def test_what_the_certificate_says(proven: bool) -> None:
     assert "No change that was planned needs less RAM." in shown(memory_tables("net", told, 120))
 
 
+def test_a_picture_does_not_take_the_models_place(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    model = tmp_path / "m.svg"
+    before = load("digits_int8").content
+    model.write_bytes(before)
+    assert main(["inspect", str(model), "--memory", "--picture", str(model)]) == 2
+    assert "which is read" in capsys.readouterr().err
+    assert model.read_bytes() == before
+
+
 def test_by_rows_and_a_picture(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     picture = tmp_path / "memory.svg"
     about = document(capsys, "vww_int8", "--memory", "rows", "--input-rows", "--picture", str(picture))

@@ -35,14 +35,16 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     from twinfer.bench.memory.certificate import certificate, described
     from twinfer.bench.memory.picture import draw
-    from twinfer.bench.models.source import load_with
+    from twinfer.bench.models.source import file_of, load_with
     from twinfer.command_line.show.description import describe
     from twinfer.command_line.show.memory import memory_tables
     from twinfer.command_line.show.model import render
     from twinfer.command_line.targets import machine
     from twinfer.command_line.terminal import console, show
     from twinfer.runtime.options import Options
+    from twinfer.runtime.read.files import check_places
 
+    check_places([arguments.picture], inputs=(file_of(arguments.model), arguments.target))
     target, _ = machine(arguments.target)
     source = load_with(arguments.model, arguments.io)
     plan, reason = planned(source, target)
