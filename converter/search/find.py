@@ -71,7 +71,7 @@ class Found:
     """The result of a search: all ``trials`` in the order proposed, their Pareto ``front`` by rising cost, and the
     ``chosen`` trial, None if no setting is inside the budget. ``search``: its set-up. ``float_cost``: the cost of the
     float model. That is chosen (its setting's precision is then "float") if precisions have it and no quantised model
-    inside the budget costs less."""
+    inside the budget costs less; where none is inside, none of the front."""
 
     max_loss: float
     trials: tuple[Trial, ...]
