@@ -170,6 +170,7 @@ def cases(op: str, rng: np.random.Generator) -> Iterator[Case]:
     yield _case(op, "FLOAT32", ((7,), (7,)), inputs=(odd, odd[[1, 0, 3, 2, 4, 5, 6]]))
     if op in ("EQUAL", "NOT_EQUAL"):
         yield _case(op, "BOOL", ((3, 33), (33,)))
+    yield _case(op, "INT8", ((4096,), (4096,)), ((0.5, 3), (0.5, -5)), inputs=every)
 
 
 def _int16_cases(op: str, rng: np.random.Generator) -> Iterator[Case]:

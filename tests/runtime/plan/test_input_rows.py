@@ -233,8 +233,12 @@ def test_in_python(tmp_path: Path) -> None:
     by_rows = twinfer.compile(path, memory="rows", input_rows=True)
     for engine, wanted in ((interpreter, 8), (by_rows, 7)):  # the interpreter's plan for the host collects all rows
         engine.begin()
-        assert [engine.push_row(row) for row in x[0]] == [max(0, wanted - 1 - i) for i in range(8)]
+        apart = np.repeat(x[0], 2, axis=-1)[..., ::2]  # rows whose elements do not lie one behind the other
+        assert [engine.push_row(row) for row in apart] == [max(0, wanted - 1 - i) for i in range(8)]
         engine.finish()
+        for again in (engine.finish, lambda push=engine.push_row: push(x[0, 0])):
+            with pytest.raises(NotReadyError, match="begin"):
+                again()
         got = engine.get_tensor(engine.get_output_details()[0]["index"])
         np.testing.assert_array_equal(got, want)
         engine.set_tensor(engine.get_input_details()[0]["index"], x)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import re
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -169,6 +170,34 @@ def test_every_byte_beside_its_own_is_told(monkeypatch: pytest.MonkeyPatch) -> N
             assert str(caught.value).endswith(f"into {hit}")
             told.add((far >= 0, hit))
     assert told == {(False, str(x)), (False, str(y)), (False, "free memory"), (True, "free memory")}
+
+
+def test_the_nearest_block_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a step with two outputs, whose blocks lie apart; bytes before, between and behind them are changed."""
+    b = Builder("halves")
+    halves = [Tensor(name, "FLOAT32", (SIZE,)) for name in ("first", "second")]
+    b.node("SPLIT", [np.array(0, np.int32), b.input("x", "FLOAT32", (2 * SIZE,))], halves, {"num_splits": 2})
+    plan = spread(make_plan(b.graph(halves), GENERIC))
+    first, second = plan.steps[0].node.outputs
+    session = Session(plan)
+    session.feed(random_inputs(plan.graph))
+    spans = {t: (plan.offsets[t], plan.offsets[t] + 4 * SIZE) for t in (first, second)}
+    run_step, named = session.run_step, set()
+    for at in range(0, plan.memory_bytes, 4):
+        away = {t: max(begin - at, at - end + 1) for t, (begin, end) in spans.items()}
+        if min(away.values()) <= 0 or abs(away[first] - away[second]) <= 1:
+            continue
+
+        def scribble(i: int, at: int = at) -> None:
+            run_step(i)
+            session.memory[at] ^= 0xFF
+
+        monkeypatch.setattr(session, "run_step", scribble)
+        nearest = min(away, key=lambda t: away[t])
+        with pytest.raises(GuardError, match=re.escape(f" of {nearest} [")):
+            Guard(session).run()
+        named.add(nearest)
+    assert named == {first, second}
 
 
 @ENGINES

@@ -268,6 +268,14 @@ def by_what_is_computed(sub: Sub) -> Any:
     return sub.loop(1, 2, [sub.mul(sub.add(x, floats(1)), floats(0)), x])
 
 
+def by_variable(sub: Sub) -> Any:
+    """The counter begins where the run before has ended."""
+    handle = sub.handle()
+    ends = sub.loop(1, 2, [sub.read(handle), sub.input()])
+    sub.assign(handle, ends[0])
+    return ends
+
+
 def behind_a_loop(sub: Sub) -> Any:
     """The second loop begins where the input of the first has led."""
     first = sub.loop(1, 2, [sub.constant([0]), sub.input()])
@@ -275,7 +283,14 @@ def behind_a_loop(sub: Sub) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("way", "steady"), [(by_constant, True), (by_input, False), (by_what_is_computed, False), (behind_a_loop, False)]
+    ("way", "steady"),
+    [
+        (by_constant, True),
+        (by_input, False),
+        (by_what_is_computed, False),
+        (by_variable, False),
+        (behind_a_loop, False),
+    ],
 )
 def test_loops_that_end_once_end_always(way: Any, steady: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Compiled, only the first run is made beside Python where no loop depends on what changes."""
