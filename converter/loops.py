@@ -203,8 +203,7 @@ def _comes(
     first = known[0]
     if not before or place is None or first in places:
         return False
-    same = _described(first, True)[:3] == _described(known[1], True)[:3]
-    return same and loop.carried.setdefault(place, first) is first
+    return loop.carried.setdefault(place, first) is first
 
 
 def _picks(loop: Loop, at: int, begins: list[np.ndarray]) -> bool:

@@ -484,12 +484,14 @@ def matmul(d: Draw) -> Drawn:
 
 
 def einsum(d: Draw) -> Drawn:
-    equation = d.pick(
-        "ij,jk->ik", "bij,bjk->bik", "bij,bkj->bik", "ij,ij->i", "ij->ji", "i,j->ij", "bhid,bhjd->bhij", "ij,j"
-    )
-    size = {letter: d.whole(1, 3) for letter in "ijkbhd"}
-    shapes = [[size[c] for c in term] for term in equation.split("->")[0].split(",")]
-    values = {f"x{i}": d.floats(*s) for i, s in enumerate(shapes)}
+    """Letters in any order in each operand and in the result, which may be left out, and "..." in front of all."""
+    terms = ["".join(d.rng.permutation(list("abcd"))[: d.whole(1, 4)]) for _ in range(d.pick(1, 2, 2))]
+    letters = d.rng.permutation(sorted(set("".join(terms))))
+    dots, size = d.pick("", "", "..."), {letter: d.whole(1, 3) for letter in "abcd"}
+    result = "->" + dots + "".join(letters[: d.whole(0, len(letters))])
+    equation = ",".join(dots + term for term in terms) + d.pick(result, result, "")
+    front = [[3, 2][d.whole(0, 2) :] if dots else [] for _ in terms]
+    values = {f"x{i}": d.floats(*front[i], *(size[c] for c in term)) for i, term in enumerate(terms)}
     return _of_values(d, "Einsum", values, attributes={"equation": equation})
 
 
@@ -640,7 +642,7 @@ def quantised(d: Draw) -> Drawn:
         axis = d.axis(q.ndim) if d.chance() else 1
         if axis < q.ndim:
             some = {"axis": axis} if axis != 1 or d.chance() else {}
-            s = (d.rng.random(q.shape[axis]) + 0.1).astype(FLOAT)
+            s = np.where(d.rng.random(q.shape[axis]) < 0.3, 1, d.rng.random(q.shape[axis]) + 0.1).astype(FLOAT)
             zero = {"z": d.ints(0, 9, s.shape, kind)} if zero else {}
             return Drawn("DequantizeLinear", {"x": q}, {"s": s, **zero}, some, ("x", "s", *zero), opset=opset)
     return Drawn("DequantizeLinear", {"x": q}, {"s": s, **zero}, order=("x", "s", *zero), opset=opset)

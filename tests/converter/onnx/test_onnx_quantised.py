@@ -383,6 +383,27 @@ def test_rows_of_a_quantised_table(kind: Any, axis: int | None) -> None:
         assert np.abs(got - want).max() <= 1.01 * step
 
 
+@pytest.mark.parametrize("kind", [np.int8, np.uint8])
+def test_integers_that_only_move_keep_their_scale(kind: Any) -> None:
+    """From an input to where they are dequantised, and from where they are quantised to an output. A border of zeros is
+    no border of zero points."""
+    constants = {**scaled("x", 0.03, 5, kind), **scaled("y", 0.05, 100, kind)}
+    constants |= {"p": np.array([0, 0, 1, 0, 2, 0]), "v": np.array(0, kind), "s": np.array([-1, 2])}
+    n = helper.make_node
+    nodes = [n("Transpose", ["q"], ["a"], perm=[0, 2, 1]), n("Pad", ["a", "p", "v"], ["b"]),
+             n("Reshape", ["b", "s"], ["c"]), n("DequantizeLinear", ["c", "xs", "xz"], ["d"]),
+             n("QuantizeLinear", ["d", "ys", "yz"], ["e"]), n("Reshape", ["e", "s"], ["g"]), n("Transpose", ["g"], ["h"])]  # fmt: skip
+    q = np.random.default_rng(4).integers(np.iinfo(kind).min, np.iinfo(kind).max, (2, 4, 3)).astype(kind)
+    proto = model(nodes, {"q": q}, constants, ["d", "h"])
+    graph = read_onnx(proto)
+    known = [(t.type, t.scale, t.zero) for t in (*graph.inputs, graph.outputs[1])]
+    name = np.dtype(kind).name.upper()
+    assert known == [(name, np.float32(0.03), 5), (name, np.float32(0.05), 100)]
+    (real, integers), (want, steps) = run(graph, {"q": q}), by_onnxruntime(proto, {"q": q})
+    np.testing.assert_allclose(real, want, atol=1e-6)
+    assert np.abs(integers.astype(int) - steps).max() <= 1
+
+
 def test_widths_are_not_joined() -> None:
     """Integers of 8 and 16 bits with the same scale and zero point."""
     n, constants = helper.make_node, {**scaled("a", 0.03, 0, np.int8), **scaled("b", 0.03, 0, np.int16)}
