@@ -392,7 +392,8 @@ def test_integers_that_only_move_keep_their_scale(kind: Any) -> None:
     n = helper.make_node
     nodes = [n("Transpose", ["q"], ["a"], perm=[0, 2, 1]), n("Pad", ["a", "p", "v"], ["b"]),
              n("Reshape", ["b", "s"], ["c"]), n("DequantizeLinear", ["c", "xs", "xz"], ["d"]),
-             n("QuantizeLinear", ["d", "ys", "yz"], ["e"]), n("Reshape", ["e", "s"], ["g"]), n("Transpose", ["g"], ["h"])]  # fmt: skip
+             n("QuantizeLinear", ["d", "ys", "yz"], ["e"]),
+             n("Reshape", ["e", "s"], ["g"]), n("Transpose", ["g"], ["h"])]  # fmt: skip
     q = np.random.default_rng(4).integers(np.iinfo(kind).min, np.iinfo(kind).max, (2, 4, 3)).astype(kind)
     proto = model(nodes, {"q": q}, constants, ["d", "h"])
     graph = read_onnx(proto)
