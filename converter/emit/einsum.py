@@ -14,7 +14,8 @@ from twinfer.runtime.graph import Tensor
 
 
 def einsum(g: Emitter, equation: str, operands: Sequence[Tensor]) -> Tensor:
-    """One or two operands, every letter at most once in each; "..." stands for equal dimensions in front."""
+    """One or two operands, every letter at most once in each; "..." stands for dimensions in front. A dimension of 1 is
+    repeated along the other operand's of the same letter."""
     terms, result = _terms(equation, [len(x.shape) for x in operands])
     for term in (*terms, result):
         if len(set(term)) < len(term):
@@ -58,12 +59,17 @@ def _arranged(g: Emitter, x: Tensor, term: str, order: str) -> Tensor:
 
 def _product(g: Emitter, operands: list[Tensor], terms: list[str], result: str) -> Tensor:
     """[batch, rows, depth] of the one times [batch, depth, columns] of the other, in the order of ``result``."""
+    size: dict[str, int] = {}
+    for x, term in zip(operands, terms, strict=True):
+        size.update({c: n for c, n in zip(term, x.shape, strict=True) if size.get(c, 1) == 1})
+    for i, (x, term) in enumerate(zip(operands, terms, strict=True)):  # what is repeated has no such dimension
+        kept = [(c, n) for c, n in zip(term, x.shape, strict=True) if n != 1 or size[c] == 1]
+        operands[i], terms[i] = g.reshape(x, [n for _, n in kept]), "".join(c for c, _ in kept)
     a, b = terms
     operands = [_summed(g, operands[0], a, b, result), _summed(g, operands[1], b, a, result)]
     a, b = _kept(a, b, result), _kept(b, a, result)
     batch, depth = (_kept(_kept(a, b), result), "".join(c for c in a if c in b and c not in result))
     rows, columns = ("".join(c for c in term if c not in batch + depth) for term in (a, b))
-    size = {c: n for term, x in ((a, operands[0]), (b, operands[1])) for c, n in zip(term, x.shape, strict=True)}
 
     def extents(letters: str) -> tuple[int, ...]:
         return tuple(size[c] for c in letters)

@@ -139,7 +139,7 @@ def repeated(rng: np.random.Generator) -> Graph:
             "row": [order], "back": [order[::-1]], "both": [order, order[::-1]], "head": [[u, *order, u]],
             "twice": [[*order, order[0]]], "part": [order[1:]], "shuffled": [[order[i] for i in rng.permutation(n)]],
         }.get(way, [])  # fmt: skip
-        outs += [b.op("CONCATENATION", each, axis=pick(0, 1), **plain) for each in joined]
+        outs += [b.op("CONCATENATION", each, axis=pick(0, 1, -1, -2), **plain) for each in joined]
         outs += {"last": values[-1:], "middle": [values[n // 2]]}.get(way, [])
         outs += [b.op("RELU", values[-1:])] if way == "after" else []
     return b.graph(list(dict.fromkeys(outs)) or [b.op("RELU", [states[-1]])])

@@ -484,14 +484,16 @@ def matmul(d: Draw) -> Drawn:
 
 
 def einsum(d: Draw) -> Drawn:
-    """Letters in any order in each operand and in the result, which may be left out, and "..." in front of all."""
+    """Letters in any order in each operand and in the result, which may be left out, and "..." in front of all. Any
+    dimension may be 1 in one operand alone."""
     terms = ["".join(d.rng.permutation(list("abcd"))[: d.whole(1, 4)]) for _ in range(d.pick(1, 2, 2))]
     letters = d.rng.permutation(sorted(set("".join(terms))))
     dots, size = d.pick("", "", "..."), {letter: d.whole(1, 3) for letter in "abcd"}
     result = "->" + dots + "".join(letters[: d.whole(0, len(letters))])
     equation = ",".join(dots + term for term in terms) + d.pick(result, result, "")
-    front = [[3, 2][d.whole(0, 2) :] if dots else [] for _ in terms]
-    values = {f"x{i}": d.floats(*front[i], *(size[c] for c in term)) for i, term in enumerate(terms)}
+    front = d.shape(0, 2, 3) if dots else ()
+    shapes = [[*front, *(size[c] for c in term)] for term in terms]
+    values = {f"x{i}": d.floats(*(d.pick(n, n, n, n, 1) for n in shape)) for i, shape in enumerate(shapes)}
     return _of_values(d, "Einsum", values, attributes={"equation": equation})
 
 
@@ -653,6 +655,6 @@ DRAWS: dict[Callable[[Draw], Drawn], int] = {
     activation: 30, clip: 40, prelu: 12, softmax: 60, arithmetic: 30, power: 80, variadic: 20,
     recurrent: 60, comparison: 20, where: 12, cast: 25, layout: 60, concat: 15, split: 30, slice_: 40, pad: 80,
     indexed: 80, one_hot: 25, trilu: 15, blocks: 15, tile: 6, cum_sum: 15, conv: 60, conv_transpose: 50, pool: 70,
-    global_pool: 5, normalization: 90, gemm: 50, matmul: 30, einsum: 16, reduction: 70, arg: 30, resize: 120,
+    global_pool: 5, normalization: 90, gemm: 50, matmul: 30, einsum: 50, reduction: 70, arg: 30, resize: 120,
     resize_lines: 60, integers: 50, quantised: 40,
 }  # fmt: skip

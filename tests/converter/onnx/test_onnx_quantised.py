@@ -393,16 +393,18 @@ def test_integers_that_only_move_keep_their_scale(kind: Any) -> None:
     nodes = [n("Transpose", ["q"], ["a"], perm=[0, 2, 1]), n("Pad", ["a", "p", "v"], ["b"]),
              n("Reshape", ["b", "s"], ["c"]), n("DequantizeLinear", ["c", "xs", "xz"], ["d"]),
              n("QuantizeLinear", ["d", "ys", "yz"], ["e"]),
-             n("Reshape", ["e", "s"], ["g"]), n("Transpose", ["g"], ["h"])]  # fmt: skip
+             n("Reshape", ["e", "s"], ["g"]), n("Transpose", ["g"], ["h"]),
+             n("Transpose", ["c"], ["k"]), n("Flatten", ["k"], ["l"])]  # fmt: skip
     q = np.random.default_rng(4).integers(np.iinfo(kind).min, np.iinfo(kind).max, (2, 4, 3)).astype(kind)
-    proto = model(nodes, {"q": q}, constants, ["d", "h"])
+    proto = model(nodes, {"q": q}, constants, ["d", "h", "l"])
     graph = read_onnx(proto)
-    known = [(t.type, t.scale, t.zero) for t in (*graph.inputs, graph.outputs[1])]
+    known = [(t.type, t.scale, t.zero) for t in (*graph.inputs, *graph.outputs[1:])]
     name = np.dtype(kind).name.upper()
-    assert known == [(name, np.float32(0.03), 5), (name, np.float32(0.05), 100)]
-    (real, integers), (want, steps) = run(graph, {"q": q}), by_onnxruntime(proto, {"q": q})
+    assert known == [(name, np.float32(s), z) for s, z in ((0.03, 5), (0.05, 100), (0.03, 5))]
+    (real, integers, moved), (want, steps, same) = run(graph, {"q": q}), by_onnxruntime(proto, {"q": q})
     np.testing.assert_allclose(real, want, atol=1e-6)
     assert np.abs(integers.astype(int) - steps).max() <= 1
+    assert np.array_equal(moved, same)
 
 
 def test_widths_are_not_joined() -> None:
