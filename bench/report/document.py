@@ -79,6 +79,7 @@ def report_of(
         },
         "ledger": told(ledger),
         "ladder": told_ladder(ladder) if ladder else None,
+        "same_bits": whole.same_bits,
         "flash": [asdict(symbol) for symbol in taken.symbols] if taken else [],
     }
     return Report(document, remarks=[asdict(remark) for remark in remarks(document)])

@@ -24,7 +24,7 @@ def report_html(document: Document) -> str:
 
 
 def _about(document: Document) -> str:
-    same = "All programs gave the same bits." if document["ledger"]["same_bits"] else "PROGRAMS GAVE OTHER BITS."
+    same = "All programs gave the same bits." if document["same_bits"] else "PROGRAMS GAVE OTHER BITS."
     chosen = ", ".join(f"{key} {value}" for key, value in document["options"].items() if isinstance(value, str))
     return (
         f'<p class="quiet">twinfer {in_html(document["twinfer"])}; sha256 {document["sha256"][:16]}…; '

@@ -99,6 +99,7 @@ def document(seed: int, unit: str = "instructions", **more: Any) -> Document:
         "memory": {"arena_bytes": arena, "state_bytes": 512, "lower_bound_bytes": bound, "proven": False,
                    "forced_by": {"position": 2, "layer": "operator 8 ADD", "bytes": bound, "tensors": live},
                    "hints": hints, "bands": bands, "operators": [f"{i} {op}" for i, (op, _) in enumerate(OPS)]},
+        "same_bits": True,
         "ledger": {"unit": unit, "layers": lines, "total": whole, "same_bits": True, "words": ["Words."],
                    "bytes": {kind: line_of(rng, "", [], "") for kind in ("flash", "RAM")}},
         "ladder": {"unit": unit, "none": program(rng), "rungs": rungs, "peers": [], "words": ["More."]},
@@ -210,7 +211,7 @@ def test_the_facts_of_a_page(above: int, proven: bool, same: bool) -> None:
     kept = document(4)
     memory, totals = kept["memory"], kept["totals"]
     memory["lower_bound_bytes"] = memory["arena_bytes"] + memory["state_bytes"] - above
-    memory["proven"], kept["ledger"]["same_bits"] = proven, same
+    memory["proven"], kept["same_bits"] = proven, same
     page = report_html(kept)
     facts = dict(re.findall(r"<li><b>([^<]*)</b><span>([^<]*)</span></li>", page))
     whole = totals["arena_bytes"] + totals["state_bytes"]

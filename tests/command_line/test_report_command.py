@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from twinfer.bench.explain.ladder import Ladder
+from twinfer.bench.explain.ledger import Ledger
 from twinfer.bench.page.page import data_of
 from twinfer.command_line.main import main
 from twinfer.runtime.errors import ToolError
@@ -55,18 +57,12 @@ def test_json_alone(capsys: pytest.CaptureFixture[str]) -> None:
     assert json.loads(out)["kind"] == "twinfer report"
 
 
-def test_other_bits_have_a_status_of_their_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    from twinfer.bench.report import document
-
-    real = document.report_of
-
-    def other(*arguments: Any) -> Any:
-        kept = real(*arguments)
-        kept["ledger"]["same_bits"] = False
-        return kept
-
-    monkeypatch.setattr(document, "report_of", other)
-    assert main([*REPORT, "-o", str(tmp_path / "r.html")]) == 1
+@pytest.mark.parametrize("wrong", [Ledger, Ladder])
+def test_other_bits_have_a_status_of_their_own(wrong: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Of the programs that are compared, and of those with some of the techniques."""
+    real = wrong.__getattribute__
+    monkeypatch.setattr(wrong, "__getattribute__", lambda it, key: key != "same_bits" and real(it, key))
+    assert main([*REPORT, "--ladder", "-o", str(tmp_path / "r.html")]) == 1
     assert "PROGRAMS GAVE OTHER BITS" in (tmp_path / "r.html").read_text()
 
 

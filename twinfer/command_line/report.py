@@ -62,7 +62,7 @@ def run(arguments: argparse.Namespace) -> int:
         write_text(arguments.output, report_html(document))
     if arguments.json != "-":
         say("\n".join(summary(document)))
-    return 0 if document["ledger"]["same_bits"] else EXIT_DIFFERS
+    return 0 if document["same_bits"] else EXIT_DIFFERS
 
 
 def need(board: Card | None) -> None:

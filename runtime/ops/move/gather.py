@@ -72,13 +72,14 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
     def one(
         type: str, shapes: tuple[Shape, Shape], axis: int, batch: int = 0, *, fed: str = "", oracle: str = "tflm"
     ) -> Case:
-        shape, at = shapes
+        (shape, at), shared = shapes, batch
+        batch %= len(at) or 1
         place, count = axis % len(shape), shape[axis]
         numbers = rng.integers(0, count, at)
         x = example(type, shape)
         out = (*shape[:place], *at[batch:], *shape[place + 1 :])
         given = tensor(at, fed, name="at") if fed else index(numbers.ravel().tolist(), shape=at)
-        gather = case("GATHER", (x, given), [out], oracle, axis=axis, batch_dims=batch)
+        gather = case("GATHER", (x, given), [out], oracle, axis=axis, batch_dims=shared)
         if not fed:
             return gather
         values = rng.integers(-100, 100, shape).astype(x.dtype)
@@ -98,6 +99,8 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
         "GATHER", (example("INT8", (5, 6)), tensor((9,), "INT32", name="at")), [(5, 9)], axis=1, batch_dims=0
     )
     yield Case(outside.node, None, "none", "both refuse numbers outside when running")
+    yield one("INT8", ((3, 4, 5), (3, 2)), 1, -1)
+    yield one("FLOAT32", ((2, 3, 4, 5), (2, 3)), 2, -1, fed="INT32", oracle="litert")
     yield one("FLOAT32", ((2, 3, 4), (2, 5)), 1, 1, fed="INT16", oracle="litert")
 
 

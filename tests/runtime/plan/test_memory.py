@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 from itertools import pairwise
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,6 +17,7 @@ from twinfer.aot.build.runner import Job, run_jobs
 from twinfer.aot.build.targets import find
 from twinfer.aot.print.emit import emit
 from twinfer.bench.models.source import load
+from twinfer.converter.build import Builder
 from twinfer.runtime.errors import InvalidArgumentError, UnsupportedOperatorError
 from twinfer.runtime.graph import Graph
 from twinfer.runtime.options import Options
@@ -99,6 +101,24 @@ def test_too_little_ram_by_layers_names_the_way_out() -> None:
     with pytest.raises(UnsupportedOperatorError, match="take memory='rows' or 'auto'"):
         planned("vww_int8", "cortex-m4", memory="layers", ram=30_000)
     assert planned("vww_int8", "cortex-m4", ram=30_000).memory_bytes <= 30_000
+
+
+def test_what_lasts_takes_its_part_of_the_ram() -> None:
+    """A model with a state: whatever is given between the least and that of layers, a plan fits with its state."""
+    b = Builder("state")
+    y = b.input("x", "FLOAT32", (1, 40, 8, 4))
+    for kernel in (3, 3, 5):
+        filters = np.ones((4, kernel, kernel, 4), np.float32)
+        y = b.op("CONV_2D", [y, filters, None], padding="SAME", stride_h=1, stride_w=1)
+    square = np.ones((60, 60), np.float32)
+    state = b.variable("state", "FLOAT32", (1, 60))
+    z = b.op("RNN", [b.input("z", "FLOAT32", (1, 60)), square, square, np.ones(60, np.float32), state], shape=(1, 60))
+    graph, target = b.graph([y, z]), find("cortex-m4").target
+    least, most = (make_plan(graph, target, Options(memory=way)).memory_bytes for way in ("rows", "layers"))
+    assert least < most
+    for ram in range(least, most + 1, max(1, (most - least) // 40)):
+        plan = make_plan(graph, target, Options(ram=ram))
+        assert (plan.state_bytes, plan.memory_bytes <= ram) == (240, True)
 
 
 @pytest.mark.parametrize("wrong", [{"memory": "columns"}, {"ram": -1}])
