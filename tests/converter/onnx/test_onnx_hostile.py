@@ -327,3 +327,30 @@ def test_shapes_that_are_none(shape: Any) -> None:
     with pytest.raises(InvalidArgumentError, match=r"cannot have the shape .* the model says \[\?, 4\]|whole numbers"):
         read_onnx(proto, shapes={"x": shape})
     assert read_onnx(proto, shapes={"x": [2, np.int64(4)]}).inputs[0].shape == (2, 4)
+
+
+def test_names_that_the_importer_would_give() -> None:
+    """No two tensors are called the same, and the model's own names stay."""
+    feeds = {"x": floats(np.random.default_rng(1), 1, 4)}
+    names = ["a", "b", "c", "y"]
+    for _ in range(3):
+        nodes = [helper.make_node("Softplus", [i], [o]) for i, o in zip(["x", *names], names, strict=False)]
+        proto = model(nodes, feeds, {}, ["y"])
+        graph = read_onnx(proto)
+        given = [t.name for t in graph.tensors]
+        assert len(given) == len(set(given))
+        assert {"x", *names} <= {*given}
+        compare(run(graph, feeds), by_onnxruntime(proto, feeds))
+        names = [*[name for name in given if name.startswith("y/")][:3], "y"]
+
+
+def test_an_error_counts_all_nodes_and_names_eight() -> None:
+    nodes = [helper.make_node("Det", ["x"], [f"d{i}"], name=f"det{i}") for i in range(10)]
+    nodes += [helper.make_node("NonZero", ["x"], [f"n{i}"], name=f"non{i}") for i in range(8)]
+    with pytest.raises(UnsupportedOperatorError) as error:
+        read_onnx(model(nodes, {"x": np.ones((2, 2), np.float32)}, {}, [node.output[0] for node in nodes]))
+    first, *lines = str(error.value).splitlines()
+    assert first == "18 nodes cannot be converted:"
+    told = [", ".join(f"{name}{i}" for i in range(8)) for name in ("det", "non")]
+    assert [line.partition("; nodes ")[2] for line in lines] == [f"{told[0]} and 2 more", told[1]]
+    assert [line.strip().partition(":")[0] for line in lines] == ["Det (10x)", "NonZero (8x)"]

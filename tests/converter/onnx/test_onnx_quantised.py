@@ -13,6 +13,7 @@ from onnx_tools import Array, by_onnxruntime, floats, model, run
 from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
 
 from twinfer.converter.onnx import read_onnx
+from twinfer.runtime.errors import UnsupportedOperatorError
 from twinfer.runtime.graph import Graph
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
@@ -434,3 +435,31 @@ def test_random_nets_of_integers_are_a_step_off_at_most(part: str, whole: int) -
             assert off.max() <= 1.01, seed
             assert (off > 0.5).mean() < 0.2, seed
     assert integers >= whole
+
+
+def test_what_has_no_integers_here() -> None:
+    """Blocks, channels last, and one input of two scales are refused."""
+    n, constants = helper.make_node, {**scaled("x", 0.03, 5, np.int8), **scaled("y", 0.05, 100, np.int8)}
+    constants["b"] = np.ones((1, 2, 2, 2), np.float32)
+    images = [n("QLinearGlobalAveragePool", ["q", "xs", "xz", "ys", "yz"], ["a"], domain="com.microsoft",
+                channels_last=1)]  # fmt: skip
+    blocks = [n("DequantizeLinear", ["q", "b"], ["a"], axis=1, block_size=2)]
+    twice = [n("DequantizeLinear", ["q", f"{k}s", f"{k}z"], [name]) for k, name in (("x", "a"), ("y", "c"))]
+    q = {"q": np.ones((1, 4, 2, 2), np.int8)}
+    cases = [(images, "channels_last; export"), (blocks, "blocks of one axis"), (twice, "read with two scales")]
+    for nodes, reason in cases:
+        with pytest.raises(UnsupportedOperatorError, match=reason):
+            read_onnx(model(nodes, q, constants, [node.output[0] for node in nodes], 21))
+
+
+@pytest.mark.parametrize(("depth", "exact"), [(518, True), (519, False)])
+def test_sums_of_integers_that_floats_hold(depth: int, exact: bool) -> None:
+    """Products of at most 255 * 127: 518 of them are below 2**24."""
+    feeds = {"a": np.full((2, depth), 255, np.uint8)}
+    weights = {"w": np.full((depth, 3), 127, np.int8)}
+    proto = model([helper.make_node("MatMulInteger", ["a", "w"], ["y"])], feeds, weights, ["y"])
+    if exact:
+        assert np.array_equal(run(read_onnx(proto), feeds)[0], by_onnxruntime(proto, feeds)[0])
+        return
+    with pytest.raises(UnsupportedOperatorError, match=r"may pass 2\*\*24"):
+        read_onnx(proto)
