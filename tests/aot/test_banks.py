@@ -195,6 +195,7 @@ def test_a_projects_self_test(tmp_path: Path) -> None:
     command = ["make", "-C", str(tmp_path / "out"), "test"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert "kws: ok" in done.stdout + done.stderr
+    assert "only memory that is written" not in (tmp_path / "out" / "README.md").read_text(), "there are two"
     places = addresses(tmp_path / "out" / "build" / "kws_test", "kws_static_arena")
     assert places == {"kws_static_arena_block": 0x01000000, "kws_static_arena_psram": 0x21000000}
 

@@ -146,6 +146,22 @@ def test_layers() -> None:
     assert 0.01 < interpreted["dispatch_us"] < 50
 
 
+def test_layers_of_each_engine_and_the_shortest_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sessions whose profiles are known: the compiled one's kernels take 1 µs and more, the interpreter's 7 and more."""
+    known: dict[int, list[int]] = {}
+
+    def profile(session: Session, runs: int) -> list[int]:
+        times = known.setdefault(id(session), [1000 if isinstance(session, made) else 7000] * len(session.plan.steps))
+        known[id(session)] = [ns + 500 for ns in times]
+        return times
+
+    made = type(comparing.CompiledModel.from_graph(tiny.classifier())._open(make_plan(tiny.classifier())))
+    monkeypatch.setattr(Session, "profile", profile)
+    interpreted, compiled = compare(Source("tiny", tiny.classifier()), Comparison(layers=True, rounds=2, seconds=0.01))
+    assert [layer["min_us"] for layer in interpreted["layers"]] == [7.0] * len(interpreted["layers"])
+    assert [layer["min_us"] for layer in compiled["layers"]] == [1.0] * len(compiled["layers"])
+
+
 def test_twins_have_the_same_bits(rows: list[dict[str, Any]]) -> None:
     assert rows[1]["same_bits"] is True
     assert rows[1]["max_difference"] == 0

@@ -81,6 +81,22 @@ def test_every_tensor_has_a_band_of_its_bytes(memory: Memory) -> None:
         assert order == sorted(order)
 
 
+@pytest.mark.parametrize("seed", [19, 20, 33, 40])
+def test_what_is_read_behind_a_chain_is_whole_until_then(seed: int) -> None:
+    """Also an output of the model that the last chain reads."""
+    plan = make_plan(network(seed), GENERIC, Options(memory="rows"))
+    every, later = {band.name: band for band in bands(plan)}, 0
+    for chain in plan.chains.values():
+        positions = [layer.step.position for layer in chain.layers]
+        sources = {t for link in chain.links for _, t, _ in link.sources} - {link.out for link in chain.links}
+        behind = {t for step in plan.steps if step.position > max(positions) for t in step.node.inputs}
+        for t in sources & {*behind, *plan.graph.outputs}:
+            whole = plan.offsets[t], plan.offsets[t] + t.nbytes
+            assert [at(every[t.name], position + 0.5) for position in positions] == [whole] * len(positions)
+            later += 1
+    assert later
+
+
 def test_rows_come_and_go() -> None:
     """The rings of a chain hold several numbers of rows, an input by rows never all of it, and the output grows."""
     plan = rows("vww_int8", input_rows=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from fractions import Fraction
 from itertools import combinations
 from pathlib import Path
@@ -340,9 +341,12 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["convert", str(tmp_path / "model.tflite"), "-o", str(first), *quantize, *compress]) == 0
     again = ["--prune", "0.8", "--prune-scope", "layer", "--report", str(report)]
     assert main(["convert", str(first), "-o", str(second), *again]) == 0
-    assert "Weights in flash: estimates" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "Weights in flash: estimates" in said
     rows = json.loads(report.read_text())["compression"]
     by_name = {w.name: w for w in layers_of(read(second.read_bytes()))}
+    stored = [w.stored().ravel() for w in by_name.values()]
+    assert re.search(r"^ *all +([\d.]+) %", said, re.M)[1] == f"{100 * np.mean(np.concatenate(stored) == 0):.1f}"
     for row in rows:
         assert row["sparsity"] == np.mean(by_name[row["name"]].stored() == 0)
         assert row["sparsity"] >= 0.8 or row["operator"] == "DEPTHWISE_CONV_2D"

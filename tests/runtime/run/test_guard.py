@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import tiny
 from cases import cases_of, distinct_plans, graph_of, outputs_of, values_of
+from flows import Sub
 
 from twinfer.aot.build import firmware
 from twinfer.aot.build.compiled import CompiledModel
@@ -27,7 +28,7 @@ from twinfer.aot.print.guard import STATUS, check_status
 from twinfer.command_line.main import main
 from twinfer.converter.build import Builder
 from twinfer.runtime.errors import GuardError
-from twinfer.runtime.graph import Tensor
+from twinfer.runtime.graph import Graph, Tensor
 from twinfer.runtime.options import Mode, Options
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.plan.plan import Place, Plan, Region
@@ -290,6 +291,20 @@ def test_emitted_code_tells_an_overrun(mode: Mode, tmp_path: Path) -> None:
         if guard:
             with pytest.raises(GuardError, match=r"step 1 \(operator 1 MUL .*wrote outside its blocks: tensor 'mul_2'"):
                 check_status(project.plan, status)
+
+
+@MODES
+def test_emitted_code_watches_a_model_with_a_state(mode: Mode) -> None:
+    """A model with a state: a layer that overruns in the arena alone is told."""
+    sub = Sub("kept")
+    x, handle = sub.input((SIZE,)), sub.handle()
+    old = sub.op("NEG", [sub.read(handle, (SIZE,))])
+    sub.assign(handle, x)
+    made = make_plan(Graph("kept", (*sub.tensors,), (*sub.nodes,), (x,), (old,)), GENERIC)
+    project = emit(changed(made, 0, size=SIZE + 1).printed(mode=mode, guard=True), "m")
+    library = ctypes.CDLL(str(build([project], find_compiler(), HOST_FLAGS)))
+    blocks = [aligned_bytes(project.plan.regions[each].nbytes) for each in (Region.ARENA, Region.STATE)]
+    assert library.m_run(*(block.ctypes.data_as(ctypes.c_void_p) for block in blocks), None, None) == STATUS
 
 
 @pytest.mark.usefixtures("board_tools")
