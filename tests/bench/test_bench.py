@@ -147,7 +147,7 @@ def test_layers() -> None:
 
 
 def test_layers_of_each_engine_and_the_shortest_times(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sessions whose profiles are known: the compiled one's kernels take 1 µs and more, the interpreter's 7 and more."""
+    """Sessions whose profiles are known: the compiled one's kernels take 1 µs, the interpreter's 7."""
     known: dict[int, list[int]] = {}
 
     def profile(session: Session, runs: int) -> list[int]:
