@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -359,3 +359,59 @@ def test_what_does_not_fit_is_refused(case: tuple[str, tuple[int, ...], list[Any
     with pytest.raises((ModelError, UnsupportedOperatorError), match=message) as caught:
         read_onnx(proto)
     assert op in str(caught.value)
+
+
+class Spelled:
+    """Nodes of a formula over x, whose numbers become constants."""
+
+    def __init__(self) -> None:
+        self.nodes: list[onnx.NodeProto] = []
+        self.constants: dict[str, np.ndarray] = {}
+
+    def __call__(self, op: str, *operands: str | float) -> str:
+        for k in (v for v in operands if not isinstance(v, str)):
+            self.constants[str(k)] = np.array(k, np.float32)
+        self.nodes.append(helper.make_node(op, [str(v) for v in operands], [f"v{len(self.nodes)}"]))
+        return f"v{len(self.nodes) - 1}"
+
+
+@pytest.mark.parametrize("inner", [0.70710678, 0.3, 2.0])
+@pytest.mark.parametrize("divided", [False, True])
+def test_gelu_by_erf_in_any_spelling(inner: float, divided: bool) -> None:
+    """Of x or of a multiple of it, times any number; each spelling is one GELU, with products of numbers around it."""
+    spellings: list[Callable[[Spelled, str], str]] = [
+        lambda f, e: f("Mul", f("Mul", "x", f("Add", e, 1.0)), 0.5),
+        lambda f, e: f("Mul", f("Mul", 0.5, "x"), f("Add", 1.0, e)),
+        lambda f, e: f("Div", f("Mul", f("Add", e, 1.0), "x"), 2.0),
+        lambda f, e: f("Mul", "x", f("Mul", f("Add", 1.0, e), 0.7)),
+        lambda f, e: f("Mul", f("Add", f("Div", e, 2.0), 0.5), "x"),
+        lambda f, e: f("Add", f("Mul", "x", 0.5), f("Mul", f("Mul", "x", e), 0.5)),
+        lambda f, e: f("Add", f("Mul", f("Mul", "x", 3.0), e), f("Mul", "x", 3.0)),
+    ]
+    x = {"x": floats(np.random.default_rng(1), 4, 30) * 2}
+    for spelling in spellings:
+        f = Spelled()
+        y = spelling(f, f("Erf", f("Div", "x", 1 / inner) if divided else f("Mul", inner, "x")))
+        proto = model(f.nodes, x, f.constants, [y])
+        graph = read_onnx(proto)
+        assert [node.op for node in graph.nodes if node.op != "MUL"] == ["GELU"]
+        compare(run(graph, x), by_onnxruntime(proto, x), 1e-5)
+
+
+def test_what_is_not_gelu() -> None:
+    others: list[Callable[[Spelled, str], str]] = [
+        lambda f, e: f("Mul", "x", f("Add", e, 2.0)),
+        lambda f, e: f("Add", e, 1.0),
+        lambda f, e: f("Mul", "x", f("Sub", 1.0, e)),
+        lambda f, e: f("Mul", f("Mul", "x", "x"), f("Add", e, 1.0)),
+        lambda f, e: f("Mul", "z", f("Add", e, 1.0)),
+        lambda f, e: f("Mul", "x", f("Add", f("Erf", f("Mul", "x", -0.5)), 1.0)),
+        lambda f, e: f("Add", f("Mul", "x", 0.5), f("Mul", f("Mul", "x", f("Mul", e, f("Erf", "x"))), 0.5)),
+        lambda f, e: f("Mul", "x", f("Add", f("Add", e, f("Erf", "x")), 2.0)),
+    ]
+    x = {name: np.ones((2, 3), np.float32) for name in ("x", "z")}
+    for other in others:
+        f = Spelled()
+        y = other(f, f("Erf", f("Mul", "x", 0.7)))
+        with pytest.raises(UnsupportedOperatorError, match="Erf"):
+            read_onnx(model(f.nodes, x, f.constants, [y]))
