@@ -260,16 +260,18 @@ def test_constants_count_by_their_own_type(kind: Any, size: int) -> None:
 
 
 def test_constants_share_one_budget(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each fits, all together do not. Operators that only move elements cost nothing."""
+    """Each fits, all together do not. Operators that only move elements cost nothing, a small result gives nothing."""
     monkeypatch.setattr(budget, "MOST", 100_000)
     weights = np.ones((400, 400), np.float32)
-    nodes = [helper.make_node("Transpose", ["w"], ["t0"])]
+    nodes = [helper.make_node("Transpose", ["w"], ["t0"]), helper.make_node("Gather", ["w", "i"], ["row"])]
     nodes += [helper.make_node("Transpose", [f"t{i}"], [f"t{i + 1}"]) for i in range(4)]
     nodes += [helper.make_node("ConstantOfShape", ["s"], [f"c{i}"], name=f"n{i}") for i in range(3)]
     last = helper.make_node("MatMul", ["x", "t4"], ["y"])
-    assert read_onnx(plain([*nodes, last], [1, 400], {"w": weights, "s": np.array([9])})).outputs[0].shape == (1, 400)
+    assert read_onnx(plain([*nodes, last], [1, 400], {"w": weights, "i": np.array([0]), "s": np.array([9])})).outputs[
+        0
+    ].shape == (1, 400)
     with pytest.raises(UnsupportedOperatorError, match=r"1 nodes .*\n.*ConstantOfShape \(1x\): .*node n2$"):
-        read_onnx(plain([*nodes, last], [1, 400], {"w": weights, "s": np.array([10_000])}))
+        read_onnx(plain([*nodes, last], [1, 400], {"w": weights, "i": np.array([0]), "s": np.array([10_000])}))
 
 
 def test_tables_that_importers_make_are_in_the_budget() -> None:
@@ -333,9 +335,10 @@ def test_names_that_the_importer_would_give() -> None:
     """No two tensors are called the same, and the model's own names stay."""
     feeds = {"x": floats(np.random.default_rng(1), 1, 4)}
     names = ["a", "b", "c", "y"]
-    for _ in range(3):
-        nodes = [helper.make_node("Softplus", [i], [o]) for i, o in zip(["x", *names], names, strict=False)]
-        proto = model(nodes, feeds, {}, ["y"])
+    for _ in range(3):  # the first two share weights, which each of them turns
+        nodes = [helper.make_node("MatMul", ["x", "w"], ["p"]), helper.make_node("MatMul", ["p", "w"], ["q"])]
+        nodes += [helper.make_node("Softplus", [i], [o]) for i, o in zip(["q", *names], names, strict=False)]
+        proto = model(nodes, feeds, {"w": np.eye(4, dtype=np.float32)}, ["y"])
         graph = read_onnx(proto)
         given = [t.name for t in graph.tensors]
         assert len(given) == len(set(given))

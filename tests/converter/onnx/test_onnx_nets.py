@@ -408,6 +408,7 @@ def test_what_is_not_gelu() -> None:
         lambda f, e: f("Mul", "x", f("Add", f("Erf", f("Mul", "x", -0.5)), 1.0)),
         lambda f, e: f("Add", f("Mul", "x", 0.5), f("Mul", f("Mul", "x", f("Mul", e, f("Erf", "x"))), 0.5)),
         lambda f, e: f("Mul", "x", f("Add", f("Add", e, f("Erf", "x")), 2.0)),
+        lambda f, e: f("Mul", "x", f("Add", f("Erf", f("Mul", "x", f("Add", e, 1.0))), 1.0)),
     ]
     x = {name: np.ones((2, 3), np.float32) for name in ("x", "z")}
     for other in others:
