@@ -223,6 +223,8 @@ def test_shapes() -> None:
     for options, message in (
         ({"shapes": {"z": (1, 3)}}, "no input 'z'"),
         ({"shapes": {"x": (1, 3, 5)}}, "cannot have the shape"),
+        ({"shapes": {"x": (1, 0, 4)}}, "cannot have the shape"),
+        ({"shapes": {"x": (1, 3, 4, 1)}}, "cannot have the shape"),
         ({"batch": 0}, "batch is 0"),
     ):
         with pytest.raises(twinfer.InvalidArgumentError, match=message):
