@@ -128,6 +128,7 @@ def test_a_layer_is_named_and_found_behind_one_that_is_new() -> None:
     assert (str(drift.layer), drift.figure, drift.before, drift.after) == ("2 CONV_2D a", "instructions", 10, 11)
     (remark,) = result.remarks
     assert remark.endswith("layers: left out of its layers, only there now or only before: 1")
+    assert outcome([on_board(layers=old)], [on_board(layers=new)]).remarks == [remark], "a layer that is gone"
 
 
 def test_nothing_before_is_a_drift_without_per_cent() -> None:

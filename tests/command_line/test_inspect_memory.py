@@ -40,6 +40,13 @@ def document(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, A
     return about
 
 
+@pytest.mark.parametrize("given", [("--input-in-place",), ("--memory", "--input-in-place"), ("--memory",)])
+def test_without_a_way_it_is_that_of_compile(capsys: pytest.CaptureFixture[str], given: tuple[str, ...]) -> None:
+    about, graph, lent = document(capsys, "vww_int8", *given), load("vww_int8").graph, "--input-in-place" in given
+    usual, layers = (make_plan(graph, M4, Options(memory=way, input_in_place=lent)) for way in ("auto", "layers"))  # type: ignore[arg-type]
+    assert about["arena_bytes"] == usual.arena_bytes < layers.arena_bytes
+
+
 @pytest.mark.parametrize("way", ["auto", "layers", "rows"])
 @pytest.mark.parametrize("model", ["kws_int8", "vww_int8"])
 def test_the_promised_keys(capsys: pytest.CaptureFixture[str], model: str, way: str) -> None:
@@ -54,6 +61,8 @@ def test_the_promised_keys(capsys: pytest.CaptureFixture[str], model: str, way: 
     assert sum(live["bytes"] for live in forced["tensors"]) >= forced["bytes"]
     for hint in about["hints"]:
         assert hint["ram_change"] == round(hint["ram_bytes"] / plan.memory_bytes - 1, 4)
+        priced = hint["kind"] in ("rows", "input_rows")  # hints by which something is computed more often
+        assert (hint["instructions_change"] is not None) == ("% instructions (estimated)" in hint["text"]) == priced
     assert [hint["ram_bytes"] for hint in about["hints"]] == sorted(hint["ram_bytes"] for hint in about["hints"])
 
 

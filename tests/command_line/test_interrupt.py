@@ -165,6 +165,16 @@ def test_explain_keeps_the_ledger_if_the_ladder_is_broken_off(
     assert "ladder" not in told
 
 
+@pytest.mark.usefixtures("board_tools")
+def test_a_ladder_that_is_there_is_not_missing(broken_off: Break, capsys: pytest.CaptureFixture[str]) -> None:
+    broken_off(on_target, "ledger_on", 1)
+    ladder = ("--ladder", "--techniques", "calls", "--json", "a.json")
+    status, _, err = run(capsys, "explain", "first.tflite", "--target", "m4,m0", *ladder)
+    assert (status, err) == (130, "twinfer: interrupted; missing: first.tflite on cortex-m0\n")
+    (told,) = json.loads(Path("a.json").read_text())["ledgers"]
+    assert "ladder" in told
+
+
 def test_explain_without_any_ledger(broken_off: Break, capsys: pytest.CaptureFixture[str]) -> None:
     broken_off(on_host, "ledger_on_host", 0)
     status, out, err = run(capsys, "explain", "first.tflite", "--json", "a.json")

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tiny
 from pages import Page, ShownChart
 from random_graphs import random_graph
 
@@ -159,6 +160,16 @@ def test_onnx_in(tmp_path: Path) -> None:
 
 
 # -- the command -------------------------------------------------------------------------------------------------------
+
+
+def test_operators_of_subgraphs_count(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "m.tflite").write_bytes(write(tiny.flow().graph))
+    assert main(["convert", str(tmp_path / "m.tflite"), "-o", str(tmp_path / "out.tflite")]) == 0
+    graph = read_file(tmp_path / "out.tflite")
+    assert graph.subgraphs
+    nodes = [node for each in (graph, *graph.subgraphs) for node in each.nodes]
+    floats = [node for node in nodes if any(t.type == "FLOAT32" for t in node.outputs)]
+    assert f"{len(nodes)} operators, {len(floats)} of them float" in capsys.readouterr().out
 
 
 def test_command(model: str, data: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
