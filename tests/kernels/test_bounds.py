@@ -12,6 +12,7 @@ import pytest
 from twinfer.runtime.errors import ModelError, TwinferError, UnsupportedOperatorError
 from twinfer.runtime.graph import Node, Tensor
 from twinfer.runtime.op import along, tensor
+from twinfer.runtime.ops.recurrent import svdf as recurrent_svdf
 from twinfer.runtime.registry import operators
 from twinfer.runtime.shapes import infer_node
 from twinfer.runtime.target import GENERIC
@@ -85,6 +86,21 @@ def svdf(state: int) -> Node:
     return node("SVDF", parts, tensor((1, 2)), rank=2)
 
 
+def whole_svdf(place: int, zero: int) -> Node:
+    """An int8 SVDF whose features (1) or filter over time (2) have a zero point."""
+    given = recurrent_svdf._case(np.random.default_rng(1), "INT8", (1, 3), (4, 1, 5), (0.2, 0)).node
+    inputs = [*given.inputs]
+    t = given.input(place)
+    inputs[place] = replace(t, quant=replace(t.quant, zero_point=np.array([zero])))  # type: ignore[type-var]
+    return replace(given, inputs=tuple(inputs))
+
+
+def kept_dimensions(*shape: int) -> Node:
+    options = {"keep_num_dims": True, "fused_activation_function": "NONE"}
+    w = tensor((3, 4), data=np.ones((3, 4)))
+    return node("FULLY_CONNECTED", (tensor(shape), w, None), tensor((*shape[:-1], 3)), **options)
+
+
 def resized(**options: bool) -> Node:
     return node("RESIZE_BILINEAR", (tensor((1, 2, 2, 1)), constant([4, 4])), tensor((1, 4, 4, 1)), **options)
 
@@ -107,6 +123,7 @@ def layers() -> Iterator[Refusal]:
     narrow = layer("DEPTHWISE_CONV_2D", bias_type="INT32", x="INT16")
     yield "16x8 bias", deep, narrow, UnsupportedOperatorError, "INT64"
     yield "channels", wide_layer(1 << 10), wide_layer((1 << 20) + 1), UnsupportedOperatorError, "split it"
+    yield "kept dimensions", kept_dimensions(3, 4), kept_dimensions(2, 6), ModelError, "must end in 4"
     yield "groups", grouped(4), grouped(3), ModelError, "do not divide into 2 groups"
 
 
@@ -150,6 +167,9 @@ def ends() -> Iterator[Refusal]:
     yield "l2_normalization", *squares, UnsupportedOperatorError, "squares"
     divided = [node("DIV", (q(4), q(4, scale=s)), q(4, scale=s)) for s in (1e-3, 1e-5)]
     yield "div", *divided, UnsupportedOperatorError, "too small"
+    for at in (1, 2):
+        zeros = whole_svdf(at, 0), whole_svdf(at, 1)
+        yield f"zero point of svdf's input {at}", *zeros, UnsupportedOperatorError, "zero points of 0"
     yield "svdf", svdf(20), svdf(21), ModelError, "must have 20 elements"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -84,6 +85,14 @@ def test_what_is_coded_comes_out(coding: str, seed: int, values: int, skew: floa
         assert np.unique(blocks).size > 1 << MOST_BITS
         return
     np.testing.assert_array_equal(decoded(code, slices, rows, body), blocks)
+    many, own = np.unique(blocks, return_counts=True)
+    if coding == "bitmap":
+        assert code.about == f"a bitmap and {np.count_nonzero(blocks):,} values that are not zero"
+    elif coding == "lut":
+        assert code.about == f"{max(1, math.ceil(math.log2(many.size)))} bits in a table of {many.size} values"
+    elif slices == 1 and many.size > 1 and unlimited(own.tolist())[1] <= LONGEST:
+        bits = 8 * math.ceil(unlimited(own.tolist())[0] / 8) / blocks.size
+        assert code.about == f"Huffman codes of {many.size} values, {bits:.2f} bits each"
     if slices == 1:
         ends = rng.integers(-128, 128, (rows, 12)).astype(np.int8)
         want = np.concatenate([ends[:, :8], blocks[0], ends[:, 8:]], axis=1)

@@ -141,6 +141,20 @@ def test_a_value_that_another_operator_reads_stays() -> None:
     same(ran(plan), apart(built.graph(y)))
 
 
+def test_a_value_that_two_tables_read_is_computed() -> None:
+    """No reader of it is left as it was, but both tables read it."""
+    built = growing()
+    q = built.then("QUANTIZE", quantised("q", 0.04))
+    built.then("LOGISTIC", quantised("s", 1 / 256, -128))
+    y = built.then("QUANTIZE", quantised("y", 1 / 300))
+    built.last = q
+    built.then("TANH", quantised("t", 1 / 128))
+    built.then("QUANTIZE", quantised("z", 1 / 90))
+    plan = make_plan(built.graph(y))
+    assert [bool(stacked_of(step.node)) for step in plan.steps] == [False, True, True]
+    same(ran(plan), apart(built.graph(y)))
+
+
 def test_an_output_between_two_operators_stays() -> None:
     built = growing()
     s = built.then("LOGISTIC", quantised("s", 1 / 256, -128))

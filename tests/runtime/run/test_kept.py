@@ -281,7 +281,7 @@ def test_options_have_plans_of_their_own(model: Path, plannings: list[str]) -> N
 
 
 def test_the_version_knows_every_source() -> None:
-    for module in (kept, make):
+    for module in (kept, make, kernels_c._ffi):
         path = Path(str(module.__file__)).resolve()
         about = path.stat()
         assert repr((str(path), about.st_size, about.st_mtime_ns, about.st_ctime_ns)) in kept._version()

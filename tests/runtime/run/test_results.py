@@ -115,9 +115,14 @@ class Clock:
     """Times in place of ``tw_profile``'s: of every call that it is asked for, the next of a list."""
 
     def __init__(self, *times: int) -> None:
-        self.times = iter(times)
+        self.times, self.calls = iter(times), list[str]()
+
+    def tw_run(self, slots: Any, count: int) -> None:
+        self.calls.append("run")
+        lib.tw_run(slots, count)
 
     def tw_profile(self, slots: Any, count: int, ns: Any) -> None:
+        self.calls.append("time")
         lib.tw_profile(slots, count, ns)
         for k in range(count):
             ns[k] = next(self.times)
@@ -135,8 +140,9 @@ def test_profiles_are_the_shortest_times(monkeypatch: pytest.MonkeyPatch) -> Non
     assert session.profile(3) == [30, 35]
     monkeypatch.setattr(sessions, "lib", Clock(3, 5))
     assert session.profile(1) == [0, 0]
-    monkeypatch.setattr(sessions, "lib", Clock(25, 6))
+    monkeypatch.setattr(sessions, "lib", clock := Clock(25, 6))
     assert session.profile_alone() == [20, 1]
+    assert clock.calls == ["run", "time"] * 2
 
 
 def test_a_step_that_runs_often_counts_every_time(monkeypatch: pytest.MonkeyPatch) -> None:

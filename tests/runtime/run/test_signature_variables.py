@@ -58,6 +58,16 @@ def begun_by_both(own: bool = True) -> Graph:
     return signed(a.graph(totals[:1], b.graph(totals[1:]), setting(3), setting(7)))
 
 
+def begun_by_one_that_never_reads() -> Graph:
+    """a begins with 3 and computes something else; b adds."""
+    a, b = Sub("a"), Sub("b")
+    a.once(2)
+    y = b.add(b.read(b.handle()), b.input())
+    x = a.add(a.op("NEG", [a.input()]), np.float32([1]))
+    b.assign(b.handle(), y)
+    return signed(a.graph([a.mul(x, a.op("NEG", [x]))], b.graph([y]), setting(3)))
+
+
 def of_any_length() -> Graph:
     a = Sub("a")
     x = a.input((1,), shape_signature=(-1,))
@@ -72,6 +82,7 @@ CASES: dict[str, tuple[Callable[[], Graph], Calls]] = {
     "two first values": (begun_by_both, [("a", [1]), ("b", [0]), ("a", [0]), ("b", [1]), ("b", [1])]),
     "the other way": (begun_by_both, [("b", [1]), ("a", [0]), ("b", [0]), ("a", [1])]),
     "one first value for both": (lambda: begun_by_both(own=False), [("a", [1]), ("b", [1]), ("a", [1]), ("b", [0])]),
+    "never read where it begins": (begun_by_one_that_never_reads, [("a", [5]), ("b", [1]), ("a", [2]), ("b", [1])]),
     "resized": (of_any_length, [("a", [1]), ("a", [1, 2, 3]), ("a", [4])]),
 }
 

@@ -68,10 +68,11 @@ def test_a_search_that_gives_up(case: Case, looks: int) -> None:
     assert not answer.proven or cost(costs, answer.bins) == min(every(costs, fits, len(room)))
 
 
-def test_moves_and_swaps_where_the_search_gives_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """From all in the dear bin: unit 0, the dearest, moves to the other, which has room for one; then none pays."""
-    costs, room = [[1, 9], [1, 5], [1, 5]], [1, 3]
+@pytest.mark.parametrize("dearest", range(3))
+def test_moves_and_swaps_where_the_search_gives_up(dearest: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From all in the dear bin: a unit moves to the other, which has room for one, and is swapped for the dearest."""
+    costs, room = [[1, 9 if i == dearest else 5] for i in range(3)], [1, 3]
     monkeypatch.setattr(search._Search, "run", lambda self, order: False)
     answer = split(costs, [1, 1, 1], within([1, 1, 1], room))
     assert answer is not None
-    assert (answer.bins, answer.proven) == ((0, 1, 1), False)
+    assert (answer.bins, answer.proven) == (tuple(int(i != dearest) for i in range(3)), False)
