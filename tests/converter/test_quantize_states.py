@@ -161,6 +161,25 @@ def test_svdf_over_a_stream(joined: bool) -> None:
     assert snr_db(ours(graph, x, stream=True), assert_peers_agree(integer, x, stream=True)) > 30
 
 
+@pytest.mark.parametrize(("bias", "alike"), [(1.0, False), (1.0, True), (3e3, False)])
+def test_sums_of_an_svdf_fit_int32(bias: float, alike: bool) -> None:
+    """Half of it for the sum over 16-bit states, half for the bias, which keeps its value; also if either is large."""
+    rng = np.random.default_rng(4)
+    graph = svdf_graph(rng, "RELU")
+    svdf = graph.nodes[0]
+    values = {2: np.ones((12, 8), np.float32), 3: bias * np.asarray(svdf.input(3).data)}
+    new = {svdf.input(i): replace(svdf.input(i), data=values[i]) for i in ((2, 3) if alike else (3,))}
+    nodes = (replace(svdf, inputs=tuple(new.get(t, t) for t in svdf.inputs if t)), *graph.nodes[1:])
+    graph = replace(graph, tensors=tuple(new.get(t, t) for t in graph.tensors), nodes=nodes)
+    x = rng.standard_normal((40, 1, 16)).astype(np.float32)
+    integer = convert(graph, quantize="int8", calibration={"x": x})
+    _, _, time, start, state = (integer.nodes[0].input(i) for i in range(5))
+    taps, added = (np.abs(np.asarray(t.data).astype(np.int64)) for t in (time, start))
+    assert taps.reshape(6, -1).sum(1).max() * 2**15 <= 2**30
+    assert added.max() <= 2**30
+    np.testing.assert_allclose(np.asarray(start.data) * (state.scale * time.scale), values[3], rtol=1e-3, atol=1e-4)
+
+
 def test_svdf_without_relu_stays_float() -> None:
     x = np.random.default_rng(1).standard_normal((9, 1, 16)).astype(np.float32)
     integer = convert(svdf_graph(np.random.default_rng(2), "NONE"), quantize="int8", calibration={"x": x})

@@ -107,15 +107,15 @@ def limits() -> Graph:
     net = Net(3, (1, 4, 16, 8))
     x, join = net.input, {"axis": 3, "fused_activation_function": "NONE"}
     outputs = []
+    for scale in (x.scale, 0.02):  # before any other reads the value as int8
+        other = net.constant(net.rng.integers(0, 256, x.shape), "UINT8", 0.02, 100)
+        y = net.value((1, 4, 16, 16), scale, x.zero if scale == x.scale else 100)
+        outputs.append(net.add("CONCATENATION", (x, other), y, **join))
     for zero in (127, 128, 129):
         w = net.constant(np.arange(256).reshape(32, 1, 1, 8), "UINT8", 0.004, zero)
         b = net.constant(np.zeros(32), "INT32", float(np.float32(x.scale) * np.float32(0.004)))
         y = net.value((1, 4, 16, 32), 0.03, 120)
         outputs.append(net.add("CONV_2D", (x, w, b), y, **WINDOW, fused_activation_function="NONE"))
-    for scale in (x.scale, 0.02):
-        other = net.constant(net.rng.integers(0, 256, x.shape), "UINT8", 0.02, 100)
-        y = net.value((1, 4, 16, 16), scale, x.zero if scale == x.scale else 100)
-        outputs.append(net.add("CONCATENATION", (x, other), y, **join))
     return net.graph(*outputs)
 
 

@@ -122,11 +122,9 @@ def _lower_hybrid(node: Node, g: Window, macs: int) -> Call:
     params: dict[str, Param] = {"window": g.params, "limits": output_range(node), "multiplier": g.out_c // g.in_c}
     inputs = (node.input(0), node.input(1), *hybrid_constants(node, g.out_c))
     scratch = -(-g.image // 16) * 16 + 4 * g.out_c
-    inplace = (0,) if g.batches == 1 else ()  # the whole image is quantised before the first output
-    outputs = (node.output,)
-    return Call(
-        "tw_depthwise_conv2d_hybrid", params, inputs, outputs, scratch, inplace=inplace, macs=macs, weights=Weights()
-    )
+    kernel, outputs = "tw_depthwise_conv2d_hybrid", (node.output,)
+    inplace = (0,)  # every image is quantised before its first output
+    return Call(kernel, params, inputs, outputs, scratch, inplace=inplace, macs=macs, weights=Weights())
 
 
 def _case(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 from pathlib import Path
 
@@ -97,6 +98,20 @@ def test_a_pass_is_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert names.count("renamed") == 2
     assert names[names.index("identities") - 1] == names[names.index("transposes") - 1] == "renamed"
     assert run(graph_of("joins_clips"), steps).name == "anew anew"
+
+
+@pytest.mark.parametrize("keep", [False, True])
+def test_reductions_behind_a_transpose_count_axes_from_both_ends(keep: bool) -> None:
+    for turn in itertools.permutations(range(3)):
+        for axes in ([0], [2], [0, 1], [0, 2], [1, 2]):
+            made = []
+            for less in (0, 3):
+                b = Builder("mean")
+                y = b.op("TRANSPOSE", [b.input("x", "FLOAT32", (2, 3, 4)), order(*turn)])
+                graph = b.graph([b.op("MEAN", [y, order(*(a - less for a in axes))], keep_dims=keep)])
+                made.append(run(graph))
+                assert_same(graph, made[-1])
+            assert [n.op for n in made[0].nodes] == [n.op for n in made[1].nodes]
 
 
 def test_a_clip_goes_behind_all_that_only_moves() -> None:

@@ -107,6 +107,10 @@ def joined_with_a_constant(net: Sub) -> Tensor:
     return _joined(net, net.input((1, 16, 4)), net.constant(np.ones((1, 16, 4))))
 
 
+def added_by_row(net: Sub) -> Tensor:
+    return net.add(net.input((1, 16, 4)), net.constant(np.arange(64).reshape(16, 4)))
+
+
 def _joined(net: Sub, a: Tensor, b: Tensor) -> Tensor:
     shape, last = (*a.shape[:-1], 2 * a.shape[-1]), len(a.shape) - 1
     return net.op("CONCATENATION", [a, b], shape=shape, axis=last, fused_activation_function="NONE")
@@ -148,6 +152,7 @@ WHOLE = {
     joined_with_all_rows: "has other values in every window",
     joined_with_other_times: "its inputs have time in different dimensions",
     joined_with_a_constant: "it reads all rows of one of its inputs",
+    added_by_row: "differs from row to row",
     weights_are_the_input: "it reads all rows of one of its inputs",
     weights_are_in_time: "it reads all rows of one of its inputs",
     scaled_by_the_whole_window: "has other values in every window",

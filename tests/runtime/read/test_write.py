@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from importlib.util import find_spec
@@ -140,6 +141,19 @@ def test_every_buffer_is_aligned(size: int) -> None:
     offsets = data_offsets(write(b.graph([z])))
     assert len(offsets) == 2
     assert [offset % 16 for offset in offsets] == [0, 0]
+
+
+@pytest.mark.parametrize("mask", [0o022, 0o077, 0o002])
+def test_others_may_read_as_the_user_has_set(mask: int, tmp_path: Path) -> None:
+    """Also a file in the place of one that was there."""
+    graph, path, before = rich(), tmp_path / "m.tflite", os.umask(mask)
+    try:
+        for _ in range(2):
+            graph.save(path)
+            assert path.stat().st_mode & 0o777 == 0o666 & ~mask
+            assert os.umask(mask) == mask
+    finally:
+        os.umask(before)
 
 
 def rich() -> Graph:
