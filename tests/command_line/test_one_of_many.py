@@ -138,9 +138,9 @@ def test_a_ladder_differs_if_any_rung_does(same: Sequence[bool], of_ledger: bool
 def test_status_of_a_report(
     same: bool, models: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(reporting, "report_of", lambda *_: {"ledger": {"same_bits": same}})
+    monkeypatch.setattr(reporting, "report_of", lambda *_: {"same_bits": same})
     assert main(["report", models[0], "--json", "-"]) == (0 if same else 1)
-    assert json.loads(capsys.readouterr().out) == {"ledger": {"same_bits": same}}
+    assert json.loads(capsys.readouterr().out) == {"same_bits": same}
 
 
 # -- verify ------------------------------------------------------------------------------------------------------------
