@@ -56,7 +56,11 @@ def densified() -> Graph:
 
 
 #: ``limits`` joins constants of one image, so that it has no other batch.
-MODELS = {name: net for name, net in NETS.items() if name != "limits"} | {"few_bits": few_bits, "float16": float16, "densified": densified}
+MODELS = {name: net for name, net in NETS.items() if name != "limits"} | {
+    "few_bits": few_bits,
+    "float16": float16,
+    "densified": densified,
+}
 
 
 def at_batch(interpreter: Any, value: np.ndarray) -> list[Any]:
