@@ -99,7 +99,7 @@ def drifts(now: Sequence[Run], machine: Mapping[str, Any], saved: Sequence[Saved
 
 
 def _compilers(now: Sequence[Run], machine: Mapping[str, Any], saved: Sequence[Saved]) -> list[str]:
-    """A line for every compiler that changed and that a run of ``now`` depends on which is compared."""
+    """A line for every compiler that is another one now, if figures that are compared come from it."""
     host, boards = (any((run.target == "host") is there for run in now) for there in (True, False))
     pairs = [
         (each.machine.get(name), machine[name])

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from twinfer.bench.explain.causes import CAUSES, ordered
 from twinfer.bench.explain.ledger import Ledger, Line, Start
-from twinfer.bench.measure.report import number, span, table
+from twinfer.bench.measure.report import bits_in_words, number, span, table
 
 #: A saving below this share of what the interpreter takes is not worth a word.
 WORTH_A_WORD = 0.002
@@ -94,11 +94,10 @@ def _started(start: Start, target: str) -> str:
 def words(ledger: Ledger) -> Iterator[str]:
     """What compiling is worth and why, a sentence a cause, the greatest first."""
     all_of = ledger.total
-    saved = all_of.interpreted - all_of.compiled
-    same = "with the same bits" if ledger.same_bits else "but with OTHER BITS"
+    saved, bits = all_of.interpreted - all_of.compiled, bits_in_words(ledger.same_bits)
     yield (
         f"Compiling {ledger.model} for {ledger.target} saves {_figure(saved, ledger.unit)} of "
-        f"{_figure(all_of.interpreted, ledger.unit)} {ledger.unit}: {ratio(all_of)} ×, {same}."
+        f"{_figure(all_of.interpreted, ledger.unit)} {ledger.unit}: {ratio(all_of)} ×, {bits}."
     )
     for cause in sorted(all_of.causes, key=lambda key: -abs(all_of.causes[key])):
         share = all_of.causes[cause] / max(all_of.interpreted, 1e-9)

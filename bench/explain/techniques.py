@@ -49,7 +49,7 @@ NAMED_ALONE = ("coding",)
 def chosen(given: str | None, target: Target) -> tuple[str, ...]:
     """The techniques of a list with commas, in its order; None: all that a compiled program for a target has.
 
-    InvalidArgumentError for one that does not exist, or that stands before one that it needs, and for none.
+    InvalidArgumentError for one that does not exist, or that stands before one that it needs, and for a list of none.
     """
     usual = [key for key in TECHNIQUES if applies(key, target) and key not in NAMED_ALONE]
     names = usual if given is None else [name.strip().replace("-", "_") for name in given.split(",") if name.strip()]

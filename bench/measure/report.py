@@ -138,6 +138,11 @@ def _time_cells(row: Row, spreads: Sequence[str]) -> list[str | Text]:
     return [*times, f"{row['ratio']:.2f}", f"{rate:.1f}" if row["macs"] else "-", far, bits(row)]
 
 
+def bits_in_words(same: bool) -> str:
+    """How the programs' outputs compare, for the end of a sentence."""
+    return "with the same bits" if same else "but with OTHER BITS"
+
+
 def bits(row: Row) -> Text:
     if row["same_bits"]:
         return Text("same bits", style="green")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any, Literal
 
+from twinfer.bench.measure.report import bits_in_words
 from twinfer.bench.report.summary import behind, counted
 from twinfer.runtime.target import PLAIN
 
@@ -109,8 +110,8 @@ def _causes(document: Document) -> Iterator[Remark]:
         yield Remark("time", None, text, share)
     share = (taken["interpreted"] - taken["compiled"]) / max(taken["interpreted"], 1e-9)
     if share >= 10 * LEAST:
-        same = "with the same bits" if document["ledger"]["same_bits"] else "but with OTHER BITS"
-        text = f"Compiling saves {_percent(share)} of what the interpreter takes, {same}."
+        bits = bits_in_words(document["ledger"]["same_bits"])
+        text = f"Compiling saves {_percent(share)} of what the interpreter takes, {bits}."
         yield Remark("time", None, text, share)
 
 

@@ -24,7 +24,7 @@ def einsum(g: Emitter, equation: str, operands: Sequence[Tensor]) -> Tensor:
         return _arranged(g, _summed(g, operands[0], terms[0], result), _kept(terms[0], result), result)
     if len(operands) != 2:
         raise UnsupportedOperatorError(f"einsum {equation!r} of {len(operands)} operands; do it two by two")
-    return _product(g, [*operands], terms, result)
+    return _product(g, operands, terms, result)
 
 
 def _terms(equation: str, ranks: Sequence[int]) -> tuple[list[str], str]:
@@ -57,16 +57,17 @@ def _arranged(g: Emitter, x: Tensor, term: str, order: str) -> Tensor:
     return g.transpose(x, [term.index(c) for c in order])
 
 
-def _product(g: Emitter, operands: list[Tensor], terms: list[str], result: str) -> Tensor:
+def _product(g: Emitter, operands: Sequence[Tensor], terms: Sequence[str], result: str) -> Tensor:
     """[batch, rows, depth] of the one times [batch, depth, columns] of the other, in the order of ``result``."""
     size: dict[str, int] = {}
     for x, term in zip(operands, terms, strict=True):
         size.update({c: n for c, n in zip(term, x.shape, strict=True) if size.get(c, 1) == 1})
-    for i, (x, term) in enumerate(zip(operands, terms, strict=True)):  # what is repeated has no such dimension
+    sides = list[tuple[Tensor, str]]()
+    for x, term in zip(operands, terms, strict=True):  # without dimensions of 1 that the other one repeats
         kept = [(c, n) for c, n in zip(term, x.shape, strict=True) if n != 1 or size[c] == 1]
-        operands[i], terms[i] = g.reshape(x, [n for _, n in kept]), "".join(c for c, _ in kept)
-    a, b = terms
-    operands = [_summed(g, operands[0], a, b, result), _summed(g, operands[1], b, a, result)]
+        sides.append((g.reshape(x, [n for _, n in kept]), "".join(c for c, _ in kept)))
+    (x, a), (y, b) = sides
+    x, y = _summed(g, x, a, b, result), _summed(g, y, b, a, result)
     a, b = _kept(a, b, result), _kept(b, a, result)
     batch, depth = (_kept(_kept(a, b), result), "".join(c for c in a if c in b and c not in result))
     rows, columns = ("".join(c for c in term if c not in batch + depth) for term in (a, b))
@@ -75,7 +76,7 @@ def _product(g: Emitter, operands: list[Tensor], terms: list[str], result: str) 
         return tuple(size[c] for c in letters)
 
     each = extents(batch), math.prod(extents(rows)), math.prod(extents(depth)), math.prod(extents(columns))
-    left = g.reshape(_arranged(g, operands[0], a, batch + rows + depth), (*each[0], each[1], each[2]))
-    right = g.reshape(_arranged(g, operands[1], b, batch + depth + columns), (*each[0], each[2], each[3]))
+    left = g.reshape(_arranged(g, x, a, batch + rows + depth), (*each[0], each[1], each[2]))
+    right = g.reshape(_arranged(g, y, b, batch + depth + columns), (*each[0], each[2], each[3]))
     product = g.reshape(matmul(g, left, right), extents(batch + rows + columns))
     return _arranged(g, product, batch + rows + columns, result)

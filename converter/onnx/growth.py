@@ -88,9 +88,12 @@ def _gather_nd(inputs: Values, _: Attributes) -> int:
 
 
 def _windows(inputs: Values, attributes: Attributes) -> int:
-    """Convolution, also transposed. An upper bound: extents times the stride, plus padding, kernel and output sizes."""
-    x, channels = inputs[0], max(inputs[0].shape[1], *(value.shape[0] for value in inputs[1:] if value.ndim), 1)
-    channels = max(channels, inputs[1].shape[1] * int(attributes.get("group", 1)))  # ConvTranspose: out is the second
+    """Convolution, also transposed. An upper bound: extents times the stride, plus padding, kernel and output sizes.
+
+    The results' channels are the weights' dimension 0, transposed their dimension 1 in each group.
+    """
+    x, weights = inputs[0], inputs[1]
+    channels = max(x.shape[1], weights.shape[0], weights.shape[1] * int(attributes.get("group", 1)), 1)
     pads, strides = attributes.get("pads", ()), attributes.get("strides", ())
     kernel = [*attributes.get("kernel_shape", ()), *(d for value in inputs[1:2] for d in value.shape[2:])]
     reach = sum(abs(v) for key in ("output_padding", "output_shape") for v in attributes.get(key, ()))

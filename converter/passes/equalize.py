@@ -89,8 +89,8 @@ def _changeable(view: View, node: Node) -> Parameters | None:
 
 
 def _fit(pair: _Pair) -> bool:
-    """Whether the activation lets factors through, and every channel of the first layer is one of the second: a
-    depthwise one may not make several of it."""
+    """Whether the activation lets factors through, and the second layer's weights have a channel for each of the
+    first's: a depthwise one with a multiplier has more."""
     plain = pair.first.options.get("fused_activation_function", "NONE") in HOMOGENEOUS
     read = pair.second.input(pair.of_second.weights).shape[pair.of_second.summed or 0]
     return plain and read == pair.of_first.channels(pair.first)

@@ -38,7 +38,7 @@ TW_KERNEL(tw_depthwise_conv2d_hybrid) {
     const int8_t *w = (const int8_t *)in[1];
     const float *TW_RESTRICT w_scale = (const float *)in[2];
     const float *TW_RESTRICT bias = (const float *)in[3];
-    float *TW_RESTRICT y = (float *)out[0];
+    float *y = (float *)out[0]; /* in place it is x */
     const int32_t image = tw_window_image(&p.window), out_c = p.window.out_c;
     int8_t *quantized = (int8_t *)scratch;
     int32_t *TW_RESTRICT sums = (int32_t *)(void *)((int8_t *)scratch + (image + 15) / 16 * 16);

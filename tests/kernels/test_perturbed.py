@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import product
 
@@ -69,13 +69,17 @@ def other_options(node: Node) -> Iterator[Node]:
             yield replace(node, options={**node.options, name: other})
 
 
+def with_tensor(node: Node, t: Tensor, other: Tensor | None) -> Node:
+    """The node with another tensor in the place of one, wherever it has that."""
+    inputs, outputs = (tuple(other if each is t else each for each in side) for side in (node.inputs, node.outputs))
+    return replace(node, inputs=inputs, outputs=outputs)
+
+
 def other_zeros(node: Node) -> Iterator[Node]:
     """The node with another zero point of each of its tensors."""
     for t in dict.fromkeys([*node.inputs, *node.outputs]):
         if t is not None and t.quant is not None and t.type in ("INT8", "UINT8"):
-            other = replace(t, quant=Quant(t.quant.scale, t.quant.zero_point ^ 1, t.quant.axis))
-            inputs, outputs = ([other if each is t else each for each in side] for side in (node.inputs, node.outputs))
-            yield replace(node, inputs=tuple(inputs), outputs=tuple(outputs))
+            yield with_tensor(node, t, replace(t, quant=Quant(t.quant.scale, t.quant.zero_point ^ 1, t.quant.axis)))
 
 
 def changes(case: Case, rng: np.random.Generator) -> Iterator[Case]:
@@ -94,14 +98,13 @@ def changes(case: Case, rng: np.random.Generator) -> Iterator[Case]:
         for other in [*changed(t, rng), *[None] * (t.data is not None)] if t is not None else ():
             if t in node.outputs and (other is None or other.shape != t.shape):
                 continue  # readers infer these
-            inputs, outputs = ([other if each is t else each for each in side] for side in (node.inputs, node.outputs))
             given = case.inputs
             if given is not None and other is not None:
                 given = tuple(
                     np.resize(v, other.shape).astype(other.dtype) if x is t else v
                     for x, v in zip(fed, given, strict=True)
                 )
-            yield replace(case, node=replace(node, inputs=tuple(inputs), outputs=tuple(outputs)), inputs=given)
+            yield replace(case, node=with_tensor(node, t, other), inputs=given)
 
 
 def with_shapes(node: Node) -> Node | None:
@@ -113,6 +116,16 @@ def with_shapes(node: Node) -> Node | None:
     return replace(
         node, outputs=tuple(replace(y, shape=tuple(shape)) for y, shape in zip(node.outputs, shapes, strict=True))
     )
+
+
+def smaller(cases: Iterable[Case], elements: int) -> list[Case]:
+    """The cases whose inputs have fewer elements, all together."""
+    return [case for case in cases if sum(t.size for t in case.node.inputs if t is not None) < elements]
+
+
+def one_of_types(cases: Iterable[Case]) -> list[Case]:
+    """The last case of every combination of types."""
+    return [*{tuple(t and t.type for t in (*case.node.inputs, *case.node.outputs)): case for case in cases}.values()]
 
 
 #: Operators whose reference in numpy does not know of sequences of no step, or pads nothing.
@@ -127,20 +140,19 @@ NEVER_EMPTY = (
 def test_refused_or_right(op: str) -> None:
     """Of every combination of types one case with all changes, and of all cases some with two."""
     rng = np.random.default_rng(1)
-    small = [case for case in cases_of(op).values() if sum(t.size for t in case.node.inputs if t is not None) < 2_000]
-    of_types = {tuple(t and t.type for t in (*case.node.inputs, *case.node.outputs)): case for case in small}
-    once = [(case, near) for case in of_types.values() for near in changes(case, rng)]
+    small = smaller(cases_of(op).values(), 2_000)
+    of_types = one_of_types(small)
+    once = [(case, near) for case in of_types for near in changes(case, rng)]
     rng.shuffle(once)
-    options = [(case, replace(case, node=node)) for case in of_types.values() for node in other_options(case.node)]
-    few = [case for case in small if sum(t.size for t in case.node.inputs if t is not None) < 400]
-    zeros = [(case, replace(case, node=node)) for case in few for node in other_zeros(case.node)]
+    options = [(case, replace(case, node=node)) for case in of_types for node in other_options(case.node)]
+    zeros = [(case, replace(case, node=node)) for case in smaller(small, 400) for node in other_zeros(case.node)]
     twice = []
     for case in (small[i] for i in rng.integers(len(small), size=15)):
         first = [*changes(case, rng)]
         near = first[rng.integers(len(first))] if first else case
         if second := [*changes(near, rng)]:
             twice.append((case, second[rng.integers(len(second))]))
-    assert all(refused_or_right(case, case) for case in of_types.values())
+    assert all(refused_or_right(case, case) for case in of_types)
     for case, near in [*options[:150], *zeros[:: 1 + len(zeros) // 60], *once[:90], *twice]:
         refused_or_right(case, near)
 
@@ -170,8 +182,7 @@ def scaled(node: Node, t: Tensor, times: float) -> Node | None:
     """The node with another scale of a tensor; None if it is refused."""
     assert t.quant is not None
     other = replace(t, quant=Quant(t.quant.scale * np.float32(times), t.quant.zero_point, t.quant.axis))
-    inputs, outputs = ([other if each is t else each for each in side] for side in (node.inputs, node.outputs))
-    return with_shapes(replace(node, inputs=tuple(inputs), outputs=tuple(outputs)))
+    return with_shapes(with_tensor(node, t, other))
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
@@ -179,9 +190,7 @@ def scaled(node: Node, t: Tensor, times: float) -> Node | None:
 def test_scales_up_to_those_that_are_refused(op: str) -> None:
     """The largest and the smallest scale that a tensor may have, with values at the ends of their types."""
     rng = np.random.default_rng(2)
-    small = [case for case in cases_of(op).values() if sum(t.size for t in case.node.inputs if t is not None) < 500]
-    of_types = {tuple(t and t.type for t in (*case.node.inputs, *case.node.outputs)): case for case in small}
-    for case in of_types.values():
+    for case in one_of_types(smaller(cases_of(op).values(), 500)):
         fed = [t for t in dict.fromkeys(case.node.inputs) if t is not None and t.data is None and not t.variable]
         values = tuple(
             v if t.quant is None else rng.choice([*ends(v.dtype), *ends(v.dtype), 0, 1], v.shape).astype(v.dtype)

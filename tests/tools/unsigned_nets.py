@@ -119,4 +119,5 @@ def limits() -> Graph:
     return net.graph(*outputs)
 
 
-NETS = {"mobilenet": mobilenet, "detector": detector, "limits": limits}
+#: Nets that take any number of images.
+NETS = {"mobilenet": mobilenet, "detector": detector}

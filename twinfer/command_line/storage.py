@@ -62,12 +62,11 @@ def note_unused_storage(source: Source, targets: Iterable[Target], options: Iter
     from twinfer.runtime.options import USUAL, Options
     from twinfer.runtime.plan.make import make_plan
 
-    every, lines = list(targets), dict[str, None]()
+    every, lines = list(targets), list[str]()
     for way in dict.fromkeys(Options(weights=how.weights, decode=how.decode) for how in options):
-        told = [[*unused_storage(make_plan(source.graph, target, way))] for target in every if way != USUAL]
-        if told and all(told):
-            lines[told[0][0]] = None
-    for line in lines:
+        told = [list(unused_storage(make_plan(source.graph, target, way))) for target in every if way != USUAL]
+        lines += told[0] if told and all(told) else []
+    for line in dict.fromkeys(lines):
         note(f"{source.name}: {line}")
 
 

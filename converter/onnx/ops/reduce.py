@@ -14,6 +14,13 @@ from twinfer.runtime.graph import Tensor
 OF_BOOL = {"REDUCE_MAX": "REDUCE_ANY", "REDUCE_MIN": "REDUCE_ALL"}
 
 
+def _some(node: OnnxNode) -> Tensor:
+    """What is reduced; refused if it has no elements."""
+    x = node.input(0)
+    node.need(x.size > 0, "reductions of nothing; give it elements")
+    return x
+
+
 def _axes(node: OnnxNode) -> Shape:
     """The reduced dimensions in order. If none are named: all, or none if the node says so."""
     rank = len(node.input(0).shape)
@@ -25,8 +32,7 @@ def _axes(node: OnnxNode) -> Shape:
 
 def _reduction(op: str) -> Callable[[Emitter, OnnxNode], Tensor]:
     def run(g: Emitter, node: OnnxNode) -> Tensor:
-        x, axes, keep = node.input(0), _axes(node), bool(node.attribute("keepdims", 1))
-        node.need(x.size > 0, "reductions of nothing; give it elements")
+        x, axes, keep = _some(node), _axes(node), bool(node.attribute("keepdims", 1))
         if not axes:
             return x
         if axes == (2, 3) and len(x.shape) == 4:  # global pooling: laid out as other operators over images
@@ -48,9 +54,7 @@ def _of(before: Callable[[Emitter, Tensor], Tensor], after: str = "") -> Callabl
     """The sum over ``before`` of every element, with the operator ``after`` behind it."""
 
     def run(g: Emitter, node: OnnxNode) -> Tensor:
-        x = node.input(0)
-        node.need(x.size > 0, "reductions of nothing; give it elements")
-        y = before(g, x)
+        y = before(g, _some(node))
         y = reduced(g, "SUM", y, _axes(node), bool(node.attribute("keepdims", 1))) if _axes(node) else y
         return g.unary(after, y) if after else y
 
@@ -59,8 +63,7 @@ def _of(before: Callable[[Emitter, Tensor], Tensor], after: str = "") -> Callabl
 
 def log_sum_exp(g: Emitter, node: OnnxNode) -> Tensor:
     """log(sum(exp(x))) as max(x) + log(sum(exp(x - max(x)))), which does not overflow."""
-    x, axes, keep = node.input(0), _axes(node), bool(node.attribute("keepdims", 1))
-    node.need(x.size > 0, "reductions of nothing; give it elements")
+    x, axes, keep = _some(node), _axes(node), bool(node.attribute("keepdims", 1))
     top = reduced(g, "REDUCE_MAX", x, axes, True)
     total = reduced(g, "SUM", g.unary("EXP", g.binary("SUB", x, top)), axes, True)
     y = g.binary("ADD", g.unary("LOG", total), top)
@@ -71,8 +74,7 @@ def _arg(op: str) -> Callable[[Emitter, OnnxNode], Tensor]:
     """The first index of the extreme along an axis; the last index is the first one in reversed order."""
 
     def run(g: Emitter, node: OnnxNode) -> Tensor:
-        x, axis = node.input(0), node.axis(0)
-        node.need(x.size > 0, "reductions of nothing; give it elements")
+        x, axis = _some(node), node.axis(0)
         last = bool(node.attribute("select_last_index", 0))
         shape = (*x.shape[:axis], *x.shape[axis + 1 :])
         source = g.flip(x, axis) if last else x

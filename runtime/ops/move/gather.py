@@ -72,14 +72,14 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
     def one(
         type: str, shapes: tuple[Shape, Shape], axis: int, batch: int = 0, *, fed: str = "", oracle: str = "tflm"
     ) -> Case:
-        (shape, at), shared = shapes, batch
-        batch %= len(at) or 1
+        shape, at = shapes
+        shared = batch + len(at) if batch < 0 else batch
         place, count = axis % len(shape), shape[axis]
         numbers = rng.integers(0, count, at)
         x = example(type, shape)
-        out = (*shape[:place], *at[batch:], *shape[place + 1 :])
+        out = (*shape[:place], *at[shared:], *shape[place + 1 :])
         given = tensor(at, fed, name="at") if fed else index(numbers.ravel().tolist(), shape=at)
-        gather = case("GATHER", (x, given), [out], oracle, axis=axis, batch_dims=shared)
+        gather = case("GATHER", (x, given), [out], oracle, axis=axis, batch_dims=batch)
         if not fed:
             return gather
         values = rng.integers(-100, 100, shape).astype(x.dtype)

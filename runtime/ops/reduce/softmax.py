@@ -88,13 +88,18 @@ def _exp(node: Node, steps: Array) -> Array:
     return np.where(seen, exp_of_negative(requantize(np.where(seen, steps, 0), mult, shift), 5), 0)
 
 
+def _headroom(total: Array) -> Array:
+    """How many bits above each sum are free in 32, [rows, 1]."""
+    return np.array([32 - int(t).bit_length() for t in total[:, 0]], np.int64)[:, None]
+
+
 def _reference_int8(node: Node, x: Array) -> Array:
     """Source: TFLM reference_ops::Softmax; results have 8 bits, or 16 where the output is int16."""
     info = np.iinfo(node.output.dtype)
     rows = x.reshape(-1, x.shape[-1]).astype(np.int64)
     exps = _exp(node, rows - rows.max(axis=1, keepdims=True))
     total = round_shift(exps, 12).sum(axis=1, keepdims=True)  # 19 fractional bits
-    headroom = np.array([[32 - int(t).bit_length()] for t in total[:, 0]], np.int64).reshape(-1, 1)
+    headroom = _headroom(total)
     scale = one_over_one_plus((total << np.maximum(headroom, 0)) - (1 << 31))
     right = np.minimum(43 - info.bits - headroom, 31)
     q = np.where(headroom < 4, 0, round_shift(multiply_high(scale, exps), right))
@@ -119,7 +124,7 @@ def _reference_int16(node: Node, x: Array) -> Array:
     scaled = requantize(rows - rows.max(axis=1, keepdims=True), *_multiplier_int16(node))
     exps = lookup_s16(exp, wrap32(scaled + 32767))
     total = exps.sum(axis=1, keepdims=True)
-    headroom = np.array([[32 - int(t).bit_length()] for t in total[:, 0]], np.int64).reshape(-1, 1)
+    headroom = _headroom(total)
     shifted = ((total << (headroom - 1)) + (1 << 13)) >> 14
     scale, right = lookup_s16(reciprocal, shifted - (1 << 15) - (1 << 16)), 31 - headroom
     q = (exps * scale + (np.int64(1) << (right - 1))) >> right

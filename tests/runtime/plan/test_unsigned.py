@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 from cases import outputs_of
 from unsigned import meaning
-from unsigned_nets import NETS, WINDOW, Net, detector, mobilenet
+from unsigned_nets import NETS, WINDOW, Net, detector, limits, mobilenet
 
 from twinfer.bench.peers.engines import open_peer
 from twinfer.runtime.graph import Array, Graph, Node
@@ -27,10 +28,10 @@ def runs(graph: Graph) -> list[Array]:
     return [rng.integers(0, 256, graph.inputs[0].shape).astype(np.uint8) for _ in range(3)]
 
 
-@pytest.mark.parametrize("name", NETS)
+@pytest.mark.parametrize("net", [*NETS.values(), limits], ids=lambda net: net.__name__)
 @pytest.mark.parametrize("target", [HOST, GENERIC, DSP, MVE], ids=lambda t: t.name)
-def test_networks_have_litert_s_bits(name: str, target: Target) -> None:
-    graph = NETS[name]()
+def test_networks_have_litert_s_bits(net: Callable[[], Graph], target: Target) -> None:
+    graph = net()
     peer, session = open_peer("litert-ref", write(graph), len(graph.outputs)), Session(make_plan(graph, target), 0)
     for value in runs(graph):
         wanted, ours = peer([value]), outputs_of(session, [value])

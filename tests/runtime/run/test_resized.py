@@ -55,12 +55,7 @@ def densified() -> Graph:
     return dense_graph(w, Node("DENSIFY", (w,), (tensor(w.shape, name="dense"),)))
 
 
-#: ``limits`` joins constants of one image, so that it has no other batch.
-MODELS = {name: net for name, net in NETS.items() if name != "limits"} | {
-    "few_bits": few_bits,
-    "float16": float16,
-    "densified": densified,
-}
+MODELS = {**NETS, "few_bits": few_bits, "float16": float16, "densified": densified}
 
 
 def at_batch(interpreter: Any, value: np.ndarray) -> list[Any]:
