@@ -30,12 +30,18 @@ static TW_NOINLINE uint32_t tw_guard_hash(const tw_guard *guard, const unsigned 
     return hash;
 }
 
+/* The poison of an address. Others have others, so that a copy of one element too many, poison over poison, is seen. */
+static unsigned char tw_guard_poison(const unsigned char *address) {
+    const uint32_t place = (uint32_t)(uintptr_t)address;
+    return (unsigned char)((place * place * 2654435761u) >> 24);
+}
+
 /* Poisons bytes that hold no value; returns the hash that must be the same after the step. */
 static TW_NOINLINE uint32_t tw_guard_enter(const tw_guard *guard, unsigned char *arena, int32_t size) {
     int32_t at = 0;
     for (int32_t i = 0; i <= guard->held_count; ++i) {
         const int32_t end = i < guard->held_count ? guard->held[i].begin : size;
-        for (; at < end; ++at) arena[at] = 0xA5;
+        for (; at < end; ++at) arena[at] = tw_guard_poison(arena + at);
         if (i < guard->held_count) at = guard->held[i].end;
     }
     return tw_guard_hash(guard, arena, size);

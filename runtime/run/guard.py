@@ -1,8 +1,9 @@
 """Guard mode catches and names a step that reads or writes memory that is not its own.
 
 The plan is spread out so that a gap lies before, between and behind all blocks. Before every step the gaps and all
-memory without a value are poisoned; after it, every byte that the step may not write must be as before. Each step runs
-twice, over two poisons: if the outputs differ, they depend on memory without a value, or were not written.
+memory without a value are poisoned; after it, every byte that the step may not write must be as before. Poison differs
+from place to place, so that a copy of one element too many, poison over poison, is seen. Each step runs twice, over two
+poisons: if the outputs differ, they depend on memory without a value, or were not written.
 """
 
 from __future__ import annotations
@@ -43,6 +44,12 @@ def outside(spans: Iterable[Span], size: int) -> Array:
     return mask
 
 
+def scattered(size: int) -> Array:
+    """A byte for each place: what is copied to another one is seen there."""
+    place = np.arange(size, dtype=np.uint32)
+    return (place * place * np.uint32(2654435761) >> 24).astype(np.uint8)
+
+
 def spread(plan: Plan) -> Plan:
     """The same plan over larger regions, with ``GAP`` bytes before, between and behind the blocks.
 
@@ -81,6 +88,7 @@ class Guard:
 
     def __init__(self, session: Session) -> None:
         self._session = session
+        self._scattered = scattered(session.memory.size)
 
     def run(self, on_call: Hook | None = None) -> None:
         """One inference. GuardError names the first step that touches what is not its own, and the bytes."""
@@ -99,7 +107,7 @@ class Guard:
         free = outside((span(plan, t) for t in held(plan, step.position)), memory.size)
         foreign = outside((block for _, block in written(plan, step)), memory.size)
         for poison in POISONS:
-            memory[:] = np.where(free, np.uint8(poison), start)
+            memory[:] = np.where(free, self._scattered ^ np.uint8(poison), start)
             before = memory.copy()
             self._session.run_step(i)
             changed = np.flatnonzero((memory != before) & foreign)

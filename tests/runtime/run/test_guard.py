@@ -28,7 +28,7 @@ from twinfer.aot.print.guard import STATUS, check_status
 from twinfer.command_line.main import main
 from twinfer.converter.build import Builder
 from twinfer.runtime.errors import GuardError
-from twinfer.runtime.graph import Graph, Tensor
+from twinfer.runtime.graph import Graph, Quant, Tensor
 from twinfer.runtime.options import Mode, Options
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.plan.plan import Place, Plan, Region
@@ -61,6 +61,17 @@ def chain() -> Plan:
     y = b.op("RELU", [x])
     z = b.op("MUL", [y, y])
     return make_plan(b.graph([b.op("ADD", [z, y]), x]), GENERIC)
+
+
+def kept(dtype: str = "FLOAT32") -> Plan:
+    """NEG of what a variable holds, then a copy of x to the variable."""
+    sub = Sub("kept")
+    quant = Quant.per_tensor(0.1) if dtype == "INT8" else None
+    x, handle = sub.input((SIZE,), dtype, quant=quant), sub.handle()
+    old = sub.tensor((SIZE,), dtype, quant=quant)
+    sub.run("NEG", [sub.read(handle, (SIZE,), dtype, quant=quant)], [old])
+    sub.assign(handle, x)
+    return make_plan(Graph("kept", (*sub.tensors,), (*sub.nodes,), (x,), (old,)), GENERIC)
 
 
 def run(plan: Plan, engine: Engine = Session) -> None:
@@ -134,6 +145,16 @@ def test_overrun_is_named(engine: Engine) -> None:
     assert "0 bytes behind the end of tensor" in str(caught.value)
     assert "into free memory" in str(caught.value)
     assert plan.steps[1].node.output.name in str(caught.value)
+
+
+@ENGINES
+@pytest.mark.parametrize("dtype", ["FLOAT32", "INT8", "INT64"])
+def test_a_copy_of_one_element_too_many_is_named(engine: Engine, dtype: str) -> None:
+    """Rubbish is copied over rubbish, of which every byte was the same once."""
+    plan = kept(dtype)
+    size = plan.steps[1].call.params["size"]
+    with pytest.raises(GuardError, match=r"step 1 \(.* ASSIGN_VARIABLE.*, 0 bytes behind the end of .*'v'.* into free"):
+        run(changed(spread(plan), 1, size=size + size // SIZE), engine)
 
 
 def test_every_byte_beside_its_own_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -295,16 +316,14 @@ def test_emitted_code_tells_an_overrun(mode: Mode, tmp_path: Path) -> None:
 
 @MODES
 def test_emitted_code_watches_a_model_with_a_state(mode: Mode) -> None:
-    """A model with a state: a layer that overruns in the arena alone is told."""
-    sub = Sub("kept")
-    x, handle = sub.input((SIZE,)), sub.handle()
-    old = sub.op("NEG", [sub.read(handle, (SIZE,))])
-    sub.assign(handle, x)
-    made = make_plan(Graph("kept", (*sub.tensors,), (*sub.nodes,), (x,), (old,)), GENERIC)
-    project = emit(changed(made, 0, size=SIZE + 1).printed(mode=mode, guard=True), "m")
-    library = ctypes.CDLL(str(build([project], find_compiler(), HOST_FLAGS)))
-    blocks = [aligned_bytes(project.plan.regions[each].nbytes) for each in (Region.ARENA, Region.STATE)]
-    assert library.m_run(*(block.ctypes.data_as(ctypes.c_void_p) for block in blocks), None, None) == STATUS
+    """A layer that overruns in the arena alone, or copies rubbish of the arena over that of the state, is told."""
+    plan = kept()
+    for i, size in enumerate((SIZE + 1, 4 * (SIZE + 1))):
+        project = emit(changed(plan, i, size).printed(mode=mode, guard=True), f"m{i}")
+        library = ctypes.CDLL(str(build([project], find_compiler(), HOST_FLAGS)))
+        blocks = [aligned_bytes(project.plan.regions[each].nbytes) for each in (Region.ARENA, Region.STATE)]
+        pointers = [block.ctypes.data_as(ctypes.c_void_p) for block in blocks]
+        assert library[f"m{i}_run"](*pointers, None, None) == STATUS + i
 
 
 @pytest.mark.usefixtures("board_tools")
