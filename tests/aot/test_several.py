@@ -285,6 +285,10 @@ def test_in_turn_in_one_arena(compiler: str, tmp_path: Path) -> None:
     )
     command = [compiler, "main.c", "build/libg.a", "-lm", "-o", "main"]
     subprocess.run(command, cwd=tmp_path, check=True, timeout=100)
+    calls = " || ".join(["!g_arena()", *(f"{name}_run_static(0, 0) > 9" for name in inputs)])
+    (tmp_path / "main.cpp").write_text(f'#include "g.h"\nint main() {{ return {calls}; }}\n')
+    cpp = {"gcc": "g++", "clang": "clang++"}[compiler]
+    subprocess.run([cpp, "main.cpp", "build/libg.a", "-lm", "-o", "of_cpp"], cwd=tmp_path, check=True, timeout=100)
     got = subprocess.run([tmp_path / "main"], capture_output=True, check=True, timeout=100).stdout
     want = [interpreted(plan.graph, inputs[name], HOST, isa.level()) for name, plan, _ in own]
     assert got == b"".join(value.tobytes() for values in want for value in values) * 2

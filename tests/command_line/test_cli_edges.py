@@ -117,6 +117,23 @@ def test_a_tensor_that_clips_is_marked(saturated: float, marked: bool) -> None:
     assert (row[-1].attributes.get("class") == "bad") is marked
 
 
+@pytest.mark.parametrize("edges", [(-3.0, 3.0), (-75.0, 3.0), (-3.0, 65.0), (-75.0, 65.0), (-63.5, 64.0), (65.0, 66.0)])
+def test_bounds_are_drawn_where_values_are(edges: tuple[float, float]) -> None:
+    """The integers reach from -63.5 to 64: each end that lies within the float values has its line."""
+    low, high = edges
+    ends = (low, (low + high) / 2, high)
+    shown = TensorReport("t", "ADD", "INT8", 0.5, -1, 30.0, 1.0, 0.0, ends, (3, 4), (5, 6))
+    made = Report(samples=1, outputs=(OutputReport("t", 30.0),), tensors=(shown,))
+    (chart,) = [each for each in Page(report_html(made, "m")).charts if each.title == "t"]
+    bounds = [layer["encoding"]["x"]["datum"] for layer in chart.layers("rule")]
+    assert bounds == [end for end in (-63.5, 64.0) if low <= end <= high]
+    assert [list(row.values()) for row in chart.rows] == [[low, ends[1], 3, 5], [ends[1], high, 4, 6]]
+    (line,) = chart.layers("line")
+    steps = [(step["x"], step["count"]) for step in line["data"]["values"]]
+    assert steps == [(low, 5), (ends[1], 6), (high, 6)]
+    assert f"from {low:.4g} to {high:.4g}" in chart.about
+
+
 @pytest.mark.parametrize("how", [["--cluster", "3"], ["--prune", "0.5"]])
 def test_a_report_of_compression_alone(how: list[str], tmp_path: Path) -> None:
     source, out, report = tmp_path / "m.tflite", tmp_path / "o.tflite", tmp_path / "r.json"

@@ -299,6 +299,21 @@ def test_the_map_of_an_arena(seed: int, way: Memory) -> None:
         live.append(int(taken.sum()))
     drawn = ArenaMap(plan)
     assert [drawn.live_bytes(at) for at in range(len(plan.nodes))] == live
+    if way == "layers":
+        for step in plan.steps:
+            node, at = step.node, step.position
+            picture = np.full(whole, "·")
+            alive = [t for t, (first, last) in plan.lives.items() if first <= at <= last and t in drawn.offsets]
+            for glyph, own in (
+                ("░", alive),
+                ("▒", [step.scratch]),
+                ("▓", node.inputs),
+                ("█", node.outputs),
+            ):  # the most important last
+                for t in alive:
+                    if any(t is each for each in own):
+                        picture[plan.offsets[t] : plan.offsets[t] + t.nbytes] = glyph
+            assert drawn.bar(at, whole).plain == "".join(picture)
     assert drawn.peak == live.index(max(live))
     text = shown(drawn.render(120))
     bound = plan.lower_bound_bytes

@@ -123,6 +123,9 @@ def _check_page(html: str, told: dict[str, Any]) -> None:
     assert table.column("flash") == [f"{cost:,}" for cost in front]
     assert data_of(html) == told
     assert page.loads == []
+    assert f"{len(trials)} trials (0 failed), seed {told['seed']}; {told['calibrated']:,} samples" in page.text
+    assert f"samples calibrated on, {told['judged']:,} others judged. Float model: flash" in page.text
+    assert f"flash {told['float']['cost']:,}, score {told['float']['score']:.4f}" in page.text
 
 
 def test_a_budget_that_nothing_meets(file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
