@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ from test_cli import two_inputs
 
 from twinfer.command_line.main import main
 from twinfer.converter.build import Builder
+from twinfer.runtime.graph import Graph
 from twinfer.runtime.read.tflite import read_file
 
 
@@ -196,6 +199,69 @@ def test_inputs_and_outputs_by_name_and_in_order(inputs: list[str], engine: str,
     real = [many["wanted"][0], np.float32([[0, 1, 4.5]]), many["wanted"][2]]
     for file, want in zip(("first", "second", "third"), real, strict=True):
         np.testing.assert_array_equal(np.load(f"{file}.npy"), want)
+
+
+def renamed(graph: Graph, names: Sequence[str]) -> Graph:
+    """The graph, whose outputs have these names."""
+    new = {t: replace(t, name=name) for t, name in zip(graph.outputs, names, strict=True)}
+    nodes = tuple(replace(node, outputs=tuple(new.get(t, t) for t in node.outputs)) for node in graph.nodes)
+    tensors = tuple(new.get(t, t) for t in graph.tensors)
+    return replace(graph, nodes=nodes, tensors=tensors, outputs=tuple(new.values()))
+
+
+def test_outputs_of_odd_names_in_one_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Names that numpy's own function has for itself; two of one name are refused, and nothing is written."""
+    b = Builder("odd")
+    x = b.input("x", "FLOAT32", (1, 4))
+    names = ("file", "allow_pickle", "a/b", "kwds")
+    made = b.graph([b.op(op, [x]) for op in ("ABS", "NEG", "RELU", "SQUARE")])
+    graph = renamed(made, names)
+    graph.save(tmp_path / "odd.tflite")
+    given = np.float32([[-1, 2, -3, 4]])
+    np.save(tmp_path / "x.npy", given)
+    words = ["--input", str(tmp_path / "x.npy"), "--output", str(tmp_path / "all.npz")]
+    assert main(["run", str(tmp_path / "odd.tflite"), *words]) == 0
+    first = (tmp_path / "all.npz").read_bytes()
+    with np.load(tmp_path / "all.npz") as got:
+        wanted = (np.abs(given), -given, np.maximum(given, 0), given**2)
+        assert got.files == list(names)
+        assert all(np.array_equal(got[name], want) for name, want in zip(names, wanted, strict=True))
+    assert main(["run", str(tmp_path / "odd.tflite"), *words]) == 0
+    assert (tmp_path / "all.npz").read_bytes() == first
+    renamed(made, ("a", "y", "b", "y")).save(tmp_path / "twins.tflite")
+    assert main(["run", str(tmp_path / "twins.tflite"), *words]) == 2
+    assert "two outputs are called 'y': write each to a .npy file of its own" in capsys.readouterr().err
+    assert (tmp_path / "all.npz").read_bytes() == first
+
+
+def test_a_float_input_with_a_scale_takes_its_own_type_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Only quantised integers are made of other floats; real values of other outputs stay as they are."""
+    b = Builder("f")
+    x, y = b.input("x", "FLOAT32", (1, 4), 0.5, 1), b.input("y", "BOOL", (1, 4))
+    b.graph([b.op("ABS", [x]), b.op("LOGICAL_NOT", [y])]).save(tmp_path / "f.tflite")
+    for kind, name in ((np.float64, "x"), (np.float16, "x"), (np.int8, "x"), (np.float32, "y")):
+        np.save(tmp_path / "x.npy", np.ones((1, 4), kind))
+        assert main(["run", str(tmp_path / "f.tflite"), "--input", f"{name}={tmp_path}/x.npy"]) == 2
+        said = f"it holds {np.dtype(kind)}, tensor '{name}' {'FLOAT32' if name == 'x' else 'BOOL'}"
+        assert said in capsys.readouterr().err
+    np.save(tmp_path / "x.npy", np.float32([[-1, 2, -3, 4]]))
+    words = ["--input", str(tmp_path / "x.npy"), "--output", str(tmp_path / "y.npy"), "--real-outputs"]
+    assert main(["run", str(tmp_path / "f.tflite"), *words]) == 0
+    np.testing.assert_array_equal(np.load(tmp_path / "y.npy"), np.float32([[1, 2, 3, 4]]))
+
+
+def test_files_whose_names_have_an_equals_sign(many: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
+    """A file that is there is meant as a whole, whatever it looks like; such a one is not written over."""
+    np.save("z=x.npy", many["given"]["x"])
+    words = ["--input", "z=x.npy", "--input", "z=z.npy", "--input", "y.npy"]
+    assert main(["run", "many.tflite", *words, "--output", "o.npz"]) == 0
+    for got, want in zip(np.load("o.npz").values(), many["wanted"], strict=True):
+        np.testing.assert_array_equal(got, want)
+    for place in ("z=x.npy", "./z=x.npy", "o=z.npy"):
+        assert main(["run", "many.tflite", *words, "--output", place]) == 2
+        assert "which is read" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -96,6 +96,27 @@ def test_subgraphs_and_variables(tmp_path: Path, capsys: pytest.CaptureFixture[s
         assert any(line.startswith(wanted) for line in lines), (wanted, lines)
 
 
+def test_what_no_kernel_computes_is_counted_in_all_subgraphs() -> None:
+    """Each in its table, and all together below them."""
+    main_, then, other = Sub("main"), Sub("then"), Sub("else")
+    x, a, b = main_.input(), then.input(), other.input()
+    (y,) = main_.branch(main_.less(x, np.float32([2])), 1, 2, [x], [x])
+    others = (
+        then.graph([then.op("WHERE_IS_IT", [a])]),
+        other.graph([other.op("WHERE_IS_IT", [other.op("NOT_IT", [b])])]),
+    )
+    graph = main_.graph([main_.op("NOT_IT", [y])], *others)
+    parts = list(render("m", graph, None, "the reason", 160))
+    said = [str(part) for part in parts]
+    assert "operators without a kernel: NOT_IT ×2, WHERE_IS_IT ×2" in said
+    assert "No plan: the reason" in said
+    assert describe("m", graph, None, "the reason")["unsupported"] == {"NOT_IT": 2, "WHERE_IS_IT": 2}
+    tables = [part for part in parts if isinstance(part, Table)][1:]
+    assert [str(table.title) for table in tables] == ["Subgraph 0", "Subgraph 1", "Subgraph 2"]
+    kernels = [[str(cell) for cell in table.columns[6].cells] for table in tables]
+    assert kernels == [["-", "-", "unsupported"], ["unsupported"], ["unsupported", "unsupported"]]
+
+
 def shifted(graph: Graph) -> Graph:
     """The same model, whose operators' numbers in the file begin at 7."""
     nodes = tuple(replace(node, index=node.index + 7) for node in graph.nodes)

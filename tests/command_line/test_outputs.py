@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import shlex
 import socket
 import stat
 import subprocess
@@ -213,6 +214,54 @@ def test_cards_are_not_overwritten(there: Path, capsys: pytest.CaptureFixture[st
         assert main([*map(str, arguments)]) == 2
         assert f"my.toml: cannot be written: it is {card}, which is read" in capsys.readouterr().err
     assert card.read_text() == before
+
+
+#: Every command that reads files and writes some: arguments where OUT is each of the files in capitals in turn.
+BOTH = {
+    "convert": ("IN -o OUT", "IN#half -o OUT", "IN#half -o /dev/null --cluster 3 --report OUT"),
+    "search": ("IN --data DATA --max-loss 1% --json OUT", "IN#half --data DATA --max-loss 1% -o OUT"),
+    "stream": ("IN -o OUT", "IN#half -o OUT"),
+    "tune": ("IN --json OUT", "IN#half --json OUT"),
+    "bench": (
+        "IN --json OUT", "IN#half --html OUT", "digits_int8 IN#half --save OUT", "IN --target host,BOARD --json OUT",
+        "IN --target ' BOARD, host' --json OUT", "IN --compare OLD --json OUT", "IN --compare OLD --html OUT",
+    ),
+    "run": (
+        "IN#half --output OUT", "IN --output y=OUT", "IN --target BOARD --output OUT", "IN --input x=DATA --output OUT",
+    ),
+    "inspect": ("IN#half --picture OUT", "IN --target BOARD --picture OUT"),
+    "explain": (
+        "IN#half --json OUT", "IN --html OUT", "IN --target host,BOARD --json OUT",
+        "IN --target 'host, BOARD' --html OUT",
+    ),
+    "report": ("IN#half -o OUT", "IN --target BOARD --json OUT", "IN --json OUT"),
+    "diff": (
+        "IN OLD -o OUT", "OLD IN --json OUT", "IN#half OLD -o OUT", "OLD IN#half --json OUT",
+        "IN OLD --target BOARD -o OUT", "IN --with='--target BOARD' --json OUT",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "line"), [(name, line) for name, lines in BOTH.items() for line in lines])
+def test_nothing_that_is_read_is_written_over(
+    name: str, line: str, there: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By any command, before any work: not the model without its signature's name, one of several, one of a list."""
+    files = {"IN": "in.tflite", "DATA": "data.npz", "BOARD": "my.toml", "OLD": "old.json"}
+    (there / "my.toml").write_text('[mine]\nbase = "cortex-m4"\n')
+    (there / "old.json").write_text("{}")
+    before = {path: path.read_bytes() for path in there.iterdir()}
+    for word, file in files.items():
+        if word in line:
+            text = line.replace("OUT", str(there / file))
+            for each, there_is in files.items():
+                text = text.replace(each, str(there / there_is))
+            assert main([name, *shlex.split(text)]) == 2
+            said = capsys.readouterr().err
+            assert (
+                f"cannot be written: it is {there / file}, which is read" in said or "a .tflite file is written" in said
+            )
+    assert {path: path.read_bytes() for path in there.iterdir()} == before
 
 
 def test_what_an_onnx_file_keeps_beside_it_is_not_overwritten(there: Path, capsys: pytest.CaptureFixture[str]) -> None:

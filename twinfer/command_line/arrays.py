@@ -5,6 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
+from typing import IO
+from zipfile import ZipFile, ZipInfo
 
 import numpy as np
 
@@ -109,14 +112,25 @@ def check_outputs(wanted: Sequence[str], inputs: Sequence[str]) -> None:
     check_places([_split(argument)[1] for argument in wanted], [_split(argument)[1] for argument in inputs])
 
 
+def _write_npz(tensors: Sequence[Tensor], values: Sequence[Array], file: IO[bytes]) -> None:
+    """As ``numpy.savez``, but for any names, ``file`` too; InvalidArgumentError for two tensors of one name."""
+    named = dict(zip(tensors, values, strict=True))
+    names = [tensor.name for tensor in named]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise InvalidArgumentError(f"two outputs are called {twice[0]!r}: write each to a .npy file of its own")
+    with ZipFile(file, "w") as archive:
+        for tensor, value in named.items():
+            with archive.open(ZipInfo(f"{tensor.name}.npy"), "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, np.asanyarray(value), allow_pickle=False)
+
+
 def write_outputs(graph: Graph, wanted: Sequence[str], values: Sequence[Array]) -> None:
     """Write outputs to the files of ``wanted`` ("[name=]file.npy", or "file.npz" for all), each whole or not at all."""
     waiting = list(graph.outputs)
     for argument in wanted:
         name, path = _split(argument)
         if path.endswith(".npz"):
-            named = {t.name: v for t, v in zip(graph.outputs, values, strict=True)}
-            write_whole(path, lambda file, named=named: np.savez(file, **named))  # type: ignore[misc]
+            write_whole(path, partial(_write_npz, graph.outputs, values))
         else:
             tensor = _pick(graph.outputs, waiting, name, argument)
             value = values[graph.outputs.index(tensor)]

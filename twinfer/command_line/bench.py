@@ -13,7 +13,7 @@ from twinfer.command_line.command import EXIT_DIFFERS, EXIT_USAGE, Command, comp
 from twinfer.command_line.drift import add_drift, named_files, watch_of
 from twinfer.command_line.options import MODEL, OPTIMIZE, add_targets, natural, positive, write_json
 from twinfer.command_line.storage import add_storages, note_unused_storage, storages
-from twinfer.command_line.targets import cards, peers, settings
+from twinfer.command_line.targets import cards, peers, settings, words
 from twinfer.runtime.errors import InvalidArgumentError, TwinferError
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def run(arguments: argparse.Namespace) -> int:
     measures = _measures(arguments)
     names = arguments.models or builtin_names()
     kept, before = named_files(arguments)
-    read = (*(file_of(name) for name in names), *arguments.target.split(","), before)
+    read = (*(file_of(name) for name in names), *words(arguments.target), before)
     check_places((arguments.json, arguments.html, kept), inputs=read)
     watch = watch_of(arguments, names)
     taken = _taken(names, measures, arguments.seed)

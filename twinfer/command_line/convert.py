@@ -96,6 +96,7 @@ def _add_compression(command: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    from twinfer.bench.models.source import file_of
     from twinfer.command_line.terminal import progress, say
     from twinfer.converter.convert import convert_file
     from twinfer.converter.offline.stored import stored_plan
@@ -103,7 +104,7 @@ def run(arguments: argparse.Namespace) -> int:
     from twinfer.runtime.read.files import check_places
 
     model = opened(arguments.model)
-    read = [*files_of(model), arguments.calibration, arguments.recipe]
+    read = [*files_of(model), file_of(arguments.model), arguments.calibration, arguments.recipe]
     check_places([arguments.output, arguments.report], inputs=read)
     _check_report(arguments)
     with progress(1) as told:

@@ -45,6 +45,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    from twinfer.bench.models.source import file_of
     from twinfer.bench.page.page import need_library
     from twinfer.bench.report.diff import difference
     from twinfer.bench.report.diff_report import diff_html, diff_tables
@@ -52,12 +53,14 @@ def run(arguments: argparse.Namespace) -> int:
     from twinfer.runtime.read.files import check_places, write_text
 
     second = _second(arguments)
-    check_places((arguments.output, arguments.json), inputs=(arguments.a, second.b or arguments.a, arguments.target))
+    models = arguments.a, second.b or arguments.a
+    read = (*map(file_of, models), arguments.target, second.target)
+    check_places((arguments.output, arguments.json), inputs=read)
     if arguments.output:
         need_library()
     with progress(2) as told:
-        a = _report(arguments.a, arguments, partial(told, 0, "a"))
-        b = _report(second.b or arguments.a, second, partial(told, 1, "b"))
+        a = _report(models[0], arguments, partial(told, 0, "a"))
+        b = _report(models[1], second, partial(told, 1, "b"))
     diff = difference(a, b)
     if arguments.json:
         write_json(arguments.json, diff)

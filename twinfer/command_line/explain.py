@@ -11,7 +11,7 @@ from twinfer.command_line.command import EXIT_DIFFERS, Command, interrupted
 from twinfer.command_line.options import MODEL, add_targets, write_json
 from twinfer.command_line.programs import add_programs, options_of
 from twinfer.command_line.storage import note_unused_storage
-from twinfer.command_line.targets import cards
+from twinfer.command_line.targets import cards, words
 from twinfer.runtime.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
     techniques = [_techniques(arguments, card) for card in chosen]
     if arguments.html:
         need_library()
-    check_places((arguments.json, arguments.html), inputs=(file_of(arguments.model), *arguments.target.split(",")))
+    check_places((arguments.json, arguments.html), inputs=(file_of(arguments.model), *words(arguments.target)))
     source = load_with(arguments.model, arguments.io)
     every: list[Explained] = []
     try:

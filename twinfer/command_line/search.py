@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from twinfer.command_line.command import EXIT_DIFFERS, Command, interrupted
 from twinfer.command_line.options import shapes_of, source_of, write_json
-from twinfer.command_line.targets import machine
+from twinfer.command_line.targets import machine, words
 
 if TYPE_CHECKING:
     from twinfer.converter.search.find import Found, How
@@ -50,9 +50,9 @@ def _add_space(command: argparse.ArgumentParser) -> None:
     about = "generic (any 32-bit machine, the default), host, native (this CPU), cortex-m4, … or a board's .toml file"
     command.add_argument("--target", default="generic", help=about)
     about = "methods of calibration, with commas: minmax, moving-average, percentile, percentile-P, mse, entropy"
-    command.add_argument("--methods", type=_names, metavar="NAMES", help=f"{about} (default: all)")
+    command.add_argument("--methods", type=words, metavar="NAMES", help=f"{about} (default: all)")
     about = "what model and layers may be in, with commas: int4, int8, int16x8, float (layers only; default: all)"
-    command.add_argument("--precisions", type=_names, metavar="NAMES", help=about)
+    command.add_argument("--precisions", type=words, metavar="NAMES", help=about)
     about = "a recipe to try, too, as --recipe of convert; may be repeated"
     command.add_argument("--recipe", action="append", default=[], metavar="FILE", help=about)
     about = "type of the model's inputs and outputs (default: that of its precision)"
@@ -84,10 +84,6 @@ def _share(text: str) -> float:
         raise argparse.ArgumentTypeError(f"{text!r} is no share: write 1% or 0.01") from None
 
 
-def _names(text: str) -> list[str]:
-    return [name.strip() for name in text.split(",") if name.strip()]
-
-
 def run(arguments: argparse.Namespace) -> int:
     from twinfer.bench.page.page import need_library
     from twinfer.command_line.show.search import document, tables, unmet
@@ -117,13 +113,14 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _check_places(arguments: argparse.Namespace) -> None:
+    from twinfer.bench.models.source import file_of
     from twinfer.converter.source import files_of, opened
     from twinfer.runtime.read.files import check_places
     from twinfer.runtime.write.tflite import check_suffix
 
     check_suffix(arguments.output or "")
     written = arguments.output, arguments.html, arguments.json, arguments.resume
-    model = files_of(opened(arguments.model))
+    model = *files_of(opened(arguments.model)), file_of(arguments.model)
     read = *model, arguments.data, arguments.calibration, *arguments.recipe, arguments.target
     check_places(written, inputs=read)
 

@@ -11,8 +11,12 @@ if TYPE_CHECKING:
 
 def cards(targets: str) -> list[Any]:
     """The cards of the targets, each once, None for the host; InvalidArgumentError with the names there are."""
-    names = [name.strip() for name in targets.split(",") if name.strip()]
-    return list(dict.fromkeys(card(name) for name in names or ["host"]))
+    return list(dict.fromkeys(card(name) for name in words(targets) or ["host"]))
+
+
+def words(text: str) -> list[str]:
+    """What stands between commas."""
+    return [word.strip() for word in text.split(",") if word.strip()]
 
 
 def card(target: str) -> Any:
@@ -54,7 +58,7 @@ def peers(wanted: str | None, usual: Sequence[str]) -> list[str]:
 
     if wanted is None:
         return [peer for peer in usual if installed(peer)]
-    names = [name.strip() for name in wanted.split(",") if name.strip() not in ("", "none")]
+    names = [name for name in words(wanted) if name != "none"]
     for name in names:
         if not installed(name):
             package = find(name).package

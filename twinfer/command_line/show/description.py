@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterator
 from dataclasses import asdict, replace
 from typing import Any
@@ -30,7 +30,6 @@ SCHEMA = 1
 
 def describe(name: str, graph: Graph, plan: Plan | None, reason: str) -> dict[str, Any]:
     """Everything that the text shows, for programs."""
-    unsupported = [node.op for node in missing(graph.nodes)]
     stored = stored_plan(graph)
     return {
         "schema": SCHEMA,
@@ -47,11 +46,16 @@ def describe(name: str, graph: Graph, plan: Plan | None, reason: str) -> dict[st
         "metadata": {name: len(value) for name, value in graph.metadata.items()},
         "stored_plan": asdict(stored) if stored else None,
         "constant_bytes": constant_bytes(graph),
-        "unsupported": {op: unsupported.count(op) for op in dict.fromkeys(unsupported)},
+        "unsupported": unsupported(graph),
         "problem": reason or None,
         "plan": _plan(plan) if plan else None,
         "targets": targets(plan) if plan else [],
     }
+
+
+def unsupported(graph: Graph) -> dict[str, int]:
+    """How often the graph and all its subgraphs have each operator that no kernel computes."""
+    return dict(Counter(node.op for one in walk(graph) for node in missing(one.nodes)))
 
 
 def constant_bytes(graph: Graph) -> int:

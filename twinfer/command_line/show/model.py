@@ -10,7 +10,7 @@ from rich.text import Text
 
 from twinfer.bench.measure.report import kernel_suffix, table
 from twinfer.command_line.show.arena_map import ArenaMap
-from twinfer.command_line.show.description import called_nodes, constant_bytes, planned_nodes, targets
+from twinfer.command_line.show.description import called_nodes, constant_bytes, planned_nodes, targets, unsupported
 from twinfer.command_line.show.naming import number, title, variables
 from twinfer.converter.offline.stored import stored_plan
 from twinfer.runtime.control import CONTROL
@@ -144,6 +144,6 @@ def _facts(graph: Graph) -> Iterator[RenderableType]:
     if (stored := stored_plan(graph)) is not None:
         own = "" if stored.own_bytes is None else f"; twinfer's takes {stored.own_bytes:,} bytes"
         yield Text(f"{stored}{own}", style="red" if stored.fault else "")
-    if names := [node.op for one in walk(graph) for node in missing(one.nodes)]:
-        counts = ", ".join(f"{name} ×{names.count(name)}" for name in dict.fromkeys(names))
+    if lost := unsupported(graph):
+        counts = ", ".join(f"{name} ×{count}" for name, count in lost.items())
         yield Text(f"operators without a kernel: {counts}", style="red")
