@@ -231,9 +231,9 @@ def _too_large(graph: Graph, memory: Memory, options: Options) -> str:
     """The message about a model that does not fit, and what forces that."""
     at = memory.task.forced_at
     names = {step.position: str(step.node) for step in memory.stored.steps}
-    live = sum(block.size for block in memory.task.blocks if block.first <= at <= block.last)
     advice = "take memory='rows' or 'auto'" if options.memory == "layers" else "give its input by rows, or change it"
     return (
         f"graph {graph.name!r} needs {memory.nbytes:,} bytes of RAM, {memory.nbytes - options.ram:,} more than "
-        f"ram={options.ram:,}; {names.get(at, 'its input')} forces that with {live:,} bytes: {advice}"
+        f"ram={options.ram:,}; {names.get(at, 'its input')} forces that with {memory.task.lower_bound:,} bytes: "
+        f"{advice}"
     )

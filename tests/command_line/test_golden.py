@@ -1,0 +1,254 @@
+"""Whole outputs of commands, kept in golden/*.txt: a change of any word, figure, key or emitted file is seen.
+
+A file is a session in a terminal: lines that begin with ``$`` are run one after the other in a folder of their own,
+and what they print stands below them. ``twinfer`` runs in this process; ``show FILE`` prints what was written, a page
+as its text; ``sums FOLDER`` gives a check sum of each file; ``python`` is a line that prepares something. Nothing here
+says that an output is right, which other tests do: it says that none changes without being seen. Write a new ``$``
+line, then ``pytest tests/command_line/test_golden.py --refresh-golden``, and read the difference in review.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import re
+import shlex
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import redirect_stderr, redirect_stdout
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+import random_graphs
+import row_nets
+import stored_models
+import sum_nets
+import tiny
+import unsigned_nets
+from needs import SHARED
+from onnx import TensorProto, helper, numpy_helper
+
+from twinfer.aot.build.targets import find
+from twinfer.aot.print.banner import version
+from twinfer.command_line.main import main
+from twinfer.runtime.graph import Graph
+
+pytestmark = pytest.mark.usefixtures("board_tools")
+
+GOLDEN = Path(__file__).parent / "golden"
+
+#: How the line begins that says what a session depends on.
+_MADE = "# made with"
+
+#: Keys of JSON that name this machine or this moment, and of charts that say how wide they are.
+_MACHINE = ("machine", "processor", "cpu", "date", "made", "seconds", "config", "$schema")
+
+
+def _stored() -> Graph:
+    from twinfer.runtime.graph import Quant
+
+    quant = Quant(np.array([0.01], np.float32), np.array([0]))
+    form = ((0, 1, 2, 3), (0, 1), (2, 4), (1,))
+    return stored_models.dense_graph(
+        stored_models.sparse(stored_models.thinned(4).astype(np.int8), "INT8", form, quant)
+    )
+
+
+#: Files that the sessions use, by name. Built-in models need no file.
+MODELS: dict[str, Callable[[], Graph]] = {
+    **{name: lambda plan=plan: plan().graph for name, plan in {**tiny.MODELS, **tiny.BY_ROWS}.items()},  # type: ignore[misc]
+    "classifier": tiny.classifier,
+    "byte_rows": lambda: row_nets.network(7, "INT8"),
+    "word_rows": lambda: row_nets.network(8, "INT16"),
+    "sums": lambda: sum_nets.network(3, "INT8"),
+    "unsigned": unsigned_nets.detector,
+    "stored": _stored,
+    "mixed": lambda: random_graphs.random_graph(5, ["conv", "pad", "depthwise", "mean", "dense"]),
+    "moves": lambda: random_graphs.random_graph(6, ["conv", "transpose", "split", "pack", "concat", "softmax"]),
+}
+
+
+def _images() -> onnx.ModelProto:
+    """A small ONNX classifier of images in NCHW: two convolutions, a pool, a dense layer."""
+    rng = np.random.default_rng(9)
+
+    def constant(name: str, *shape: int) -> TensorProto:
+        return numpy_helper.from_array((rng.standard_normal(shape) / 2).astype(np.float32), name)
+
+    nodes = [
+        helper.make_node("Conv", ["image", "w0", "b0"], ["c0"], name="first", kernel_shape=[3, 3], pads=[1, 1, 1, 1]),
+        helper.make_node("Relu", ["c0"], ["r0"]),
+        helper.make_node("Conv", ["r0", "w1"], ["c1"], name="second", kernel_shape=[3, 3], group=4, strides=[2, 2]),
+        helper.make_node("HardSwish", ["c1"], ["r1"]),
+        helper.make_node("GlobalAveragePool", ["r1"], ["pooled"]),
+        helper.make_node("Flatten", ["pooled"], ["flat"]),
+        helper.make_node("Gemm", ["flat", "w2", "b2"], ["scores"], name="dense", transB=1),
+        helper.make_node("Softmax", ["scores"], ["class"]),
+    ]
+    weights = [constant(*row) for row in (("w0", 4, 1, 3, 3), ("b0", 4), ("w1", 4, 1, 3, 3), ("w2", 3, 4), ("b2", 3))]
+    image = helper.make_tensor_value_info("image", TensorProto.FLOAT, [1, 1, 8, 8])
+    outputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 3]) for name in ("class", "scores")]
+    graph = helper.make_graph(nodes, "images", [image], outputs, weights)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder, rng = tmp_path_factory.mktemp("models"), np.random.default_rng(1)
+    for name, make in MODELS.items():
+        make().save(folder / f"{name}.tflite")
+    onnx.save(_images(), folder / "images.onnx")
+    labels = rng.integers(0, 3, 40)
+    np.savez(folder / "images.npz", image=rng.random((40, 1, 8, 8), np.float32) - 0.25)
+    np.savez(folder / "labelled.npz", image=rng.random((40, 1, 8, 8), np.float32) - 0.25, labels=labels)
+    np.savez(folder / "mixed.npz", x=rng.standard_normal((12, 1, 4, 3, 2)).astype(np.float32))
+    return folder
+
+
+@pytest.mark.parametrize("session", sorted(path.stem for path in GOLDEN.glob("*.txt")))
+def test_outputs_are_as_kept(
+    session: str, models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    for file in models.iterdir():
+        (tmp_path / file.name).symlink_to(file)
+    monkeypatch.chdir(tmp_path)
+    for name in ("TWINFER_MAX_BYTES", "TWINFER_MAX_ROUNDS", "TWINFER_OPERATORS"):
+        monkeypatch.delenv(name, raising=False)
+    kept = GOLDEN / f"{session}.txt"
+    lines = kept.read_text(encoding="utf-8").splitlines()
+    _same_tools(lines)
+    text = "".join(_played(lines, tmp_path))
+    if request.config.getoption("refresh_golden"):
+        kept.write_text(text, encoding="utf-8")
+    assert text == "\n".join(lines) + "\n", f"golden/{session}.txt; if it is meant: --refresh-golden"
+
+
+def _made_on() -> str:
+    return f"{_MADE} {find('cortex-m4').toolchain.version.splitlines()[0]}"
+
+
+def _same_tools(lines: Sequence[str]) -> None:
+    """Skips a session that counts what another compiler has made; in CI it must be the same."""
+    kept = [line for line in lines if line.startswith(_MADE)]
+    if kept and kept != [_made_on()] and not os.environ.get("CI"):
+        pytest.skip(f"the session was {kept[0][2:]}, here it is {_made_on()[2:]}")
+
+
+def _played(lines: Sequence[str], folder: Path) -> Iterator[str]:
+    """The session's text anew: its remarks, and each command with what it says now."""
+    for line in lines:
+        if line.startswith(_MADE):
+            yield f"{_made_on()}\n"
+        elif line.startswith("# "):
+            yield f"{line}\n"
+        elif line.startswith("$ "):
+            said = _usual(_said(shlex.split(line[2:])), folder)
+            said = "".join(f"{each.rstrip()}\n" for each in said.splitlines())
+            # So that no line of output is taken for a command or a remark.
+            yield f"{line}\n" + re.sub(r"^([$#] )", r" \1", said, flags=re.MULTILINE)
+
+
+def _said(words: Sequence[str]) -> str:
+    """What a command prints, errors after the rest, and its exit status if that is not 0."""
+    command, *rest = words
+    match command:
+        case "twinfer":
+            out, errors = io.StringIO(), io.StringIO()
+            with redirect_stdout(out), redirect_stderr(errors):
+                try:
+                    status = main(rest)
+                except SystemExit as end:
+                    status = int(end.code or 0)
+            return out.getvalue() + errors.getvalue() + (f"[exit status {status}]\n" if status else "")
+        case "show":
+            return "".join(_shown(Path(name)) for name in rest)
+        case "sums":
+            files = sorted(path for path in Path(rest[0]).rglob("*") if path.is_file() and not path.is_symlink())
+            own = [path for path in files if "kernels" not in path.parts and path.name != "LICENSE"]
+            return "".join(f"{zlib.crc32(_steady(path)):08x} {path.relative_to(rest[0])}\n" for path in own)
+        case "python":
+            exec(rest[0], {"np": np, "json": json, "Path": Path, "os": os})
+            return ""
+    raise AssertionError(f"no such command: {command}")
+
+
+def _steady(path: Path) -> bytes:
+    return _usual(path.read_text(encoding="latin-1"), Path.cwd()).encode()
+
+
+def _usual(text: str, folder: Path) -> str:
+    """The text without what is of this machine, this version or this moment."""
+    text = text.replace(str(folder), "FOLDER").replace(str(SHARED), "SHARED").replace(version(), "VERSION")
+    text = re.sub(r"^usage: .*\n(  .*\n)+", "", text, flags=re.MULTILINE)  # it differs between versions of Python
+    text = re.sub(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d(:\d\d)?", "DATE", text)
+    return re.sub(r"\d+(\.\d+)? s\b", "TIME s", text)
+
+
+def _shown(path: Path) -> str:
+    match path.suffix:
+        case ".html":
+            page = _Page()
+            page.feed(path.read_text(encoding="utf-8"))
+            return "".join(page.parts) + "\n"
+        case ".json":
+            return "".join(f"{line}\n" for line in _lines(json.loads(path.read_text(encoding="utf-8"))))
+        case ".npz" | ".npy":
+            arrays = np.load(path)
+            named = {"": arrays} if path.suffix == ".npy" else dict(arrays)
+            return "".join(f"{name} {a.dtype} {a.shape} {a.reshape(-1)[:8].tolist()}\n" for name, a in named.items())
+        case ".tflite" | ".svg":
+            return f"{path.stat().st_size} bytes, {zlib.crc32(path.read_bytes()):08x}\n"
+    return path.read_text(encoding="utf-8")
+
+
+def _lines(value: Any, name: str = "") -> Iterator[str]:
+    """A JSON document without what is of this machine, a line for each part that has no inner parts."""
+    parts = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    if any(isinstance(part, dict | list) for _, part in parts):
+        for key, part in parts:
+            if key not in _MACHINE:
+                yield from _lines(part, f"{name}.{key}")
+    else:
+        yield f"{name}: {json.dumps(_rounded(value), ensure_ascii=False)}"
+
+
+def _rounded(value: Any) -> Any:
+    """Floats to four digits, which are the same on every machine."""
+    if isinstance(value, dict):
+        return {key: "…" if key in _MACHINE else _rounded(part) for key, part in value.items()}
+    if isinstance(value, list):
+        return [_rounded(part) for part in value]
+    return float(f"{value:.4g}") if isinstance(value, float) else value
+
+
+class _Page(HTMLParser):
+    """The text of a page, a line for each block or row, and the data of its charts."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.parts: list[str] = []
+        self.open = [""]
+
+    def handle_starttag(self, tag: str, attrs: Any) -> None:
+        if tag not in ("br", "meta", "link", "img", "input", "hr", "path", "rect", "line", "circle", "wbr", "col"):
+            self.open.append(tag)
+        if tag in ("p", "h1", "h2", "h3", "tr", "table", "li", "section", "div", "figure", "summary", "br", "title"):
+            self.parts.append("\n")
+        elif tag in ("td", "th"):
+            self.parts.append(" | ")
+        self.parts += [f"[{value}] " for name, value in attrs if name in ("title", "aria-label", "href", "id")]
+
+    def handle_endtag(self, tag: str) -> None:
+        while tag in self.open and self.open.pop() != tag:
+            pass
+
+    def handle_data(self, data: str) -> None:
+        if self.open[-1] == "script" and data.lstrip().startswith("{"):
+            self.parts.append("\n" + "\n".join(_lines(json.loads(data))) + "\n")
+        elif self.open[-1] not in ("style", "script"):
+            self.parts.append(" ".join(data.split()) if data.strip() else "")
