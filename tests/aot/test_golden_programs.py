@@ -1,0 +1,100 @@
+"""What is planned and emitted for the corpus and for every operator, kept as check sums: no change goes unseen.
+
+golden_programs/models.txt has the bytes of RAM of each plan beside the sum of its C; the file of a target has a sum for
+all cases of each operator. Neither says that a program is right, which other tests do. ``pytest --refresh-golden
+tests/aot/test_golden_programs.py`` writes the files anew; the difference shows which models and operators a change
+touches, and whether their memory grows.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from cases import cases_of, graph_of
+from needs import SHARED
+from sweep.tasks import corpus
+
+from twinfer.aot.build.targets import find
+from twinfer.aot.print.banner import version
+from twinfer.aot.print.emit import emit
+from twinfer.bench.models.source import load
+from twinfer.runtime.errors import TwinferError
+from twinfer.runtime.graph import Graph
+from twinfer.runtime.options import Options
+from twinfer.runtime.plan.make import make_plan
+from twinfer.runtime.registry import operators
+from twinfer.runtime.target import GENERIC, HOST, Target
+
+GOLDEN = Path(__file__).parent / "golden_programs"
+
+TARGETS = {name: find(name).target for name in ("cortex-m0", "cortex-m4", "cortex-m55")}
+TARGETS |= {"generic": GENERIC, "host": HOST}
+
+#: What each model is planned and printed for.
+WAYS = (
+    ("cortex-m4", Options()),
+    ("cortex-m4", Options(memory="rows", optimize="size")),
+    ("cortex-m4", Options(weights="auto", mode="interpreted")),
+    ("cortex-m55", Options(memory="layers", optimize="speed")),
+    ("cortex-m55", Options(memory="rows", mode="interpreted")),
+    ("cortex-m0", Options(weights="huffman", decode="start", optimize="size")),
+    ("generic", Options(memory="rows")),
+    ("generic", Options(guard=True)),
+)
+
+#: Models of more bytes or work take too long.
+MOST_BYTES, MOST_MACS = 1 << 18, 4_000_000
+
+
+def _program(graph: Graph, target: Target, options: Options) -> tuple[str, str]:
+    """The bytes of arena, of state and of the bound with the layers in rows; and the C. Or what refuses it."""
+    try:
+        plan = make_plan(graph, target, options)
+        code = "".join(text for _, text in sorted(emit(plan, "model").code.items())).replace(version(), "VERSION")
+    except TwinferError as error:
+        return "refused", str(error)
+    return f"{plan.arena_bytes}+{plan.state_bytes}/{plan.lower_bound_bytes}", code
+
+
+def _models() -> Iterator[str]:
+    for model in corpus():
+        row = dict(model.row)
+        if not row or int(row["bytes"]) > MOST_BYTES or int(row.get("macs") or 0) > MOST_MACS:
+            continue
+        name = Path(model.name).stem
+        try:
+            graph = load(model.name).graph
+        except TwinferError as error:
+            yield f"{name}: {str(error).replace(str(SHARED), 'SHARED')}"
+            continue
+        told = [_program(graph, TARGETS[target], options) for target, options in WAYS]
+        yield f"{name}: " + " ".join(f"{ram}:{zlib.crc32(text.encode()):08x}" for ram, text in told)
+
+
+def _operators(target: str) -> Iterator[str]:
+    for op in sorted(operators()):
+        graphs = [graph_of(case.node) for case in cases_of(op).values()]
+        told = "\n".join(" ".join(_program(graph, TARGETS[target], Options())) for graph in graphs)
+        yield f"{op}: {len(graphs)} {zlib.crc32(told.encode()):08x}"
+
+
+def _compared(name: str, told: list[str], request: pytest.FixtureRequest) -> None:
+    file = GOLDEN / f"{name}.txt"
+    if request.config.getoption("refresh_golden"):
+        file.write_text("".join(f"{line}\n" for line in told), encoding="utf-8")
+    kept = file.read_text(encoding="utf-8").splitlines()
+    changed = [line for line in told if line not in set(kept)]
+    assert told == kept, f"{len(changed)} lines of {file.name} changed; if it is meant: --refresh-golden"
+
+
+@pytest.mark.usefixtures("corpus")
+def test_programs_of_models_are_as_kept(request: pytest.FixtureRequest) -> None:
+    _compared("models", list(_models()), request)
+
+
+@pytest.mark.parametrize("target", ["cortex-m4", "cortex-m55", "host"])
+def test_programs_of_operators_are_as_kept(target: str, request: pytest.FixtureRequest) -> None:
+    _compared(target, list(_operators(target)), request)
