@@ -157,6 +157,19 @@ def moved() -> Iterator[Refusal]:
     yield "ellipses", sliced(0, 1, 0), sliced(0, 3, 0), ModelError, "more than one ellipsis"
 
 
+def sums() -> Iterator[Refusal]:
+    """Sums of the value that is farthest from zero: a step over int32 is refused, a third of it is taken."""
+    for type, farthest, zero in (("INT8", 255, -128), ("INT16", 32768, 0)):
+        most = (2**31 - 1) // farthest
+        for axis in (0, 1):
+            counts = most // 3, most + 1
+            nodes = [
+                node("SUM", (q(n, n, type=type, zero=zero), constant([axis])), q(n, type=type), keep_dims=False)
+                for n in counts
+            ]
+            yield f"sum of too many {type} along {axis}", *nodes, UnsupportedOperatorError, "may not fit int32"
+
+
 def ends() -> Iterator[Refusal]:
     softmax = ending("SOFTMAX", 1 / 256, -128), ending("SOFTMAX", 1 / 256, -127)
     yield "softmax", *softmax, UnsupportedOperatorError, "zero point -128"
@@ -252,7 +265,7 @@ def known() -> Iterator[Refusal]:
     yield "l2_pool_2d", *pools, UnsupportedOperatorError, "FLOAT32"
 
 
-REFUSALS = [*layers(), *pictures(), *moved(), *ends(), *ordered(), *known()]
+REFUSALS = [*layers(), *pictures(), *moved(), *sums(), *ends(), *ordered(), *known()]
 
 
 @pytest.mark.parametrize(("good", "bad", "error", "said"), [r[1:] for r in REFUSALS], ids=[r[0] for r in REFUSALS])

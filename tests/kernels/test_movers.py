@@ -7,18 +7,19 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cases import outputs_of
+from cases import cases_of, outputs_of
 
 from twinfer.converter.build import Builder
 from twinfer.converter.passes import run
 from twinfer.runtime.errors import ModelError, TwinferError, UnsupportedOperatorError
-from twinfer.runtime.graph import Node, Tensor
+from twinfer.runtime.graph import Node, Quant, Tensor
 from twinfer.runtime.op import Shape, tensor
 from twinfer.runtime.ops.move._move import same_meaning
 from twinfer.runtime.plan.lower import lower_node
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.registry import operator
 from twinfer.runtime.run.session import Session
+from twinfer.runtime.shapes import infer_node
 from twinfer.runtime.target import GENERIC, HOST
 
 X = tensor((2, 1, 5), "INT8", 0.5, -7, name="x")
@@ -147,15 +148,40 @@ def test_refused(
         node(op, *inputs, **options)
 
 
-@pytest.mark.parametrize("ratio", [1.0, 1.001, 1.0019, 1.002, 1.01])
-def test_scales_are_the_same_if_requantising_changes_nothing(ratio: float) -> None:
-    """Brute force over all int8 values and the zero points at the ends."""
-    for zero in (-128, 127):
-        a, b = tensor((1,), "INT8", 0.5 * ratio, zero), tensor((1,), "INT8", 0.5, zero)
-        q = np.arange(-128, 128)
+@pytest.mark.parametrize(("type", "ends"), [("INT8", (-128, 127)), ("INT16", (0,))])
+@pytest.mark.parametrize("change", [0, 0.5, -0.5, 0.98, -0.98, 1.02, -1.02, 5, 100])
+def test_scales_are_the_same_if_requantising_changes_nothing(type: str, ends: tuple[int, ...], change: float) -> None:
+    """Brute force over all values and the zero points at the ends. ``change``: half steps at the far end."""
+    values = np.iinfo(type.lower())
+    q = np.arange(values.min, values.max + 1)
+    for zero in ends:
+        a, b = tensor((1,), type, 0.5 * (1 + change * 0.5 / q.size), zero), tensor((1,), type, 0.5, zero)
         unchanged = np.array_equal(np.round((q - zero) * (a.scale / b.scale)) + zero, q)
         assert unchanged or not same_meaning(a, b)
-        assert same_meaning(a, b) == (ratio < 1.00195)
+        assert same_meaning(a, b) == (abs(change) < 1)
+
+
+@pytest.mark.parametrize(
+    "op",
+    [
+        *("CONCATENATION", "PACK", "DYNAMIC_UPDATE_SLICE", "EMBEDDING_LOOKUP", "FILL", "ONE_HOT", "GATHER_ND"),
+        *("SCATTER_ND", "REVERSE_V2", "SPACE_TO_BATCH_ND", "BATCH_TO_SPACE_ND", "SELECT", "SELECT_V2", "PADV2"),
+        *("AVERAGE_POOL_2D", "MAX_POOL_2D", "REDUCE_MAX", "REDUCE_MIN", "TOPK_V2"),
+    ],
+)
+def test_every_tensor_must_be_quantised_alike(op: str) -> None:
+    """Each of them, where values are handed on as they are. (TFLM does not look at what PADV2 pads.)"""
+    for case in cases_of(op).values():
+        tensors, count = (*case.node.inputs, *case.node.outputs), len(case.node.inputs)
+        for i, t in enumerate(tensors):
+            if t is None or t.type != "INT8" or t.quant is None or t.quant.per_channel or (op, i) == ("PADV2", 0):
+                continue
+            if sum(other is not None and other.type == "INT8" for other in tensors) < 2:
+                continue
+            for quant in (Quant.per_tensor(1.3 * t.scale, t.zero), Quant.per_tensor(t.scale, t.zero + 1)):
+                others = (*tensors[:i], replace(t, quant=quant), *tensors[i + 1 :])
+                with pytest.raises(UnsupportedOperatorError, match=r"quanti|QUANTIZE"):
+                    infer_node(replace(case.node, inputs=others[:count], outputs=others[count:]))
 
 
 NUMBERS = tensor((3,), "INT32", name="at")

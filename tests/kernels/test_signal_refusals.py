@@ -71,6 +71,17 @@ def test_rows_that_are_longer_than_the_transform() -> None:
     refused(replace(node, inputs=(replace(node.input(0), shape=(9,)),)), ModelError, "longer than fft_length 8")
 
 
+@pytest.mark.parametrize("size", [3, 7, 257])
+def test_energy_needs_two_numbers_for_each_complex_value(size: int) -> None:
+    node = changed("SignalEnergy", start_index=0, end_index=size)
+    node = replace(node, outputs=(replace(node.output, shape=(size,)),))
+    for given in (2 * size, 2 * size + 1):
+        assert infer_node(replace(node, inputs=(replace(node.input(0), shape=(given,)),))) == [(size,)]
+    for given in (1, size, 2 * size - 1):
+        short = replace(node, inputs=(replace(node.input(0), shape=(given,)),))
+        refused(short, ModelError, f"has no {size} complex values")
+
+
 def test_bands_stay_within_their_tensors() -> None:
     """Of each constant of a filter bank, one element too large or below zero is enough."""
     node = next(iter(cases_of("CUSTOM:SignalFilterBank").values())).node

@@ -263,6 +263,20 @@ def test_a_variant(folder: Path) -> None:
     assert lower_node(model((0.5, 0.9, 0.1)).nodes[1], DSP)[1].declined == (("mine", "it has not two channels"),)
 
 
+def test_a_folder_of_variants_alone(folder: Path, tmp_path: Path) -> None:
+    """A faster kernel for an operator of twinfer's own, and for one of another folder."""
+    register(folder)
+    other = tmp_path / "faster"
+    other.mkdir()
+    lines = VARIANT.replace("from . import leaky_integrator\n", "").replace("leaky_integrator.", "operator(node).")
+    text = f"from twinfer.runtime.registry import operator\n{lines}"
+    (other / "mine.py").write_text(text.replace('("CUSTOM:LeakyIntegrator",)', '("CUSTOM:LeakyIntegrator", "RELU")'))
+    register(other)
+    node = model().nodes[1]
+    assert [lower_node(node, target)[1].variant for target in (DSP, GENERIC)] == ["mine", "plain"]
+    assert [lower_node(model().nodes[0], target)[1].variant for target in (DSP, GENERIC)] == ["mine", "plain"]
+
+
 def test_a_variant_of_nothing(folder: Path) -> None:
     (folder / "leaky_integrator_dsp.py").write_text(VARIANT.replace("CUSTOM:LeakyIntegrator", "CUSTOM:Nobody"))
     with pytest.raises(OperatorError, match=r"leaky_integrator_dsp\.py: the variant mine is of CUSTOM:Nobody"):

@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 
 import twinfer
@@ -53,6 +54,19 @@ def test_a_plan() -> None:
     for row, step in zip(steps[1:], plan.steps, strict=True):
         assert row[1:4] == [step.node.op, step.call.kernel, step.choice.variant]
         assert row[4] == (f"{step.call.macs:,}" if step.call.macs else "-")
+
+
+def test_numbers_are_those_of_the_file() -> None:
+    """Where planning drops an operator, too: the border (1) becomes part of the convolution (2)."""
+    b = Builder("bordered")
+    x = b.op("ABS", [b.input("x", "FLOAT32", (1, 4, 4, 1))])
+    wide = b.op("PAD", [x, np.array([[0, 0], [1, 1], [1, 1], [0, 0]], np.int32)], shape=(1, 6, 6, 1))
+    options = {"padding": "VALID", "stride_h": 1, "stride_w": 1}
+    y = b.op("CONV_2D", [wide, np.ones((1, 3, 3, 1), np.float32)], shape=(1, 4, 4, 1), **options)
+    graph = b.graph([b.op("NEG", [y])])
+    for value in (graph, twinfer.make_plan(graph)):
+        rows = shown(value._repr_html_())[1][-1][1:]
+        assert [row[:2] for row in rows if row[1] != "PAD"] == [["0", "ABS"], ["2", "CONV_2D"], ["3", "NEG"]]
 
 
 @pytest.mark.parametrize("count", [ROWS, ROWS + 2])

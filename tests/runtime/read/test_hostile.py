@@ -163,6 +163,20 @@ def test_rejects(corpus_model: Any) -> None:
         assert read_file(corpus_model.path).tensors
 
 
+@pytest.mark.parametrize("place", range(3))
+@pytest.mark.parametrize(("wrong", "fits"), [(-129, -128), (128, 127)])
+def test_each_zero_point_is_looked_at(place: int, wrong: int, fits: int) -> None:
+    for value in (wrong, fits):
+        zeros = np.insert([1, 2], place, value)
+        b = Builder("channels")
+        table = b.constant(np.zeros((3, 2), np.int8), scale=[0.5] * 3, zero=[1, 2, 3])
+        data = write(b.graph([b.op("NEG", [table], shape=(3, 2))]))
+        old, new = (np.array(z, "<i8").tobytes() for z in ([1, 2, 3], zeros))
+        assert data.count(old) == 1
+        message = attempt(data.replace(old, new))
+        assert ("zero point" in message) is (value == wrong), message
+
+
 Change = Callable[[dict[str, Any]], None]
 
 
