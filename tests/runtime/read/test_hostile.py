@@ -172,7 +172,7 @@ def test_each_zero_point_is_looked_at(place: int, wrong: int, fits: int) -> None
         table = b.constant(np.zeros((3, 2), np.int8), scale=[0.5] * 3, zero=[1, 2, 3])
         data = write(b.graph([b.op("NEG", [table], shape=(3, 2))]))
         old, new = (np.array(z, "<i8").tobytes() for z in ([1, 2, 3], zeros))
-        assert data.count(old) == 1
+        assert old in data
         message = attempt(data.replace(old, new))
         assert ("zero point" in message) is (value == wrong), message
 
