@@ -55,6 +55,24 @@ def test_calls_are_one_stream(engine: Any, name: str, window: int, hop: int) -> 
 
 
 @pytest.mark.parametrize("engine", ENGINES)
+def test_chunks_are_whole_rows_of_the_input_s_type(engine: Any) -> None:
+    """Of any shape; what is refused changes nothing."""
+    model = opened(engine, "tcn_int8")
+    every = rows(model, 70)
+    whole = scores(model.stream([every]))
+    model.reset_all_variables()
+    assert scores(model.stream([every[:5]])) == []
+    row = every.shape[1]
+    for dtype in (np.uint8, np.int16, np.int64, np.float32, np.float64, bool):
+        with pytest.raises(InvalidArgumentError, match=f"does not fit .*: give whole rows of {row} elements of int8"):
+            list(model.stream([every[5:].astype(dtype)]))
+    for size in (1, row - 1, row + 1):
+        with pytest.raises(InvalidArgumentError, match=f"a chunk int8\\[{size}\\] does not fit"):
+            list(model.stream([every[5:].reshape(-1)[:size]]))
+    assert scores(model.stream([every[5:].reshape(-1)])) == whole
+
+
+@pytest.mark.parametrize("engine", ENGINES)
 def test_runs_count_and_a_reset_begins_anew(engine: Any) -> None:
     model = opened(engine, "tcn_int8")
     every = rows(model, 70)

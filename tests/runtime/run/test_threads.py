@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sum_nets import ENDS, network
 
 import twinfer
 from twinfer.bench.models.source import load
@@ -81,6 +82,14 @@ def test_convolutions_give_the_same_bits(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(split, "LEAST", 1)
         assert_same(b.graph([y]), level)
+
+
+@pytest.mark.parametrize("kind", ENDS)
+def test_layers_that_add_up_rows_give_the_same_bits(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All outputs of such a layer need all rows."""
+    monkeypatch.setattr(split, "LEAST", 1)
+    for seed in range(3):
+        assert_same(network(seed, kind))
 
 
 def test_an_output_over_its_input_is_not_split(monkeypatch: pytest.MonkeyPatch) -> None:
