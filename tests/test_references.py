@@ -24,7 +24,7 @@ FOLDERS = ("aot", "bench", "converter", "docs", "kernels_c", "runtime", "tests",
 MADE = ("build", "dist", "out")
 
 #: Files that are not read: data, history, this file's examples, and emitted files.
-UNREAD = re.compile(r"CHANGELOG\.md|LICENSE|tests/test_references\.py|tests/(aot|command_line)/golden/.*|.*\.(npz|json|lock|so|pyc)")
+UNREAD = re.compile(r"CHANGELOG\.md|LICENSE|tests/test_references\.py|tests/\w+/golden/.*|.*\.(npz|json|lock|so|pyc)")
 
 #: Names of files that are not the project's, by kind.
 ELSEWHERE = {
