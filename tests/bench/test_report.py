@@ -322,6 +322,25 @@ def test_noise_of_every_layer_by_hand(seed: int, kind: str) -> None:
         assert judged[layer_of(node)].total == pytest.approx(10 * math.log10(whole[0] / whole[1]), abs=0.05)
 
 
+def test_layers_that_read_positions_have_noise() -> None:
+    """Constants of INT32 are no biases there, wherever they stand: what only moves values adds nothing, and the layers
+    behind it have the noise of those before."""
+    b, rng = Builder("moved"), np.random.default_rng(4)
+    x = b.input("x", "INT8", (1, 8), 0.04, 3)
+    w = b.constant(rng.integers(-127, 128, (8, 8), np.int8), 0.01, name="w")
+    y = b.op("FULLY_CONNECTED", [x, w, None], shape=(1, 8), scale=0.5, zero=-7)
+    same = {"scale": 0.5, "zero": -7}
+    cut = b.op("SLICE", [y, np.int32([0, 1]), np.int32([1, 6])], shape=(1, 6), **same)
+    cut = b.op("STRIDED_SLICE", [cut, np.int32([0, 1]), np.int32([1, 5]), np.int32([1, 1])], shape=(1, 4), **same)
+    padded = b.op("PADV2", [cut, np.int32([[0, 0], [2, 2]]), b.constant(np.int8([-7]), **same)], shape=(1, 8), **same)
+    graph = b.graph([b.op("RESHAPE", [padded, np.int32([8])], shape=(8,), **same)])
+    judged = [noise(graph)[layer_of(node)] for node in graph.nodes]
+    assert [each.own for each in judged[1:]] == [300.0] * 4
+    assert judged[0].own == judged[0].total < 60
+    assert all(each.total < 60 for each in judged), "the first layer's roundings are in all that is made of it"
+    assert judged[2].total == judged[3].total == judged[4].total
+
+
 def test_noise_adds_up_from_layer_to_layer() -> None:
     every = list(noise(load("kws_int8").graph).values())
     assert len(every) == 13

@@ -19,6 +19,7 @@ from twinfer.bench.report.charts import ladder_chart, layers_chart, noise_chart,
 from twinfer.bench.report.diff import difference
 from twinfer.bench.report.diff_report import diff_html, diff_tables
 from twinfer.bench.report.diff_report import layers_chart as differences
+from twinfer.bench.report.explained import explained_html
 from twinfer.bench.report.graph import LANE, graph_chart
 from twinfer.bench.report.html import report_html
 from twinfer.bench.report.maps import arena_chart, flash_chart
@@ -192,6 +193,34 @@ def shown(value: float, unit: str) -> str:
 
 def rest(figures: Document) -> list[str]:
     return [f"{figures['ram_bytes']:,}", f"{figures['flash_bytes']:,}", "same bits"]
+
+
+def test_the_page_of_explain_has_every_target() -> None:
+    """Each with its chart of layers, its causes, its tables and, where there is one, its ladder, in order."""
+    ledgers = []
+    for seed, target in ((1, "cortex-m4"), (2, "cortex-m0"), (3, "host")):
+        kept = document(seed, "µs" if target == "host" else "instructions")
+        own = {**kept["ledger"], "model": "net", "target": target, "words": [f"Words <of> {target}."]}
+        ledgers.append(own if seed == 2 else {**own, "ladder": {**kept["ladder"], "words": [f"Rungs of {target}."]}})
+    html = explained_html(ledgers)
+    head, *parts = re.split(r"<h2>On ", html)
+    assert "What compiling net is worth" in plain(head)
+    assert [part.split("<")[0] for part in parts] == ["cortex-m4", "cortex-m0", "host"]
+    for ledger, part in zip(ledgers, parts, strict=True):
+        laddered = "ladder" in ledger
+        assert part.count('<figure class="chart"') == 2 + laddered
+        assert part.count(f"Words &lt;of&gt; {ledger['target']}.") == 1
+        assert part.count(f"Rungs of {ledger['target']}.") == laddered
+        shown = list(tables(part).values())
+        assert len(shown) == 2 + laddered
+        for line in ledger["layers"]:
+            assert any(f"{line['compiled']:,.0f}" in " ".join(row) for row in shown[0]), line
+        listed = [plain(item) for item in re.findall(r"<li>(.*?)</li>", part)]
+        assert [item.split(" :")[0] for item in listed] == [CAUSES[key].word for key in shown_order()]
+        if laddered:
+            assert len(shown[-1]) >= 3
+            rungs = " ".join(" ".join(row) for row in shown[-1])
+            assert all(TECHNIQUES[rung["technique"]].label in rungs for rung in ledger["ladder"]["rungs"])
 
 
 def test_times_of_a_page() -> None:
