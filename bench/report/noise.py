@@ -131,9 +131,9 @@ def _float(tensor: Tensor, node: Node) -> Tensor:
     quant = tensor.quant
     if tensor.type in BIAS and tensor.data is not None and len(node.inputs) > 2 and tensor is node.inputs[2]:
         quant = quant or _bias_quant(node)
-        if quant is None:
-            return tensor
     elif not _quantised(tensor):
+        quant = None
+    if quant is None:
         return tensor
     data = None if tensor.data is None else dequantize(tensor.data, quant).astype(np.float32)
     return replace(tensor, type="FLOAT32", quant=None, data=data)

@@ -199,7 +199,7 @@ def test_the_page_of_explain_has_every_target() -> None:
     """Each with its chart of layers, its causes, its tables and, where there is one, its ladder, in order."""
     ledgers = []
     for seed, target in ((1, "cortex-m4"), (2, "cortex-m0"), (3, "host")):
-        kept = document(seed, "µs" if target == "host" else "instructions")
+        kept = document(seed)
         own = {**kept["ledger"], "model": "net", "target": target, "words": [f"Words <of> {target}."]}
         ledgers.append(own if seed == 2 else {**own, "ladder": {**kept["ladder"], "words": [f"Rungs of {target}."]}})
     html = explained_html(ledgers)

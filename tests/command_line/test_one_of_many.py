@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import itertools
 import json
 import re
@@ -14,20 +15,23 @@ from typing import Any
 
 import numpy as np
 import pytest
+from rich.text import Text
 
 from twinfer.aot.build.targets import find
 from twinfer.bench.explain import explained as explaining
 from twinfer.bench.explain.explained import Explained
 from twinfer.bench.explain.ladder import Figures, Ladder
 from twinfer.bench.explain.ledger import Ledger, Line, Start
+from twinfer.bench.explain.techniques import chosen
 from twinfer.bench.measure import compare as comparing
 from twinfer.bench.measure import embedded
 from twinfer.bench.models import verify
 from twinfer.bench.models.difference import Difference
 from twinfer.bench.models.verify import Proof
+from twinfer.bench.page import page as pages
 from twinfer.bench.report import document as reporting
 from twinfer.command_line.bench import BOARDS_ALONE, HOST_ALONE
-from twinfer.command_line.main import main, parser
+from twinfer.command_line.main import COMMANDS, main, parser
 from twinfer.command_line.storage import note_unused_storage, storages
 from twinfer.command_line.targets import cards, peers, settings
 from twinfer.converter.build import Builder
@@ -38,6 +42,7 @@ from twinfer.runtime.options import Options
 from twinfer.runtime.plan import make as making
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.read.tflite import read_file
+from twinfer.runtime.run import isa
 from twinfer.runtime.target import GENERIC
 
 ORDERS = list(itertools.product([True, False], repeat=3))
@@ -434,16 +439,96 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "tune": {"seconds": 5.0, "json": None},
     "stream": {"axis": None, "hop": None},
     "ops": {"target": None, "json": False, "markdown": False},
+    "run": {"input": [], "output": [], "real_outputs": False, "seed": 0, "engine": "interpreted", "target": "host",
+            "optimize": "balanced", "memory": "auto", "ram": 0, "input_rows": False, "io": "float", "guard": False},
+    "search": {"output": None, "all": False, "json": None, "html": None, "cost": "flash", "target": "generic",
+               "methods": None, "precisions": None, "recipe": [], "inference_type": None, "equalize": False,
+               "trials": 64, "seed": 0, "shape": [], "channels_last": False, "resume": None, "jobs": None, "dask": None,
+               "metric": "auto", "calibration": None},
 }  # fmt: skip
 
 #: The least that a command must be given.
 LEAST = {"stream": ["m", "-o", "x"], "compile": ["m", "-o", "x"], "bench": [], "ops": []}
+LEAST["search"] = ["m", "--data", "d", "--max-loss", "1%"]
 
 
 @pytest.mark.parametrize("command", DEFAULTS)
 def test_defaults_of_options(command: str) -> None:
     given = vars(parser().parse_args([command, *LEAST.get(command, ["m"])]))
     assert {name: given.get(name, "absent") for name in DEFAULTS[command]} == DEFAULTS[command]
+
+
+def test_what_help_promises_is_the_default() -> None:
+    """Every option says what it is for; a default that it names is the one that is taken."""
+    (action,) = (a for a in parser()._actions if isinstance(a, argparse._SubParsersAction))
+    named = 0
+    for name, command in action.choices.items():
+        (own,) = (each for each in COMMANDS if each.name == name)
+        shown = " ".join(command.format_help().split())
+        for said in (own.about[1:], *own.examples):
+            assert said in shown, (name, said)
+        for option in command._actions:
+            assert option.help or option.choices, (name, option.dest)
+            said = re.search(r"\(default: ([a-z0-9.]+)\)", str(option.help))
+            if said and option.dest not in ("max_bytes", "max_rounds", "max_drift") and option.default is not None:
+                named += 1
+                usual = {"True": "yes", "False": "no"}.get(str(option.default), option.default)
+                assert str(usual) in (said[1], f"{said[1]}.0"), (name, option.dest)
+    assert named >= 25
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["bench digits_int8 --html OUT", "explain digits_int8 --html OUT", "report digits_int8 -o OUT",
+     "diff digits_int8 kws_int8 -o OUT", "convert digits_float32 -o /dev/null --quantize int8 --report OUT"],
+)  # fmt: skip
+def test_without_the_library_of_charts_nothing_is_measured(
+    line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is asked for before the work, and by those alone who want a page."""
+
+    def work(*_: Any, **__: Any) -> Any:
+        raise ToolError("as far as the work")
+
+    monkeypatch.setattr(pages, "find_spec", lambda name: None)
+    for place in ("twinfer.bench.models.source.load", "twinfer.converter.convert.convert_file"):
+        monkeypatch.setattr(place, work)
+    page, data = str(tmp_path / "x.html"), str(tmp_path / "x.json")
+    assert main(line.replace("OUT", page).split()) == 2
+    assert "pip install 'twinfer[report]'" in capsys.readouterr().err
+    without = line.replace("OUT", data) if "--report" in line else re.sub("(-o|--html) OUT", f"--json {data}", line)
+    assert main(without.split()) == 2
+    assert "as far as the work" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("wrong", ["", "host", "cortex-m0", "cortex-m4"])
+def test_every_target_that_is_explained(
+    wrong: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each has a ladder of its own techniques, its tables in order, and counts for the exit status."""
+    asked = []
+
+    def explained(source: Any, card: Any, options: Any, wanted: Any, told: Any) -> Any:
+        name = "host" if card is None else card.name
+        asked.append((name, wanted.techniques))
+        yield SimpleNamespace(ledger=name, ladder=None, same_bits=True, document={})
+        yield SimpleNamespace(ledger=name, ladder=f"on {name}", same_bits=name != wrong, document={"of": name})
+
+    monkeypatch.setattr("twinfer.bench.explain.explained.explained", explained)
+    monkeypatch.setattr("twinfer.bench.measure.embedded.need_tools", lambda card: None)
+    monkeypatch.setattr("twinfer.bench.explain.ledger_report.ledger_tables", lambda ledger: [Text(f"ledger {ledger}")])
+    monkeypatch.setattr("twinfer.bench.explain.ladder_report.ladder_tables", lambda ladder: [Text(f"ladder {ladder}")])
+    targets = ["cortex-m0", "host", "cortex-m4"]
+    given = ["explain", "digits_int8", "--target", ",".join(targets)]
+    assert main([*given, "--ladder"]) == (1 if wrong else 0)
+    want = [line for name in targets for line in (f"ledger {name}", f"ladder on {name}")]
+    assert capsys.readouterr().out.split("\n") == [*want, ""]
+    cores = {name: isa.this_computer() if name == "host" else find(name).target for name in targets}
+    assert asked == [(name, chosen(None, cores[name])) for name in targets]
+    assert main([*given, "--ladder", "--techniques", "folding", "--json", "-"]) == (1 if wrong else 0)
+    assert [each["of"] for each in json.loads(capsys.readouterr().out)["ledgers"]] == targets
+    assert asked[3:] == [(name, chosen("folding", cores[name])) for name in targets]
 
 
 def test_bench_knows_which_options_are_unusual() -> None:
