@@ -38,6 +38,8 @@ from twinfer.runtime.run.session import Session
 from twinfer.runtime.target import GENERIC
 from twinfer.runtime.write.tflite import write
 
+WINDOW: dict[str, Any] = {"padding": "SAME", "stride_h": 1, "stride_w": 1}
+
 seeds = st.integers(0, 2**32 - 1)
 shapes = st.tuples(st.integers(1, 9), st.integers(1, 4), st.integers(1, 9))
 squares = st.builds(lambda seed, shape: np.random.default_rng(seed).random(shape), seeds, shapes)
@@ -196,6 +198,24 @@ def test_pruned_graphs_have_the_zeros(mode: str | None) -> None:
     assert rest[0] >= zeros(0.75, rest[1])
     by_layer = layers_of(prune(graph, Recipe(default=Choice(prune=0.5)), scope="layer"))
     assert all((w.stored() == 0).sum() >= zeros(0.5, w.tensor.size) for w in by_layer)
+
+
+def test_depthwise_layers_are_pruned_if_a_recipe_says_so() -> None:
+    """What ``prune=`` spares is a default: any rule of the user's counts more, in a file or not."""
+    rng, b = np.random.default_rng(3), Builder("spared")
+    x = b.input("x", "FLOAT32", (1, 4, 4, 8))
+    y = b.op("DEPTHWISE_CONV_2D", [x, rng.normal(size=(1, 3, 3, 8)).astype(np.float32)], **WINDOW, depth_multiplier=1)
+    y = b.op("CONV_2D", [y, rng.normal(size=(8, 1, 1, 8)).astype(np.float32)], **WINDOW)
+    graph = b.graph([y])
+    for rules, wanted in (
+        ((), (0, 0.5)),
+        ((Rule(operator="DEPTHWISE_CONV_2D", prune=0.25),), (0.25, 0.5)),
+        ((Rule(".*", prune=0.25),), (0.25, 0.25)),
+        ((Rule(operator="CONV_2D", prune=0.75),), (0, 0.75)),
+        ((Rule(operator="CONV_2D", prune=0.0), Rule(operator="DEPTHWISE_CONV_2D", prune=0.5)), (0.5, 0)),
+    ):
+        pruned = convert(graph, prune=0.5, prune_scope="layer", recipe=Recipe(rules))
+        assert tuple((w.stored() == 0).mean() for w in layers_of(pruned)) == wanted
 
 
 def test_what_another_operator_reads_is_left_alone() -> None:

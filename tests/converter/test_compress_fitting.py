@@ -172,3 +172,19 @@ def test_adaptive_rounding_leaves_zeros() -> None:
     before = {w.name: w for w in layers_of(converted.pruned)}
     for weights in layers_of(converted.graph):
         assert not weights.stored()[before[weights.name].stored() == 0].any()
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_bias_of_two_layers_stays(shared: bool) -> None:
+    """Fitted to one of them, the other one would be off. A bias of one layer is fitted."""
+    rng, b = np.random.default_rng(5), Builder("shared")
+    x = b.input("x", "FLOAT32", (1, 8))
+    biases = [b.constant(rng.normal(size=8).astype(np.float32), name=f"bias_{i}") for i in range(2)]
+    weights = [rng.normal(size=(8, 8)).astype(np.float32) for _ in biases]
+    y = b.op("ADD", [b.op("FULLY_CONNECTED", [x, w, biases[i * (not shared)]]) for i, w in enumerate(weights)])
+    data = [{"x": row} for row in rng.normal(2, 1, size=(30, 1, 8)).astype(np.float32)]
+    graph = convert(b.graph([y]), prune=0.6, compensate=True, calibration=data, passes=[])
+    layers = [node for node in graph.nodes if node.op == "FULLY_CONNECTED"]
+    same = [np.array_equal(node.constant(2), biases[i * (not shared)].data) for i, node in enumerate(layers)]
+    assert same == [shared] * 2
+    assert not any(np.array_equal(node.constant(1), w) for node, w in zip(layers, weights, strict=True))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import sys
 from collections.abc import Iterator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
@@ -407,6 +408,9 @@ def test_inputs_and_outputs_have_the_type_that_is_asked_for(
         result = twinfer.search(digits, plain, 0.5, inference_type=asked, journal=tmp_path / "all.jsonl", **how)
         graphs = [result.graph(trial) for trial in result.trials]
         assert [graph.inputs[0].type for graph in graphs] == [graph.outputs[0].type for graph in graphs] == types
+        files = [write(graph) for graph in graphs]
+        assert [trial.cost for trial in result.trials] == [*map(len, files)]
+        assert [trial.sha256 for trial in result.trials] == [hashlib.sha256(file).hexdigest() for file in files]
 
 
 def test_a_budget_is_told_by_answers_not_samples() -> None:

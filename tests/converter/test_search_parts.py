@@ -26,7 +26,7 @@ from twinfer.converter.search.space import CORRECTIONS, PRECISIONS, Setting, Spa
 from twinfer.converter.search.strategy import _VALUES, Ledger, explore, raisable
 from twinfer.converter.search.trial import Trial
 from twinfer.runtime.errors import InvalidArgumentError
-from twinfer.runtime.graph import Graph, Tensor
+from twinfer.runtime.graph import Graph, Node, Tensor
 
 # -- front -------------------------------------------------------------------------------------------------------------
 
@@ -322,6 +322,27 @@ def test_a_layer_lowered_to_the_default_is_not_mentioned() -> None:
     with_rules = replace(start, recipe="r", rules=(Rule("a", precision="float"),))
     assert with_rules.at("a", "int4") != with_rules
     assert str(start.at("a", "int8").at("b", "float")) == "int4, mse, 1 in int8, 1 in float"
+
+
+def test_a_layer_has_the_precision_that_it_is_put_at() -> None:
+    """Whatever the default and the rules of a recipe say of it, and in whatever order layers are put."""
+    nodes = [Node("RELU", (), (Tensor(name, "FLOAT32", (1,)),)) for name in ("a", "a+b", "aab")]
+    rules = (
+        (),
+        (Rule("a.*", precision="float"),),
+        (Rule(operator="RELU", precision="int4"), Rule("a", precision="int8")),
+    )
+    for own, base in itertools.product(rules, PRECISIONS[:3]):
+        start = Setting(base, "mse", recipe="r" if own else "", rules=own)
+        plain = [start.as_recipe().of_node(node).precision for node in nodes]
+        for wanted in itertools.product(PRECISIONS, repeat=3):
+            for order in ((0, 1, 2), (2, 0, 1)):
+                setting = start
+                for i in order:
+                    setting = setting.at(nodes[i].output.name, wanted[i])
+                assert tuple(setting.as_recipe().of_node(node).precision for node in nodes) == wanted
+                assert setting.as_recipe().default.method == "mse"
+        assert [start.at("a", "int8").as_recipe().of_node(node).precision for node in nodes[1:]] == plain[1:]
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -186,6 +187,20 @@ def test_other_processes_know_it(folder: Path, file: str) -> None:
     command = [sys.executable, "-m", "twinfer", "verify", file, "--against", "none"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 0, done.stderr
+
+
+def test_what_is_forgotten_is_unknown_to_other_processes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of all folders that the environment names, in whatever way, only that one; naming one twice is once."""
+    register(folder)
+    monkeypatch.setenv(places.VARIABLE, os.pathsep.join(["/another", str(folder / ".." / folder.name)]))
+    register(folder)
+    assert [*places.named_folders()] == [Path("/another"), folder]
+    registry.unregister(folder)
+    assert [*places.named_folders()] == [Path("/another")]
+    registry.unregister(folder)
+    monkeypatch.delenv(places.VARIABLE)
+    register(folder)
+    assert [*places.named_folders()] == [folder]
 
 
 def test_the_environment(folder: Path, monkeypatch: pytest.MonkeyPatch, file: str) -> None:

@@ -114,6 +114,61 @@ def test_reductions_behind_a_transpose_count_axes_from_both_ends(keep: bool) -> 
             assert [n.op for n in made[0].nodes] == [n.op for n in made[1].nodes]
 
 
+def moved(b: Builder, op: str, x: Tensor, axis: int) -> list[Tensor]:
+    """An operator along an axis; what it says of axes is negative if the axis is."""
+    size, rank = x.shape[axis], len(x.shape)
+    rows = np.zeros((rank, 2), np.int32)
+    ones, ends = np.ones(rank, np.int32), np.array(x.shape, np.int32)
+    match op:
+        case "SPLIT_V" | "SPLIT":
+            sizes = [size // 2] * 2 if op == "SPLIT" else [1, size - 1]
+            shapes = [tuple(n if d == axis % rank else e for d, e in enumerate(x.shape)) for n in sizes]
+            given = [order(axis), x] if op == "SPLIT" else [x, order(*sizes), np.array(axis, np.int32)]
+            return b.node(op, given, [Tensor(f"{op}_{i}", x.type, s) for i, s in enumerate(shapes)], {"num_splits": 2})
+        case "PAD" | "MIRROR_PAD":
+            rows[axis] = 1, 2
+            return [b.op(op, [x, rows], **({"mode": "REFLECT"} if op == "MIRROR_PAD" else {}))]
+        case "SLICE" | "STRIDED_SLICE":
+            rows[axis, 0], ends[axis] = 1, size - (op == "SLICE")
+            masks = {f"{name}_mask": 0 for name in ("begin", "end", "ellipsis", "new_axis", "shrink_axis")}
+            return [
+                b.op(
+                    op,
+                    [x, rows[:, 0], ends, *([ones] if masks and op == "STRIDED_SLICE" else [])],
+                    **(masks if op == "STRIDED_SLICE" else {}),
+                )
+            ]
+        case "TILE":
+            ones[axis] = 2
+            return [b.op(op, [x, ones])]
+        case "GATHER":
+            return [b.op(op, [x, order(1, 0, 1)], axis=axis, batch_dims=0)]
+        case "CONCATENATION":
+            return [b.op(op, [x, x], axis=axis)]
+    return [b.op(op, [x, order(axis)], keep_dims=True)]
+
+
+@pytest.mark.parametrize(
+    "op",
+    [
+        *("SPLIT", "SPLIT_V", "PAD", "MIRROR_PAD", "SLICE", "STRIDED_SLICE", "TILE", "GATHER", "CONCATENATION"),
+        *("MEAN", "SUM", "REDUCE_MAX"),
+    ],
+)
+def test_a_transpose_goes_through_an_operator_along_any_axis(op: str) -> None:
+    """Its axis is renumbered, counted from either end: no transpose is left between it and the one that undoes it."""
+    for turn, axis in itertools.product(((0, 3, 1, 2), (1, 3, 0, 2), (0, 2, 3, 1)), range(-4, 4)):
+        if axis < 0 and op in ("PAD", "MIRROR_PAD", "SLICE", "STRIDED_SLICE", "TILE"):
+            continue
+        b = Builder(op)
+        turned = b.op("TRANSPOSE", [b.input("x", "FLOAT32", (4, 6, 8, 10)), order(*turn)])
+        parts = moved(b, op, turned, axis)
+        graph = b.graph([b.op("TRANSPOSE", [part, np.argsort(turn).astype(np.int32)]) for part in parts])
+        after = run(graph)
+        assert_same(graph, after, [1])
+        assert [node.op for node in after.nodes] == [op]
+
+
 def test_a_clip_goes_behind_all_that_only_moves() -> None:
     """The range of values before a move holds behind it, unless the move adds zeros."""
     moves = {
