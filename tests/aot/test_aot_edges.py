@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import tiny
 
+from twinfer.aot.build.blocks import arenas_of
 from twinfer.aot.build.firmware import firmware_sources
 from twinfer.aot.build.fits import live_bytes, overflow
 from twinfer.aot.build.targets import find
@@ -19,15 +20,20 @@ from twinfer.aot.print.data import Constants
 from twinfer.aot.print.emit import emit
 from twinfer.aot.print.guard import STATUS, check_status, merged
 from twinfer.aot.print.literals import check_name, identifier
+from twinfer.bench.models.builtin import builtin
 from twinfer.converter.build import Builder
 from twinfer.runtime.cache import unsealed
 from twinfer.runtime.constant import Constant, Role
 from twinfer.runtime.errors import GuardError, InvalidArgumentError, ToolError
 from twinfer.runtime.graph import Graph, Node
 from twinfer.runtime.op import tensor
+from twinfer.runtime.options import Options
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.plan.plan import Place, Region
+from twinfer.runtime.target import Bank
 from twinfer.runtime.tools import built
+
+M4 = find("cortex-m4")
 
 
 def test_a_constant_without_elements_has_no_name() -> None:
@@ -91,6 +97,28 @@ def test_an_arena_serves_the_largest_of_several_models() -> None:
     projects = [emit(tiny.sized(tiny.dense(), size), f"m{size}") for size in (64, 4096, 512)]
     sources = firmware_sources(projects, card)
     assert any("tw_arena[4096]" in str(text) for text in sources.values())
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_every_array_serves_the_largest_of_several_models(order: int) -> None:
+    """An input in place lies behind its own model's memory; every bank has what the model needs that needs most."""
+    large = tiny.sized(tiny.dense(), 4096)
+    camera = Builder("camera")
+    options = {"padding": "SAME", "stride_h": 4, "stride_w": 4, "filter_height": 4, "filter_width": 4}
+    pooled = camera.op("MAX_POOL_2D", [camera.input("x", "INT8", (1, 80, 80, 1), 0.5)], **options)
+    lent = make_plan(camera.graph([pooled]), M4.target, Options(input_in_place=True))
+    assert lent.borrowed is not None
+    projects = [emit(large, "large"), emit(lent, "lent")][::order]
+    own = [4096, -(-lent.memory_bytes // 16) * 16 + 6400]
+    assert arenas_of(projects) == {"arena": max(own)}
+    target = M4.target.with_banks(Bank("block", 0x400), Bank("psram", 0x100000))
+    plans = [make_plan(builtin()["digits_int8"](), target), make_plan(tiny.dense().graph, target)][::order]
+    sizes = [{region.value: plan.regions[region].nbytes for region in plan.arenas} for plan in plans]
+    got = arenas_of([emit(plan, f"m{i}") for i, plan in enumerate(plans)])
+    assert {name: got[name] for name in got if name != "arena"} == {
+        name: max(each.get(name, 0) for each in sizes) for name in {*sizes[0], *sizes[1]} - {"arena"}
+    }
+    assert len(got) > 1
 
 
 def test_memory_that_is_shared_counts_once() -> None:

@@ -7,6 +7,7 @@ import io
 import pytest
 from rich.console import Console
 from rich.progress import Progress
+from rich.text import Text
 
 from twinfer.bench.measure.report import table
 from twinfer.command_line import terminal
@@ -29,6 +30,31 @@ def test_titles_stay_on_a_line(
     plain = [line.replace("\x1b[1m", "").replace("\x1b[0m", "") for line in lines]
     assert (plain[0], plain[plain.index("") + 1]) == titles
     assert not any(line.endswith(" ") for line in plain)
+
+
+def test_what_models_say_is_no_markup(capsys: pytest.CaptureFixture[str]) -> None:
+    """Names in brackets, of tensors and in titles, stand as they are; nothing in them is coloured."""
+    named = table("of [bold]all[/bold] :smile:", "<a [red]", "b")
+    named.add_row("CUSTOM:[red]x[/red] :warning:", "[link=http://x]1")
+    show([named, Text("[bold]said[/bold] :smile:")])
+    text = capsys.readouterr().out
+    for said in ("of [bold]all[/bold] :smile:", "a [red]", "CUSTOM:[red]x[/red] :warning:", "[link=http://x]1",
+                 "[bold]said[/bold] :smile:"):  # fmt: skip
+        assert said in text
+
+
+def test_characters_that_a_stream_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On both streams the nearest ASCII, else a question mark; bytes that cannot be read stay an error."""
+    streams = {name: io.TextIOWrapper(io.BytesIO(), encoding="ascii") for name in ("stdout", "stderr")}
+    for name, stream in streams.items():
+        monkeypatch.setattr(terminal.sys, name, stream)
+    terminal.plain_where_needed()
+    for stream in streams.values():
+        stream.write("1×3 → 漢\n")
+        stream.flush()
+        assert stream.buffer.getvalue() == b"1x3 > ?\n"  # type: ignore[attr-defined]
+    with pytest.raises(UnicodeDecodeError):
+        b"\xff".decode("ascii", errors="twinfer")
 
 
 def test_the_bar_shows_how_far_all_is(monkeypatch: pytest.MonkeyPatch) -> None:
