@@ -113,6 +113,8 @@ BANK = '[a]\nbase = "cortex-m4"\nram_bytes = 4096\n[[a.banks]]\n'
         (BANK + 'name = "x"\nbytes = 32', "a: origin of bank 'x' should be a number, not None"),
         (BANK + 'name = "x"\norigin = 16\nbytes = "2K"', "a: bytes of bank 'x' should be a number, not '2K'"),
         (BANK + 'name = "x"\norigin = 16\nbytes = 32\nread_cost = -1', "a: read_cost of bank 'x' should be a number"),
+        (BANK + 'name = "x"\norigin = 0x100000000\nbytes = 32', "a: origin of bank 'x' should be a number, not 42949"),
+        (BANK + 'name = "x"\norigin = 16\nbytes = 32\nwrite_cost = true', "a: write_cost of bank 'x' should be a num"),
         (BANK + 'name = "x;"\norigin = 16\nbytes = 32', "a: bank 'x;': its name should be a-z"),
         (BANK + 'name = "ram"\norigin = 16\nbytes = 32', "a: two memories are called 'ram'"),
         (BANK + 'name = "x"\norigin = 0x20000800\nbytes = 32', "a: bank 'x' and ram have bytes in common"),

@@ -101,6 +101,32 @@ def test_bad_cards(text: str, message: str, tmp_path: Path) -> None:
         find(path)
 
 
+@pytest.mark.parametrize("name", ["m4", "M4", "cortex_m4", "CortexM4", "Cortex M4", "CORTEX-M4", "cortex-m4"])
+def test_spellings_of_a_core(name: str) -> None:
+    assert find(name) is find("cortex-m4")
+
+
+def test_a_base_gives_what_its_card_does_not_say(tmp_path: Path) -> None:
+    """The nearest one wins, over several; a board beside the card is found from everywhere."""
+    path = tmp_path / "board.toml"
+    path.write_text('[own]\nbase = "cortex-m4"\nram_bytes = 4096\nboard = "./mine"\n')
+    card, base = find(path), find("cortex-m4")
+    assert (card.ram_bytes, card.stack_bytes, card.board) == (4096, base.stack_bytes, f"{tmp_path}/mine")
+    for text, message in (
+        ("", "describes 0 targets, it should be one"),
+        ('[a]\nbase = "cortex-m4"\n[b]\nbase = "a"\n', "describes 2 targets, it should be one"),
+        ('[a]\nbase = "a"\n', "there is no base 'a', or it is its own"),
+        ('[a]\nbase = 4\n', "there is no base 4, or it is its own"),
+        ("a = 4\n", "there is no base 'a', or it is its own"),
+        ('[a]\nbase = "cortex-m4"\nflags = "-O2"\n', "flags should be a list of words, not '-O2'"),
+        ('[a]\nbase = "cortex-m4"\nisa = [4]\n', "isa should be a list of words"),
+        ('[a]\nram_bytes = 1\n', "is missing; a base could give it"),
+    ):  # fmt: skip
+        path.write_text(text)
+        with pytest.raises(InvalidArgumentError, match=message):
+            find(path)
+
+
 @pytest.mark.parametrize(("name", "message"), [("cortex-m5", "cortex-m4"), ("no/such.toml", "No such file")])
 def test_no_card(name: str, message: str) -> None:
     with pytest.raises(InvalidArgumentError, match=message):

@@ -24,7 +24,7 @@ from twinfer.bench.drift.drift import Drift
 from twinfer.bench.drift.runs import Layer
 from twinfer.bench.explain import on_target, start
 from twinfer.bench.explain.techniques import Build
-from twinfer.bench.measure import embedded, price, prices, streams
+from twinfer.bench.measure import compare, embedded, price, prices, streams
 from twinfer.bench.measure.compare import max_difference, same_bits
 from twinfer.bench.measure.embedded import all_agree
 from twinfer.bench.models.source import Source, load
@@ -36,6 +36,7 @@ from twinfer.runtime.graph import Array, Graph
 from twinfer.runtime.options import Options
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.run.inputs import random_inputs
+from twinfer.runtime.run.interpreter import Interpreter
 from twinfer.runtime.run.poison import POISONS
 
 M0, M4 = find("cortex-m0"), find("cortex-m4")
@@ -58,6 +59,19 @@ def test_one_of_several_outputs_differs(which: int) -> None:
     assert not same_bits(other, want)
     assert max_difference(other, want) is None
     assert not same_bits(want[:2], want)
+    renamed = [*want[:which], want[which].view("uint8" if which == 2 else "uint32"), *want[which + 1 :]]
+    assert not same_bits(renamed, want), "the same bytes of another type"
+    assert max_difference([np.complex64([1j])], [np.complex64([1j])]) is None
+
+
+def test_what_was_compiled_before_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of this model: that another one is in the cache does not count."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    net = Sub("one")
+    other = Source("one", net.graph([net.op("ABS", [net.input((1, 4))])]))
+    once = compare.Comparison(rounds=1)
+    cached = [compare.compare(each, once)[1]["compile_cached"] for each in (other, Source("two", two_outputs()), other)]
+    assert cached == [False, False, True]
 
 
 def two_outputs() -> Graph:
@@ -225,6 +239,7 @@ def test_the_rows_of_a_core(fails: int | None, monkeypatch: pytest.MonkeyPatch) 
     """Each option's own plan, known before it is built; one that fails has its error alone, and no estimate."""
     source, built, shares = load("digits_int8"), list[Any](), list[float]()
     options = [Options("speed", mode="interpreted"), Options("size", "lut", "start"), Options("speed", memory="rows")]
+    options.append(Options("size", "huffman", "layer"))  # decoded in the arena
     inputs = random_inputs(source.graph, 5)
     want = embedded.host_outputs(source.graph, inputs)
 
@@ -247,7 +262,7 @@ def test_the_rows_of_a_core(fails: int | None, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(embedded, "recorded", lambda source, core: [{"recorded": source.name, "target": core}])
     *rows, peer = embedded.measure_on(source, M4, embedded.Measurement(options, 5, cycles=True), shares.append)
     assert peer == {"recorded": "digits_int8", "target": "cortex-m4"}
-    assert shares == [0, 1 / 3, 2 / 3]
+    assert shares == [0, 1 / 4, 2 / 4, 3 / 4]
     for i, (row, how) in enumerate(zip(rows, options, strict=True)):
         plan = make_plan(source.graph, M4.target, how)
         assert (row["engine"], row["optimize"], row["weights"], row["decode"], row["memory"]) == (
@@ -269,7 +284,44 @@ def test_the_rows_of_a_core(fails: int | None, monkeypatch: pytest.MonkeyPatch) 
             assert list(figures.values()) == [9, 5, 66, 1, True]
             assert row["estimate"] == {"of": how.mode}
             assert "error" not in row
-    assert len({row["constant_bytes"] for row in rows}) == 2
+    assert len({row["constant_bytes"] for row in rows}) == 3
+    assert len({row["layers_arena_bytes"] for row in rows}) > 1
+
+
+@pytest.mark.parametrize("error", [ToolError, ValueError, RuntimeError])
+@pytest.mark.parametrize("aborts", [False, True])
+def test_a_peer_that_cannot_run_the_model(error: Any, aborts: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its row says why, in its own words, and has no figures; those of others are whole. One that may end the process
+    is tried in another process first."""
+    tried = []
+
+    def fails(name: str, *_: Any) -> Any:
+        tried.append(name)
+        raise error("not [this] one")
+
+    def opened(name: str, content: bytes, count: int) -> Any:
+        return fails(name) if name == "tflm" else PeerOfOurs(content)
+
+    class PeerOfOurs:
+        def __init__(self, content: bytes) -> None:
+            self.model = Interpreter(model_content=content)
+            self.model.allocate_tensors()
+            self.invoke = self.model.invoke
+
+        def __call__(self, inputs: Sequence[Array]) -> list[Array]:
+            self.model.session.feed(inputs)
+            self.model.invoke()
+            return self.model.session.outputs()
+
+    monkeypatch.setattr(compare, "find", lambda name: SimpleNamespace(aborts=aborts and name == "tflm"))
+    monkeypatch.setattr(compare, "isolated", fails)
+    monkeypatch.setattr(compare, "open_peer", opened)
+    rows = compare.compare(Source("two", two_outputs()), compare.Comparison(("tflm", "litert"), rounds=1))
+    assert [row["engine"] for row in rows] == ["interpreted", "compiled", "tflm", "litert"]
+    assert rows[2]["error"] == "not [this] one"
+    assert {rows[2][key] for key in ("min_us", "median_us", "ratio", "rounds", "same_bits", "max_difference")} == {None}
+    assert all(row["same_bits"] and row["rounds"] == 1 and "error" not in row for row in (*rows[:2], rows[3]))
+    assert tried == ["tflm"]
 
 
 # -- explain -----------------------------------------------------------------------------------------------------------
