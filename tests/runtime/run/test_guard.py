@@ -34,7 +34,7 @@ from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.plan.plan import Place, Plan, Region
 from twinfer.runtime.registry import operators
 from twinfer.runtime.run.buffers import aligned_bytes
-from twinfer.runtime.run.guard import GAP, Guard, spread
+from twinfer.runtime.run.guard import GAP, Guard, scattered, spread
 from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.run.interpreter import Interpreter
 from twinfer.runtime.run.session import Session
@@ -155,6 +155,12 @@ def test_a_copy_of_one_element_too_many_is_named(engine: Engine, dtype: str) -> 
     size = plan.steps[1].call.params["size"]
     with pytest.raises(GuardError, match=r"step 1 \(.* ASSIGN_VARIABLE.*, 0 bytes behind the end of .*'v'.* into free"):
         run(changed(spread(plan), 1, size=size + size // SIZE), engine)
+
+
+def test_poison_differs_from_place_to_place() -> None:
+    """However far a value is moved, hardly one byte in fifty is as before."""
+    poison = scattered(1 << 14)
+    assert all((poison[far:] == poison[:-far]).mean() < 0.02 for far in range(1, 1 << 13))
 
 
 def test_every_byte_beside_its_own_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
