@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import onnx
 from onnx import helper
-from onnx_tools import Array
+from onnx_tools import Array, model
 
 FLOAT, INTS = np.float32, (np.int32, np.int64)
 
@@ -34,6 +35,14 @@ class Drawn:
     domain: str = ""
     tolerance: float = 2e-5
     refused: str = ""
+
+
+def proto_of(drawn: Drawn) -> onnx.ModelProto:
+    names = drawn.order or (*drawn.inputs, *drawn.constants)
+    while not names[-1]:
+        names = names[:-1]
+    node = helper.make_node(drawn.op, list(names), list(drawn.outputs), domain=drawn.domain, **drawn.attributes)
+    return model([node], drawn.inputs, drawn.constants, [name for name in drawn.outputs if name], drawn.opset)
 
 
 class Draw:

@@ -8,7 +8,6 @@ from dataclasses import replace
 import numpy as np
 import onnx
 import pytest
-from onnx import helper
 from onnx_draws import (
     DRAWS,
     Draw,
@@ -23,25 +22,18 @@ from onnx_draws import (
     matmul,
     one_hot,
     pad,
+    proto_of,
     recurrent,
     resize,
     resize_lines,
     tile,
 )  # fmt: skip
-from onnx_tools import by_onnxruntime, compare, floats, model, run
+from onnx_tools import by_onnxruntime, compare, floats, run
 
 from twinfer.converter.convert import convert
 from twinfer.converter.onnx import read_onnx
 from twinfer.converter.onnx.growth import GROWING, elements
 from twinfer.runtime.errors import TwinferError, UnsupportedOperatorError
-
-
-def proto_of(drawn: Drawn) -> onnx.ModelProto:
-    names = drawn.order or (*drawn.inputs, *drawn.constants)
-    while not names[-1]:
-        names = names[:-1]
-    node = helper.make_node(drawn.op, list(names), list(drawn.outputs), domain=drawn.domain, **drawn.attributes)
-    return model([node], drawn.inputs, drawn.constants, [name for name in drawn.outputs if name], drawn.opset)
 
 
 def refusal(proto: onnx.ModelProto) -> str:

@@ -1,0 +1,94 @@
+"""What the converter writes for the corpus and for random ONNX nodes, kept as check sums: no change goes unseen.
+
+golden_conversions/models.txt has, for each model, the bytes and the sum of the file that comes out, optimised alone and
+quantised in three ways, with warnings and refusals among what is summed; onnx.txt has a sum for each kind of node. No
+line says that a conversion is right, which other tests do. ``pytest --refresh-golden
+tests/converter/test_golden_conversions.py`` writes the files anew; the difference shows which models a change touches.
+"""
+
+from __future__ import annotations
+
+import warnings
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from needs import SHARED
+from onnx_draws import DRAWS, Draw, proto_of
+from sweep.tasks import corpus
+
+from twinfer.bench.models.source import load
+from twinfer.converter.convert import convert
+from twinfer.runtime.errors import TwinferError
+from twinfer.runtime.graph import Graph
+from twinfer.runtime.run.inputs import random_inputs
+from twinfer.runtime.write.tflite import write
+
+GOLDEN = Path(__file__).parent / "golden_conversions"
+
+#: Models of more bytes or work take too long.
+MOST_BYTES, MOST_MACS = 1 << 17, 400_000
+
+#: What each float model is quantised by, in turn.
+WAYS: tuple[dict[str, Any], ...] = (
+    {"quantize": "int8"},
+    {"quantize": "int16x8"},
+    {"quantize": "int4", "adaptive_rounding": True},
+    {"quantize": "int8", "method": "mse", "inference_type": "FLOAT32", "bias_correction": True},
+    {"quantize": "int8", "method": "percentile-99", "prune": 0.5, "cluster": 4, "compensate": True},
+    {"quantize": "int8", "method": "moving-average", "equalize": True, "store_plan": True},
+    {"quantize": "int16x8", "method": "entropy", "prune": 0.3, "prune_block": "1x2"},
+)
+
+
+def _converted(source: Any, **how: Any) -> str:
+    """The bytes and the sum of what is written, or "refused"; the sum has what is said, too."""
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        try:
+            file = write(convert(source, **how))
+        except TwinferError as error:
+            return f"refused:{zlib.crc32(str(error).replace(str(SHARED), '').encode()):08x}"
+    told = "".join(str(each.message) for each in said).replace(str(SHARED), "")
+    return f"{len(file)}:{zlib.crc32(told.encode(), zlib.crc32(file)):08x}"
+
+
+def _samples(graph: Graph) -> dict[str, Any]:
+    drawn = [random_inputs(graph, seed) for seed in range(3)]
+    return {t.name: np.stack(values) for t, *values in zip(graph.inputs, *drawn, strict=True)}
+
+
+def _models() -> Iterator[str]:
+    for i, model in enumerate(corpus()):
+        row = dict(model.row)
+        if not row or int(row["bytes"]) > MOST_BYTES or int(row.get("macs") or 0) > MOST_MACS:
+            continue
+        try:
+            graph = load(model.name).graph
+            samples = _samples(graph)
+        except TwinferError:
+            continue
+        told = [_converted(graph)]
+        if any(t.type == "FLOAT32" for t in graph.inputs):
+            told += [_converted(graph, calibration=samples, **WAYS[(i + turn) % len(WAYS)]) for turn in range(3)]
+        yield f"{Path(model.name).stem}: {' '.join(told)}"
+
+
+def _onnx() -> Iterator[str]:
+    for make in DRAWS:
+        told = [_converted(proto_of(make(Draw(seed)))) for seed in range(1000, 1000 + min(DRAWS[make], 25))]
+        yield f"{make.__name__}: {len(told)} {zlib.crc32(' '.join(told).encode()):08x}"
+
+
+@pytest.mark.usefixtures("corpus")
+@pytest.mark.parametrize("name", ["models", "onnx"])
+def test_conversions_are_as_kept(name: str, request: pytest.FixtureRequest) -> None:
+    file, told = GOLDEN / f"{name}.txt", list(_models() if name == "models" else _onnx())
+    if request.config.getoption("refresh_golden"):
+        file.write_text("".join(f"{line}\n" for line in told), encoding="utf-8")
+    kept = file.read_text(encoding="utf-8").splitlines()
+    changed = [line for line in told if line not in set(kept)]
+    assert told == kept, f"{len(changed)} lines of {file.name} changed; if it is meant: --refresh-golden"
