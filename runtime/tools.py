@@ -102,7 +102,14 @@ def run_tool(command: list[str], folder: Path | None = None, patience: float = P
     pipe = subprocess.PIPE
     try:
         process = subprocess.Popen(
-            command, cwd=folder, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, text=True, start_new_session=True
+            command,
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=pipe,
+            stderr=pipe,
+            encoding="utf-8",
+            errors="replace",  # programs quote what they were given, in whatever encoding
+            start_new_session=True,
         )
         with process:
             try:

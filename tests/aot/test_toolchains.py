@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import json
+import os
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from needs import sampled
 
 from twinfer.aot.build.targets import find
+from twinfer.command_line.main import main
 from twinfer.kernels_c import FOLDER
 from twinfer.kernels_c.ffi_build import headers, kernel_index
+from twinfer.runtime import tools
 from twinfer.runtime.errors import ToolError
 from twinfer.runtime.tools import run_tool
 
@@ -51,6 +58,74 @@ def test_clang(core: str, source: Path) -> None:
     float_abi = "" if core == "cortex-m0" else "hf"
     target = [f"--target={TRIPLES[core]}-none-eabi{float_abi}", f"-mcpu={core}", "-isystem", str(newlib)]
     compile_for(["clang", *target, "-O2"], source)
+
+
+#: Compilers that cannot, as scripts; what is told of each (of the first: that it is missing).
+BROKEN = {
+    "": "arm-none-eabi-gcc is not installed: apt-get install gcc-arm-none-eabi",
+    "echo 'x.c:1: error: cannot make this' >&2; exit 3": "error: cannot make this",
+    "printf 'na\\377ve \\033[31m' >&2; exit 1": "na",
+    "kill -9 $$": "arm-none-eabi-gcc",
+}
+
+#: Commands that build for a board; OUT is a folder.
+BUILDING = (
+    "bench digits_int8 --target cortex-m4 --json OUT/x.json", "verify digits_int8 --target cortex-m4",
+    "explain digits_int8 --target cortex-m4 --json OUT/x.json --html OUT/x.html",
+    "report digits_int8 --target cortex-m4 -o OUT/x.html --json OUT/x.json",
+    "diff digits_int8 kws_int8 --target cortex-m4 -o OUT/x.html",
+    "run digits_int8 --target cortex-m4 --output OUT/y.npy",
+    "compile digits_int8 --target cortex-m4 -o OUT/c", "compile digits_int8 kws_int8 --target cortex-m4 -o OUT/c",
+)  # fmt: skip
+
+
+@pytest.fixture
+def broken(request: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The script is the boards' compiler, and nothing was built before."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    bin = tmp_path / "bin"
+    bin.mkdir()
+    if request.param:
+        (bin / COMPILER).write_text(f'#!/bin/sh\n[ "$1" = --version ] && exec echo fake 1\n{request.param}\n')
+        (bin / COMPILER).chmod(0o755)
+    else:
+        real = shutil.which
+        monkeypatch.setattr(tools.shutil, "which", lambda name, *how: real(name, *how) if name != COMPILER else None)
+    monkeypatch.setenv("PATH", f"{bin}:{os.environ['PATH']}")
+    tools.compiler_version.cache_clear()
+    yield BROKEN[request.param]
+    tools.compiler_version.cache_clear()
+
+
+@pytest.mark.parametrize("broken", BROKEN, indirect=True)
+@pytest.mark.parametrize("line", BUILDING)
+def test_a_compiler_that_cannot(
+    line: str, broken: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is said in its own words, with exit status 2, and nothing is written; what needs no program is done."""
+    out = tmp_path / "out"
+    out.mkdir()
+    monkeypatch.chdir(out)
+    before = dict(os.environ)
+    compiles = line.startswith("compile")
+    assert main(line.replace("OUT", str(out)).split()) == (0 if compiles else 2)
+    said = "".join(capsys.readouterr())
+    assert broken in said
+    assert "\x1b" not in said
+    assert "Traceback" not in said
+    assert (Path.cwd(), dict(os.environ)) == (out, before)
+    names = {path.name for path in out.iterdir()}
+    if compiles:
+        models = [word for word in line.split() if word.endswith("int8")]
+        assert said.count("warning: the stack is not measured") == len(models)
+        for name in models:
+            assert f"{name.upper()}_STACK_BYTES is left out" in said
+            assert f"{name.upper()}_STACK_BYTES" not in (out / "c" / f"{name}.h").read_text()
+    elif line.startswith("bench") and "not installed" not in broken:
+        rows = json.loads((out / "x.json").read_text())["rows"]
+        assert all(broken in row["error"] and row["instructions"] is None for row in rows)
+    else:
+        assert names == set()
 
 
 WIDE, NARROW = "floats are computed wider than float", "bytes of 8 bits and int of 32"
