@@ -1,19 +1,21 @@
 """Whole outputs of commands, kept in golden/*.txt: a change of any word, figure, key or emitted file is seen.
 
-A file is a session in a terminal: lines that begin with ``$`` are run one after the other in a folder of their own,
-and what they print stands below them. ``twinfer`` runs in this process; ``show FILE`` prints what was written, a page
-as its text; ``sums FOLDER`` gives a check sum of each file; ``python`` is a line that prepares something. Nothing here
-says that an output is right, which other tests do: it says that none changes without being seen. Write a new ``$``
-line, then ``pytest tests/command_line/test_golden.py --refresh-golden``, and read the difference in review.
+A file is a session in a terminal: lines that begin with ``$`` or ``>>>`` are run one after the other in a folder of
+their own, and what they print stands below them. ``twinfer`` runs in this process; ``show FILE`` prints what was
+written, a page as its text; ``sums FOLDER`` gives a check sum of each file; ``>>>`` is Python. Nothing here says that
+an output is right, which other tests do: it says that none changes without being seen. Write a new line, then ``pytest
+tests/command_line/test_golden.py --refresh-golden``, and read the difference in review.
 """
 
 from __future__ import annotations
 
+import ast
 import io
 import json
 import os
 import re
 import shlex
+import warnings
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import redirect_stderr, redirect_stdout
@@ -33,6 +35,7 @@ import unsigned_nets
 from needs import SHARED
 from onnx import TensorProto, helper, numpy_helper
 
+import twinfer
 from twinfer.aot.build.targets import find
 from twinfer.aot.print.banner import version
 from twinfer.command_line.main import main
@@ -141,16 +144,32 @@ def _same_tools(lines: Sequence[str]) -> None:
 
 def _played(lines: Sequence[str], folder: Path) -> Iterator[str]:
     """The session's text anew: its remarks, and each command with what it says now."""
+    names = {"np": np, "json": json, "os": os, "Path": Path, "twinfer": twinfer}
     for line in lines:
         if line.startswith(_MADE):
             yield f"{_made_on()}\n"
         elif line.startswith("# "):
             yield f"{line}\n"
-        elif line.startswith("$ "):
-            said = _usual(_said(shlex.split(line[2:])), folder)
-            said = "".join(f"{each.rstrip()}\n" for each in said.splitlines())
+        elif line.startswith(("$ ", ">>> ")):
+            said = _said(shlex.split(line[2:])) if line[0] == "$" else _evaluated(line[4:], names)
+            said = "".join(f"{each.rstrip()}\n" for each in _usual(said, folder).splitlines())
             # So that no line of output is taken for a command or a remark.
-            yield f"{line}\n" + re.sub(r"^([$#] )", r" \1", said, flags=re.MULTILINE)
+            yield f"{line}\n" + re.sub(r"^(\$|#|>>>)(?= )", r" \1", said, flags=re.MULTILINE)
+
+
+def _evaluated(line: str, names: dict[str, Any]) -> str:
+    """What Python shows of a line, with warnings, or the error that it raises."""
+    with warnings.catch_warnings(record=True) as warned, redirect_stdout(io.StringIO()) as out:
+        warnings.simplefilter("always")
+        try:
+            *before, last = ast.parse(line).body
+            exec(compile(ast.Module(before, []), "session", "exec"), names)
+            whole = ast.Expression(last.value) if isinstance(last, ast.Expr) else ast.Module([last], [])
+            value = eval(compile(whole, "session", "eval" if isinstance(last, ast.Expr) else "exec"), names)
+            said = "" if value is None else f"{value!r}\n"
+        except Exception as error:
+            said = f"{type(error).__name__}: {error}\n"
+    return out.getvalue() + "".join(f"{each.category.__name__}: {each.message}\n" for each in warned) + said
 
 
 def _said(words: Sequence[str]) -> str:
@@ -171,9 +190,6 @@ def _said(words: Sequence[str]) -> str:
             files = sorted(path for path in Path(rest[0]).rglob("*") if path.is_file() and not path.is_symlink())
             own = [path for path in files if "kernels" not in path.parts and path.name != "LICENSE"]
             return "".join(f"{zlib.crc32(_steady(path)):08x} {path.relative_to(rest[0])}\n" for path in own)
-        case "python":
-            exec(rest[0], {"np": np, "json": json, "Path": Path, "os": os})
-            return ""
     raise AssertionError(f"no such command: {command}")
 
 
