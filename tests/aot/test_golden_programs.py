@@ -1,17 +1,19 @@
 """What is planned and emitted for the corpus and for every operator, kept as check sums: no change goes unseen.
 
-golden_programs/models.txt has the bytes of RAM of each plan beside the sum of its C; the file of a target has a sum for
-all cases of each operator. Neither says that a program is right, which other tests do. ``pytest --refresh-golden
-tests/aot/test_golden_programs.py`` writes the files anew; the difference shows which models and operators a change
-touches, and whether their memory grows.
+golden_programs/models.txt has the bytes of RAM of each plan beside the sum of its C. The file of a target has a sum for
+all cases of each operator; damaged.txt has one for what is said of each model's file with wrong numbers in it. None
+says that a program is right, which other tests do. ``pytest --refresh-golden tests/aot/test_golden_programs.py`` writes
+the files anew; the difference shows which models and operators a change touches, and whether their memory grows.
 """
 
 from __future__ import annotations
 
+import warnings
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 from cases import cases_of, graph_of
 from needs import SHARED
@@ -25,6 +27,7 @@ from twinfer.runtime.errors import TwinferError
 from twinfer.runtime.graph import Graph
 from twinfer.runtime.options import Options
 from twinfer.runtime.plan.make import make_plan
+from twinfer.runtime.read.tflite import read
 from twinfer.runtime.registry import operators
 from twinfer.runtime.target import GENERIC, HOST, Target
 
@@ -81,6 +84,29 @@ def _operators(target: str) -> Iterator[str]:
         yield f"{op}: {len(graphs)} {zlib.crc32(told.encode()):08x}"
 
 
+def _damaged() -> Iterator[str]:
+    """Outcomes of small models whose files have a few numbers changed: what refuses them, in words, or the plan."""
+    rng = np.random.default_rng(5)
+    for model in corpus():
+        row = dict(model.row)
+        if not row or int(row["bytes"]) > 6000 or int(row.get("macs") or 0) > 100_000:
+            continue
+        file, told = np.frombuffer(Path(model.name).read_bytes(), np.uint8), []
+        for _ in range(12):
+            wrong = file.copy()
+            for at in 4 * rng.integers(2, len(file) // 4, 2):
+                number = wrong[at : at + 4].view("<i4")
+                number[:] = rng.choice([0, -1, 1, 2**31 - 1, -(2**31), int(rng.integers(1 << 16)), int(number[0]) ^ 1])
+            try:
+                with warnings.catch_warnings(record=True) as said:
+                    warnings.simplefilter("always")
+                    graph = read(wrong.tobytes())
+                told += [*(str(each.message) for each in said), *_program(graph, GENERIC, Options())]
+            except TwinferError as error:
+                told.append(str(error))
+        yield f"{Path(model.name).stem}: {zlib.crc32(''.join(told).encode()):08x}"
+
+
 def _compared(name: str, told: list[str], request: pytest.FixtureRequest) -> None:
     file = GOLDEN / f"{name}.txt"
     if request.config.getoption("refresh_golden"):
@@ -93,6 +119,11 @@ def _compared(name: str, told: list[str], request: pytest.FixtureRequest) -> Non
 @pytest.mark.usefixtures("corpus")
 def test_programs_of_models_are_as_kept(request: pytest.FixtureRequest) -> None:
     _compared("models", list(_models()), request)
+
+
+@pytest.mark.usefixtures("corpus")
+def test_damaged_files_are_told_as_kept(request: pytest.FixtureRequest) -> None:
+    _compared("damaged", list(_damaged()), request)
 
 
 @pytest.mark.parametrize("target", ["cortex-m4", "cortex-m55", "host"])
