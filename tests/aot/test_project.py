@@ -24,22 +24,24 @@ from needs import ROOT
 from twinfer.aot.build import project as project_module
 from twinfer.aot.build.fits import check_fits
 from twinfer.aot.build.host import compile_plans
-from twinfer.aot.build.project import project_files, write_project
+from twinfer.aot.build.project import _memory, _table, project_files, write_project
 from twinfer.aot.build.several import write_all
 from twinfer.aot.build.sizes import sizes
 from twinfer.aot.build.targets import find
 from twinfer.aot.print.emit import emit
+from twinfer.aot.print.memory import Memory
 from twinfer.aot.print.selftest import vectors
 from twinfer.bench.models.builtin import builtin
+from twinfer.converter.build import Builder
 from twinfer.runtime.errors import InvalidArgumentError, ToolError
-from twinfer.runtime.graph import Graph, Node
+from twinfer.runtime.graph import Graph, Node, Quant
 from twinfer.runtime.op import TOLERANCE, tensor
 from twinfer.runtime.options import Coding, Mode, Options
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.run.session import Session
-from twinfer.runtime.target import GENERIC, HOST
+from twinfer.runtime.target import GENERIC, HOST, Bank
 from twinfer.runtime.tools import write_files
 
 
@@ -430,6 +432,56 @@ def test_refuses_what_it_did_not_write(path: str, tmp_path: Path) -> None:
         with pytest.raises(InvalidArgumentError, match=re.escape(path)):
             write_project(tiny.dense(), "m", folder)
         assert (folder / path).read_text() == "mine"
+
+
+def test_refuses_links_that_it_did_not_make(tmp_path: Path) -> None:
+    """To a folder, to nothing, to a file: what they lead to is somebody's."""
+    (tmp_path / "there").mkdir()
+    (tmp_path / "there" / "mine.c").write_text("mine")
+    for name, target in (("to_folder", "there"), ("to_nothing", "nowhere"), ("to_file", "there/mine.c")):
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / "link").symlink_to(tmp_path / target)
+        with pytest.raises(InvalidArgumentError, match=r"holds 'link', not made by twinfer"):
+            write_project(tiny.dense(), "m", folder)
+        assert (folder / "link").is_symlink()
+        assert (tmp_path / "there" / "mine.c").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "3", "[]", "null", '{"files": 3}', '{"files": null}', '{"tool": "x"}', "\xff"]
+)
+def test_a_list_of_files_that_is_none(text: str, tmp_path: Path) -> None:
+    """Whatever lies there under the list's name: nothing is known to be ours, so nothing is replaced."""
+    (tmp_path / "twinfer.json").write_bytes(text.encode("latin-1"))
+    (tmp_path / "m.c").write_text("mine")
+    with pytest.raises(InvalidArgumentError, match="not made by twinfer: name another folder"):
+        write_project(tiny.dense(), "m", tmp_path)
+    assert (tmp_path / "m.c").read_text() == "mine"
+    assert {path.name for path in tmp_path.iterdir()} == {"twinfer.json", "m.c"}
+
+
+def test_what_the_readme_says_of_odd_tensors(tmp_path: Path) -> None:
+    """Names that would end a cell, scales of every channel; the memory of a target with several."""
+    b = Builder("odd")
+    x = b.input("a|b`c\n*/ d", "INT8", (1, 3), 0.5)
+    graph = b.graph([b.op("RELU", [x])])
+    (y,) = graph.outputs
+    many = replace(y, quant=Quant(np.float32([0.5, 0.25, 1]), np.int64([0, 0, 0]), 1))
+    told = _table([graph.inputs[0], many, replace(y, quant=None)])
+    rows = [line.split(" | ") for line in told.splitlines()]
+    assert [len(row) for row in rows] == [5] * 3
+    assert "`" not in rows[0][1][1:-1]
+    assert [row[4].rstrip(" |") for row in rows] == ["0.5, 0", "-", "-"]
+    target = find("cortex-m4").target
+    banked = make_plan(builtin()["digits_int8"](), target.with_banks(Bank("block", 0x400), Bank("psram", 0x100000)))
+    (own,) = [_memory(make_plan(tiny.dense().graph, target))]
+    assert own.count("\n") == 0
+    assert "the only memory that is written" in own
+    for text in (_memory(banked), _memory(make_plan(tiny.state().graph, target))):
+        assert "the only memory" not in text
+    for region in banked.arenas:
+        assert f"| {region.value} | {Memory(banked).nbytes(region):,} bytes, aligned" in _memory(banked)
 
 
 def test_refuses_a_file_and_follows_a_link(tmp_path: Path) -> None:

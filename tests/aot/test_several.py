@@ -37,7 +37,7 @@ from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.plan.plan import Plan, Region
 from twinfer.runtime.run import isa
 from twinfer.runtime.run.inputs import random_inputs
-from twinfer.runtime.target import GENERIC, HOST
+from twinfer.runtime.target import GENERIC, HOST, Bank
 
 MODES = pytest.mark.parametrize("mode", ["compiled", "interpreted"])
 
@@ -127,6 +127,39 @@ def test_kernels_of_two_models_are_compiled_once() -> None:
     for kernel in projects[0].instances:
         assert projects[0].common["g_kernels.c"].count(f"TW_SHARED({kernel}, g_{kernel})") == 1
     assert all("TW_SHARED(" not in project.code[f"{project.name}.c"] for project in projects)
+
+
+@pytest.mark.parametrize("odd", range(3))
+def test_kernels_of_two_of_three_models(odd: int) -> None:
+    """Two alike share their instances; the third has its own, whichever it is. All take turns in the largest arena."""
+    target, options = GENERIC, Options(mode="interpreted")
+    graphs = [tiny.dense().graph, tiny.dense().graph]
+    graphs.insert(odd, tiny.conv().graph)
+    three = {name: make_plan(graph, target, options) for name, graph in zip("abc", graphs, strict=True)}
+    projects = emit_all(three, "g")
+    alone = [set(emit(plan, name).instances) for name, plan in three.items()]
+    two = [own for i, own in enumerate(alone) if i != odd]
+    assert two[0] == two[1] != set()
+    shared = {kernel for kernel in set().union(*alone) if sum(kernel in own for own in alone) > 1}
+    for project, own in zip(projects, alone, strict=True):
+        text = project.code[f"{project.name}.c"]
+        defined = {kernel for kernel in own if f"TW_SHARED({kernel}, " in text}
+        assert defined == own - shared
+    assert {
+        kernel for kernel in shared if f"TW_SHARED({kernel}, g_{kernel})" in projects[0].common["g_kernels.c"]
+    } == shared
+    largest = max(Memory(plan).nbytes(Region.ARENA) for plan in three.values())
+    assert f"#define G_ARENA_BYTES {largest}\n" in projects[0].common["g.h"]
+
+
+def test_models_for_several_memories_are_compiled_one_by_one(tmp_path: Path) -> None:
+    target = find("cortex-m4").target.with_banks(Bank("block", 0x4000))
+    listed = [(name, make_plan(tiny.dense().graph, target), "") for name in "ab"]
+    with pytest.raises(InvalidArgumentError, match=r"g: cortex-m4 has several memories: compile its models one by one"):
+        write_all(listed, "g", tmp_path / "c")
+    with pytest.raises(InvalidArgumentError, match="2g"):
+        emit_all(plans("compiled"), "2g")
+    assert not (tmp_path / "c").exists()
 
 
 def test_what_is_not_shared_is_as_alone() -> None:
