@@ -13,7 +13,7 @@ import pytest
 
 from twinfer.aot.board.arm.pipelines import PIPELINES
 from twinfer.aot.build import hotspots, mca
-from twinfer.aot.build.cycles import Estimate, added_up, modelled
+from twinfer.aot.build.cycles import Estimate, added_up, estimated, modelled
 from twinfer.aot.build.firmware import build
 from twinfer.aot.build.mca import Llvm, _gaps, need_llvm
 from twinfer.aot.build.pipeline import waits
@@ -95,6 +95,10 @@ def test_what_is_executed_equally_often_is_one_run_unless_it_branched() -> None:
 def test_what_is_not_listed_is_refused() -> None:
     with pytest.raises(KeyError):
         [*straights(CODE, executed(x112=1))]
+    firmware: Any = SimpleNamespace(elf="firmware.elf", card=M4)
+    llvm: Any = SimpleNamespace(listing=lambda elf, pipeline: CODE)
+    with pytest.raises(ToolError, match=r"firmware.elf: what was executed at 0x112 is not in the listing"):
+        estimated(firmware, executed(x112=1), PIPELINES["cortex-m4"], llvm)
 
 
 # -- cycles ------------------------------------------------------------------------------------------------------------

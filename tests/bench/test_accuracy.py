@@ -5,8 +5,11 @@ from __future__ import annotations
 import importlib.util
 import io
 import json
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import onnx
@@ -14,7 +17,7 @@ import pytest
 from onnx import numpy_helper
 from rich.console import Console
 
-from twinfer.bench.lab import accuracy, kept, networks
+from twinfer.bench.lab import accuracy, accuracy_report, kept, networks
 from twinfer.bench.lab.accuracy import measure
 from twinfer.bench.lab.accuracy_report import tables, verdicts
 from twinfer.bench.lab.convolutions import Conv, Depthwise
@@ -22,7 +25,7 @@ from twinfer.bench.lab.datasets import DATASETS, FOLDS, Dataset, digits
 from twinfer.bench.lab.kept import network
 from twinfer.bench.lab.layers import BatchNorm, Dense, Flatten, GlobalAverage, Layer, MaxPool, Relu, predict
 from twinfer.bench.lab.networks import NETWORKS, cnn, cnn1d, fit, mlp, to_onnx
-from twinfer.bench.lab.quantisers import BASELINE, ENGINES, OURS, PEERS, run_onnx
+from twinfer.bench.lab.quantisers import BASELINE, ENGINES, OURS, PEERS, Engine, run_onnx
 from twinfer.bench.measure.figures import document
 from twinfer.runtime.errors import ToolError
 
@@ -191,6 +194,79 @@ def test_the_verdict() -> None:
     missed = [v.what for v in verdicts(rows) if not v.good]
     assert missed == [f"s m: {OURS[0]} within 0.5 points", f"s m: {OURS[0]} loses no more than {PEERS[0]}"]
     assert len(verdicts(rows)) == 6
+
+
+def test_results_of_several_folds_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every engine is held against the float network of its own fold; calibration takes samples of training alone."""
+    x, rng = np.arange(60, dtype=np.float32).reshape(60, 1), np.random.default_rng(0)
+    logits = {name: rng.standard_normal((60, 3)).astype(np.float32) for name in (BASELINE, "a", "b")}
+    labels, held = rng.integers(0, 3, 60), [range(20), range(20, 44), range(44, 60)]
+    folds = [(np.array([i for i in range(60) if i not in own]), np.array(own)) for own in held]
+    data: Any = SimpleNamespace(x=x, y=labels, folds=lambda seed: folds)
+    monkeypatch.setattr(accuracy, "CALIBRATION", 7)
+    monkeypatch.setattr(accuracy, "network", lambda data, model, fold: bytes([fold]))
+
+    def engine(name: str, seconds: Sequence[float]) -> Any:
+        def timed(source: bytes, samples: np.ndarray) -> tuple[bytes, float]:
+            chosen = samples.reshape(-1).astype(int)
+            assert len(set(chosen)) == 7
+            assert not set(chosen) & set(held[source[0]])
+            return bytes(10 * (source[0] + 1)), seconds[source[0]]
+
+        return SimpleNamespace(timed=timed, run=lambda content, given: logits[name][given.reshape(-1).astype(int)])
+
+    engines = {name: engine(name, taken) for name, taken in zip(logits, ((1, 2, 3), (5, 1, 3), (9, 9, 4)), strict=True)}
+    totals = measure(data, "net", engines)
+    right = {name: values.argmax(1) == labels for name, values in logits.items()}
+    for name, middle in (("a", 3), ("b", 9), (BASELINE, 2)):
+        row = totals[name].row(totals[BASELINE])
+        assert (row["samples"], row["correct"], row["convert_s"], row["bytes"]) == (60, right[name].sum(), middle, 20)
+        assert row["accuracy"] == pytest.approx(100 * right[name].mean())
+        assert row["folds"] == pytest.approx([100 * right[name][own].mean() for own in held])
+        assert row["loss_points"] == pytest.approx(100 * (right[BASELINE].mean() - right[name].mean()))
+        assert row["changed"] == (logits[name].argmax(1) != logits[BASELINE].argmax(1)).sum()
+        off = (logits[name].astype(float) - logits[BASELINE]) ** 2
+        want = None if name == BASELINE else 10 * np.log10((logits[BASELINE].astype(float) ** 2).sum() / off.sum())
+        assert row["snr_db"] is None if want is None else row["snr_db"] == pytest.approx(want, rel=1e-5)
+
+
+def test_what_the_table_and_the_json_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A line for each engine below its network; the baseline has neither loss nor time; limits held and missed."""
+    of = {"samples": 1234, "accuracy": 97.5, "folds": [97.0, 98.0], "changed": 1005, "convert_s": 1.25, "bytes": 4321}
+    names = (BASELINE, OURS[0], OURS[1], PEERS[0])
+    losses = {"one": (0.0, 0.5, -0.25, 0.25), "two": (0.0, 0.75, 0.0, 1.0)}
+    ratios = (None, 100.0, 100.5, 33.26)
+    rows = [{"set": "s", "model": model, "engine": name, "loss_points": loss, "snr_db": ratio, **of}
+            for model, own in losses.items() for name, loss, ratio in zip(names, own, ratios, strict=True)]  # fmt: skip
+    shown, verdict, *missed = tables(rows)
+    lines = [[str(cell) for cell in cells] for cells in zip(*(c.cells for c in shown.columns), strict=True)]
+    styles = [getattr(cell, "style", "") for cell in [*shown.columns[2].cells]]
+    assert [lines[0][0], lines[5][0]] == ["s one, 1,234 samples", "s two, 1,234 samples"]
+    for k, model in enumerate(losses):
+        for i, name in enumerate(names):
+            line, loss = lines[5 * k + 1 + i], losses[model][i]
+            base = name == BASELINE
+            assert line[0].strip() == name
+            assert line[1:3] == [f"97.50 ±{0.5**0.5:.2f}", "-" if base else f"{loss:+.2f}"]
+            assert line[3:] == ["1,005", ("-", "100.0", "-", "33.3")[i], "-" if base else "1.25", "4,321"]
+            assert base or styles[5 * k + 1 + i] == ("green" if loss <= 0.5 else "red")
+    judged = [(0.5, 0.5), (0.5, 0.25), (0.0, 0.5), (0.0, 0.25), (0.75, 0.5), (0.75, 1.0), (0.0, 0.5), (0.0, 1.0)]
+    held = [loss <= most for loss, most in judged]
+    assert (str(verdict), verdict.style) == (f"{sum(held)} of 8 limits are held", "red")
+    assert [str(line) for line in missed] == [
+        f"missed: s one: {OURS[0]} loses no more than {PEERS[0]}: 0.50, not 0.25",
+        f"missed: s two: {OURS[0]} within 0.5 points: 0.75, not 0.50",
+    ]
+    engines = {"x": ("numpy", "numpy"), "y": ("no_such_module", "no_such"), "z": None}
+    fakes = {name: Engine(lambda *_: b"", lambda *_: np.zeros(1), needs) for name, needs in engines.items()}
+    monkeypatch.setattr(accuracy_report, "ENGINES", fakes)
+    told = accuracy_report.document(rows)
+    assert told["peers"] == {"numpy": np.__version__}
+    assert [(limit["loss_points"], limit["most"], limit["held"]) for limit in told["limits"]] == [
+        (*pair, good) for pair, good in zip(judged, held, strict=True)]  # fmt: skip
+    assert told["rows"] == rows
+    (_, verdict) = tables([row for row in rows if row["model"] == "one" and row["engine"] != PEERS[0]])
+    assert (str(verdict), verdict.style) == ("2 of 2 limits are held", "green")
 
 
 def test_the_table_fits_80_columns() -> None:

@@ -51,6 +51,18 @@ def drifted(result: Drifts) -> list[tuple[str, float, float, bool]]:
     return [(drift.figure, drift.before, drift.after, drift.worse) for drift in result.every]
 
 
+def test_layers_of_one_operator_and_name() -> None:
+    """Each is compared with the one at its place among those, and the JSON says how many figures were."""
+
+    def layers(*counts: int) -> list[Row]:
+        return [layer(i, instructions=n, code_bytes=9) for i, n in enumerate(counts)]
+
+    result = outcome([on_board(layers=layers(7, 30, 11))], [on_board(layers=layers(7, 20, 11))])
+    assert drifted(result) == [("instructions", 20, 30, True)]
+    assert result.document["drift"][0]["layer"] == {"index": 1, "op": "CONV_2D", "output": "y"}
+    assert (result.document["compared"], result.document["remarks"]) == (5 + 3 * 2, [])
+
+
 def test_the_same_figures_do_not_drift() -> None:
     rows = [on_board(layers=[layer(0, instructions=7, code_bytes=9)]), on_host(layers=[layer(0, min_us=50.0)])]
     result = outcome(rows, deepcopy(rows), Limits(0, 0))

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import io
 from functools import cache
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 import tiny
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
+from twinfer.aot.build.sizes import Sizes, Symbol
 from twinfer.aot.build.targets import find
 from twinfer.bench.explain import ladder as ladders
 from twinfer.bench.explain.ladder import Figures, Ladder, ladder_on, ladder_on_host
@@ -26,12 +29,15 @@ from twinfer.bench.explain.techniques import (
     chosen,
     removed,
 )
+from twinfer.bench.measure import embedded
 from twinfer.bench.measure.embedded import Measurement, every, measure_on
+from twinfer.bench.measure.turns import Timing
 from twinfer.bench.models.source import Source, load
 from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.options import Options
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.run import isa
+from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.target import GENERIC, HOST
 
 pytestmark = pytest.mark.usefixtures("board_tools")
@@ -110,6 +116,92 @@ def test_other_bits_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
     ladder = ladder_on(load("digits_int8"), M4, ["folding"])
     assert not ladder.same_bits
     assert "OTHER BITS" in text(ladder_tables(ladder))
+
+
+@pytest.mark.parametrize("wrong", [None, 0, 2, 3])
+def test_every_rung_on_a_core(wrong: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Programs with none, one and two techniques, then those without each: with their own flags, plans and figures."""
+    source, built, shares = load("digits_int8"), list[Any](), list[float]()
+    inputs = random_inputs(source.graph, 6)
+    want = embedded.host_outputs(source.graph, inputs)
+
+    def build(project: Any, card: Any) -> int:
+        built.append((project, card))
+        return len(built) - 1
+
+    def run_jobs(program: int, jobs: Any) -> list[Any]:
+        assert [value.tobytes() for job in jobs for value in job.inputs] == [value.tobytes() for value in inputs]
+        outputs = [value + np.asarray(program == wrong, value.dtype) for value in want]
+        return [SimpleNamespace(counts=[1000 + program], outputs=outputs)]
+
+    monkeypatch.setattr(ladders, "build", build)
+    monkeypatch.setattr(ladders, "run_jobs", run_jobs)
+    monkeypatch.setattr(ladders, "sizes", lambda *_: Sizes((Symbol("a", "code", len(built)),), 66 + len(built)))
+    monkeypatch.setattr(ladders, "recorded", lambda source, core: [{"of": core}])
+    options = Options("size", memory="rows")
+    told = ladder_on(source, M4, ["folding", "packing"], options, 6, shares.append)
+    assert shares == [i / 5 for i in range(5)]
+    assert [each.taken for each in (*told.ups, *told.downs)] == [1000, 1001, 1002, 1003, 1004]
+    assert [(each.flash_bytes, each.ram_bytes) for each in (*told.ups, *told.downs)] == [
+        (i, 66 + i) for i in range(1, 6)]  # fmt: skip
+    assert [each.same_bits for each in (*told.ups, *told.downs)] == [i != wrong for i in range(5)]
+    assert told.same_bits == (wrong is None)
+    assert (told.peers, told.whole.taken, told.techniques) == (({"of": "cortex-m4"},), 1002, ("folding", "packing"))
+    packed = [
+        {"folding", "packing"} <= each for each in (set(), {"folding"}, {"folding", "packing"}, set(), {"folding"})
+    ]
+    assert [card.flags[len(M4.flags) :] for _, card in built] == [
+        ("-U__ARM_FEATURE_DSP", "-DTW_NO_ASM") if each else () for each in packed]  # fmt: skip
+    assert {(project.plan.options.optimize, project.plan.options.memory) for project, _ in built} == {
+        ("size", "layers")
+    }
+    document = told.document
+    assert [rung["technique"] for rung in document["rungs"]] == ["folding", "packing"]
+    assert [(rung["added"]["taken"], rung["removed"]["taken"]) for rung in document["rungs"]] == [
+        (1001, 1003),
+        (1002, 1004),
+    ]
+    assert (document["none"]["taken"], document["unit"]) == (1000, "instructions")
+
+
+@pytest.mark.parametrize("wrong", [None, 1, 4])
+def test_every_rung_on_this_computer(wrong: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Medians in µs of all programs in turn; instructions of this machine only where a technique asks for them."""
+    source, flags, shares = Source("tiny", tiny.classifier()), list[Any](), list[float]()
+    want = embedded.host_outputs(source.graph, random_inputs(source.graph, 3))
+
+    def compile_plans(plans: Any, *, policy: Any, flags: Any) -> Any:
+        i = len(given)
+        given.append(flags)
+        outputs = [value + np.asarray(i == wrong, value.dtype) for value in want]
+        fed = SimpleNamespace(plan=plans["model"], outputs=lambda: outputs, run=lambda: i)
+        fed.feed = lambda inputs: fed.__setattr__("inputs", inputs)
+        return {"model": fed}
+
+    def interleaved(runs: Any, *, seconds: float, progress: Any) -> Any:
+        assert seconds == 7
+        assert [run() for run in runs.values()] == list(range(5))
+        progress(0.5)
+        return {key: Timing((1000.0 * (run() + 1), 9e6, 500.0)) for key, run in runs.items()}
+
+    given = flags
+    monkeypatch.setattr(ladders, "compile_plans", compile_plans)
+    monkeypatch.setattr(ladders, "poison", lambda engine: None)
+    monkeypatch.setattr(ladders, "interleaved", interleaved)
+    names = ["calls", "constants"]
+    told = ladder_on_host(source, names, Options(), 3, 7, shares.append)
+    assert shares == [*(i / 10 for i in range(5)), 0.75]
+    assert [each.taken for each in (*told.ups, *told.downs)] == [1, 2, 3, 4, 5]
+    assert [each.same_bits for each in (*told.ups, *told.downs)] == [i != wrong for i in range(5)]
+    assert {each.flash_bytes for each in told.ups} == {None}
+    assert not any("-march=native" in each for each in given)
+    given.clear()
+    ladder_on_host(source, ["folding", "packing", "instructions"][:2], Options(), 3, 7)
+    assert not any("-march=native" in each for each in given)
+    monkeypatch.setattr(ladders, "interleaved", lambda runs, **_: {key: Timing((1.0,)) for key in runs})
+    given.clear()
+    ladder_on_host(source, ["folding", "packing", "instructions"], Options(), 3, 7)
+    assert ["-march=native" in each for each in given] == [False, False, False, True, False, False, False]
 
 
 def test_a_ladder_in_words() -> None:
