@@ -1,16 +1,17 @@
 """What the converter writes for the corpus and for random ONNX nodes, kept as check sums: no change goes unseen.
 
 golden_conversions/models.txt has, for each model, the bytes and the sum of the file that comes out, optimised alone and
-quantised in three ways, with warnings and refusals among what is summed; onnx.txt has a sum for each kind of node. No
-line says that a conversion is right, which other tests do. ``pytest --refresh-golden
-tests/converter/test_golden_conversions.py`` writes the files anew; the difference shows which models a change touches.
+quantised in three ways, with warnings and refusals among what is summed. streams.txt has the model over new rows alone,
+where there is one; onnx.txt has a sum for each kind of node. No line says that a conversion is right, which other tests
+do. ``pytest --refresh-golden tests/converter/test_golden_conversions.py`` writes the files anew; the difference shows
+which models a change touches.
 """
 
 from __future__ import annotations
 
 import warnings
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from sweep.tasks import corpus
 
 from twinfer.bench.models.source import load
 from twinfer.converter.convert import convert
+from twinfer.converter.stream.convert import stream
 from twinfer.runtime.errors import TwinferError
 from twinfer.runtime.graph import Graph
 from twinfer.runtime.run.inputs import random_inputs
@@ -77,6 +79,22 @@ def _models() -> Iterator[str]:
         yield f"{Path(model.name).stem}: {' '.join(told)}"
 
 
+def _streams() -> Iterator[str]:
+    for i, model in enumerate(corpus()):
+        row = dict(model.row)
+        if not row or int(row["bytes"]) > MOST_BYTES or int(row.get("macs") or 0) > MOST_MACS:
+            continue
+        try:
+            graph = load(model.name).graph
+            rank = len(graph.inputs[0].shape) if graph.inputs else 0
+            streamed = stream(graph, axis=(None, 1 % rank if rank else None)[i % 2], hop=(None, None, 2)[i % 3])
+        except TwinferError as error:
+            yield f"{Path(model.name).stem}: refused:{zlib.crc32(str(error).encode()):08x}"
+            continue
+        told = f"{streamed.axis} {streamed.rows} {streamed.hop} {[str(why) for why in streamed.whole.values()]}"
+        yield f"{Path(model.name).stem}: {told} {zlib.crc32(write(streamed.graph)):08x}"
+
+
 def _onnx() -> Iterator[str]:
     for make in DRAWS:
         told = [_converted(proto_of(make(Draw(seed)))) for seed in range(1000, 1000 + min(DRAWS[make], 25))]
@@ -84,9 +102,9 @@ def _onnx() -> Iterator[str]:
 
 
 @pytest.mark.usefixtures("corpus")
-@pytest.mark.parametrize("name", ["models", "onnx"])
-def test_conversions_are_as_kept(name: str, request: pytest.FixtureRequest) -> None:
-    file, told = GOLDEN / f"{name}.txt", list(_models() if name == "models" else _onnx())
+@pytest.mark.parametrize("lines", [_models, _streams, _onnx], ids=lambda lines: lines.__name__[1:])
+def test_conversions_are_as_kept(lines: Callable[[], Iterator[str]], request: pytest.FixtureRequest) -> None:
+    file, told = GOLDEN / f"{lines.__name__[1:]}.txt", list(lines())
     if request.config.getoption("refresh_golden"):
         file.write_text("".join(f"{line}\n" for line in told), encoding="utf-8")
     kept = file.read_text(encoding="utf-8").splitlines()
