@@ -13,6 +13,8 @@ from twinfer.aot.build.compiled import CompiledModel
 from twinfer.bench.peers.engines import installed
 from twinfer.converter.build import Builder
 from twinfer.runtime.errors import InvalidArgumentError, NotReadyError, UnsupportedOperatorError
+from twinfer.runtime.graph import Graph, Tensor
+from twinfer.runtime.run.details import NUMPY_TYPES
 from twinfer.runtime.run.interpreter import Interpreter
 from twinfer.runtime.write.tflite import write
 
@@ -324,3 +326,27 @@ def test_unsupported_operators_are_told_before_anything_runs(open_: Open) -> Non
         interpreter.allocate_tensors()
     with pytest.raises(NotReadyError):
         interpreter.invoke()
+
+
+@each
+def test_a_second_allocation_changes_nothing(open_: Open) -> None:
+    """Inputs keep their values, as in LiteRT; no shape has changed."""
+    values = np.arange(3, dtype=np.float32).reshape(1, 3)
+    interpreter = open_(model_content=sum_of_two())
+    interpreter.allocate_tensors()
+    a, b = (details["index"] for details in interpreter.get_input_details())
+    for index, value in ((a, values), (b, 10 * values)):
+        interpreter.resize_tensor_input(index, value.shape)
+        interpreter.allocate_tensors()
+        interpreter.set_tensor(index, value)
+        interpreter.allocate_tensors()
+    interpreter.invoke()
+    np.testing.assert_array_equal(interpreter.get_tensor(interpreter.get_output_details()[0]["index"]), 11 * values)
+
+
+@pytest.mark.parametrize("type", NUMPY_TYPES)
+def test_types_of_details_are_litert_s(type: str) -> None:
+    x = Tensor("x", type, (2,))
+    content = write(Graph("types", (x,), (), (x,), (x,)))
+    mine, theirs = (open_(model_content=content).get_input_details()[0]["dtype"] for open_ in (Interpreter, litert))
+    assert mine is theirs
