@@ -19,7 +19,7 @@ from twinfer.converter.build import Builder
 from twinfer.converter.quantize.affine import LIMITS, Range, activation, dequantize, quantize
 from twinfer.converter.quantize.calibrate import calibrate
 from twinfer.converter.quantize.histogram import HALF, Histogram
-from twinfer.converter.quantize.methods import CLIPPED, METHODS
+from twinfer.converter.quantize.methods import CLIPPED, METHODS, method
 from twinfer.converter.quantize.observed import BATCH, Observed
 from twinfer.converter.quantize.recipe import Choice, Recipe, read_recipe, recipe
 from twinfer.converter.quantize.samples import samples_of
@@ -372,3 +372,44 @@ def test_recipe_files_that_cannot_be_read(tmp_path: Path) -> None:
 def test_a_default_must_be_valid() -> None:
     with pytest.raises(InvalidArgumentError, match="no method"):
         Recipe(default=Choice(method="best"))
+
+
+@pytest.mark.parametrize("name", [*METHODS, "percentile-99.9"])
+def test_methods_treat_both_ends_alike(name: str) -> None:
+    """Values with the other sign give the range with the other sign, but for the rounding of zero points."""
+    rng = np.random.default_rng(4)
+    for tail in (5.0, 50.0):
+        values = np.append(rng.normal(0.5, 1, 4000), [-tail, tail / 2]).astype(np.float32)
+        seen, mirrored = Observed(), Observed()
+        for part in np.split(values, 2):
+            seen.add(part)
+            mirrored.add(-part)
+        low, high = method(name)(seen, "INT8")
+        other_low, other_high = method(name)(mirrored, "INT8")
+        assert low < 0 < high
+        assert abs(low + other_high) + abs(high + other_low) < 0.03 * (high - low)
+
+
+@pytest.mark.parametrize("type", ["INT8", "INT16"])
+@pytest.mark.parametrize("name", [*METHODS, "percentile-99.9"])
+def test_methods_of_nothing_but_zeros(name: str, type: str) -> None:
+    seen = Observed()
+    for _ in range(3):
+        seen.add(np.zeros(8, np.float32))
+    assert method(name)(seen, type) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[]", "a recipe is a table with a list 'rule', not a list"),
+        ('{"rules": []}', "a recipe is a list of tables called 'rule'; it has \\['rules'\\]"),
+        ('{"rule": [{"operator": "CONV_2D"}, {"precision": "int8"}]}', "rule 2: it matches nothing"),
+        ("{", "JSON|Expecting"),
+    ],
+)
+def test_what_is_wrong_with_a_recipe_s_file_is_said_with_its_name(text: str, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "own.json"
+    path.write_text(text)
+    with pytest.raises(InvalidArgumentError, match=f"{path.name}.*({message})"):
+        read_recipe(path)

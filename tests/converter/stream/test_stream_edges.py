@@ -167,3 +167,20 @@ def test_layers_over_the_whole_window(model: Callable[[Sub], Tensor]) -> None:
     streaming = stream(graph)
     assert any(why.endswith(WHOLE[model]) for why in streaming.whole.values())
     assert prove(graph, streaming).different == 0
+
+
+@pytest.mark.parametrize("keep", [False, True])
+@pytest.mark.parametrize(
+    "axes", [[0], [1], [0, 1], [3], [1, 3], [0, 1, 3], [-1], [-4, -1], [-3, 0, 3], [1, 1], [2], [-2, 0]]
+)
+def test_reductions_beside_time(axes: list[int], keep: bool) -> None:
+    """Rows are reduced one by one, however many dimensions go, and from which end they are counted."""
+    net = Sub("main")
+    x = net.input((1, 1, 8, 4))
+    gone = {axis % 4 for axis in axes}
+    shape = tuple(1 if d in gone else n for d, n in enumerate(x.shape) if keep or d not in gone)
+    y = net.op("MEAN", [net.op("NEG", [x]), np.array(axes, np.int32)], shape=shape, keep_dims=keep)
+    graph = net.graph([net.op("ABS", [y])])
+    streaming = stream(graph, axis=2)
+    assert bool(streaming.whole) == (2 in gone)
+    assert prove(graph, streaming).different == 0

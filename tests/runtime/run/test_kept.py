@@ -411,6 +411,26 @@ def test_what_was_not_used_for_longest_goes_first(tmp_path: Path, monkeypatch: p
     assert set(files()) == set(sizes) - {oldest} | {cache.folder("plans") / "folder"}
 
 
+def test_keeping_a_plan_makes_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever keeps one takes away those that were not used for longest."""
+    paths = [tmp_path / f"net{i}.tflite" for i in range(3)]
+    for i, path in enumerate(paths):
+        network(i).save(path)
+    run(paths[0])
+    (old,) = files()
+    os.utime(old, ns=(0, 0))
+    run(paths[1])
+    (kept_one,) = {*files()} - {old}
+    monkeypatch.setattr(kept, "MOST_OF_ALL", old.stat().st_size + kept_one.stat().st_size)
+    run(paths[2])
+    assert old not in files()
+    monkeypatch.setattr(kept, "MOST_OF_ALL", 0)
+    for file in files():
+        file.unlink()
+    run(paths[0])
+    assert not files()
+
+
 def test_resized_inputs_are_planned(tmp_path: Path, plannings: list[str]) -> None:
     path = tmp_path / "one.tflite"
     passing().graph.save(path)
