@@ -6,14 +6,19 @@ import shutil
 import subprocess
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 import tiny
 
+from twinfer.aot.build import boards
 from twinfer.aot.build.blocks import arenas_of
+from twinfer.aot.build.elf import named_symbols, section_kind
 from twinfer.aot.build.firmware import firmware_sources
 from twinfer.aot.build.fits import live_bytes, overflow
+from twinfer.aot.build.stack import StackBound
 from twinfer.aot.build.targets import find
 from twinfer.aot.print.choice import share_all
 from twinfer.aot.print.data import Constants
@@ -24,7 +29,7 @@ from twinfer.bench.models.builtin import builtin
 from twinfer.converter.build import Builder
 from twinfer.runtime.cache import unsealed
 from twinfer.runtime.constant import Constant, Role
-from twinfer.runtime.errors import GuardError, InvalidArgumentError, ToolError
+from twinfer.runtime.errors import GuardError, InvalidArgumentError, ToolError, ToolWarning
 from twinfer.runtime.graph import Graph, Node
 from twinfer.runtime.op import tensor
 from twinfer.runtime.options import Options
@@ -119,6 +124,67 @@ def test_every_array_serves_the_largest_of_several_models(order: int) -> None:
         name: max(each.get(name, 0) for each in sizes) for name in {*sizes[0], *sizes[1]} - {"arena"}
     }
     assert len(got) > 1
+
+
+def section(kind: str = "SHT_PROGBITS", flags: int = 2, size: int = 64, at: int = 0x100) -> dict[str, object]:
+    return {"sh_type": kind, "sh_flags": flags, "sh_size": size, "sh_addr": at}
+
+
+@pytest.mark.parametrize(
+    ("given", "kind"),
+    [
+        (section(flags=2 | 4), "code"), (section(), "constants"), (section(flags=2 | 1), "data"),
+        (section("SHT_NOBITS", 2 | 1), "bss"), (section(flags=4), ""), (section(flags=0), ""), (section(size=0), ""),
+        (section("SHT_NOBITS", 2 | 1, 0), ""),
+    ],
+)  # fmt: skip
+def test_what_a_section_holds(given: dict[str, object], kind: str) -> None:
+    assert section_kind(given) == kind
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_symbols_of_a_section(order: int) -> None:
+    """By address, without the bit of Thumb; of aliases the longest, then a global one; others are not of it."""
+
+    def symbol(name: str, at: int, size: int, kind: str = "STT_FUNC", bind: str = "STB_LOCAL") -> Any:
+        about = {"st_info": {"type": kind, "bind": bind}, "st_size": size, "st_value": at}
+        return type("Symbol", (dict,), {"name": name})(about)
+
+    symbols = [
+        symbol("last", 0x13D, 4), symbol("local", 0x111, 8), symbol("seen", 0x111, 8, bind="STB_GLOBAL"),
+        symbol("short", 0x121, 4, bind="STB_GLOBAL"), symbol("long", 0x121, 6), symbol("array", 0x131, 3, "STT_OBJECT"),
+        symbol("before", 0xFF, 4), symbol("behind", 0x141, 4), symbol("label", 0x105, 0),
+        symbol("$t", 0x105, 4, "STT_NOTYPE"),
+    ]  # fmt: skip
+    elf = SimpleNamespace(get_section_by_name=lambda name: SimpleNamespace(iter_symbols=lambda: symbols[::order]))
+    assert named_symbols(elf, section(), 1) == [
+        (0x110, 8, "seen"), (0x120, 6, "long"), (0x131, 3, "array"), (0x13C, 4, "last")]  # fmt: skip
+    assert named_symbols(SimpleNamespace(get_section_by_name=lambda name: None), section(), 1) == []
+
+
+def test_all_reasons_why_a_stack_is_not_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    project = emit(tiny.dense(), "net")
+    monkeypatch.setattr(boards.Card, "toolchain", SimpleNamespace(need=lambda: None, version="gcc 9 */\nCopyright"))
+    monkeypatch.setattr(boards, "worst_bound", lambda *_: StackBound(None, (), ("f calls itself", "g: its frame")))
+    with pytest.warns(ToolWarning, match="NET_STACK_BYTES is left out: f calls itself; g: its frame"):
+        assert boards.worst_stack(project, M4) is None
+    monkeypatch.setattr(boards, "worst_bound", lambda *_: StackBound(120, ("net_run",)))
+    stack = boards.worst_stack(project, M4)
+    assert stack is not None
+    assert stack.nbytes == 120
+    assert "*/" not in " ".join(stack.about)
+    assert "Copyright" not in " ".join(stack.about)
+    assert all(flag in " ".join(stack.about) for flag in M4.flags)
+
+
+def test_a_board_has_files_of_its_own_first(tmp_path: Path) -> None:
+    own = replace(M4.architecture, folder=tmp_path)
+    shared = own.read("semihost.h")
+    assert shared == M4.architecture.read("semihost.h")
+    (tmp_path / "semihost.h").write_text("mine")
+    assert own.read("semihost.h") == "mine"
+    assert (own.bare, M4.architecture.bare) == (False, True)
+    assert own.linking("board/") == ("-Wl,--gc-sections", *own.link)
 
 
 def test_memory_that_is_shared_counts_once() -> None:

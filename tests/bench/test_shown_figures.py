@@ -26,7 +26,7 @@ from twinfer.bench.explain import ladder as ladders
 from twinfer.bench.explain.causes import CAUSES
 from twinfer.bench.explain.ladder import Figures, Ladder
 from twinfer.bench.explain.ladder_report import ladder_tables, ladder_words
-from twinfer.bench.explain.ledger import Ledger, Line, Start
+from twinfer.bench.explain.ledger import Ledger, Line, Start, lines_of, split
 from twinfer.bench.explain.ledger_report import ledger_tables, told, words
 from twinfer.bench.explain.techniques import TECHNIQUES, chosen
 from twinfer.bench.host import tune as tuning
@@ -155,6 +155,71 @@ def test_a_ledgers_words(seed: int) -> None:
         ledger_tables(own)
     )
     assert "only the interpreter needs 123,456 bytes" in texts_of(ledger_tables(own))
+
+
+@pytest.mark.parametrize("way", ["layers", "rows"])
+def test_lines_of_a_plan(way: Any) -> None:
+    """A line for each layer, one for all that run row by row together, and the rest; by the numbers of the file."""
+    graph = load("vww_int8").graph
+    graph = replace(graph, nodes=tuple(replace(node, index=node.index + 7) for node in graph.nodes))
+    plan = make_plan(graph, M4.target, Options(memory=way))
+    rng, count = np.random.default_rng(1), len(plan.steps)
+    layers, whole = rng.integers(10, 900, (3, count)).tolist(), [90_000, 80_000, 70_000]
+    *lines, rest = lines_of(plan, ("a", "b"), layers, whole)
+    assert sorted(i for line in lines for i in line.steps) == list(range(count))
+    assert any(len(line.steps) > 1 for line in lines) == (way == "rows")
+    for line in lines:
+        taken = [sum(program[i] for i in line.steps) for program in layers]
+        assert (line.interpreted, line.compiled) == (taken[0], taken[2])
+        assert line.causes == {"a": taken[0] - taken[1], "b": taken[1] - taken[2]}
+        nodes = [plan.steps[i].node for i in line.steps]
+        assert (line.position, line.operators) == (min(line.steps), tuple(node.index for node in nodes))
+        if len(nodes) == 1:
+            by_rows = ", row by row" if line.name.endswith(", row by row") else ""
+            assert (line.op, line.name) == (nodes[0].op, f"{nodes[0].output.name}{by_rows}")
+        else:
+            ends = min(line.operators), max(line.operators)
+            assert line.name == f"operators {ends[0]} to {ends[1]}, row by row"
+    around = [total - sum(program) for total, program in zip(whole, layers, strict=True)]
+    assert (rest.position, rest.steps, rest.operators) == (None, (), ())
+    assert (rest.interpreted, rest.compiled) == (around[0], around[2])
+    assert rest.causes == {"a": around[0] - around[1], "b": around[1] - around[2]}
+
+
+def test_a_ledger_for_programs() -> None:
+    """Every key has its own figure; a part of a cause stands behind it, and the sum stays."""
+    own = ledger(intervals={"sharing": (1.0, 2.0)}, same=False, bytes={"RAM": Line(None, "", "", 9, 8, {"sharing": 1})})
+    document = own.document
+    assert [document[key] for key in ("schema", "model", "target", "unit", "same_bits")] == [
+        1, "net", "cortex-m4", "instructions", False]  # fmt: skip
+    assert document["start"] == {
+        "unit": "ms", "interpreted": {"read": 1.25, "plan": 20.5}, "compiled": {"load": 0.75},
+        "interpreter_bytes": 123_456}  # fmt: skip
+    assert document["intervals"] == {"sharing": [1.0, 2.0]}
+    assert (document["bytes"]["RAM"]["interpreted"], document["bytes"]["RAM"]["compiled"]) == (9, 8)
+    assert [line["operators"] for line in document["layers"]] == [list(line.operators) for line in own.lines]
+    line = own.lines[0]
+    parted = split(line, "sharing", "cache", 30.0)
+    assert list(parted.causes) == ["parameters", "sharing", "cache", "dispatch_c"]
+    assert parted.causes["sharing"] + 30 == line.causes["sharing"]
+    assert parted.causes["cache"] == 30
+    assert sum(parted.causes.values()) == sum(line.causes.values())
+    nothing = replace(own, start=Start("ms", {}, {}, 77), intervals={}, bytes={})
+    assert "Start on cortex-m4: nothing on both sides" in texts_of(ledger_tables(nothing))
+    assert "only the interpreter needs 77 bytes for its tables" in texts_of(ledger_tables(nothing))
+
+
+@pytest.mark.parametrize(
+    ("up", "down", "ram", "nothing"),
+    [(1000, 1000, 50, True), (998, 1000, 50, True), (1000, 1002, 50, True), (990, 1000, 50, False),
+     (1000, 1010, 50, False), (1000, 1000, 49, False), (1010, 1000, 50, False)],
+)  # fmt: skip
+def test_a_technique_that_is_worth_no_word(up: int, down: int, ram: int, nothing: bool) -> None:
+    """Neither when it is added nor when all else is there, and no bytes: less than half a per cent is noise."""
+    first, last = Figures(1000, 5, 50, True), Figures(up, 5, ram, True)
+    gone = Figures(down * up / 1000, 5, 50, True)
+    said, _ = ladder_words(Ladder("m", "c", "instructions", ("calls",), (first, last), (gone,)))
+    assert said.endswith("nothing here.") == nothing
 
 
 NAMES = ("folding", "packing", "instructions", "calls")
