@@ -402,3 +402,24 @@ def test_equalisation_leaves_what_is_not_homogeneous() -> None:
     z = b.op("FULLY_CONNECTED", [y, rng.standard_normal((3, 4)).astype(np.float32)])
     graph = b.graph([z])
     assert write(equalize(graph)) == write(graph)
+
+
+@pytest.mark.parametrize("op", ["FULLY_CONNECTED", "CONV_2D", "DEPTHWISE_CONV_2D"])
+@pytest.mark.parametrize("span", [0.01, 1.0, 100.0])
+def test_large_biases_over_small_weights_stay(op: str, span: float) -> None:
+    """A bias counts steps of input and weights together: they are made wide enough, channel by channel."""
+    rng, b = np.random.default_rng(6), Builder("biased")
+    shape = (1, 8) if op == "FULLY_CONNECTED" else (1, 4, 4, 8)
+    taps = {"FULLY_CONNECTED": (8, 8), "CONV_2D": (8, 1, 1, 8), "DEPTHWISE_CONV_2D": (1, 1, 1, 8)}[op]
+    options = {} if op == "FULLY_CONNECTED" else {"padding": "SAME", "stride_h": 1, "stride_w": 1}
+    options |= {"depth_multiplier": 1} if op == "DEPTHWISE_CONV_2D" else {}
+    bias = np.array([1e3, -1e3, 500, 10, -1, 0, 1e-3, 999], np.float32)
+    weights = (1e-7 * rng.normal(size=taps)).astype(np.float32)
+    graph = b.graph([b.op(op, [b.input("x", "FLOAT32", shape), weights, bias], **options)])
+    data = [{"x": span * row} for row in rng.uniform(-1, 1, (8, *shape)).astype(np.float32)]
+    quantised = convert(graph, quantize="int8", calibration=data)
+    (layer,) = (node for node in quantised.nodes if node.op == op)
+    w, stored = layer.input(1), layer.constant(2).astype(np.float64)
+    assert w.quant is not None
+    step = layer.input(0).scale * w.quant.scale.astype(np.float64)
+    np.testing.assert_allclose(stored * step, bias, rtol=1e-5, atol=float(step.max()))

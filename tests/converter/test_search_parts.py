@@ -402,6 +402,20 @@ def test_the_walk_finds_the_least_number_of_layers(needed: int) -> None:
     assert set(raised) == (set(last[:needed]) if needed < 10 else set())
 
 
+@pytest.mark.parametrize("needed", [2, 3, 6, 7])
+def test_steps_of_the_walk_that_fail_meet_no_budget(needed: int) -> None:
+    """Nothing is known of their loss."""
+
+    def outcome(setting: Setting) -> Trial:
+        trial = by_layers(needed)(setting)
+        return Trial(setting, error="no") if setting.layers and trial.loss > 0.05 else trial
+
+    space = Space(("minmax",), ("int4", "int8"))
+    chosen, wanted = (tried(each, space, net(12), limit=18).chosen() for each in (outcome, by_layers(needed)))
+    assert chosen is not None
+    assert chosen == wanted
+
+
 @pytest.mark.parametrize("limit", [1, 5, 18, 30])
 def test_no_more_trials_than_allowed_and_none_twice(limit: int) -> None:
     ledger = tried(by_layers(99), Space(("minmax", "mse")), net(4), limit=limit)
