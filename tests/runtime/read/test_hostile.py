@@ -163,18 +163,23 @@ def test_rejects(corpus_model: Any) -> None:
         assert read_file(corpus_model.path).tensors
 
 
+ENDS = {"INT8": (-128, 127), "INT4": (-8, 7), "UINT4": (0, 15), "INT2": (-2, 1)}
+
+
 @pytest.mark.parametrize("place", range(3))
-@pytest.mark.parametrize(("wrong", "fits"), [(-129, -128), (128, 127)])
-def test_each_zero_point_is_looked_at(place: int, wrong: int, fits: int) -> None:
-    for value in (wrong, fits):
-        zeros = np.insert([1, 2], place, value)
+@pytest.mark.parametrize("type", ENDS)
+def test_each_zero_point_is_looked_at(place: int, type: str) -> None:
+    low, high = ENDS[type]
+    for value in (low - 1, low, high, high + 1):
         b = Builder("channels")
-        table = b.constant(np.zeros((3, 2), np.int8), scale=[0.5] * 3, zero=[1, 2, 3])
+        stored = np.zeros((3, 2), np.uint8 if type == "UINT4" else np.int8)
+        table = b.constant(stored, scale=[0.5] * 3, zero=[1, 0, 1], type=type)
         data = write(b.graph([b.op("NEG", [table], shape=(3, 2))]))
-        old, new = (np.array(z, "<i8").tobytes() for z in ([1, 2, 3], zeros))
+        old, new = (np.array(z, "<i8").tobytes() for z in ([1, 0, 1], np.insert([1, 0], place, value)))
         assert old in data
         message = attempt(data.replace(old, new))
-        assert ("zero point" in message) is (value == wrong), message
+        said = f"zero point {value} is outside of {type} ({low} to {high})"
+        assert (said in message) is not (low <= value <= high), message
 
 
 Change = Callable[[dict[str, Any]], None]
