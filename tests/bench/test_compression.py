@@ -128,6 +128,16 @@ def test_tables_fit_80_columns() -> None:
     assert sum(line.startswith("motions cnn1d, 5,000 samples") for line in lines) == 1
 
 
+def test_the_front_is_marked_in_the_table() -> None:
+    """By a point and in green, in every network on its own."""
+    of = [(2048, 1.0), (1024, 2.0), (4096, 3.0)]
+    rows = [{**row(size, loss), "set": name, "setting": "int8"} for name in "st" for size, loss in of]
+    shown, *_ = tables(rows, 1)
+    heads = [str(cell) for cell in shown.columns[0].cells]  # type: ignore[union-attr]
+    assert [head[:1] for head in heads] == ["s", "●", "●", " ", "t", "●", "●", " "]
+    assert [line.style for line in shown.rows] == [None, "green", "green", "", None, "green", "green", ""]  # type: ignore[union-attr]
+
+
 @given(st.lists(st.tuples(st.integers(1, 99), st.integers(-5, 15)), min_size=1, max_size=20))
 def test_the_front(points: list[tuple[int, int]]) -> None:
     rows = [row(size, loss) for size, loss in points]
@@ -153,6 +163,10 @@ def test_the_page() -> None:
     first, second = page.charts
     assert [(each["KiB"], each["best"]) for each in first.rows] == [(2, True), (1, True), (4, False)]
     assert [each["accuracy"] for each in second.rows] == [94]
+    front = [f"{each['setting']} {each['accuracy']:.2f} % in {each['coded']:,} bytes" for each in pareto(rows[:3])]
+    assert first.about.endswith(f"of 3 settings. On the Pareto front, the smallest first: {', '.join(front)}")
+    assert "1 of 5 folds held out" in page.text
+    assert "settings that lose more than 6 points are left out of the pictures." in page.text
     assert page.tables[0].column("coded B") == ["512"], "the float model beats all"
     assert [cell.attributes.get("data-value") for cell in page.tables[0].rows[0]][-1] == "512"
     assert page.loads == []
