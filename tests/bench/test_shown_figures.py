@@ -855,6 +855,20 @@ def test_layers_on_a_core() -> None:
         both = [*other, *taken, "shared"] if i else [*taken, *other, "own"]
         assert line == [str(i), "CONV_2D", "s8", f"1×{i + 1}", *per, *share, *both]
     assert "Bytes of shared bodies, paid once: tw_conv2d_s8 1,234, tw_add_s8 -." in texts_of(parts)
+    loop = {**row, "engine": "interpreted"}
+    assert not [table for table in tables_of(embedded_tables([loop])) if str(table.title).startswith("Layers of")]
+
+
+def test_a_page_of_models_that_are_in_no_mean() -> None:
+    """Models of the user's own, with figures of TFLM: no mean, no line across the bars, and nothing fails."""
+    rows = [row for row in board_rows("cortex-m4", 3) if row["model"] == "own"]
+    every = limits.standings(rows)
+    assert every
+    assert limits.mean(every, "speed") is None
+    assert "mean" not in str(vars(pictures([every]).charts[0]))
+    page = embedded_html(rows)
+    assert "geometric mean of 0" in page
+    assert "own" in page
 
 
 def test_coded_weights_beside_plain_ones() -> None:
@@ -864,6 +878,8 @@ def test_coded_weights_beside_plain_ones() -> None:
         for i, (how, when) in enumerate((("plain", "layer"), ("lut", "layer"), ("lut", "start")))
         for row in board_rows()[:3]
     ]  # fmt: skip
+    assert not [*coding_tables([row for row in rows if row["weights"] != "plain"])], "nothing to set them beside"
+    assert not [*coding_tables([row for row in rows if row["weights"] == "plain"])]
     (table,) = coding_tables(rows)
     got = [line for line in cells(table) if any(line[1:])]
     assert len(got) == 9
