@@ -413,3 +413,26 @@ def test_what_is_wrong_with_a_recipe_s_file_is_said_with_its_name(text: str, mes
     path.write_text(text)
     with pytest.raises(InvalidArgumentError, match=f"{path.name}.*({message})"):
         read_recipe(path)
+
+
+@pytest.mark.parametrize(
+    "name", ["minmax-99", "mse-99.9", "percentile-50", "percentile-100.1", "percentile-", "percentile-1e2"]
+)
+def test_names_that_are_no_method(name: str) -> None:
+    with pytest.raises(InvalidArgumentError, match="no method"):
+        method(name)
+
+
+def test_ends_of_percentiles() -> None:
+    seen = seen_of(np.linspace(-1, 1, 999))
+    assert method("percentile-100")(seen, "INT8") == METHODS["minmax"](seen, "INT8")
+    low, high = method("percentile-50.5")(seen, "INT8")
+    assert (low, high) == pytest.approx((-0.505, 0.505), abs=0.03)
+
+
+@pytest.mark.parametrize("name", ["mse", "entropy"])
+def test_fine_steps_need_no_clipping(name: str) -> None:
+    """65536 steps stand for all values well, outliers among them."""
+    seen = seen_of(np.append(np.random.default_rng(1).normal(size=20000), [-9.0, 10.0]))
+    assert METHODS[name](seen, "INT16") == METHODS["minmax"](seen, "INT16")
+    assert METHODS[name](seen, "INT8") != METHODS["minmax"](seen, "INT8")

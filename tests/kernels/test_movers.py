@@ -184,6 +184,21 @@ def test_every_tensor_must_be_quantised_alike(op: str) -> None:
                     infer_node(replace(case.node, inputs=others[:count], outputs=others[count:]))
 
 
+@pytest.mark.parametrize(
+    "op", ["SELECT", "DYNAMIC_UPDATE_SLICE", "GATHER_ND", "SCATTER_ND", "TOPK_V2", "EMBEDDING_LOOKUP"]
+)
+def test_one_input_or_output_too_many_or_few(op: str) -> None:
+    """Both numbers are told."""
+    good = next(iter(cases_of(op).values())).node
+    takes, makes = len(good.inputs), len(good.outputs)
+    for inputs in (good.inputs[:-1], (*good.inputs, good.inputs[0])):
+        with pytest.raises(ModelError, match=f"it has {len(inputs)} inputs, {op} takes {takes}"):
+            infer_node(replace(good, inputs=inputs))
+    outputs = (*good.outputs, good.outputs[0])
+    with pytest.raises(ModelError, match=f"it has {makes + 1} outputs, {op} makes {makes}"):
+        infer_node(replace(good, outputs=outputs))
+
+
 NUMBERS = tensor((3,), "INT32", name="at")
 
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import warnings
 from collections.abc import Iterator
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from twinfer.command_line.main import main
 from twinfer.converter.build import Builder
 from twinfer.runtime import registry
 from twinfer.runtime.custom import places
+from twinfer.runtime.custom.load import load_package
 from twinfer.runtime.errors import OperatorError, ToolError, ToolWarning, UnsupportedOperatorError
 from twinfer.runtime.plan.lower import lower_node
 from twinfer.runtime.plan.make import make_plan
@@ -251,6 +253,25 @@ def test_a_broken_package_is_left_out(installed: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert "ADD" in operators()
+
+
+@pytest.mark.parametrize("value", ["this_module_alone", "os:getcwd", "namespace_alone"])
+def test_entry_points_that_name_no_module_of_a_package(
+    value: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "this_module_alone.py").write_text("")
+    (tmp_path / "namespace_alone").mkdir()
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(OperatorError, match=f"the entry point own = {value} names no module in a folder of a package"):
+        load_package(EntryPoint("own", value, places.GROUP))
+
+
+def test_packages_may_lie_in_an_archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    archive = tmp_path / "all.zip"
+    archive.touch()
+    for path, may in ((archive, True), (tmp_path, False), (tmp_path / "nothing", False)):
+        monkeypatch.setattr(sys, "path", [str(path)])
+        assert places.packages_may_offer() is may
 
 
 # -- variants ----------------------------------------------------------------------------------------------------------
