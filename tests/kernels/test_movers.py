@@ -90,6 +90,19 @@ def test_tiles_where_they_pay() -> None:
     assert choice.declined == (("tiled", "an axis has fewer than the 16 elements of a tile"),)
 
 
+@pytest.mark.parametrize("type", ["FLOAT32", "INT8"])
+def test_the_most_loops_that_a_copy_takes(type: str) -> None:
+    """The last dimension lies in one piece; each other one that is cut takes a loop."""
+    for rank in (7, 8):
+        x = tensor((3,) * rank, type, name="x") if type == "FLOAT32" else tensor((3,) * rank, type, 0.5, name="x")
+        cut = node("SLICE", x, index(*[1] * rank), index(*[2] * rank))
+        if rank == 7:
+            assert lower_node(cut, GENERIC)[0].kernel == "tw_slice"
+        else:
+            with pytest.raises(UnsupportedOperatorError, match="needs 7 loops, 6 are the limit; use fewer dimensions"):
+                lower_node(cut, GENERIC)
+
+
 def test_dimensions_collapse() -> None:
     rows = node("SLICE", tensor((4, 6, 8, 3), "FLOAT32", name="x"), index(1, 2, 0, 0), index(2, 3, 8, 3))
     params = lower_node(rows, HOST)[0].params
