@@ -32,7 +32,7 @@ def folded(
 
     UnsupportedOperatorError if they are more than the budget has.
     """
-    if proto.op_type in NOT_FOLDED or proto.domain not in ("", "ai.onnx"):
+    if proto.op_type in NOT_FOLDED or proto.domain:
         return None
     given: dict[str, Tensor] = {}
     for name, tensor in zip(proto.input, inputs, strict=True):

@@ -24,7 +24,7 @@ class Model:
 
     def __init__(self, proto: onnx.ModelProto, shapes: Mapping[str, Sequence[int]]) -> None:
         self.proto = proto
-        self.opsets = {"" if o.domain == "ai.onnx" else o.domain: o.version for o in proto.opset_import}
+        self.opsets = {o.domain: o.version for o in proto.opset_import}
         self.emitter = Emitter(proto.graph.name or "model")
         self.problems = Problems()
         self.values: dict[str, Tensor] = {}
@@ -77,7 +77,7 @@ class Model:
 
     def _branch(self, proto: onnx.NodeProto) -> onnx.GraphProto | None:
         """The branch that an If with a constant condition runs; None for other nodes."""
-        own = proto.op_type == "If" and proto.domain in ("", "ai.onnx")
+        own = proto.op_type == "If" and not proto.domain
         condition = self.values.get(proto.input[0]) if own else None
         if condition is None or condition.data is None or condition.size != 1:
             return None
@@ -97,7 +97,7 @@ class Model:
 
     def _node(self, proto: onnx.NodeProto) -> None:
         """Reads one node; what cannot be expressed is noted, and its outputs are lost to the nodes behind."""
-        op = f"{proto.domain}:{proto.op_type}" if proto.domain not in ("", "ai.onnx") else proto.op_type
+        op = f"{proto.domain}:{proto.op_type}" if proto.domain else proto.op_type
         name = proto.name or next(filter(None, proto.output), "?")
         if self._is_term(op, name, proto):
             return
@@ -162,7 +162,7 @@ class Model:
 
     def _import(self, op: str, proto: onnx.NodeProto) -> None:
         inputs = tuple(self._value(proto, name) for name in proto.input)
-        opset = self.opsets.get("" if proto.domain == "ai.onnx" else proto.domain, 1)
+        opset = self.opsets.get(proto.domain, 1)
         node = OnnxNode(op, proto.name, opset, inputs, tuple(proto.output), attributes_of(proto))
         results = self._folded(proto, inputs)
         self._store(proto, self._run(node) if results is None else results)

@@ -43,7 +43,7 @@ def read_onnx(source: Source, *, shapes: Mapping[str, Sequence[int]] | None = No
     fit or a file that cannot be read, and UnsupportedOperatorError once for all operators that cannot be expressed,
     with node names and counts.
     """
-    model = _loaded(source)
+    model = _usual_domain(_loaded(source))
     _check(model)
     graph = Model(_inlined(model), shapes or {}).graph()
     return replace(graph, extra={CHANNELS_FIRST: {t.name for t in (*graph.inputs, *graph.outputs)}})
@@ -92,6 +92,27 @@ def _external(model: onnx.ModelProto) -> Iterator[str]:
     return (entry.value for entry in entries if entry.key == "location")
 
 
+def _usual_domain(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The model with ONNX's own domain called "" everywhere: ONNX's checker does not know its other name, "ai.onnx"."""
+    if all(each.domain != "ai.onnx" for each in _in_domains(model)):
+        return model
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    for each in _in_domains(copy):
+        each.domain = "" if each.domain == "ai.onnx" else each.domain
+    return copy
+
+
+def _in_domains(model: onnx.ModelProto) -> Iterator[onnx.NodeProto | onnx.OperatorSetIdProto]:
+    """All nodes, those of functions and of graphs that nodes run among them, and all imports of opsets."""
+    called = [node for function in model.functions for node in function.node]
+    graphs = [model.graph, *(graph for node in called for graph in _inner(node))]
+    yield from called
+    yield from (node for outer in graphs for graph in _graphs(outer) for node in graph.node)
+    yield from model.opset_import
+    yield from (each for function in model.functions for each in function.opset_import)
+
+
 def _inlined(model: onnx.ModelProto) -> onnx.ModelProto:
     """The model without functions of its own: PyTorch's exporter writes modules as such."""
     if not model.functions:
@@ -129,7 +150,7 @@ def _called(nodes: Iterable[onnx.NodeProto]) -> Iterator[tuple[str, str]]:
 
 def _check(model: onnx.ModelProto) -> None:
     """ModelError unless the nodes are sound, by ONNX's own checker, and have an opset that is read."""
-    opset = next((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), None)
+    opset = next((o.version for o in model.opset_import if not o.domain), None)
     if opset not in OPSETS:
         raise ModelError(
             f"the model has opset {opset}; opsets {OPSETS.start} to {OPSETS.stop - 1} are read: "
@@ -157,7 +178,7 @@ def _inner(node: onnx.NodeProto) -> list[onnx.GraphProto]:
 def _check_nodes(model: onnx.ModelProto, graph: onnx.GraphProto) -> None:
     """Checks node by node: the checker of whole models refuses models that leave the shape of an output open."""
     context = onnx.checker.C.CheckerContext()
-    old = next((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), 0) < 21
+    old = next((o.version for o in model.opset_import if not o.domain), 0) < 21
     for node in graph.node:
         if node.op_type == "GroupNormalization" and old:  # the checker calls that form deprecated, but files have it
             continue

@@ -214,6 +214,34 @@ def test_all_that_is_unsupported_is_told_at_once() -> None:
     assert [part for part in parts if part not in text] == []
 
 
+class Hidden(L.Layer):
+    """A custom layer that gives its input to a recurrent one."""
+
+    def build(self, shape: Any) -> None:
+        self.inner = L.LSTM(3)
+        self.inner.build(shape)
+
+    def call(self, x: Any) -> Any:
+        return self.inner(x)
+
+
+@pytest.mark.filterwarnings("ignore:Layer .* was passed an input with a mask:UserWarning")
+@pytest.mark.parametrize("kind", ["model", "model in a model", "sequential", "custom", "custom in a model"])
+def test_a_mask_that_goes_into_an_inner_layer_is_refused(kind: str) -> None:
+    x = keras.Input((6, 4))
+    inner: Any = Hidden(name="hidden") if "custom" in kind else L.LSTM(3, name="hidden")
+    if "model" in kind:
+        inner = keras.Model(x, inner(x), name="inner")
+    if kind == "model in a model":
+        inner = keras.Model(x, inner(x), name="outer")
+    if kind == "sequential":
+        inner = keras.Sequential([x, L.Dense(4), inner])
+    tokens = keras.Input((6,), dtype="int32")
+    model = keras.Model(tokens, inner(L.Embedding(9, 4, mask_zero=True)(tokens)))
+    with pytest.raises(twinfer.UnsupportedOperatorError, match="masks are not carried"):
+        twinfer.from_keras(model)
+
+
 def test_shapes() -> None:
     x = keras.Input((None, 4), name="x")
     model = keras.Model(x, L.Conv1D(2, 3)(x))

@@ -33,6 +33,7 @@ def changed(**options: Any) -> Node:
 def test_options_of_any_kind_of_number() -> None:
     assert infer_node(changed(y_scale=10, use_regular_nms=1, max_detections=10.0)) == [t.shape for t in GOOD.outputs]
     assert infer_node(changed(max_detections=7))[0] == (1, 7, 4)
+    assert infer_node(changed(nms_iou_threshold=1.0)) == [t.shape for t in GOOD.outputs], "nothing is suppressed"
 
 
 @pytest.mark.parametrize(

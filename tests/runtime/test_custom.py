@@ -346,6 +346,16 @@ def test_wrong_headers(wrong: str, folder: Path) -> None:
     assert not {"leaky_integrator_f32"} & set(kernels_c.kernels())
 
 
+def test_a_kernel_of_twinfer_s_name_and_struct(folder: Path) -> None:
+    header = folder / "leaky_integrator.h"
+    begin, end = header.read_text().index("typedef"), header.read_text().index("leaky_integrator_f32_params;")
+    text = header.read_text()[:begin] + header.read_text()[end:].removeprefix("leaky_integrator_f32_params;")
+    header.write_text(text.replace("leaky_integrator_f32", "tw_relu_f32"))
+    with pytest.raises(OperatorError, match=r"the name of its kernel tw_relu_f32 is taken by twinfer"):
+        register(folder)
+    assert NAME not in operators()
+
+
 ROW = 'OP = Op("CUSTOM:LeakyIntegrator", infer, reference, lower, cases, keeps_state=True)'
 WRONG_MODULES = {
     "raises": (ROW, "raise KeyError('ups')", r"leaky_integrator\.py: importing it raised KeyError: 'ups' \(line 52\)"),

@@ -44,6 +44,16 @@ def test_places(form: Any) -> None:
     assert len(stored) < values.size
 
 
+@pytest.mark.parametrize("form", [f for f in FORMS if len(f[0]) == 4], ids=str)
+def test_places_beyond_127(form: Any) -> None:
+    """Indices and segments of a byte go up to 255."""
+    values = thinned(5, (6, 240))
+    stored, sparsity = encoded(values, form)
+    back = np.zeros(values.size, int)
+    back[element_places(values.shape, sparsity)] = stored
+    np.testing.assert_array_equal(back.reshape(values.shape), values)
+
+
 @pytest.mark.parametrize("type", ["FLOAT32", "INT8", "FLOAT16"])
 @pytest.mark.parametrize("form", FORMS, ids=str)
 def test_densify(form: Any, type: str) -> None:
