@@ -61,6 +61,15 @@ def test_the_bands_reach_the_top_of_the_arena() -> None:
 
 
 @pytest.mark.parametrize("memory", ["layers", "rows"])
+def test_an_input_that_lies_elsewhere_has_no_band(memory: Memory) -> None:
+    for seed in range(6):
+        graph = network(seed, "INT8")
+        plan = make_plan(graph, GENERIC, Options(memory=memory, input_in_place=True))
+        assert graph.inputs[0].name not in {band.name for band in bands(plan)}
+        assert graph.inputs[0].name in {band.name for band in bands(make_plan(graph, GENERIC, Options(memory=memory)))}
+
+
+@pytest.mark.parametrize("memory", ["layers", "rows"])
 def test_every_tensor_has_a_band_of_its_bytes(memory: Memory) -> None:
     """From its first operator to behind its last one; states are told from values."""
     for graph in (stream(load("tcn_int8").graph).graph, network(3, "INT8"), load("kws_int8").graph):

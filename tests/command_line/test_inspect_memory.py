@@ -27,6 +27,7 @@ from twinfer.converter.stream.convert import stream
 from twinfer.runtime.graph import Graph, Node
 from twinfer.runtime.op import tensor
 from twinfer.runtime.options import Memory, Options
+from twinfer.runtime.plan.by_rows.price import rows_share
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.program import Chain
 from twinfer.runtime.target import GENERIC
@@ -212,6 +213,20 @@ def test_operators_are_numbered_as_in_the_file(model: str, way: Memory, fed: boo
     live = [name.removeprefix("rows of ") for name, _ in told.forced_by.tensors]
     largest = next(writers[name] for name in live if name in writers)
     assert texts["channels"].startswith(f"half the channels of operator {largest.index} {largest.op}: ")
+
+
+def test_what_rows_cost_more_is_told_of_the_plan_at_hand() -> None:
+    """That has rows itself: the hint's share is of its instructions, and of what the hint adds."""
+    seen = 0
+    for seed in range(20):
+        graph = network(seed, "INT8")
+        told = certificate(graph, M4, Options())
+        before = rows_share(told.plan)
+        for hint in (hint for hint in told.hints if hint.kind == "rows" and before > 0):
+            after = rows_share(make_plan(graph, M4, Options(memory="rows")))
+            assert hint.instructions_change == pytest.approx((after - before) / (1 + before))
+            seen += 1
+    assert seen > 0
 
 
 def test_an_int8_input_is_a_hint() -> None:

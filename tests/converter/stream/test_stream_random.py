@@ -365,6 +365,25 @@ def test_ways_that_meet(graph: Graph, number: int) -> None:
     assert_slides(graph, streaming.graph, streaming.rows, hop)
 
 
+@pytest.mark.parametrize("first", [False, True])
+@pytest.mark.parametrize("op", ["SPLIT", "UNPACK"])
+def test_parts_that_need_different_rows(op: str, first: bool) -> None:
+    """Of one part only new rows are read, of the other one all, whichever comes first."""
+    net = Net("FLOAT32", (1, 9, 2), 3)
+    x = net.op("ABS", [net.there[0]])
+    if op == "SPLIT":
+        parts = [Tensor(f"part{i}", "FLOAT32", (1, 9, 1)) for i in range(2)]
+        net.b.node("SPLIT", [np.array(2, np.int32), x], parts, {"num_splits": 2})
+    else:
+        parts = [Tensor(f"part{i}", "FLOAT32", (1, 9)) for i in range(2)]
+        net.b.node("UNPACK", [x], parts, {"num": 2, "axis": 2})
+    whole, fresh = (parts[0], parts[1]) if first else (parts[1], parts[0])
+    graph = net.b.graph([net.op("REVERSE_V2", [whole, np.array([1], np.int32)]), net.op("NEG", [fresh])])
+    for hop in (1, 2, 5):
+        streaming = stream(graph, axis=1, hop=hop)
+        assert_slides(graph, streaming.graph, streaming.rows, hop)
+
+
 def windows(graph: Graph, hop: int, count: int = 3) -> list[list[Array]]:
     """The outputs of windows that begin ``hop`` rows apart."""
     (source,) = graph.inputs

@@ -13,7 +13,7 @@ import pytest
 from cases import assert_sanitized, outputs_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sum_nets import ENDS, flat_input, network
+from sum_nets import ENDS, SumNetwork, flat_input, network
 
 from twinfer import kernels_c
 from twinfer.aot.build.firmware import build
@@ -94,6 +94,21 @@ def programs(mode: Mode) -> Iterator[tuple[Graph, Plan]]:
         plan = make_plan(graph, CORES[i % len(CORES)], replace(ROWS, mode=mode))
         if sums_of(plan):
             yield graph, plan
+
+
+@each_core
+@pytest.mark.parametrize("keep", [False, True])
+@pytest.mark.parametrize("axes", [(1,), (2,), (3,), (2, 1), (1, 3), (2, 3), (1, 2, 3), (-2, -3), (-1,)])
+def test_means_over_any_dimensions(axes: tuple[int, ...], keep: bool, target: Target) -> None:
+    """Behind layers by rows; only a mean over height and width adds up rows."""
+    net = SumNetwork(np.random.default_rng(2))  # its mean over height and width is the end of a chain
+    x = net.conv(net.conv(net.x))
+    out = net.builder.op("MEAN", [x, np.array(axes, np.int32)], scale=0.03, zero=4, keep_dims=keep)
+    graph = net.builder.graph([out])
+    plan = make_plan(graph, target, ROWS)
+    for got, want in zip(ran(Session(plan), graph), by_layers(graph), strict=True):
+        np.testing.assert_array_equal(got, want)
+    assert bool(sums_of(plan)) == ({axis % 4 for axis in axes} == {1, 2})
 
 
 @pytest.mark.parametrize("mode", ["compiled", "interpreted"])
