@@ -617,6 +617,7 @@ def test_ways_to_store_that_change_nothing(monkeypatch: pytest.MonkeyPatch, caps
     usual = replace(ways[0], optimize="size")
     assert told(["one", "two"], [*ways, *ways, usual]) == ["--decode start changes nothing"]
     assert sorted(asked) == sorted((target, *pair) for target in ("one", "two") for pair in pairs[1:])
+    assert told(["two", "one"], ways) == ["--decode start changes nothing"], "whichever target is the first"
     assert told(["two"], ways[2:6]) == ["--weights auto changes nothing"]
     coded.clear()
     assert told(["one", "two"], ways[1:5]) == [
