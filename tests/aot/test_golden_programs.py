@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from cases import cases_of, graph_of
+from golden_files import compare
 from needs import SHARED
 from sweep.tasks import corpus
 
@@ -48,12 +49,9 @@ WAYS = (
     ("generic", Options(guard=True)),
 )
 
-#: Models of more bytes or work take too long.
-MOST_BYTES, MOST_MACS = 1 << 18, 4_000_000
-
 
 def _program(graph: Graph, target: Target, options: Options) -> tuple[str, str]:
-    """The bytes of arena, of state and of the bound with the layers in rows; and the C. Or what refuses it."""
+    """The plan's bytes, arena + state / lower bound of the arena, and its C; or "refused" and the reason."""
     try:
         plan = make_plan(graph, target, options)
         code = "".join(text for _, text in sorted(emit(plan, "model").code.items())).replace(version(), "VERSION")
@@ -63,10 +61,7 @@ def _program(graph: Graph, target: Target, options: Options) -> tuple[str, str]:
 
 
 def _models() -> Iterator[str]:
-    for model in corpus():
-        row = dict(model.row)
-        if not row or int(row["bytes"]) > MOST_BYTES or int(row.get("macs") or 0) > MOST_MACS:
-            continue
+    for model in (model for model in corpus() if model.within(most_bytes=1 << 18, most_macs=4_000_000)):
         name = Path(model.name).stem
         try:
             graph = load(model.name).graph
@@ -87,10 +82,7 @@ def _operators(target: str) -> Iterator[str]:
 def _damaged() -> Iterator[str]:
     """Outcomes of small models whose files have a few numbers changed: what refuses them, in words, or the plan."""
     rng = np.random.default_rng(5)
-    for model in corpus():
-        row = dict(model.row)
-        if not row or int(row["bytes"]) > 6000 or int(row.get("macs") or 0) > 100_000:
-            continue
+    for model in (model for model in corpus() if model.within(most_bytes=6000, most_macs=100_000)):
         file, told = np.frombuffer(Path(model.name).read_bytes(), np.uint8), []
         for _ in range(12):
             wrong = file.copy()
@@ -107,25 +99,16 @@ def _damaged() -> Iterator[str]:
         yield f"{Path(model.name).stem}: {zlib.crc32(''.join(told).encode()):08x}"
 
 
-def _compared(name: str, told: list[str], request: pytest.FixtureRequest) -> None:
-    file = GOLDEN / f"{name}.txt"
-    if request.config.getoption("refresh_golden"):
-        file.write_text("".join(f"{line}\n" for line in told), encoding="utf-8")
-    kept = file.read_text(encoding="utf-8").splitlines()
-    changed = [line for line in told if line not in set(kept)]
-    assert told == kept, f"{len(changed)} lines of {file.name} changed; if it is meant: --refresh-golden"
-
-
 @pytest.mark.usefixtures("corpus")
 def test_programs_of_models_are_as_kept(request: pytest.FixtureRequest) -> None:
-    _compared("models", list(_models()), request)
+    compare(GOLDEN / "models.txt", _models(), request)
 
 
 @pytest.mark.usefixtures("corpus")
 def test_damaged_files_are_told_as_kept(request: pytest.FixtureRequest) -> None:
-    _compared("damaged", list(_damaged()), request)
+    compare(GOLDEN / "damaged.txt", _damaged(), request)
 
 
 @pytest.mark.parametrize("target", ["cortex-m4", "cortex-m55", "host"])
 def test_programs_of_operators_are_as_kept(target: str, request: pytest.FixtureRequest) -> None:
-    _compared(target, list(_operators(target)), request)
+    compare(GOLDEN / f"{target}.txt", _operators(target), request)

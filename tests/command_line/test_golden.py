@@ -39,7 +39,7 @@ import twinfer
 from twinfer.aot.build.targets import find
 from twinfer.aot.print.banner import version
 from twinfer.command_line.main import main
-from twinfer.runtime.graph import Graph
+from twinfer.runtime.graph import Graph, Quant
 
 pytestmark = pytest.mark.usefixtures("board_tools")
 
@@ -53,13 +53,9 @@ _MACHINE = ("machine", "processor", "cpu", "date", "made", "seconds", "config", 
 
 
 def _stored() -> Graph:
-    from twinfer.runtime.graph import Quant
-
-    quant = Quant(np.array([0.01], np.float32), np.array([0]))
-    form = ((0, 1, 2, 3), (0, 1), (2, 4), (1,))
-    return stored_models.dense_graph(
-        stored_models.sparse(stored_models.thinned(4).astype(np.int8), "INT8", form, quant)
-    )
+    values = stored_models.thinned(4).astype(np.int8)
+    w = stored_models.sparse(values, "INT8", stored_models.FORMS[4], Quant.per_tensor(0.01))
+    return stored_models.dense_graph(w)
 
 
 #: Files that the sessions use, by name. Built-in models need no file.

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import warnings
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from golden_files import compare
 from needs import SHARED
 from onnx_draws import DRAWS, Draw, proto_of
 from sweep.tasks import corpus
@@ -31,8 +32,8 @@ from twinfer.runtime.write.tflite import write
 
 GOLDEN = Path(__file__).parent / "golden_conversions"
 
-#: Models of more bytes or work take too long.
-MOST_BYTES, MOST_MACS = 1 << 17, 400_000
+#: Models of more take too long.
+MOST = {"most_bytes": 1 << 17, "most_macs": 400_000}
 
 #: What each float model is quantised by, in turn.
 WAYS: tuple[dict[str, Any], ...] = (
@@ -65,8 +66,7 @@ def _samples(graph: Graph) -> dict[str, Any]:
 
 def _models() -> Iterator[str]:
     for i, model in enumerate(corpus()):
-        row = dict(model.row)
-        if not row or int(row["bytes"]) > MOST_BYTES or int(row.get("macs") or 0) > MOST_MACS:
+        if not model.within(**MOST):
             continue
         try:
             graph = load(model.name).graph
@@ -81,8 +81,7 @@ def _models() -> Iterator[str]:
 
 def _streams() -> Iterator[str]:
     for i, model in enumerate(corpus()):
-        row = dict(model.row)
-        if not row or int(row["bytes"]) > MOST_BYTES or int(row.get("macs") or 0) > MOST_MACS:
+        if not model.within(**MOST):
             continue
         try:
             graph = load(model.name).graph
@@ -102,11 +101,14 @@ def _onnx() -> Iterator[str]:
 
 
 @pytest.mark.usefixtures("corpus")
-@pytest.mark.parametrize("lines", [_models, _streams, _onnx], ids=lambda lines: lines.__name__[1:])
-def test_conversions_are_as_kept(lines: Callable[[], Iterator[str]], request: pytest.FixtureRequest) -> None:
-    file, told = GOLDEN / f"{lines.__name__[1:]}.txt", list(lines())
-    if request.config.getoption("refresh_golden"):
-        file.write_text("".join(f"{line}\n" for line in told), encoding="utf-8")
-    kept = file.read_text(encoding="utf-8").splitlines()
-    changed = [line for line in told if line not in set(kept)]
-    assert told == kept, f"{len(changed)} lines of {file.name} changed; if it is meant: --refresh-golden"
+def test_conversions_of_models_are_as_kept(request: pytest.FixtureRequest) -> None:
+    compare(GOLDEN / "models.txt", _models(), request)
+
+
+@pytest.mark.usefixtures("corpus")
+def test_streams_of_models_are_as_kept(request: pytest.FixtureRequest) -> None:
+    compare(GOLDEN / "streams.txt", _streams(), request)
+
+
+def test_conversions_of_onnx_nodes_are_as_kept(request: pytest.FixtureRequest) -> None:
+    compare(GOLDEN / "onnx.txt", _onnx(), request)

@@ -86,6 +86,11 @@ class Model:
         single = [(key, row.get(key)) for key in ("group", "stateful", "control_flow", "dynamic_shapes", "tflm")]
         return frozenset([*many, *single, *(("quant", kind) for kind in row.get("quant", ()))])
 
+    def within(self, most_bytes: int, most_macs: int) -> bool:
+        """Whether it is of the corpus, its file has at most so many bytes, a run so many multiply-accumulates."""
+        row = dict(self.row)
+        return bool(row) and int(row["bytes"]) <= most_bytes and int(row.get("macs") or 0) <= most_macs
+
 
 def corpus() -> list[Model]:
     """The models of the corpus, of the folder of faults beside it, and the built-in ones."""
@@ -101,7 +106,8 @@ def chosen(models: Iterable[Model], count: int) -> list[Model]:
 
     Large ones are left out: of each feature there is a small example.
     """
-    rest = sorted((m for m in models if m.row and _small(dict(m.row))), key=lambda model: model.number)
+    small = (model for model in models if model.within(most_bytes=(1 << 18) - 1, most_macs=3_999_999))
+    rest = sorted(small, key=lambda model: model.number)
     picked: list[Model] = []
     missing = frozenset[object]().union(*(model.features for model in rest))
     while rest and len(picked) < count:
@@ -110,10 +116,6 @@ def chosen(models: Iterable[Model], count: int) -> list[Model]:
         rest.remove(best)
         missing -= best.features
     return picked
-
-
-def _small(row: dict[str, Any]) -> bool:
-    return int(row["bytes"]) < 1 << 18 and int(row.get("macs") or 0) < 4_000_000
 
 
 def tasks(models: Sequence[Model], groups: Sequence[str] = GROUPS, *, every: bool = False) -> list[Task]:
