@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from twinfer.command_line.command import Command
-from twinfer.command_line.options import shapes_of, source_of
+from twinfer.command_line.options import files_read, shapes_of, source_of
 from twinfer.converter.passes import Pass
 
 if TYPE_CHECKING:
@@ -96,15 +96,14 @@ def _add_compression(command: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from twinfer.bench.models.source import file_of
     from twinfer.command_line.terminal import progress, say
     from twinfer.converter.convert import convert_file
     from twinfer.converter.offline.stored import stored_plan
-    from twinfer.converter.source import files_of, opened
+    from twinfer.converter.source import opened
     from twinfer.runtime.read.files import check_places
 
     model = opened(arguments.model)
-    read = [*files_of(model), file_of(arguments.model), arguments.calibration, arguments.recipe]
+    read = [*files_read(arguments.model, model), arguments.calibration, arguments.recipe]
     check_places([arguments.output, arguments.report], inputs=read)
     _check_report(arguments)
     with progress(1) as told:

@@ -129,6 +129,15 @@ def source_of(model: Any) -> Any:
     return model if not isinstance(model, str) or model.lower().endswith(TO_CONVERT) else load(model).graph
 
 
+def files_read(name: str, model: Any) -> list[Any]:
+    """The files that an ``opened`` model is read from: the one that its name says, without a signature behind a #, and
+    those beside it."""
+    from twinfer.bench.models.source import file_of
+    from twinfer.converter.source import files_of
+
+    return [file_of(name), *files_of(model)]
+
+
 def shapes_of(given: Sequence[str]) -> dict[str, tuple[int, ...]]:
     """NAME=1,2,3 -> name and shape."""
     from twinfer.runtime.errors import InvalidArgumentError

@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from twinfer.command_line.command import EXIT_DIFFERS, Command, interrupted
-from twinfer.command_line.options import shapes_of, source_of, write_json
+from twinfer.command_line.options import files_read, shapes_of, source_of, write_json
 from twinfer.command_line.targets import machine, words
 
 if TYPE_CHECKING:
@@ -113,15 +113,19 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _check_places(arguments: argparse.Namespace) -> None:
-    from twinfer.bench.models.source import file_of
-    from twinfer.converter.source import files_of, opened
+    from twinfer.converter.source import opened
     from twinfer.runtime.read.files import check_places
     from twinfer.runtime.write.tflite import check_suffix
 
     check_suffix(arguments.output or "")
     written = arguments.output, arguments.html, arguments.json, arguments.resume
-    model = *files_of(opened(arguments.model)), file_of(arguments.model)
-    read = *model, arguments.data, arguments.calibration, *arguments.recipe, arguments.target
+    read = (
+        *files_read(arguments.model, opened(arguments.model)),
+        arguments.data,
+        arguments.calibration,
+        *arguments.recipe,
+        arguments.target,
+    )
     check_places(written, inputs=read)
 
 
