@@ -1,13 +1,15 @@
 """What is planned and emitted for the corpus and for every operator, kept as check sums: no change goes unseen.
 
 golden_programs/models.txt has the bytes of RAM of each plan beside the sum of its C. The file of a target has a sum for
-all cases of each operator; damaged.txt has one for what is said of each model's file with wrong numbers in it. None
-says that a program is right, which other tests do. ``pytest --refresh-golden tests/aot/test_golden_programs.py`` writes
-the files anew; the difference shows which models and operators a change touches, and whether their memory grows.
+all cases of each operator; damaged.txt has one for what is said of each model's file with wrong numbers in it, and
+refused.txt one for what is said of each operator's cases with one thing or a few changed. None says that a program is
+right, which other tests do. ``pytest --refresh-golden tests/aot/test_golden_programs.py`` writes the files anew; the
+difference shows which models and operators a change touches, and whether their memory grows.
 """
 
 from __future__ import annotations
 
+import random
 import warnings
 import zlib
 from collections.abc import Iterator
@@ -16,6 +18,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from cases import cases_of, graph_of
+from changes import changes, one_of_types, smaller
+from damage import damaged, victims
 from golden_files import compare
 from needs import SHARED
 from sweep.tasks import corpus
@@ -99,6 +103,23 @@ def _damaged() -> Iterator[str]:
         yield f"{Path(model.name).stem}: {zlib.crc32(''.join(told).encode()):08x}"
 
 
+def _refused() -> Iterator[str]:
+    """Outcomes of operators whose options, shapes, types, numbers, connections are not those of a case."""
+    for op in sorted(operators()):
+        rng, told, planned = np.random.default_rng(3), [], 0
+        near = [
+            other.node for case in one_of_types(smaller(cases_of(op).values(), 2000)) for other in changes(case, rng)
+        ]
+        graphs = [graph_of(node) for node in near[:: 1 + len(near) // 400]]
+        draws = random.Random(op)
+        graphs += [damaged(draws.choice(victims(op)), draws) for _ in range(60)]
+        for graph in graphs:
+            ram, text = _program(graph, GENERIC, Options())
+            planned += ram != "refused"
+            told.append(ram + text)
+        yield f"{op}: {planned} of {len(graphs)} {zlib.crc32(''.join(told).encode()):08x}"
+
+
 @pytest.mark.usefixtures("corpus")
 def test_programs_of_models_are_as_kept(request: pytest.FixtureRequest) -> None:
     compare(GOLDEN / "models.txt", _models(), request)
@@ -107,6 +128,11 @@ def test_programs_of_models_are_as_kept(request: pytest.FixtureRequest) -> None:
 @pytest.mark.usefixtures("corpus")
 def test_damaged_files_are_told_as_kept(request: pytest.FixtureRequest) -> None:
     compare(GOLDEN / "damaged.txt", _damaged(), request)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_refusals_of_operators_are_as_kept(request: pytest.FixtureRequest) -> None:
+    compare(GOLDEN / "refused.txt", _refused(), request)
 
 
 @pytest.mark.parametrize("target", ["cortex-m4", "cortex-m55", "host"])

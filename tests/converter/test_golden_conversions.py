@@ -2,9 +2,9 @@
 
 golden_conversions/models.txt has, for each model, the bytes and the sum of the file that comes out, optimised alone and
 quantised in three ways, with warnings and refusals among what is summed. streams.txt has the model over new rows alone,
-where there is one; onnx.txt has a sum for each kind of node. No line says that a conversion is right, which other tests
-do. ``pytest --refresh-golden tests/converter/test_golden_conversions.py`` writes the files anew; the difference shows
-which models a change touches.
+where there is one; onnx.txt has a sum for each kind of node, and one for such nodes with a thing changed. No line says
+that a conversion is right, which other tests do. ``pytest --refresh-golden tests/converter/test_golden_conversions.py``
+writes the files anew; the difference shows which models a change touches.
 """
 
 from __future__ import annotations
@@ -12,14 +12,16 @@ from __future__ import annotations
 import warnings
 import zlib
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 from golden_files import compare
 from needs import SHARED
-from onnx_draws import DRAWS, Draw, proto_of
+from onnx_draws import DRAWS, Draw, Drawn, proto_of
 from sweep.tasks import corpus
 
 from twinfer.bench.models.source import load
@@ -96,8 +98,52 @@ def _streams() -> Iterator[str]:
 
 def _onnx() -> Iterator[str]:
     for make in DRAWS:
-        told = [_converted(proto_of(make(Draw(seed)))) for seed in range(1000, 1000 + min(DRAWS[make], 25))]
-        yield f"{make.__name__}: {len(told)} {zlib.crc32(' '.join(told).encode()):08x}"
+        drawn = [make(Draw(seed)) for seed in range(1000, 1000 + min(DRAWS[make], 25))]
+        told = [_converted(proto_of(each)) for each in drawn]
+        d = Draw(7)
+        other = [_of_node(_other(d, each)) for each in drawn * 2]
+        sums = [zlib.crc32(" ".join(each).encode()) for each in (told, other)]
+        yield f"{make.__name__}: {len(told)} {sums[0]:08x} {len(other)} {sums[1]:08x}"
+
+
+def _of_node(drawn: Drawn) -> str:
+    try:
+        return _converted(proto_of(drawn))
+    except onnx.shape_inference.InferenceError:
+        return "no model"
+
+
+def _other(d: Draw, drawn: Drawn) -> Drawn:
+    """The node with an attribute, a shape, a type, the opset, or what is known when converting changed."""
+    tensors = {**drawn.inputs, **drawn.constants}
+    key = d.pick(*tensors)
+    what = d.whole(0, 9)
+    if what == 0:
+        return replace(drawn, opset=d.pick(7, 9, 10, 11, 12, 13, 18, 20, 21))
+    if what == 1 and drawn.constants:
+        return replace(drawn, inputs=tensors, constants={}, order=drawn.order or tuple(tensors))
+    if what == 2 and len(tensors) > 1:
+        return replace(drawn, order=(drawn.order or tuple(tensors))[:-1])
+    if what < 5 or not drawn.attributes:
+        old = tensors[key]
+        with np.errstate(all="ignore"):
+            cast = old.astype(d.pick(np.float16, np.float64, np.int8, np.uint8, np.int32, np.bool_))
+        new = d.pick(old[None], cast, old.T)
+        if old.dtype.kind in "iu" and old.size and d.chance():
+            new = old + old.dtype.type(1)
+        part = "inputs" if key in drawn.inputs else "constants"
+        return replace(drawn, **{part: {**getattr(drawn, part), key: new}})
+    name = d.pick(*drawn.attributes)
+    value = drawn.attributes[name]
+    if what == 5:
+        return replace(drawn, attributes={k: v for k, v in drawn.attributes.items() if k != name})
+    if isinstance(value, str):
+        value = d.pick("linear", "SAME_UPPER", "no such", "Relu", "asymmetric")
+    elif isinstance(value, (int, float)):
+        value = d.pick(-value, value + 1, value - 1, 0, value * 100)
+    elif isinstance(value, (list, tuple)) and value and not isinstance(value[0], str):
+        value = d.pick([*value, value[-1]], list(value)[:-1] or [0], [v + 1 for v in value], [-v for v in value])
+    return replace(drawn, attributes={**drawn.attributes, name: value})
 
 
 @pytest.mark.usefixtures("corpus")

@@ -526,6 +526,13 @@ def test_attention(data: Any) -> None:
     check([x, y, z], keras.tree.flatten(outputs), values(shape, 1), values(longer, 2), values(longer, 3))
 
 
+@pytest.mark.parametrize("shape", [(), (1,), (1, 1, 1), (1, 1, 1, 1)])
+@pytest.mark.parametrize("exponent", [2.0, 3.0])
+def test_powers_by_one_number_of_any_rank(shape: Shape, exponent: float) -> None:
+    x = keras.Input((3,))
+    check(x, ops.power(x, np.full(shape, exponent, np.float32)), values((1, 3)))
+
+
 @random(4)
 @given(data=st.data())
 def test_masks_that_layers_are_given(data: Any) -> None:

@@ -350,6 +350,8 @@ def one_hot(d: Draw) -> Drawn:
     inputs, constants = {"i": i}, {"d": np.array(depth if d.chance() else [depth]), "v": values}
     if d.chance():
         inputs["v"] = constants.pop("v")
+        if d.chance():
+            constants["i"] = inputs.pop("i")
     return Drawn("OneHot", inputs, constants, some, ("i", "d", "v"))
 
 

@@ -57,7 +57,7 @@ def square(g: Emitter, call: Call) -> Tensor:
 
 def power(g: Emitter, call: Call) -> Tensor:
     x, y = _pair(g, call, call.type)
-    if isinstance(y, np.ndarray) and y.size == 1 and y.reshape(-1)[0] == 2:
+    if isinstance(y, np.ndarray) and y.size == 1 and y.ndim <= len(x.shape) and y.reshape(-1)[0] == 2:
         return g.binary("MUL", x, x)
     return g.binary("POW", x, y)
 

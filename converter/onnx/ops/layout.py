@@ -57,6 +57,8 @@ def unsqueeze(g: Emitter, node: OnnxNode) -> Tensor:
     x, axes = node.input(0), node.ints("axes", 1) or ()
     rank = len(x.shape) + len(axes)
     new, rest = {positive(node, axis, rank) for axis in axes}, iter(x.shape)
+    if len(new) < len(axes):
+        raise ModelError(f"{node}: axes {list(axes)} name one axis twice")
     return g.reshape(x, [1 if i in new else next(rest) for i in range(rank)])
 
 

@@ -146,7 +146,11 @@ def one_hot(g: Emitter, node: OnnxNode) -> Tensor:
     axis = positive(node, int(node.attribute("axis", -1)), rank + 1)
     ends = [g.part(values, (i,), (1,)) if values.data is None else constant(values.data[i : i + 1]) for i in (0, 1)]
     off, on = (g.reshape(end, ()) for end in ends)
-    inputs: list[Operand] = [g.from_front(indices, count), np.array(count, np.int32), on, off]
+    if indices.data is None:
+        places: Operand = g.from_front(indices, count)
+    else:
+        places = np.where(indices.data < 0, indices.data + count, indices.data).astype(indices.dtype)
+    inputs: list[Operand] = [places, np.array(count, np.int32), on, off]
     shape = (*indices.shape[:axis], count, *indices.shape[axis:])
     return g.emit("ONE_HOT", inputs, shape, values.type, axis=axis if axis < rank else -1)
 

@@ -39,7 +39,7 @@ _MOST = {"INT8": 2.0**14, "INT16": 2.0**7}  # larger steps would leave int32
 
 def infer(node: Node) -> list[Shape]:
     a, b = node.input(0), node.input(1)
-    shapes = infer_operands(node, *(KERNELS if node.op in ("EQUAL", "NOT_EQUAL") else set(KERNELS) - {"BOOL"}))
+    shapes = infer_operands(node, *(t for t in KERNELS if t != "BOOL" or node.op in ("EQUAL", "NOT_EQUAL")))
     need_type(node, node.output, "BOOL")
     if _quantized(node):
         need_symmetric(node, a, b)

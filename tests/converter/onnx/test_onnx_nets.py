@@ -211,9 +211,10 @@ def test_damaged(tmp_path: Path) -> None:
         (helper.make_node("Add", ["x"], ["y"]), "damaged"),
         (helper.make_node("Reshape", ["x", "s"], ["y"]), "cannot be reshaped"),
         (helper.make_node("Concat", ["x"], ["y"], axis=5), "axis 5"),
+        (helper.make_node("Unsqueeze", ["x", "t"], ["y"]), "name one axis twice"),
     ):
         with pytest.raises(ModelError, match=message):
-            read_onnx(unchecked(node, x, {"s": np.array([4, 2])}))
+            read_onnx(unchecked(node, x, {"s": np.array([4, 2]), "t": np.array([1, -3])}))
 
 
 def test_weights_in_a_file_of_their_own(tmp_path: Path) -> None:
