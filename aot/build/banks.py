@@ -33,6 +33,11 @@ class CardBank:
         """The arena that lies in it."""
         return Region("arena", self.bank.name)
 
+    @property
+    def label(self) -> str:
+        """The name of its memory in a linker script."""
+        return f"BANK_{self.bank.name.upper()}"
+
 
 def read_banks(where: str, value: Any) -> tuple[CardBank, ...]:
     """The banks in a card; InvalidArgumentError, beginning with ``where``, for anything else."""
@@ -80,16 +85,11 @@ def need_apart(where: str, spans: Mapping[str, tuple[int, int]], banks: Sequence
 
 def memory_lines(banks: Sequence[CardBank]) -> str:
     """The banks as memories of a linker script."""
-    lines = (f"\n    {_label(b)} (rw) : ORIGIN = {b.origin:#x}, LENGTH = {b.bank.nbytes:#x}" for b in banks)
+    lines = (f"\n    {b.label} (rw) : ORIGIN = {b.origin:#x}, LENGTH = {b.bank.nbytes:#x}" for b in banks)
     return "".join(lines)
 
 
 def section_lines(banks: Sequence[CardBank]) -> str:
     """The section of each bank's arena in a linker script."""
-    lines = (f"\n    .{b.region.value} (NOLOAD) : ALIGN(16) {{ *(.{b.region.value}) }} > {_label(b)}" for b in banks)
+    lines = (f"\n    .{b.region.value} (NOLOAD) : ALIGN(16) {{ *(.{b.region.value}) }} > {b.label}" for b in banks)
     return "".join(lines)
-
-
-def _label(bank: CardBank) -> str:
-    """The name of its memory in a linker script."""
-    return f"BANK_{bank.bank.name.upper()}"

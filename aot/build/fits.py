@@ -105,7 +105,8 @@ def overflow(error: ToolError, projects: Sequence[Project], card: Card) -> ToolE
     if not region_and_bytes:
         return error
     region, missing = region_and_bytes.group(1), int(region_and_bytes.group(2))
-    total, what = (card.ram_bytes, "RAM") if region == "RAM" else (card.flash_bytes, "flash")
+    banks = {each.label: (each.bank.nbytes, each.bank.name) for each in card.banks}
+    total, what = {"RAM": (card.ram_bytes, "RAM"), **banks}.get(region, (card.flash_bytes, "flash"))
     names = ", ".join(p.name for p in projects)
     constants = sum(p.constants.nbytes for p in projects)
     arena = max(Memory(p.plan).in_ram for p in projects)

@@ -58,8 +58,12 @@ class Line:
 
     def add(self, engine: str, difference: Difference | None) -> None:
         old = self.differences.get(engine)
-        if old is None or (difference is not None and old.within and not difference.within):
+        if old is None or (difference is not None and _badness(difference) > _badness(old)):
             self.differences[engine] = difference
+
+
+def _badness(difference: Difference) -> tuple[bool, float]:
+    return not difference.within, difference.largest
 
 
 @dataclass

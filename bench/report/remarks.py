@@ -93,16 +93,18 @@ def _dear(document: Document) -> Iterator[Remark]:
 
 def speed(taken: float, macs: int, unit: str) -> str:
     """How fast MACs are: instructions of each or, of times in µs, how many billions a second."""
-    return f"{taken / macs:.2f} instructions per MAC" if unit == "instructions" else f"{macs / taken / 1e3:.1f} GMAC/s"
+    if unit == "instructions":
+        return f"{taken / macs:.2f} instructions per MAC"
+    return f"{macs / taken / 1e3:.1f} GMAC/s" if taken else "its MACs in no time that can be measured"
 
 
 def _causes(document: Document) -> Iterator[Remark]:
     """What the choice between own and shared kernels costs, and what a loop in Python does."""
     causes, taken = document["ledger"]["total"]["causes"], document["totals"]
     cost = -causes.get("sharing", 0)
-    if cost >= LEAST * taken["compiled"]:
+    if cost > 0 and cost >= LEAST * taken["compiled"]:
         saved = document["ledger"]["bytes"]["flash"]["causes"]["sharing"]
-        share = cost / taken["compiled"]
+        share = cost / max(taken["compiled"], 1e-9)
         text = (
             f"Layers that share kernels cost {_taken(document, cost)} ({_percent(share)}) and save {saved:,.0f} B of "
             "flash; --optimize speed gives every layer a kernel of its own."

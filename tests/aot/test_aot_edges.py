@@ -14,6 +14,7 @@ import pytest
 import tiny
 
 from twinfer.aot.build import boards
+from twinfer.aot.build.banks import CardBank
 from twinfer.aot.build.blocks import arenas_of
 from twinfer.aot.build.elf import named_symbols, section_kind
 from twinfer.aot.build.firmware import firmware_sources
@@ -199,14 +200,15 @@ def test_memory_that_is_shared_counts_once() -> None:
     assert live_bytes(apart, apart.steps[0]) == 6000
 
 
-@pytest.mark.parametrize(("region", "what"), [("RAM", "RAM"), ("FLASH", "flash")])
+@pytest.mark.parametrize(("region", "what"), [("RAM", "RAM"), ("FLASH", "flash"), ("BANK_DTCM", "dtcm")])
 def test_what_a_linker_lacks_is_told_in_bytes(region: str, what: str) -> None:
     """What all models need together: the whole and what is missing; constants of all, the arena of the largest."""
     card = replace(find("cortex-m4"), name="tiny", ram_bytes=70_000, flash_bytes=90_000, stack_bytes=777)
+    card = replace(card, banks=(CardBank(Bank("dtcm", 5000), 0x2000_0000),))
     projects = [emit(tiny.sized(tiny.dense(), size), f"m{size}") for size in (64, 4096, 512)]
     constants = sum(each.array.nbytes for project in projects for each in project.constants.all)
     said = overflow(ToolError(f"ld: region `{region}' overflowed by 1234 bytes\nmore"), projects, card)
-    total = {"RAM": 70_000, "flash": 90_000}[what]
+    total = {"RAM": 70_000, "flash": 90_000, "dtcm": 5000}[what]
     assert str(said) == (
         f"m64, m4096, m512: needs {total + 1234:,} B of {what}, tiny has {total:,} B; weights and other constants "
         f"take {constants:,} B, the arena 4,096 B, the stack 777 B"

@@ -384,6 +384,21 @@ def test_kinds_of_layers(change: dict[str, Any], words: str) -> None:
     assert not any(words in text for text in said(kept, "time")), "it takes nothing"
 
 
+def test_remarks_of_layers_that_take_no_time_that_can_be_measured() -> None:
+    """On the host a clock may show 0; flash is not measured there."""
+    kept = report()
+    kept["unit"] = "µs"
+    kept["totals"] |= {"compiled": 0.0, "interpreted": 0.0}
+    del kept["ledger"]["bytes"]["flash"]
+    for layer in kept["layers"]:
+        layer["compiled"] = 0.0
+    assert not any("share kernels" in text or "the median layer" in text for text in said(kept, "time"))
+    single = [layer for layer in kept["layers"] if len(layer["steps"]) == 1 and layer["macs"]]
+    single[0]["compiled"] = kept["totals"]["compiled"] = 40.0
+    (dear,) = (text for text in said(kept, "time") if "the median layer" in text)
+    assert f"{single[0]['macs'] / 40e3:.1f} GMAC/s, the median layer its MACs in no time" in dear
+
+
 def test_a_layer_with_another_variant_is_no_plain_one() -> None:
     """That one of the variants declined is nothing to look at where the next one took the layer."""
     kept = report()

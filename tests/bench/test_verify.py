@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +15,7 @@ from rich.console import Console
 from twinfer.bench.models import verify as module
 from twinfer.bench.models.difference import compare
 from twinfer.bench.models.source import Source, load
-from twinfer.bench.models.verify import Proof, Samples, verify
+from twinfer.bench.models.verify import Line, Proof, Samples, verify
 from twinfer.command_line.show.matrix import describe, findings, matrix, sign
 from twinfer.converter.build import Builder
 from twinfer.runtime import registry
@@ -45,6 +46,19 @@ def outputs_of_chain(inputs: Any) -> Any:
 
 def prove(peers: tuple[str, ...] = (), **wanted: Any) -> Proof:
     return verify(Source("chain", chain()), peers, **wanted)
+
+
+def test_the_worst_difference_is_kept() -> None:
+    """One beyond the tolerance before one within; of two alike the larger, whichever sample came first."""
+    ones = np.ones(3, np.float32)
+    small, large = (compare(i, ones, ones + np.float32(by), 0.5) for i, by in enumerate((0.125, 0.25)))
+    wrong, worse = (compare(i, ones, ones + np.float32(by), 0.5) for i, by in enumerate((1, 2), 2))
+    order = [None, small, large, wrong, worse]
+    for first, second in itertools.product(range(5), repeat=2):
+        line = Line(chain().outputs[0], None)
+        line.add("host", order[first])
+        line.add("host", order[second])
+        assert line.differences["host"] is order[max(first, second)]
 
 
 def replaced(monkeypatch: pytest.MonkeyPatch, op: str, reference: Any) -> None:

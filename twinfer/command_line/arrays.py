@@ -33,7 +33,7 @@ def read_inputs(graph: Graph, given: Sequence[str], seed: int) -> list[Array]:
         for name, array in _arrays(argument):
             tensor = _pick(graph.inputs, waiting, name, argument)
             values[tensor] = _fitting(tensor, array, argument)
-    return list(values.values())
+    return [values[t] for t in graph.inputs]
 
 
 def _fitting(tensor: Tensor, array: Array, argument: str) -> Array:
