@@ -104,6 +104,20 @@ def test_a_layer_that_is_not_pruned_changes_only_behind_one_that_is() -> None:
         assert new.tensor is old.tensor
 
 
+def test_weights_that_are_zero_before_stay_zero() -> None:
+    """Here the least squares would set every weight that is zero, as inputs are alike."""
+    b, rng = Builder("zeros"), np.random.default_rng(6)
+    x = b.input("x", "FLOAT32", (1, 8))
+    w = rng.normal(size=(5, 8)).astype(np.float32)
+    w[rng.random(w.shape) < 0.4] = 0
+    graph = b.graph([b.op("FULLY_CONNECTED", [x, b.constant(w), None], shape=(1, 5))])
+    data = {"x": (rng.normal(size=(60, 1)) + 0.1 * rng.normal(size=(60, 8))).astype(np.float32)}
+    stored = prune(graph, Recipe(default=Choice(prune=0.6)), data).nodes[0].input(1).data
+    assert stored is not None
+    assert not stored[w == 0].any()
+    assert (stored == 0).sum() == 24
+
+
 def test_layers_that_see_only_zeros_are_fitted_to_nothing() -> None:
     graph = convert(float_model("digits"))
     data = {"input": np.zeros((3, *graph.inputs[0].shape[1:]), np.float32)}

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cases import cases_of, outputs_of
+from cases import cases_of, graph_of, interpreted, outputs_of
 
 from twinfer.converter.build import Builder
 from twinfer.converter.passes import run
@@ -257,3 +257,40 @@ def test_strides_that_are_computed_at_run_time_are_refused() -> None:
     varying = _boxed("STRIDED_SLICE", (NUMBERS, NUMBERS, NUMBERS), replace(X, name="y"))
     with pytest.raises(TwinferError, match="at' INT32"):
         operator(varying).infer(varying)
+
+
+@pytest.mark.parametrize("seed", range(150))
+def test_strided_slices_by_all_their_masks(seed: int) -> None:
+    """Begin, end, ellipsis, new axes and shrunk ones together, as numpy's indexing has them."""
+    rng = np.random.default_rng(seed)
+    x = tensor(tuple(int(n) for n in rng.integers(2, 5, rng.integers(1, 4))), "INT32", name="x")
+    kinds = ["cut"] * int(rng.integers(0, len(x.shape) + 1)) + ["new"] * int(rng.integers(0, 3))
+    rng.shuffle(kinds)
+    if rng.integers(2):
+        kinds.insert(int(rng.integers(len(kinds) + 1)), "ellipsis")
+    if not kinds:
+        return
+    masks = dict.fromkeys(("begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask"), 0)
+    begin, end, strides, where = rng.integers(-2, 2, len(kinds)), rng.integers(-2, 4, len(kinds)), [], []
+    for i, kind in enumerate(kinds):
+        strides.append(int(rng.choice([-1, 1, 2])))
+        bits = {f"{name}_mask": bool(rng.integers(2)) for name in ("begin", "end")}
+        if kind == "ellipsis":
+            where.append(...)
+        elif kind == "new":
+            where.append(None)
+        elif rng.integers(3) == 0:
+            bits, strides[-1] = {"shrink_axis_mask": True}, 1
+            where.append(int(begin[i]))
+        else:
+            at = (None if bits[f"{name}_mask"] else int(v) for name, v in (("begin", begin[i]), ("end", end[i])))
+            where.append(slice(*at, strides[-1]))
+        bits |= {f"{kind}_mask": True, "new_axis_mask": kind == "new"}
+        for name in masks:
+            masks[name] |= bits.get(name, False) << i
+    value = np.arange(x.size, dtype=np.int32).reshape(x.shape)
+    want = value[tuple(where)]
+    cut = node("STRIDED_SLICE", x, *(index(*map(int, v)) for v in (begin, end, strides)), **masks, offset=False)
+    assert cut.output.shape == want.shape
+    if want.size:
+        np.testing.assert_array_equal(interpreted(graph_of(cut), [value], GENERIC, 0)[0], want)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import replace
 from typing import Any
 
@@ -10,15 +11,17 @@ import pytest
 import tiny
 
 from twinfer.runtime.check import check
-from twinfer.runtime.errors import InvalidArgumentError, ModelError
-from twinfer.runtime.graph import Graph, Node, Tensor
+from twinfer.runtime.errors import InvalidArgumentError, ModelError, ToolError
+from twinfer.runtime.graph import DTYPES, Graph, Node, Tensor
 from twinfer.runtime.op import tensor
 from twinfer.runtime.plan.first_values import first_value
 from twinfer.runtime.read.flatbuffer import Damage
 from twinfer.runtime.read.packed import pack, unpack
 from twinfer.runtime.read.tflite_tensor import MAX_BYTES, _shape, pick
+from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.run.interpreter import Interpreter
 from twinfer.runtime.shapes import MAX_FOLDED, infer_shapes
+from twinfer.runtime.tools import find_compiler
 
 
 @pytest.mark.parametrize(
@@ -116,3 +119,36 @@ def test_variables_begin_with_what_stands_for_zero(zero: int) -> None:
 def test_zero_points_outside_of_int8(zero: int) -> None:
     with pytest.raises(ModelError, match="outside its type"):
         first_value(replace(tensor((2,), "INT8", 0.1, zero), variable=True))
+
+
+@pytest.mark.parametrize("type", [t for t in DTYPES if t not in ("STRING", "RESOURCE")])
+def test_random_inputs_reach_both_ends(type: str) -> None:
+    """Truth values are both; integers come near both ends of their type; other seeds give other values."""
+    t = tensor((40, 40), type, name="x")
+    graph = Graph("g", (t,), (), (t,), (t,))
+    ((first,), (same,), (other,)) = (random_inputs(graph, seed) for seed in (1, 1, 2))
+    assert (first.shape, first.dtype) == (t.shape, t.dtype)
+    np.testing.assert_array_equal(first, same)
+    assert (first != other).any()
+    if type == "BOOL":
+        assert 600 < first.sum() < 1000
+    elif first.dtype.kind in "iu":
+        low, high = np.iinfo(first.dtype).min, np.iinfo(first.dtype).max
+        span = high - low
+        assert int(first.min()) <= low + span // 50
+        assert int(first.max()) >= high - span // 50
+    else:
+        assert 0.8 < first.real.std() < 1.2
+
+
+@pytest.mark.parametrize("words", ["gcc", "gcc -O1 -g", "'gcc' -DNAME='a b'"])
+def test_a_compiler_may_have_words_behind_it(words: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert find_compiler(words) == tuple(shlex.split(words))
+    monkeypatch.setenv("CC", words)
+    assert find_compiler() == tuple(shlex.split(words))
+
+
+@pytest.mark.parametrize("words", ["no-such-cc -O1", "''"])
+def test_a_compiler_that_is_not_there(words: str) -> None:
+    with pytest.raises(ToolError, match=f"no C compiler found \\({words}\\)"):
+        find_compiler(words)

@@ -122,3 +122,15 @@ def test_a_channel_that_nobody_reads_keeps_its_weights() -> None:
     rows, columns = (np.asarray(node.input(1).data) for node in now.nodes)
     np.testing.assert_allclose(rows, [[4, 2], [8, 4]], rtol=1e-6)
     np.testing.assert_allclose(columns, [[4, 0], [4, 0]], rtol=1e-6)
+
+
+@pytest.mark.parametrize("op", ["ADD", "SUB", "MUL", "DIV"])
+@pytest.mark.parametrize("number", [0.0, 1.0])
+@pytest.mark.parametrize("second", [True, False])
+def test_numbers_that_change_nothing(op: str, number: float, second: bool) -> None:
+    """x + 0, 0 + x, x - 0, x * 1, 1 * x and x / 1 go; 0 - x, 1 / x and all others stay."""
+    b = Builder("g")
+    x, n = b.input("x", "FLOAT32", (1, 4)), b.constant(np.array([number], np.float32))
+    graph = b.graph([b.op("NEG", [b.op(op, [x, n] if second else [n, x])])])
+    neutral = number == (op in ("MUL", "DIV")) and (second or op in ("ADD", "MUL"))
+    assert [node.op for node in identities(graph).nodes] == (["NEG"] if neutral else [op, "NEG"])

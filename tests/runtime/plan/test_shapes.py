@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from flows import Sub
 from needs import SHARED
 
 from twinfer.runtime.check import check
@@ -206,6 +207,22 @@ def test_an_unknown_rank_is_inferred() -> None:
     x, y = tensor((2, 3), name="x"), tensor((), name="y")
     graph = graph_of((x,), (Node("TRANSPOSE", (x, index(1, 0)), (y,)),), y)
     assert infer_shapes(graph).outputs[0].shape == (3, 2)
+
+
+def test_subgraphs_that_leave_open_what_their_caller_knows() -> None:
+    """Both branches say [1] and mean any number of rows; the caller has five."""
+    branches = []
+    for op in ("NEG", "ABS"):
+        sub = Sub(op)
+        x = sub.input((1, 3), shape_signature=(-1, 3))
+        branches.append(sub.graph([sub.op(op, [x])]))
+    main = Sub("main")
+    which, x = main.input((1,), "BOOL"), main.input((5, 3))
+    graph = main.graph(main.branch(which, 1, 2, [x], [x]), *branches)
+    values = np.arange(15, dtype=np.float32).reshape(5, 3)
+    for taken in (True, False):
+        (got,) = run(infer_shapes(graph), [np.array([taken]), values])
+        np.testing.assert_array_equal(got, -values if taken else values)
 
 
 def test_shapes_that_do_not_fit() -> None:

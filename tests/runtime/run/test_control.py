@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import pytest
+from cases import outputs_of
 from flows import Meaning, Random, Sub
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -21,6 +23,7 @@ from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.read.tflite import read
 from twinfer.runtime.registry import operators
 from twinfer.runtime.run.interpreter import Interpreter
+from twinfer.runtime.run.session import Session
 from twinfer.runtime.write.tflite import write
 
 #: The inputs of several runs of one interpreter.
@@ -453,6 +456,28 @@ def test_as_the_peers(name: str, peer: str) -> None:
         model.invoke()
         outputs.append(model.outputs())
     same(outputs, meant(graph, runs))
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
+@pytest.mark.parametrize("fresh", [None, 0, 1, 2])
+def test_loops_that_change_places_of_their_values(order: tuple[int, ...], fresh: int | None) -> None:
+    """Three turns; each value becomes another one, or one of them is computed anew."""
+    test, body, main = Sub("test"), Sub("body"), Sub("main")
+    counts = [sub.input() for sub in (test, body, main)]
+    for sub, keep in ((test, []), (body, inner := []), (main, outer := [])):
+        keep += [sub.input((2,)) for _ in range(3)]
+    again = test.less(counts[0], np.array([3], np.float32))
+    after = [body.op("NEG", [inner[i]]) if at == fresh else inner[i] for at, i in enumerate(order)]
+    results = [body.add(counts[1], np.array([1], np.float32)), *after]
+    ends = main.loop(1, 2, [counts[2], *outer])
+    graph = main.graph(ends, test.graph([again]), body.graph(results))
+    values = [np.zeros(1, np.float32), *(np.array([i + 1, 10 * i - 5], np.float32) for i in range(3))]
+    want = values[1:]
+    for _ in range(3):
+        want = [-want[i] if at == fresh else want[i] for at, i in enumerate(order)]
+    for options in (Options(), Options(memory="layers"), Options(preserve_all=True)):
+        got = outputs_of(Session(make_plan(graph, options=options)), values)
+        np.testing.assert_array_equal(got[1:], want)
 
 
 def test_reset_begins_anew() -> None:
