@@ -112,10 +112,9 @@ def test_weights_that_are_zero_before_stay_zero() -> None:
     w[rng.random(w.shape) < 0.4] = 0
     graph = b.graph([b.op("FULLY_CONNECTED", [x, b.constant(w), None], shape=(1, 5))])
     data = {"x": (rng.normal(size=(60, 1)) + 0.1 * rng.normal(size=(60, 8))).astype(np.float32)}
-    stored = prune(graph, Recipe(default=Choice(prune=0.6)), data).nodes[0].input(1).data
+    stored = prune(graph, Recipe(default=Choice(prune=0.2)), data).nodes[0].input(1).data
     assert stored is not None
-    assert not stored[w == 0].any()
-    assert (stored == 0).sum() == 24
+    np.testing.assert_array_equal(stored == 0, w == 0)
 
 
 def test_layers_that_see_only_zeros_are_fitted_to_nothing() -> None:

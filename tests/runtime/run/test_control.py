@@ -463,21 +463,20 @@ def test_as_the_peers(name: str, peer: str) -> None:
 def test_loops_that_change_places_of_their_values(order: tuple[int, ...], fresh: int | None) -> None:
     """Three turns; each value becomes another one, or one of them is computed anew."""
     test, body, main = Sub("test"), Sub("body"), Sub("main")
+    _, inner, outer = ([sub.input((2,)) for _ in range(3)] for sub in (test, body, main))
     counts = [sub.input() for sub in (test, body, main)]
-    for sub, keep in ((test, []), (body, inner := []), (main, outer := [])):
-        keep += [sub.input((2,)) for _ in range(3)]
     again = test.less(counts[0], np.array([3], np.float32))
     after = [body.op("NEG", [inner[i]]) if at == fresh else inner[i] for at, i in enumerate(order)]
-    results = [body.add(counts[1], np.array([1], np.float32)), *after]
-    ends = main.loop(1, 2, [counts[2], *outer])
-    graph = main.graph(ends, test.graph([again]), body.graph(results))
-    values = [np.zeros(1, np.float32), *(np.array([i + 1, 10 * i - 5], np.float32) for i in range(3))]
-    want = values[1:]
+    after.append(body.add(counts[1], np.array([1], np.float32)))
+    ends = main.loop(1, 2, [*outer, counts[2]])
+    graph = main.graph(ends, test.graph([again]), body.graph(after))
+    values = [*(np.array([i + 1, 10 * i - 5], np.float32) for i in range(3)), np.zeros(1, np.float32)]
+    want = values[:3]
     for _ in range(3):
         want = [-want[i] if at == fresh else want[i] for at, i in enumerate(order)]
     for options in (Options(), Options(memory="layers"), Options(preserve_all=True)):
         got = outputs_of(Session(make_plan(graph, options=options)), values)
-        np.testing.assert_array_equal(got[1:], want)
+        np.testing.assert_array_equal(got[:3], want)
 
 
 def test_reset_begins_anew() -> None:
