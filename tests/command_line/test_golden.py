@@ -5,6 +5,8 @@ their own, and what they print stands below them. ``twinfer`` runs in this proce
 written, a page as its text; ``sums FOLDER`` gives a check sum of each file; ``>>>`` is Python. Nothing here says that
 an output is right, which other tests do: it says that none changes without being seen. Write a new line, then ``pytest
 tests/command_line/test_golden.py --refresh-golden``, and read the difference in review.
+
+golden_models.txt has a check sum for each command that only looks at a model, over models of the corpus.
 """
 
 from __future__ import annotations
@@ -32,8 +34,10 @@ import stored_models
 import sum_nets
 import tiny
 import unsigned_nets
+from golden_files import compare
 from needs import SHARED
 from onnx import TensorProto, helper, numpy_helper
+from sweep.tasks import chosen, corpus
 
 import twinfer
 from twinfer.aot.build.targets import find
@@ -125,6 +129,19 @@ def test_outputs_are_as_kept(
     if request.config.getoption("refresh_golden"):
         kept.write_text(text, encoding="utf-8")
     assert text == "\n".join(lines) + "\n", f"golden/{session}.txt; if it is meant: --refresh-golden"
+
+
+def _looks() -> Iterator[str]:
+    for i, model in enumerate(chosen(corpus(), 120)):
+        m4, m55 = ("--target", "cortex-m4"), ("--target", "cortex-m55")
+        lines = (("inspect",), ("inspect", "--json", *m4), ("inspect", "--memory", *(m4, m55)[i % 2]), ("ops", *m55))
+        told = (_usual(_said(["twinfer", words[0], model.name, *words[1:]]), SHARED) for words in lines)
+        yield f"{Path(model.name).stem}: {' '.join(f'{zlib.crc32(each.encode()):08x}' for each in told)}"
+
+
+@pytest.mark.usefixtures("corpus")
+def test_looks_at_models_are_as_kept(request: pytest.FixtureRequest) -> None:
+    compare(GOLDEN.parent / "golden_models.txt", _looks(), request)
 
 
 def _made_on() -> str:
