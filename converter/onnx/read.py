@@ -150,14 +150,15 @@ def _called(nodes: Iterable[onnx.NodeProto]) -> Iterator[tuple[str, str]]:
 
 def _check(model: onnx.ModelProto) -> None:
     """ModelError unless the nodes are sound, by ONNX's own checker, and have an opset that is read."""
-    opset = next((o.version for o in model.opset_import if not o.domain), None)
+    opsets = {o.domain: o.version for o in model.opset_import}
+    opset = opsets.get("")
     if opset not in OPSETS:
         raise ModelError(
             f"the model has opset {opset}; opsets {OPSETS.start} to {OPSETS.stop - 1} are read: "
             "export it with opset 17 or 21, or use onnx.version_converter"
         )
     for graph in _graphs(model.graph):
-        _check_nodes(model, graph)
+        _check_nodes(graph, model.ir_version, opsets)
         for tensor in graph.initializer:
             _check_finite(tensor)
 
@@ -175,16 +176,15 @@ def _inner(node: onnx.NodeProto) -> list[onnx.GraphProto]:
     return [graph for a in node.attribute for graph in (*([a.g] if a.HasField("g") else []), *a.graphs)]
 
 
-def _check_nodes(model: onnx.ModelProto, graph: onnx.GraphProto) -> None:
+def _check_nodes(graph: onnx.GraphProto, ir_version: int, opsets: dict[str, int]) -> None:
     """Checks node by node: the checker of whole models refuses models that leave the shape of an output open."""
     context = onnx.checker.C.CheckerContext()
-    old = next((o.version for o in model.opset_import if not o.domain), 0) < 21
     for node in graph.node:
-        if node.op_type == "GroupNormalization" and old:  # the checker calls that form deprecated, but files have it
+        # The checker calls the form before opset 21 deprecated, but files have it.
+        if node.op_type == "GroupNormalization" and opsets[""] < 21:
             continue
         try:
-            context.ir_version = model.ir_version
-            context.opset_imports = {o.domain: o.version for o in model.opset_import}
+            context.ir_version, context.opset_imports = ir_version, opsets
             onnx.checker.check_node(_alone(node), context)
         except (onnx.checker.ValidationError, TypeError, ValueError) as error:
             raise ModelError(f"node {node.op_type} {node.name or list(node.output)} is damaged: {error}") from None

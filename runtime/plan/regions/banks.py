@@ -76,6 +76,6 @@ def _too_large(task: Problem, stored: Stored, graph: Graph, banks: Sequence[Bank
     more = f", more than {largest.name} has" if task.blocks[most].size > largest.nbytes else ""
     return (
         f"graph {graph.name!r} does not fit into the memories {room}: {names.get(at, 'its input')} has "
-        f"{sum(task.blocks[i].size for i in live):,} bytes live, of which {tensor}{more}; "
+        f"{task.lower_bound:,} bytes live, of which {tensor}{more}; "
         "take memory='rows', give its input by rows, or change it"
     )
