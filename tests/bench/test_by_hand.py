@@ -1,0 +1,210 @@
+"""Tools that are run by hand: what they measure, on the smallest settings, and every figure that they print."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from flows import Sub
+
+from twinfer.aot.build.sizes import sizes
+from twinfer.aot.build.targets import find
+from twinfer.aot.print.emit import emit
+from twinfer.bench.explain import __main__ as explain
+from twinfer.bench.explain.techniques import chosen
+from twinfer.bench.measure import operators, row_cost
+from twinfer.bench.measure.row_cost import Cost, Pair
+from twinfer.bench.models.source import load
+from twinfer.runtime.graph import Graph
+from twinfer.runtime.options import Options
+from twinfer.runtime.plan.make import make_plan
+from twinfer.runtime.run import isa
+from twinfer.runtime.run.inputs import random_inputs
+from twinfer.runtime.write.tflite import write
+
+
+def _lines(text: str) -> list[list[str]]:
+    """The words of every line that has some."""
+    return [line.split() for line in text.splitlines() if line.strip()]
+
+
+# -- by rows beside by layers ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("board_tools")
+def test_what_a_plan_by_rows_costs() -> None:
+    """The digits on a Cortex-M4: a call more reads the convolution's weights again; the linker's own sums agree."""
+    pair, card, graph = row_cost.measured("digits_int8", "cortex-m4"), find("cortex-m4"), load("digits_int8").graph
+    assert (pair.model, pair.board, pair.same_bits) == ("digits_int8", "cortex-m4", True)
+    plans = [make_plan(graph, card.target, Options(memory=memory)) for memory in ("layers", "rows")]
+    sums = [sizes(emit(plan, "model"), card) for plan in plans]
+    assert [cost.ram_bytes for cost in (pair.layers, pair.rows)] == [plan.arena_bytes for plan in plans]
+    assert [cost.flash_bytes for cost in (pair.layers, pair.rows)] == [
+        own.code_bytes + own.weight_bytes + own.groups.get("data", 0) for own in sums
+    ]
+    read = sum(sums[0].groups[name] for name in ("weights", "biases", "multipliers"))
+    again = 32 * 3 * 3 * 32 + 32 * (4 + 4 + 2)  # bias, multiplier and shift of a channel
+    assert (pair.layers.weights_read, pair.layers.parts) == (read, 0)
+    assert (pair.rows.weights_read, pair.rows.parts) == (read + again, 2)
+    fed = make_plan(graph, card.target, Options(memory="rows", input_rows=True))
+    assert pair.input_rows_bytes == fed.arena_bytes
+    assert pair.rows.instructions > pair.layers.instructions > 100_000
+
+
+@pytest.mark.parametrize("differs", [False, True])
+def test_both_plans_get_the_same_inputs(differs: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Each is counted once on its own; a model that has no rows to be fed says so."""
+    net = Sub("flat")
+    path = tmp_path / "flat.tflite"
+    path.write_bytes(write(net.graph([net.op("ABS", [net.input((4,))])])))
+    given, results = list[Any](), [np.float32([1, 2, 3, 4]), np.float32([1, 2, 3, 4 + differs])]
+
+    def run_jobs(project: Any, jobs: Any) -> Any:
+        given.append((project.plan.options.memory, project.plan.target, jobs[0].inputs[0].tobytes()))
+        return [SimpleNamespace(counts=[100 * len(given), 7], outputs=(results[len(given) - 1],))]
+
+    monkeypatch.setattr(row_cost, "build", lambda project, card: project)
+    monkeypatch.setattr(row_cost, "run_jobs", run_jobs)
+    monkeypatch.setattr(row_cost, "sizes", lambda project, card: SimpleNamespace(flash_bytes=40 + len(given)))
+    pair = row_cost.measured(str(path), "cortex-m55")
+    (inputs,) = random_inputs(load(str(path)).graph, 0)
+    assert given == [(memory, find("cortex-m55").target, inputs.tobytes()) for memory in ("layers", "rows")]
+    assert (pair.layers, pair.rows) == (Cost(16, 100, 41, 0, 0), Cost(16, 200, 42, 0, 0))
+    assert (pair.model, pair.same_bits, pair.input_rows_bytes) == (load(str(path)).name, not differs, None)
+
+
+def test_the_tables_by_rows(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Ratios of every model, their geometric means and the greatest; a ratio of nothing to nothing is 1."""
+    costs = {"a": ((1000, 500, 8000, 40), (4000, 250, 9000, 80)), "b": ((4000, 800, 100, 0), (2000, 1600, 400, 0))}
+
+    def measured(model: str, board: str) -> Pair:
+        layers, rows = (Cost(*own, parts) for own, parts in zip(costs[model], (0, 1234), strict=True))
+        return Pair(model, board, layers, rows, model == "a", 77 if model == "a" else None)
+
+    monkeypatch.setattr(row_cost, "measured", measured)
+    monkeypatch.setenv("COLUMNS", "150")
+    file = tmp_path / "rows.json"
+    monkeypatch.setattr("sys.argv", ["row_cost", "a", "b", "--json", str(file)])
+    row_cost.main()
+    shown = capsys.readouterr().out
+    want = [
+        ["a", "1,234", "4,000", "4.000", "250", "0.500", "1.125", "2.000", "same"],
+        ["b", "1,234", "2,000", "0.500", "1,600", "2.000", "4.000", "1.000", "DIFFER"],
+        ["geometric", "mean", f"{2**0.5:.3f}", "1.000", f"{4.5**0.5:.3f}", f"{2**0.5:.3f}"],
+        ["greatest", "4.000", "2.000", "4.000", "2.000"],
+    ]
+    assert [line for line in _lines(shown) if line[0] in ("a", "b", "geometric", "greatest")] == 2 * want
+    assert [name for name in ("cortex-m4", "cortex-m55") if shown.count(f"on {name},") == 1] == [*row_cost.BOARDS]
+    rows = json.loads(file.read_text())["rows"]
+    assert rows == [asdict(measured(model, board)) for board in row_cost.BOARDS for model in ("a", "b")]
+
+
+# -- operators beside CMSIS-NN -----------------------------------------------------------------------------------------
+
+
+def _recorded(folder: Path) -> list[dict[str, Any]]:
+    """A file of four rows, and a model for each."""
+    (folder / "ops").mkdir()
+    rows: list[dict[str, Any]] = [
+        {"name": "abs", "core": "cortex-m4", "cmsis_instructions": 400, "cmsis_other_instructions": 1000},
+        {"name": "neg", "core": "cortex-m4", "cmsis_instructions": 3000, "cmsis_other_instructions": 200},
+        {"name": "abs", "core": "cortex-m55", "cmsis_instructions": 50},
+        {"name": "neg", "core": "cortex-m55", "cmsis_instructions": 1000},
+    ]
+    for name in ("abs", "neg"):
+        (folder / "ops" / f"{name}.tflite").write_bytes(write(_single(name.upper())))
+    (folder / "recorded.json").write_text(json.dumps({"rows": rows}))
+    return rows
+
+
+def _single(op: str) -> Graph:
+    net = Sub(op)
+    return net.graph([net.op(op, [net.input((1, 4))])])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "taken"),
+    [((), (0, 1, 2, 3)), (("neg",), (1, 3)), (("--board", "cortex-m4"), (0, 1)),
+     (("abs", "--board", "cortex-m55", "cortex-m4"), (0, 2))],
+)  # fmt: skip
+def test_operators_beside_those_recorded(
+    arguments: tuple[str, ...],
+    taken: tuple[int, ...],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The better of CMSIS-NN's variants counts; the worst ratio comes first; bits are told, operator by operator."""
+    recorded = _recorded(tmp_path)
+    value = random_inputs(_single("ABS"), 0)[0]
+
+    def run_jobs(firmware: Any, jobs: Any) -> Any:
+        assert jobs[0].inputs[0].tobytes() == value.tobytes()
+        project, card = firmware
+        assert project.plan.target == card.target
+        wrong = project.plan.graph.nodes[0].op == "NEG" and card.name == "cortex-m4"
+        right = np.abs(value) if project.plan.graph.nodes[0].op == "ABS" else -value
+        return [SimpleNamespace(counts=[500, 9], outputs=(right + np.float32(wrong),))]
+
+    monkeypatch.setattr(operators, "build", lambda project, card: (project, card))
+    monkeypatch.setattr(operators, "run_jobs", run_jobs)
+    monkeypatch.setenv("COLUMNS", "150")
+    file = tmp_path / "ops.json"
+    names = [text for text in arguments if text in ("abs", "neg")]
+    rest = [text for text in arguments if text not in names]
+    monkeypatch.setattr("sys.argv", ["operators", str(tmp_path / "recorded.json"), *names, "--json", str(file), *rest])
+    operators.main()
+    best = [400, 200, 50, 1000]
+    rows = json.loads(file.read_text())["rows"]
+    assert [(row["name"], row["core"]) for row in rows] == [(recorded[i]["name"], recorded[i]["core"]) for i in taken]
+    assert [row["cmsis_instructions"] for row in rows] == [best[i] for i in taken]
+    assert [(row["instructions"], row["ratio"]) for row in rows] == [(500, 500 / best[i]) for i in taken]
+    assert [row["same_bits"] for row in rows] == [i != 1 for i in taken]
+    assert all(len(row["kernels"]) == 1 and row["name"] in row["kernels"][0] for row in rows)
+    shown, want = _lines(capsys.readouterr().out), []
+    for core in ("cortex-m4", "cortex-m55"):
+        own = sorted((i for i in taken if recorded[i]["core"] == core), key=lambda i: best[i])
+        for i in own:
+            kernel = rows[taken.index(i)]["kernels"][0]
+            ratio = f"{500 / best[i]:.3f}"
+            want.append([recorded[i]["name"], f"{best[i]:,}", "500", ratio, kernel, "DIFFER" if i == 1 else "same"])
+        if own:
+            mean = np.exp(np.mean([np.log(500 / best[i]) for i in own]))
+            want.append(["geometric", "mean", f"{mean:.3f}"])
+    assert [line for line in shown if line[0] in ("abs", "neg", "geometric")] == want
+
+
+# -- what is explained of several models -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seconds", [None, 2.5])
+def test_every_model_is_explained_on_every_target(
+    seconds: float | None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The last state of each, which is whole; techniques are those of its target."""
+    asked = list[Any]()
+
+    def explained(source: Any, card: Any, wanted: Any) -> Any:
+        asked.append((source.name, card and card.name, wanted.seconds, tuple(wanted.techniques)))
+        return [SimpleNamespace(document={"part": part, "number": len(asked)}) for part in (1, 2)]
+
+    monkeypatch.setattr(explain, "explained", explained)
+    targets = [] if seconds is None else ["--target", "cortex-m0,host", "--seconds", str(seconds)]
+    models = ["digits_int8", "digits_float32"]
+    monkeypatch.setattr("sys.argv", ["explain", *models, "--json", str(tmp_path / "e.json"), *targets])
+    assert explain.main() == 0
+    names = [None, "cortex-m4", "cortex-m55"] if seconds is None else ["cortex-m0", None]
+    pairs = [(model, name) for model in models for name in names]
+    assert [each[:3] for each in asked] == [(*pair, seconds or 10.0) for pair in pairs]
+    targets_of = {name: find(name).target if name else isa.this_computer() for name in names}
+    assert [each[3] for each in asked] == [tuple(chosen(None, targets_of[name])) for _, name in pairs]
+    assert all(each[3] for each in asked)
+    rows = json.loads((tmp_path / "e.json").read_text())["rows"]
+    assert rows == [{"part": 2, "number": i + 1} for i in range(len(pairs))]
