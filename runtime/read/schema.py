@@ -13,7 +13,6 @@ from typing import Any
 
 from flatbuffers import number_types as _numbers
 
-from twinfer.runtime.errors import ModelError
 from twinfer.runtime.later import dataclass
 from twinfer.runtime.read.schema_options import OPERATORS, OPTIONS, OPTIONS_2
 
@@ -36,12 +35,6 @@ class Enum:
     name: str
     scalar: str
     names: tuple[str, ...]
-
-    def code(self, name: object) -> int:
-        """The value of a name; ModelError if there is none."""
-        if name not in self.names:
-            raise ModelError(f"{name!r} is not a {self.name} ({self})")
-        return self.names.index(str(name))
 
     def __str__(self) -> str:
         return ", ".join(self.names) if len(self.names) <= 24 else f"0 to {len(self.names) - 1}"

@@ -76,6 +76,7 @@ def of(op: str, number: int) -> Node:
 LSTM, INTEGER = lstm("FLOAT32"), lstm("INT8", "norm peephole", 4)
 COUPLED, SEEN, NORMED = lstm("FLOAT32", "coupled"), lstm("FLOAT32", "peephole"), lstm("HYBRID", "norm")
 BOTH, LINKED = of("BIDIRECTIONAL_SEQUENCE_LSTM", 0), of("BIDIRECTIONAL_SEQUENCE_LSTM", 4)
+WIDE = lstm("INT16")
 RNN, RNNS, HYBRID_RNN = of("RNN", 1), of("BIDIRECTIONAL_SEQUENCE_RNN", 4), of("RNN", 6)
 BASIC, BASIC_UINT8 = of("LSTM", 0), of("LSTM", 2)
 
@@ -120,6 +121,9 @@ REFUSED: list[tuple[Node, Change, type[TwinferError], str]] = [
     (INTEGER, at(20, quant=quant(2.0**17)), UnsupportedOperatorError, "2**17"),
     (INTEGER, at(11, quant=quant(0.1, 3)), ModelError, "zero point of 0"),
     (INTEGER, options(fused_activation_function="RELU"), UnsupportedOperatorError, "must be TANH"),
+    (WIDE, at(0, quant=quant(8e-5, 1)), UnsupportedOperatorError, "zero points of 0, as int16"),
+    (WIDE, put(20, replace(floats(6), name="norm")), ModelError, "some gates have norm factors"),
+    (WIDE, without(1, 5, 12), UnsupportedOperatorError, "only a sequence LSTM with four gates"),
     (lstm("FLOAT32", op="LSTM"), options(kernel_type="OTHER"), ModelError, "kernel_type is OTHER"),
     (lstm("FLOAT32", op="LSTM"), at(0, shape=(2, 1, 5)), ModelError, "two dimensions"),
     (BASIC, at(1, shape=(1, 5)), ModelError, "the shape"),

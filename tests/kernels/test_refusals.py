@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -211,3 +212,127 @@ def test_layers_refuse_a_mixture_of_uint8_and_other_types(types: tuple[str, str]
     options = {"fused_activation_function": "NONE", "weights_format": "DEFAULT", "keep_num_dims": False}
     place = "'w' UINT8" if of_w == "UINT8" else "'x' UINT8"
     refused(Node("FULLY_CONNECTED", (x, w), (y,), options), UnsupportedOperatorError, place, "supported: ")
+
+
+NO_ACTIVATION = {"fused_activation_function": "NONE"}
+
+
+def by_ours_and_numpy(node: Node, want: np.ndarray, x: np.ndarray) -> None:
+    for target in (HOST, GENERIC):
+        np.testing.assert_array_equal(interpreted(graph_of(node), [x], target, 0)[0], want)
+
+
+def test_the_most_loops_over_two_operands() -> None:
+    """Six walks through both operands, neighbours of one kind as one; dimensions of 1 in both count for nothing."""
+
+    def node(dims: int) -> Node:
+        a, b = (tuple(2 if i % 2 == odd else 1 for i in range(dims)) for odd in (0, 1))
+        inputs = tensor((1, *a), name="a"), tensor((1, *b), name="b")
+        return Node("MUL", inputs, (tensor((1, *[2] * dims), name="y"),), NO_ACTIVATION)
+
+    rng = np.random.default_rng(0)
+    values = [rng.standard_normal(t.shape).astype(np.float32) for t in node(6).inputs if t]
+    for target in (HOST, GENERIC):
+        np.testing.assert_array_equal(interpreted(graph_of(node(6)), values, target, 0)[0], values[0] * values[1])
+    refused(node(7), UnsupportedOperatorError, "'a'", "'b'", "in too many ways: 7", "split")
+
+
+def reduced(dims: int) -> Node:
+    x = tensor((2,) * dims, name="x")
+    return reduction("REDUCE_MAX", x, tuple(range(1, dims, 2)), False, None)
+
+
+def test_the_most_turns_between_kept_and_reduced_dimensions() -> None:
+    x = np.random.default_rng(0).standard_normal((2,) * 6).astype(np.float32)
+    by_ours_and_numpy(reduced(6), x.max((1, 3, 5)), x)
+    refused(reduced(7), UnsupportedOperatorError, "alternate more than three times")
+
+
+def padded(op: str, dims: int) -> Node:
+    """Every dimension but the last is padded, unless it has one element."""
+    x, y = tensor((2,) * dims, name="x"), tensor((3,) * (dims - 1) + (2,), name="y")
+    by = tensor((dims, 2), "INT32", data=np.array([(i % 2, 1 - i % 2) for i in range(dims - 1)] + [(0, 0)]), name="by")
+    return Node(op, (x, by), (y,), {"mode": "SYMMETRIC"} if op == "MIRROR_PAD" else {})
+
+
+@pytest.mark.parametrize(("op", "most", "mode"), [("PAD", 7, "constant"), ("MIRROR_PAD", 6, "symmetric")])
+def test_the_most_padded_dimensions(op: str, most: int, mode: Any) -> None:
+    """The last, which is not padded, is part of the one before it, or of the elements."""
+    node, x = padded(op, most), np.random.default_rng(0).standard_normal((2,) * most).astype(np.float32)
+    by_ours_and_numpy(node, np.pad(x, np.asarray(node.input(1).data), mode=mode), x)
+    with pytest.raises(UnsupportedOperatorError, match=f"{op}.* axes"):
+        make_plan(graph_of(padded(op, most + 1)), GENERIC)
+
+
+@pytest.mark.parametrize("place", [0, 3])
+@pytest.mark.parametrize("scale", [-0.1, float("nan"), float("inf")])
+def test_each_scale_of_weights_is_looked_at(place: int, scale: float) -> None:
+    scales = np.full(4, 0.1)
+    w = tensor((4, 3), "INT8", scales.tolist(), data=np.ones((4, 3)), name="w")
+    node = Node("FULLY_CONNECTED", (tensor((1, 3), "INT8", 0.1), w), (tensor((1, 4), "INT8", 0.1),), NO_ACTIVATION)
+    assert infer_node(node) == [(1, 4)]
+    scales[place] = scale
+    wrong = replace(w, quant=Quant(scales.astype(np.float32), np.zeros(4, np.int64)))
+    refused(replace(node, inputs=(node.inputs[0], wrong)), ModelError, "'w'", "negative or not a number")
+
+
+def test_grouped_convolutions_of_floats_by_int8() -> None:
+    def node(depth: int) -> Node:
+        w = tensor((4, 1, 1, depth), "INT8", 0.1, data=np.ones((4, 1, 1, depth)), name="w")
+        options = {"padding": "VALID", "stride_h": 1, "stride_w": 1, **NO_ACTIVATION}
+        return Node("CONV_2D", (tensor((1, 2, 2, 4), name="x"), w), (tensor((1, 2, 2, 4)),), options)
+
+    assert make_plan(graph_of(node(4)), HOST).steps
+    for target in (HOST, GENERIC):
+        with pytest.raises(UnsupportedOperatorError, match=r"CONV_2D.*grouped convolution with float activations"):
+            make_plan(graph_of(node(2)), target)
+
+
+def of_int16(op: str, x: float, y: float) -> Node:
+    return Node(op, (tensor((2,), "INT16", x, name="x"),), (tensor((2,), "INT16", y, name="y"),), {})
+
+
+@pytest.mark.parametrize(("op", "x", "y"), [("ABS", 2.0**14, 1.0), ("NEG", 0.25, 2.0**-16)])
+def test_steps_of_int16_much_finer_than_the_input_s(op: str, x: float, y: float) -> None:
+    refused(of_int16(op, x, y), UnsupportedOperatorError, "'y'", "too small", "requantise")
+    assert infer_node(of_int16(op, x, float(np.nextafter(np.float32(y), np.float32(1e9))))) == [(2,)]
+
+
+@pytest.mark.parametrize("type", ["INT8", "INT16"])
+@pytest.mark.parametrize(("op", "x", "y"), [("ABS", 8.0, 2.0**-27), ("RSQRT", 2.0**-30, 2.0**-15)])
+def test_multipliers_up_to_30_bits(op: str, x: float, y: float, type: str) -> None:
+    """TFLM's next one overflows."""
+
+    def node(y: float) -> Node:
+        return Node(op, (tensor((4,), type, x, name="x"),), (tensor((4,), type, y, name="y"),), {})
+
+    values = np.array([1, 2, 99, 127], node(y).input(0).dtype)
+    refused(node(y), UnsupportedOperatorError, "'y'", "too small", "requantise")
+    if (op, type) != ("ABS", "INT16"):  # which has a limit of its own
+        most = node(y * 1.001)
+        (want,) = open_peer("tflm", write(graph_of(most)), 1)([values])
+        by_ours_and_numpy(most, want, values)
+
+
+def test_sums_of_64_bits_are_shifted_left_by_at_most_seven() -> None:
+    """A scale of products beside that of the output: 2^7 is a shift of 8."""
+    w = tensor((4, 3), "INT8", 1.0, data=np.ones((4, 3)), name="w")
+
+    def node(scale: float, bias: str) -> Node:
+        inputs = tensor((1, 3), "INT16", scale, name="x"), w, tensor((4,), bias, scale, data=np.zeros(4), name="b")
+        return Node("FULLY_CONNECTED", inputs, (tensor((1, 4), "INT16", 1.0, name="y"),), NO_ACTIVATION)
+
+    below = float(np.nextafter(np.float32(2**7), np.float32(0)))
+    for scale, bias in ((below, "INT64"), (2.0**7, "INT32")):
+        assert make_plan(graph_of(node(scale, bias)), GENERIC).steps
+    with pytest.raises(UnsupportedOperatorError, match=r"FULLY_CONNECTED.*scale of tensor 'y'.* too small"):
+        make_plan(graph_of(node(2.0**7, "INT64")), GENERIC)
+
+
+def test_int8_softmax_to_int16_of_as_many_as_fit() -> None:
+    def node(count: int) -> Node:
+        y = tensor((1, count), "INT16", 1 / 65536, -32768, name="y")
+        return Node("SOFTMAX", (tensor((1, count), "INT8", 0.1, name="x"),), (y,), {"beta": 1.0})
+
+    assert infer_node(node(511)) == [(1, 511)]
+    refused(node(512), UnsupportedOperatorError, "512 values of tensor 'x'", "split")

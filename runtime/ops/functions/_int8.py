@@ -8,7 +8,15 @@ import numpy as np
 
 from twinfer.runtime.fixed_point import quantize_multiplier, requantize
 from twinfer.runtime.graph import Array, Node
+from twinfer.runtime.op import unsupported
 from twinfer.runtime.ops.core import gemmlowp as _gemmlowp
+
+
+def check(node: Node) -> None:
+    """UnsupportedOperatorError for a multiplier of ABS or RSQRT beyond 30 bits: TFLM's products then overflow."""
+    x, y = node.input(0).scale, node.output.scale
+    if (1 / math.sqrt(x) if node.op == "RSQRT" else x) / y > (1 << 30) - 1:
+        raise unsupported(node, f"the scale of {node.output} is too small beside its input's; requantise the model")
 
 
 def magnitude(node: Node, q: Array) -> Array:

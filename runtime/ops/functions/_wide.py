@@ -12,7 +12,7 @@ from twinfer.runtime.graph import Array, Node
 from twinfer.runtime.later import dataclass
 from twinfer.runtime.op import unsupported
 from twinfer.runtime.ops.core.lookup import lookup_s16, table_s16
-from twinfer.runtime.ops.functions._int8 import by_root, root_multiplier
+from twinfer.runtime.ops.functions._int8 import by_root, check, root_multiplier
 from twinfer.runtime.ops.functions._unary import elementwise
 from twinfer.runtime.program import Call
 from twinfer.runtime.rows import ELEMENTS
@@ -64,11 +64,6 @@ def _check_ratio(node: Node) -> None:
         raise unsupported(node, f"the scale of {node.output} is too small beside its input's; requantise the model")
 
 
-def _check_root(node: Node) -> None:
-    if root_multiplier(node)[1] > 10:
-        raise unsupported(node, f"the scales of {node.input(0)} and {node.output} are too small; requantise the model")
-
-
 def rescaled(function: Callable[[Array], Array]) -> Wide:
     """An operator whose ``function`` of stored values only has to be rescaled. Source: TFLM's AbsEvalQuantized."""
 
@@ -98,4 +93,4 @@ def _lower_by_root(node: Node) -> Call:
     return elementwise(node, "tw_rsqrt_s16", mult=mult, shift=shift)
 
 
-BY_ROOT = Wide(by_root, _lower_by_root, _check_root)
+BY_ROOT = Wide(by_root, _lower_by_root, check)

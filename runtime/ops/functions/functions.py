@@ -122,6 +122,8 @@ def _infer(node: Node) -> list[Shape]:
         shapes = infer(node, "INT16")
         if wide := _int16(node):
             wide.check(node)
+        elif x.type == "INT8" and node.op in ("ABS", "RSQRT"):
+            _int8.check(node)
         return shapes
     need(len(node.inputs) == 1, node, f"it has {len(node.inputs)} inputs, not 1")
     need(x.type == y.type, node, f"{x} and {y} differ in type")

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from twinfer.runtime import constant
+from twinfer.runtime.errors import ModelError
 from twinfer.runtime.graph import Array, Node, Tensor
 from twinfer.runtime.op import Case, Op, Shape, need, need_type, tensor, unsupported
 from twinfer.runtime.ops.move._move import check_arity, check_moved, copy_call, example, same_meaning
@@ -38,9 +39,8 @@ def _as_float(node: Node) -> bool:
 
 
 def _check_scales(node: Node, x: Tensor) -> None:
-    need(x.quant is not None, node, f"{x} has no scale")
     if x.quant is None:
-        return
+        raise ModelError(f"{node}: {x} has no scale")
     each = x.quant.scale.size > 1
     need(x.quant.scale.size == (x.shape[0] if each else 1), node, f"{x} needs one scale, or one per row")
     need(not each or x.quant.axis == 0, node, f"the scales of {x} must be those of its rows")

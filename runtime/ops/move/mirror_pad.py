@@ -58,8 +58,6 @@ def _axes(node: Node) -> tuple[list[tuple[int, int, int]], int]:
 
 
 def reference(node: Node, inputs: list[Any]) -> list[Array]:
-    if not inputs[0].size:
-        return [inputs[0].copy()]
     return [np.pad(inputs[0], _padding(node), mode="symmetric" if _edge(node) else "reflect")]
 
 
