@@ -76,6 +76,13 @@ def test_a_step_that_no_plane_has() -> None:
     assert plane(exact, 0.0, 0.0) is None
 
 
+def test_a_plane_s_sums_have_31_bits() -> None:
+    """Beyond that there is no bit left for the shift."""
+    for sign in (1, -1):
+        assert plane(np.full((256, 256), sign * ((1 << 30) - 2)), 0.0, 0.0) is not None
+        assert plane(np.full((256, 256), sign << 30), 0.0, 0.0) is None
+
+
 def test_ends_of_sums() -> None:
     w = np.array([[127, -128, 0], [5, 6, -7]], np.int8)
     ones = np.ones(2, np.int32)

@@ -161,6 +161,31 @@ def test_what_cannot_be_loaded_is_a_tool_error(folder: Path, monkeypatch: pytest
         compile_plans({"m": tiny.dense()})
 
 
+def test_a_full_disk(folder: Path) -> None:
+    def make(work: Path) -> Path:
+        (work / "half").write_text("half")
+        raise OSError(28, "No space left on device")
+
+    with pytest.raises(ToolError, match=r"cannot write to the cache folder .*twinfer: .*No space.*set XDG_CACHE_HOME"):
+        cache.store(cache.folder() / "kept", make)
+    assert not any(folder.iterdir())
+
+
+@pytest.mark.parametrize("text", ["", "3", "[1]", '{"k": 3}', '{"k": {"colour": 1}}', '{"k": {"block": 1}'])
+def test_settings_of_another_form_are_none(text: str) -> None:
+    """Sealed as they are: of a later version of twinfer, say."""
+
+    def make(work: Path) -> Path:
+        (work / "settings").write_text(text)
+        return work / "settings"
+
+    computer = isa.this_computer()
+    cache.store(tuned.file(computer), make)
+    assert tuned.kept(computer) == {}
+    tuned.keep(computer, {"k": tuned.Setting("v", 3)})
+    assert tuned.kept(computer) == {"k": tuned.Setting("v", 3)}
+
+
 def test_new_folders_are_this_user_s_alone(folder: Path) -> None:
     before = os.umask(0)
     try:

@@ -11,16 +11,20 @@ import pytest
 import tiny
 
 from twinfer.runtime.check import check
-from twinfer.runtime.errors import InvalidArgumentError, ModelError, ToolError
+from twinfer.runtime.errors import InvalidArgumentError, ModelError, ToolError, UnsupportedOperatorError
+from twinfer.runtime.fixed_point import quantize_multipliers
 from twinfer.runtime.graph import DTYPES, Graph, Node, Tensor
 from twinfer.runtime.op import tensor
 from twinfer.runtime.plan.first_values import first_value
 from twinfer.runtime.read.flatbuffer import Damage
 from twinfer.runtime.read.packed import pack, unpack
 from twinfer.runtime.read.tflite_tensor import MAX_BYTES, _shape, pick
-from twinfer.runtime.run.inputs import random_inputs
+from twinfer.runtime.run.buffers import aligned_bytes
+from twinfer.runtime.run.inputs import random_inputs, special_inputs
 from twinfer.runtime.run.interpreter import Interpreter
-from twinfer.runtime.shapes import MAX_FOLDED, infer_shapes
+from twinfer.runtime.shapes import MAX_FOLDED, infer_node, infer_shapes
+from twinfer.runtime.support import audit, types_of
+from twinfer.runtime.target import HOST
 from twinfer.runtime.tools import find_compiler
 
 
@@ -152,3 +156,65 @@ def test_a_compiler_may_have_words_behind_it(words: str, monkeypatch: pytest.Mon
 def test_a_compiler_that_is_not_there(words: str) -> None:
     with pytest.raises(ToolError, match=f"no C compiler found \\({words}\\)"):
         find_compiler(words)
+
+
+def test_a_node_writes_what_the_graph_lists() -> None:
+    graph = tiny.dense().graph
+    *_, last = graph.nodes
+    other = replace(last, outputs=(replace(last.output, name="other"),))
+    with pytest.raises(ModelError, match=rf"{last.op}.*writes .*other.*, which is not in the graph"):
+        check(replace(graph, nodes=(*graph.nodes[:-1], other)))
+
+
+@pytest.mark.parametrize("type", ["FLOAT32", "BOOL", "INT4", "STRING"])
+def test_only_integers_of_whole_bytes_have_limits(type: str) -> None:
+    with pytest.raises(ModelError, match=f"'t' {type}.*no integers of whole bytes"):
+        _ = tensor((2,), type).limits
+    for one in ("INT8", "UINT16", "INT64"):
+        assert tensor((2,), one).limits == (np.iinfo(one.lower()).min, np.iinfo(one.lower()).max)
+
+
+def test_memory_that_no_machine_has() -> None:
+    with pytest.raises(ModelError, match=f"needs {1 << 60} bytes in one piece"):
+        aligned_bytes(1 << 60)
+
+
+@pytest.mark.parametrize("wrong", [np.inf, -np.inf, np.nan])
+def test_multipliers_are_numbers(wrong: float) -> None:
+    """Each of them."""
+    for values in ([wrong], [1.0, wrong], [wrong, 1.0]):
+        with pytest.raises(OverflowError, match="infinite or not a number"):
+            quantize_multipliers(np.array(values))
+
+
+@pytest.mark.parametrize(("shape", "type"), [((6,), "BOOL"), ((0, 3), "FLOAT32"), ((0,), "INT8")])
+def test_special_values_of_what_has_none(shape: tuple[int, ...], type: str) -> None:
+    t = tensor(shape, type, name="x")
+    graph = Graph("g", (t,), (), (t,), (t,))
+    for (value,) in special_inputs(graph):
+        assert (value.shape, value.dtype) == (t.shape, t.dtype)
+        np.testing.assert_array_equal(value, random_inputs(graph)[0])
+
+
+def test_the_types_of_a_node_in_a_word() -> None:
+    x, w, y = tensor((2,), "INT16"), tensor((2,), "INT8", data=np.zeros(2)), tensor((2,))
+    marks = tensor((2,), "INT32", data=np.zeros(2))
+    nodes = {
+        "int16×int8→float32": ((x, None, w, w, marks), (y,)), "int16": ((marks, x), (x, y)), "int32": ((marks,), ()),
+        "int8→int16": ((w,), (x,)), "float32": ((), (y, x)), "-": ((None,), ()),
+    }  # fmt: skip
+    assert {word: types_of(Node("OP", *ends)) for word, ends in nodes.items()} == {word: word for word in nodes}
+
+
+def test_an_unknown_operator_hides_no_other() -> None:
+    """Its graph has an open shape, which cannot be known behind it."""
+    x = tensor((1, 4), name="x")
+    y, z = (replace(tensor((1, 4), name=name), shape_signature=(-1, 4)) for name in "yz")
+    graph = Graph("g", (x, y, z), (Node("CUSTOM:Mine", (x,), (y,)), Node("ABS", (y,), (z,))), (x,), (z,))
+    told = audit(graph, HOST)
+    assert [(use.op, use.count, bool(use.problems)) for use in told.uses] == [
+        ("ABS", 1, False),
+        ("CUSTOM:Mine", 1, True),
+    ]
+    with pytest.raises(UnsupportedOperatorError, match=r"stored sparsely.*densely"):
+        infer_node(Node("ABS", (replace(tensor((4,), data=np.zeros(4)), extra={"sparsity": {"a": 1}}),), (x,)))

@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Iterator
 from importlib.metadata import EntryPoint
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,7 @@ from twinfer.bench.models.verify import verify
 from twinfer.command_line.main import main
 from twinfer.converter.build import Builder
 from twinfer.runtime import registry
-from twinfer.runtime.custom import places
+from twinfer.runtime.custom import library, places
 from twinfer.runtime.custom.load import load_package
 from twinfer.runtime.errors import OperatorError, ToolError, ToolWarning, UnsupportedOperatorError
 from twinfer.runtime.plan.lower import lower_node
@@ -313,6 +314,12 @@ def test_a_folder_of_variants_alone(folder: Path, tmp_path: Path) -> None:
     assert [lower_node(model().nodes[0], target)[1].variant for target in (DSP, GENERIC)] == ["mine", "plain"]
 
 
+def test_a_variant_without_a_function(folder: Path) -> None:
+    (folder / "leaky_integrator_dsp.py").write_text(VARIANT.replace("}), lower)", "}), None)"))
+    with pytest.raises(OperatorError, match=r"leaky_integrator_dsp\.py: lower of the variant mine is no function"):
+        register(folder)
+
+
 def test_a_variant_of_nothing(folder: Path) -> None:
     (folder / "leaky_integrator_dsp.py").write_text(VARIANT.replace("CUSTOM:LeakyIntegrator", "CUSTOM:Nobody"))
     with pytest.raises(OperatorError, match=r"leaky_integrator_dsp\.py: the variant mine is of CUSTOM:Nobody"):
@@ -344,6 +351,12 @@ def test_wrong_headers(wrong: str, folder: Path) -> None:
         register(folder)
     assert NAME not in operators()
     assert not {"leaky_integrator_f32"} & set(kernels_c.kernels())
+
+
+def test_a_header_that_is_no_text(folder: Path) -> None:
+    (folder / "leaky_integrator.h").write_bytes(b"/* \xff */")
+    with pytest.raises(OperatorError, match=r"leaky_integrator\.h: it cannot be read: .*utf-8"):
+        register(folder)
 
 
 def test_a_kernel_of_twinfer_s_name_and_struct(folder: Path) -> None:
@@ -417,6 +430,25 @@ def test_a_kernel_that_does_not_compile(folder: Path) -> None:
     with pytest.raises(ToolError, match=r"(?s)my_operators: its kernels cannot be compiled: .*custom/leaky_integrator"):
         register(folder)
     assert NAME not in operators()
+
+
+def test_compiled_kernels_that_cannot_be_loaded(folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    text = tmp_path / "kernels.so"
+    text.write_text("no library")
+    monkeypatch.setattr(library, "built", lambda *_: text)
+    with pytest.raises(ToolError, match=r"my_operators: its compiled kernels cannot be loaded: .*kernels\.so"):
+        register(folder)
+    assert NAME not in operators()
+
+
+def test_levels_above_the_compiled_one_have_the_one_below(folder: Path) -> None:
+    """Functions of a library that was compiled for the lowest level alone; a kernel that is in none is none."""
+    name = "leaky_integrator_f32"
+    own = library.CustomLibrary(library.Headers.__new__(library.Headers))
+    own.__dict__["_library"] = SimpleNamespace(**{f"{name}_{kernels_c.LEVELS[0]}": 7})
+    assert [own.function(name, level) for level in range(len(kernels_c.LEVELS))] == [7] * len(kernels_c.LEVELS)
+    with pytest.raises(KeyError, match="other"):
+        own.function("other", 1)
 
 
 def test_a_struct_of_another_layout(folder: Path) -> None:

@@ -116,6 +116,32 @@ def test_a_folded_output_is_still_an_output() -> None:
     np.testing.assert_array_equal(engine.get_tensor(1), np.arange(6).reshape(2, 3))
 
 
+def test_constants_that_contradict_their_tensor() -> None:
+    half = tensor((2, 3), "FLOAT16", data=np.arange(6), name="w")
+    wide = Node("DEQUANTIZE", (replace(half, data=np.arange(6, dtype=np.float32)),), (tensor((2, 3), name="y"),))
+    bits = Tensor("w", "INT4", (3,), Quant.per_tensor(0.1), np.zeros(3, np.uint8))
+    text = Tensor("w", "STRING", (3,), None, np.zeros(3, np.uint8), extra=MappingProxyType({"sparsity": {"a": 1}}))
+    for node, message in (
+        (wide, r"DEQUANTIZE.*'w' FLOAT16.* is float32\[6\]"),
+        (Node("DEQUANTIZE", (bits,), (tensor((3,), name="y"),)), r"'w' INT4.* has 3 bytes, 2 are needed"),
+        (Node("ABS", (text,), (tensor((3,), name="y"),)), r"'w' STRING.* is stored sparsely, which its type cannot"),
+    ):
+        with pytest.raises(ModelError, match=message):
+            plain_constants(Graph("g", (node.input(0), node.output), (node,), (), (node.output,)))
+
+
+def test_a_constant_for_several_is_made_plain_once() -> None:
+    w = sparse(thinned(6).astype(np.float32), "FLOAT32", FORMS[3])
+    x, y, z = (tensor(w.shape, name=name) for name in "xyz")
+    nodes = (Node("MUL", (x, w), (y,)), Node("ADD", (w, y), (z,)))
+    graph = Graph("twice", (x, w, y, z), nodes, (x,), (z,))
+    first, second = plain_constants(graph).nodes
+    assert first.input(1) is second.input(0)
+    value = np.random.default_rng(7).standard_normal(w.shape).astype(np.float32)
+    (got,) = outputs_of(Session(make_plan(graph), 0), [value])
+    np.testing.assert_array_equal(got, value * thinned(6).astype(np.float32) + thinned(6).astype(np.float32))
+
+
 def changed(sparsity: Any, level: int, **fields: Any) -> Any:
     metadata = list(sparsity["dim_metadata"])
     metadata[level] = {**metadata[level], **fields}

@@ -30,11 +30,12 @@ from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.plan.plan import Place, Plan
 from twinfer.runtime.program import Chain
 from twinfer.runtime.rows import Feed
+from twinfer.runtime.run import limits
 from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.run.interpreter import Interpreter
 from twinfer.runtime.run.poison import poison
 from twinfer.runtime.run.session import Session
-from twinfer.runtime.target import TARGETS, Target
+from twinfer.runtime.target import GENERIC, TARGETS, Target
 
 FED, LAYERS = Options(memory="rows", input_rows=True), Options(memory="layers")
 MODES: tuple[Memory, ...] = ("auto", "layers", "rows")
@@ -292,6 +293,17 @@ def test_any_other_input_is_collected() -> None:
     plan = make_plan(graph, options=FED)
     assert (feed_of(plan).height, plan.fed and plan.fed.layers) == (6, ())
     same(pushed(Session(plan), graph, 3), wanted_outputs(graph, 3))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_what_may_take_long_runs_step_by_step_behind_the_rows(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "LONG", -1)
+    graph = network(seed, "INT8")
+    session = Session(make_plan(graph, GENERIC, FED))
+    ran: list[int] = []
+    monkeypatch.setattr(session, "run_step", lambda i, run=session.run_step: (ran.append(i), run(i)))
+    same(pushed(session, graph, seed), wanted_outputs(graph, seed))
+    assert len(ran) == len(set(ran)) > 0
 
 
 @pytest.mark.parametrize("engine", [Interpreter, twinfer.CompiledModel])

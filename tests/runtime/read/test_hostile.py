@@ -256,6 +256,10 @@ PLACES: list[tuple[Change, str]] = [
         quantisation(0, details=("BlockwiseQuantization", {"scales": 0, "zero_points": -1})),
         "tensor 0 'x', field details, field scales: tensor 0 has quantisation details itself",
     ),
+    (
+        tensor(2, sparsity={"traversal_order": (0, 1), "dim_metadata": ({"dense_size": 2},)}),
+        "tensor 2 'conv/weights', field sparsity: traversal_order and dim_metadata have different lengths",
+    ),
     (operator(0, opcode_index=5), "subgraph 0, operator 0: field opcode_index: operator code 5 does not exist"),
     (operator(0, opcode_index=99), "subgraph 0, operator 0: field opcode_index: operator code 99 does not exist"),
     (operator(0, inputs=(0, 2, 99)), "subgraph 0, operator 0, CONV_2D, field inputs: tensor 99 does not exist"),

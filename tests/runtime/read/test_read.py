@@ -281,6 +281,9 @@ def test_missing_files(tmp_path: Path) -> None:
         read_file(tmp_path)
     with pytest.raises(InvalidArgumentError, match="not str"):
         read("model.tflite")  # type: ignore[arg-type]
+    with pytest.raises(InvalidArgumentError, match="a model's content is the bytes of a file: "):
+        read(memoryview(small())[::2])
+    assert write(read(memoryview(small()).cast("b"))) == write(read(bytearray(small()))) == write(read(small()))
 
 
 def test_other_files(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ import twinfer
 from twinfer.converter.build import Builder
 from twinfer.runtime import op
 from twinfer.runtime.errors import InvalidArgumentError, ModelError, UnsupportedOperatorError
-from twinfer.runtime.graph import DTYPES, Graph, Tensor, walk
+from twinfer.runtime.graph import DTYPES, Graph, Signature, Tensor, walk
 from twinfer.runtime.read.flatbuffer import Reader
 from twinfer.runtime.read.packed import pack, unpack
 from twinfer.runtime.read.tflite import read, read_file
@@ -170,6 +170,8 @@ def rich() -> Graph:
     state = b.variable("state", "INT16", (1, 2), scale=0.1)
     y = b.op("FULLY_CONNECTED", [x, weights, None], shape=(1, 2), scale=0.1)
     b.add(blocks)
+    for custom in (b"\x03\x04", b""):
+        b.add(replace(weights, name=f"c{len(custom)}", extra={"details": ("CustomQuantization", {"custom": custom})}))
     b.add(Tensor("s", "FLOAT32", (2, 2), data=values, extra={"sparsity": sparse, "has_rank": True}))
     extra = {"custom_options": b"\x01\x02", "intermediates": (state, None), "mutating_variable_inputs": (False, True)}
     (z,) = b.node("CUSTOM:Mine", [y, state], [op.tensor((1, 2), "STRING")], extra=extra, version=7)
@@ -264,6 +266,32 @@ def test_nodes_that_do_not_fit_the_format(changes: Any, message: str) -> None:
     graph = square()
     with pytest.raises(ModelError, match=message):
         write(replace(graph, nodes=(replace(graph.nodes[0], **changes),)))
+
+
+def test_what_names_no_tensor_or_subgraph() -> None:
+    graph = square()
+    other = replace(graph.nodes[0], extra={"intermediates": (None, graph.inputs[0], op.tensor((), name="other"))})
+    with pytest.raises(ModelError, match=r"operator 0 MUL.*'other'.* is not among the graph's tensors"):
+        write(replace(graph, nodes=(other,)))
+    for index in (-1, 1):
+        signature = Signature("main", {"x": graph.inputs[0]}, {"y": graph.outputs[0]}, index)
+        with pytest.raises(ModelError, match=f"signature 'main'.*subgraph {index} does not exist, there are 1"):
+            write(replace(graph, signatures=(signature,)))
+
+
+def test_a_file_that_cannot_be_put_in_place_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "m.tflite"
+    square().save(path)
+    before = path.read_bytes()
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "replace", full)
+    with pytest.raises(InvalidArgumentError, match=r"m\.tflite: cannot be written: No space left"):
+        rich().save(path)
+    assert path.read_bytes() == before
+    assert [p.name for p in tmp_path.iterdir()] == ["m.tflite"]
 
 
 def test_two_gibibytes_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ from twinfer import CompiledModel, Interpreter
 from twinfer.bench.models.builtin import builtin
 from twinfer.converter.build import Builder
 from twinfer.converter.stream.convert import stream
-from twinfer.runtime.errors import InvalidArgumentError
+from twinfer.runtime.errors import InvalidArgumentError, NotReadyError
 from twinfer.runtime.graph import Array, Graph
 from twinfer.runtime.options import Options
 from twinfer.runtime.run.stream import METADATA, steps_of
@@ -119,6 +119,20 @@ def test_an_allocation_begins_anew(engine: Any) -> None:
         model.resize_tensor_input(source["index"], other)
     model.allocate_tensors()
     assert scores(model.stream([every])) == whole
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_stream_ends_with_its_tensors(engine: Any) -> None:
+    model = opened(engine, "kws_int8")
+    every, source = rows(model, 60), model.get_input_details()[0]
+    going = model.stream([every, every])
+    next(going)
+    for other in ((2, *source["shape"][1:]), source["shape"]):
+        model.resize_tensor_input(source["index"], other)
+    model.allocate_tensors()
+    with pytest.raises(NotReadyError, match=r"allocated anew: call stream\(\) again"):
+        next(going)
+    assert scores(model.stream([every]))
 
 
 @pytest.mark.parametrize(
