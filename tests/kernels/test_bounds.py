@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from cases import graph_of, interpreted
 
 from twinfer.runtime.errors import ModelError, TwinferError, UnsupportedOperatorError
 from twinfer.runtime.graph import Node, Tensor
@@ -286,3 +287,15 @@ def test_zero_points_that_differ_in_weights_of_run_time() -> None:
     assert given([5, 5, 5]).params["w_zero"] == 5
     with pytest.raises(ModelError, match="different zero points"):
         given([5, 5, 6])
+
+
+@pytest.mark.parametrize(("type", "n"), [("INT8", 2100), ("INT16", 300)])
+@pytest.mark.parametrize("op", ["REDUCE_MAX", "REDUCE_MIN"])
+def test_ends_of_more_values_than_a_sum_may_have(op: str, type: str, n: int) -> None:
+    """Nothing is added up: any number of values is taken."""
+    x = q(n, n, type=type)
+    values = np.random.default_rng(1).integers(-120, 120, (n, n)).astype(x.dtype)
+    values[n - 1, n - 2], values[n - 2, 0] = 126, -126
+    end = node(op, (x, constant([0, 1])), q(1, 1, type=type), keep_dims=True)
+    (got,) = interpreted(graph_of(end), [values], GENERIC, 0)
+    assert got.tolist() == [[126 if op == "REDUCE_MAX" else -126]]

@@ -54,7 +54,7 @@ def infer(node: Node) -> list[Shape]:
         need_symmetric(node, x, y)
         if node.op != "SUM" and not same_meaning(x, y):
             raise unsupported(node, f"{x} and {y} must be quantised alike")
-        if count_of(node) > MOST[x.type]:
+        if node.op == "SUM" and count_of(node) > MOST[x.type]:
             raise unsupported(node, f"the sum of {count_of(node)} values of {x} may not fit int32: split the reduction")
     reduced_axes(node)
     return [reduced_shape(node)]
