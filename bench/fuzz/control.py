@@ -52,13 +52,10 @@ class Controlled:
         if inner.tolerance is None:
             self.main.tolerance = None
 
-    def _function(self, like: Tensor, more: Sequence[Tensor] = ()) -> int:
-        """A subgraph of one to three operators from a tensor to one like it; ``more`` inputs are not used."""
+    def _function(self, like: Tensor) -> int:
+        """A subgraph of one to three operators from a tensor to one like it."""
         inner = self._closed()
         x = inner.enter(like)
-        for other in more:
-            inner.enter(other)
-            inner.pool.pop()
         for _ in range(int(self.rng.integers(1, 4))):
             if self.rng.random() < 0.7:
                 inner.add(self._chosen())
