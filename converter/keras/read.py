@@ -6,6 +6,7 @@ import os
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import count
 from typing import Any
 
 import keras
@@ -80,8 +81,12 @@ def name_of(tensor: Any) -> str:
 
 
 def _unique(names: Sequence[str]) -> list[str]:
-    """The names; those that occur more than once get a number."""
-    return [f"{name}_{names[:i].count(name)}" if names.count(name) > 1 else name for i, name in enumerate(names)]
+    """The names; those that occur more than once get a number that makes no other name."""
+    unique: list[str] = []
+    for name in names:
+        numbered = (f"{name}_{i}" for i in count())
+        unique.append(next(n for n in numbered if n not in (*names, *unique)) if names.count(name) > 1 else name)
+    return unique
 
 
 def _inputs(

@@ -293,6 +293,15 @@ def test_outputs_of_one_layer_are_counted() -> None:
         twinfer.from_keras(model, shapes={"x": (1, 4, 3)})
 
 
+def test_numbers_of_outputs_make_no_name_of_another_layer() -> None:
+    """A second LSTM is called lstm_1 by Keras itself: every output stays."""
+    x = keras.Input((3, 2))
+    first, second = L.LSTM(2, return_state=True, name="lstm"), L.LSTM(3, name="lstm_1")
+    graph = twinfer.from_keras(keras.Model(x, [*first(x), second(x)]))
+    assert [t.name for t in graph.outputs] == ["lstm_0", "lstm_2", "lstm_3", "lstm_1"]
+    assert [t.shape for t in graph.outputs] == [(1, 2), (1, 2), (1, 2), (1, 3)]
+
+
 def test_weights_that_are_no_numbers() -> None:
     model = cnn()
     model.layers[-1].bias.assign(np.full(5, np.nan, np.float32))
