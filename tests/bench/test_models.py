@@ -3,6 +3,7 @@ as recorded."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 
 from twinfer.bench.lab import train_digits
 from twinfer.bench.lab.train_digits import correct, load
-from twinfer.bench.models.builtin import DIGITS, builtin, int8_model, samples
+from twinfer.bench.models.builtin import DIGITS, builtin, int8_model, large, samples
 from twinfer.bench.models.topologies import NETS
 from twinfer.bench.peers.engines import open_peer
 from twinfer.runtime.graph import Graph, Node, Tensor
@@ -212,3 +213,11 @@ def test_only_the_right_pictures_count() -> None:
     said = _torch_logits(own, torch.from_numpy(held[:30])).argmax(1).numpy()
     model = builtin()["digits_float32"]()
     assert [correct(model, held[:30], labels) for labels in (said, said + 1, said + np.arange(30) % 2)] == [30, 0, 15]
+
+
+def test_mobilenet_is_as_large_as_its_paper_says() -> None:
+    """Multiply-accumulates and parameters of the published model of 224x224, its normalisation in the biases."""
+    graph = large()["mobilenet_v2_float32"]()
+    assert make_plan(graph).macs == 300_774_272
+    assert sum(t.size for t in graph.tensors if t.data is not None and t.type == "FLOAT32") == 3_487_816
+    assert Counter(node.op for node in graph.nodes)["ADD"] == 10
