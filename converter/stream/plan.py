@@ -12,7 +12,6 @@ from twinfer.converter.stream.rows import Need, Range, Timed
 from twinfer.converter.stream.rules import CONVOLUTIONS, POOLS, Rule, Whole, geometry, in_time, is_single, rule
 from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Graph, Node, Tensor
-from twinfer.runtime.registry import keeps_state
 
 
 @dataclass(frozen=True)
@@ -33,9 +32,9 @@ class StreamPlan:
 def planned(graph: Graph, source: Tensor, axis: int, hop: int | None) -> StreamPlan:
     """The plan for windows of ``source``, whose rows lie along ``axis``; ``hop`` is the least that all strides divide.
 
-    Raises InvalidArgumentError if there are not several rows, or if the model keeps a state already.
+    The model keeps no state. Raises InvalidArgumentError if there are not several rows.
     """
-    _check(graph, source, axis, hop)
+    _check(source, axis, hop)
     rows, step = source.shape[axis], hop or _least_hop(graph, source, axis)
     if not 0 < step < rows:
         raise InvalidArgumentError(f"{source} has {rows} rows along axis {axis}: {step} new ones a step are no stream")
@@ -46,14 +45,11 @@ def planned(graph: Graph, source: Tensor, axis: int, hop: int | None) -> StreamP
     return StreamPlan(rules, whole, needs, source, timed[source])
 
 
-def _check(graph: Graph, source: Tensor, axis: int, hop: int | None) -> None:
+def _check(source: Tensor, axis: int, hop: int | None) -> None:
     if not 0 <= axis < len(source.shape) or source.shape[axis] < 2:
         raise InvalidArgumentError(f"{source} has no rows along axis {axis}: name another one")
     if hop is not None and hop < 1:
         raise InvalidArgumentError(f"a step takes at least one new row, not {hop}")
-    for node in graph.nodes:
-        if keeps_state(node) or any(t is not None and t.variable for t in node.inputs) or "VARIABLE" in node.op:
-            raise InvalidArgumentError(f"{node} keeps a state already: the model is a stream as it is")
 
 
 def _least_hop(graph: Graph, source: Tensor, axis: int) -> int:

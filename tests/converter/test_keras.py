@@ -302,6 +302,40 @@ def test_numbers_of_outputs_make_no_name_of_another_layer() -> None:
     assert [t.shape for t in graph.outputs] == [(1, 2), (1, 2), (1, 2), (1, 3)]
 
 
+@pytest.mark.parametrize("channels", [4, 12])
+def test_groups_of_one_channel(channels: int) -> None:
+    """A convolution whose every group reads one channel is a depthwise one, also along one dimension."""
+    for layer, shape in ((L.Conv2D(channels, 3, groups=4), (2, 6, 5, 4)), (L.Conv1D(channels, 3, groups=4), (2, 6, 4))):
+        graph = check(through(layer, shape), data(shape))
+        assert "DEPTHWISE_CONV_2D" in {node.op for node in graph.nodes}
+
+
+@pytest.mark.parametrize("sequences", [True, False])
+def test_both_directions_apart(sequences: bool) -> None:
+    layer = L.Bidirectional(L.GRU(3, return_sequences=sequences), merge_mode=None)
+    assert len(check(through(layer, (2, 5, 4)), data((2, 5, 4))).outputs) == 2
+
+
+class Moody(L.Layer):
+    """A layer whose code works until it does not."""
+
+    broken = False
+
+    def call(self, x: Any) -> Any:
+        if self.broken:
+            raise RuntimeError("not today")
+        return x * 2
+
+
+def test_code_that_cannot_be_followed() -> None:
+    layer = Moody()
+    model = through(layer, (1, 4))
+    check(model, data((1, 4)))
+    layer.broken = True
+    with pytest.raises(twinfer.UnsupportedOperatorError, match=r"(?s)Moody \(1x\).*code cannot be followed.*not today"):
+        twinfer.from_keras(model)
+
+
 def test_weights_that_are_no_numbers() -> None:
     model = cnn()
     model.layers[-1].bias.assign(np.full(5, np.nan, np.float32))

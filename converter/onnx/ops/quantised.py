@@ -67,7 +67,8 @@ def _dequantized(x: Tensor, scale: Array, zeros: Array, axis: int) -> Tensor:
     shape = [-1 if scale.size > 1 and i == axis else 1 for i in range(len(x.shape))]
     zeros = np.broadcast_to(zeros.reshape(-1), scale.reshape(-1).shape)
     steps = stored.astype(np.float64) - zeros.reshape(shape)
-    data = (steps * scale.astype(np.float64).reshape(shape)).astype(np.float32).reshape(x.shape)
+    with np.errstate(over="ignore"):
+        data = (steps * scale.astype(np.float64).reshape(shape)).astype(np.float32).reshape(x.shape)
     quant = Quant(scale.reshape(-1).astype(np.float32), zeros.copy(), axis)
     if not np.isfinite(data).all():
         raise ModelError(f"{x} has the scales {quant.scale.tolist()}, which make values of it that are no numbers")

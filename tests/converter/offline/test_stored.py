@@ -284,3 +284,14 @@ def test_subgraphs_in_inspect(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     with_plan(top.graph(top.branch(test, 1, 1, [x], [x]), called)).save(tmp_path / "if.tflite")
     lines = told(capsys, ["inspect", str(tmp_path / "if.tflite")])
     assert "memory plan for TFLM: 5 tensors in 80 bytes, sound; twinfer's takes 80 bytes" in lines
+
+
+def test_operators_that_only_change_a_shape_in_subgraphs_that_nothing_calls() -> None:
+    """Their tensors live at no time, and meet no others."""
+    net, idle = Sub("main"), Sub("idle")
+    idle.op("RESHAPE", [idle.input((4,)), np.array([2, 2], np.int32)], shape=(2, 2), new_shape=(2, 2))
+    y = net.op("RELU", [net.input((1, 4))])
+    graph = net.graph([y], idle.graph([idle.nodes[0].output]))
+    stored = stored_plan(with_plan(graph))
+    assert stored is not None
+    assert (stored.fault, stored.tensors, stored.bytes) == ("", 4, 32)

@@ -341,6 +341,13 @@ WRONG: list[tuple[str, tuple[int, ...], list[Any], dict[str, Any], str]] = [
     ("Resize", ROW, [None, np.float32([1, 2, 3])], {}, "it needs 2 scales or sizes"),
     ("Resize", ROW, [], {}, "it needs 2 scales or sizes"),
     ("RNN", (3, 1, 2), [(1, 4, 2), (1, 4, 4)], {"direction": "both", "hidden_size": 4}, "direction 'both' does not"),
+    ("Einsum", ROW, [(6, 2), (2, 3)], {"equation": "ij,jk,kl->il"}, "of 3 operands; do it two by two"),
+    ("MatMul", ROW, [np.float32(2)], {}, "'c0' .*is a scalar and cannot be multiplied as a matrix"),
+    ("MatMul", (), [(6,)], {}, "'x' .*is a scalar and cannot be multiplied as a matrix"),
+    ("MatMul", ROW, [(5, 2)], {}, "'x' .* and .*'c0' .* cannot be multiplied"),
+    ("MatMul", ROW, [(5,)], {}, "'x' .* and .* cannot be multiplied"),
+    ("GlobalMaxPool", (1, 4, 3, 3, 3), [], {}, "3 spatial dimensions; TFLite has one and two"),
+    ("GlobalAveragePool", (4, 3), [], {}, "spatial dimensions"),
     (
         "RNN",
         (3, 1, 2),
@@ -372,6 +379,35 @@ def test_what_does_not_fit_is_refused(case: tuple[str, tuple[int, ...], list[Any
     with pytest.raises((ModelError, UnsupportedOperatorError), match=message) as caught:
         read_onnx(proto)
     assert op in str(caught.value)
+
+
+@pytest.mark.parametrize("scale", [1e38, -1e38])
+def test_a_constant_whose_scales_make_no_numbers(scale: float) -> None:
+    """One of its scales is enough."""
+    constants = {"q": np.full((2, 3), 100, np.int8), "s": np.array([1, scale], np.float32)}
+    nodes = [
+        helper.make_node("DequantizeLinear", ["q", "s"], ["w"], axis=0),
+        helper.make_node("Add", ["x", "w"], ["y"]),
+    ]
+    proto = model(nodes, {"x": np.ones((2, 3), np.float32)}, constants, ["y"])
+    with pytest.raises(
+        ModelError, match=r"'q' .*has the scales \[1.0, .*\], which make values of it that are no numbers"
+    ):
+        read_onnx(proto)
+
+
+def test_what_must_be_constant_but_is_computed() -> None:
+    """In a node's own attributes' place; and an output that no node writes."""
+    w, feeds = (
+        {"r": np.ones((1, 4, 4), np.float32)},
+        {"x": np.ones((3, 1, 2), np.float32), "w": np.ones((1, 4, 2), "f")},
+    )
+    with pytest.raises(UnsupportedOperatorError, match=r"input 1 must be a constant; export the model with static"):
+        read_onnx(model([helper.make_node("RNN", ["x", "w", "r"], ["y"], hidden_size=4)], feeds, w, ["y"]))
+    proto = model([helper.make_node("Neg", ["x"], ["y"])], {"x": w["r"]}, {}, ["y"])
+    proto.graph.output[0].name = "z"
+    with pytest.raises(ModelError, match=r"'?z\b"):
+        read_onnx(proto)
 
 
 class Spelled:

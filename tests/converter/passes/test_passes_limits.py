@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,13 +12,14 @@ from passes_tools import CONV, assert_same, bytes_, f, floats, order
 from twinfer.converter.build import Builder
 from twinfer.converter.passes import Pass
 from twinfer.converter.passes.batch_norm import batch_norm
+from twinfer.converter.passes.constant_folding import constant_folding, results
 from twinfer.converter.passes.elementwise_constants import elementwise_constants
 from twinfer.converter.passes.equalize import equalize
 from twinfer.converter.passes.fuse_padding import fuse_padding
 from twinfer.converter.passes.identities import identities
 from twinfer.converter.passes.transposes import transposes
 from twinfer.converter.text import text
-from twinfer.runtime.graph import Graph, Quant, Tensor
+from twinfer.runtime.graph import Graph, Node, Quant, Tensor
 
 SCALES = Quant(np.array([0.5, 0.25], np.float32), np.zeros(2, np.int64), 1)
 
@@ -134,3 +136,64 @@ def test_numbers_that_change_nothing(op: str, number: float, second: bool) -> No
     graph = b.graph([b.op("NEG", [b.op(op, [x, n] if second else [n, x])])])
     neutral = number == (op in ("MUL", "DIV")) and (second or op in ("ADD", "MUL"))
     assert [node.op for node in identities(graph).nodes] == (["NEG"] if neutral else [op, "NEG"])
+
+
+@pytest.mark.parametrize("multiplier", [1, 2])
+@pytest.mark.parametrize("op", ["MUL", "ADD"])
+def test_channels_before_a_depthwise_convolution(op: str, multiplier: int) -> None:
+    """Every output channel has the number of the input channel that it reads."""
+    b = Builder("depthwise")
+    y = b.op(op, [b.input("x", "FLOAT32", (1, 4, 4, 3)), f(2, 3, -5)])
+    weights = floats(1, 2, 2, 3 * multiplier)
+    options = {"padding": "VALID", "depth_multiplier": multiplier, "stride_h": 1, "stride_w": 1}
+    graph = b.graph([b.op("DEPTHWISE_CONV_2D", [y, weights, floats(3 * multiplier)], **options)])
+    (layer,) = batch_norm(graph).nodes
+    if op == "MUL":
+        np.testing.assert_allclose(layer.input(1).data, weights * np.repeat([2, 3, -5], multiplier), rtol=1e-6)
+    assert_same(graph, batch_norm(graph))
+
+
+@pytest.mark.parametrize(
+    ("kind", "scales", "goes"),
+    [
+        ("INT8", (0.5, 0.5), True), ("INT8", (0.5, 0.25), False), ("INT16", (0.5, 0.5), True),
+        ("INT16", (0.5, 0.25), False), ("UINT8", (0.5, 0.5), False),
+    ],
+)  # fmt: skip
+def test_there_and_back(kind: str, scales: tuple[float, float], goes: bool) -> None:
+    """QUANTIZE(DEQUANTIZE(q)) goes where every integer comes back: of one type and scale; scales per channel stay."""
+    b = Builder("back")
+    x = b.input("x", kind, (1, 4), scale=scales[0])
+    y = b.op("QUANTIZE", [b.op("DEQUANTIZE", [x], type="FLOAT32")], type=kind, scale=scales[1])
+    graph = b.graph([b.op("RESHAPE", [y, order(4)], new_shape=(4,))])
+    assert ("QUANTIZE" not in {node.op for node in identities(graph).nodes}) == goes
+    assert ("QUANTIZE" not in {node.op for node in identities(per_channel(graph)).nodes}) is False
+
+
+def per_channel(graph: Graph) -> Graph:
+    """The graph with two scales for each quantised tensor, which are the same."""
+    quant = Quant(np.array([0.5, 0.5, 0.5, 0.5], np.float32), np.zeros(4, np.int64), 1)
+    now = {t: replace(t, quant=quant) if len(t.shape) == 2 and t.quant is not None else t for t in graph.tensors}
+    nodes = tuple(
+        replace(n, inputs=tuple(t and now[t] for t in n.inputs), outputs=tuple(now[t] for t in n.outputs))
+        for n in graph.nodes
+    )
+    ends = (tuple(now[t] for t in side) for side in (graph.inputs, graph.outputs))
+    return replace(
+        graph, tensors=tuple(now.values()), nodes=nodes, **dict(zip(("inputs", "outputs"), ends, strict=True))
+    )
+
+
+def test_constants_that_only_others_can_compute_stay() -> None:
+    """An operator that twinfer lacks, and one over constants that do not fit it; what can be computed goes."""
+    b = Builder("others")
+    x, k = b.input("x", "FLOAT32", (2, 3)), b.constant(floats(2, 3))
+    (mine,) = b.node("CUSTOM:Mine", [k], [Tensor("mine", "FLOAT32", (2, 3))])
+    graph = b.graph([b.op("ADD", [b.op("ADD", [x, mine]), b.op("NEG", [k])])])
+    assert [node.op for node in constant_folding(graph).nodes] == ["CUSTOM:Mine", "ADD", "ADD"]
+    far = Node(
+        "GATHER", (k, Tensor("at", "INT32", (1,), None, order(7))), (Tensor("row", "FLOAT32", (1, 3)),), {"axis": 0}
+    )
+    assert results(far) is None
+    near = replace(far, inputs=(k, Tensor("at", "INT32", (1,), None, order(1))))
+    np.testing.assert_array_equal(np.asarray(results(near)), floats(2, 3)[None, 1:])
