@@ -201,3 +201,17 @@ def test_a_bias_of_two_layers_stays(shared: bool) -> None:
     same = [np.array_equal(node.constant(2), biases[i * (not shared)].data) for i, node in enumerate(layers)]
     assert same == [shared] * 2
     assert not any(np.array_equal(node.constant(1), w) for node, w in zip(layers, weights, strict=True))
+
+
+@pytest.mark.parametrize("has_bias", [True, False])
+def test_how_much_changed_rows_matter(has_bias: bool) -> None:
+    """The sum of squares that a change of the rows leaves, after a bias has made up for the mean."""
+    rng = np.random.default_rng(3)
+    x = rng.standard_normal((1, 40, 3)) + 2
+    inputs = np.concatenate([x, np.ones((1, 40, 1))], axis=2)
+    gram = inputs.transpose(0, 2, 1) @ inputs
+    change = rng.standard_normal((1, 3))
+    fit = Fit(Moments(gram, gram), rng.standard_normal((1, 2, 3)), has_bias)
+    left = x[0] @ change[0]
+    want = np.square(left - left.mean() if has_bias else left).sum()
+    assert float((change @ fit.covariance.sums[0] @ change.T)[0, 0]) == pytest.approx(want)

@@ -24,7 +24,7 @@ from twinfer.converter.quantize.quantize import Options, quantize
 from twinfer.converter.quantize.recipe import Choice, Recipe, Rule
 from twinfer.converter.quantize.rounding import grams
 from twinfer.converter.quantize.sensitivity import sensitivity
-from twinfer.converter.report import compare
+from twinfer.converter.report import Sums, compare
 from twinfer.converter.stream.convert import stream
 from twinfer.runtime.errors import InvalidArgumentError, UnsupportedOperatorError
 from twinfer.runtime.graph import Graph
@@ -289,6 +289,16 @@ def test_the_report_is_what_numpy_says(precision: str) -> None:
         np.testing.assert_allclose(t.edges, edges, rtol=1e-6)
         for counts, each in ((t.counts, x), (t.quantized_counts, y)):
             assert counts == tuple(np.histogram(each.clip(edges[0], edges[-1]), t.edges)[0])
+
+
+@pytest.mark.parametrize(
+    ("real", "near", "cosine"),
+    [([0, 0], [0, 0], 1), ([0, 0], [0, 2], 0), ([3, 0], [0, 0], 0), ([3, 1], [1, np.inf], 0), ([3, 4], [-4, 3], 0)],
+)
+def test_directions_of_values_that_have_none(real: list[float], near: list[float], cosine: float) -> None:
+    sums = Sums()
+    sums.add(np.array(real, np.float32), np.array(near, np.float64))
+    assert sums.cosine == cosine
 
 
 def _chain() -> Graph:

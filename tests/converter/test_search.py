@@ -177,6 +177,17 @@ def test_any_executor_finds_the_same_and_stays_open(result: Found, digits: Graph
         assert executor.submit(int, "7").result() == 7
 
 
+def test_models_of_trials_are_made_again(result: Found) -> None:
+    """By this machine, which must get the bytes that the worker got; a trial that failed has none."""
+    assert result.chosen is not None
+    trial = next(t for t in result.front if t.setting.precision != "float")
+    assert hashlib.sha256(write(result.graph(trial))).hexdigest() == trial.sha256
+    with pytest.raises(ToolError, match="this machine gets other bytes than the worker"):
+        result.graph(replace(trial, sha256="0" * 64))
+    with pytest.raises(InvalidArgumentError, match="it went wrong"):
+        result.graph(replace(trial, error="it went wrong"))
+
+
 def test_dask_finds_the_same(result: Found, digits: Graph, plain: dict[str, Any], cluster: Any) -> None:
     import distributed
 

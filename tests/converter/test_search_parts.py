@@ -515,3 +515,8 @@ def test_only_layers_that_would_change_are_raised() -> None:
     assert list(raisable(graph, Setting("int4", "mse"), ["int16x8"])) == names
     ruled = Setting("int4", "mse", rules=(Rule(operator="FULLY_CONNECTED", precision="float"),))
     assert list(raisable(graph, ruled, ["int16x8"])) == names[1:]
+
+
+def test_a_journal_where_no_file_can_be(tmp_path: Path) -> None:
+    with pytest.raises(InvalidArgumentError, match=r"none/j: cannot be used as a journal: No such file or directory"):
+        Journal(tmp_path / "none" / "j", "m", "d", {})

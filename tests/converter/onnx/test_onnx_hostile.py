@@ -18,6 +18,7 @@ from twinfer.command_line.main import main
 from twinfer.converter.build import Builder
 from twinfer.converter.emit import budget
 from twinfer.converter.onnx import read_onnx
+from twinfer.converter.source import opened
 from twinfer.runtime.errors import InvalidArgumentError, ModelError, UnsupportedOperatorError
 from twinfer.runtime.graph import Tensor
 
@@ -360,3 +361,11 @@ def test_an_error_counts_all_nodes_and_names_eight() -> None:
     told = [", ".join(f"{name}{i}" for i in range(8)) for name in ("det", "non")]
     assert [line.partition("; nodes ")[2] for line in lines] == [f"{told[0]} and 2 more", told[1]]
     assert [line.strip().partition(":")[0] for line in lines] == ["Det (10x)", "NonZero (8x)"]
+
+
+def test_a_file_that_is_damaged_is_refused_where_it_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "net.onnx"
+    path.write_bytes(b"no model")
+    assert opened(path) == path
+    with pytest.raises(ModelError, match=r"net\.onnx is not an ONNX file or damaged"):
+        twinfer.convert_file(path, tmp_path / "net.tflite")
