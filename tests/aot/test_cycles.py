@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from twinfer.aot.board.arm import pipelines
 from twinfer.aot.board.arm.pipelines import PIPELINES
 from twinfer.aot.build import hotspots, mca
 from twinfer.aot.build.cycles import Estimate, added_up, estimated, modelled
@@ -353,3 +354,35 @@ def test_bench_says_what_to_install(monkeypatch: pytest.MonkeyPatch, capsys: pyt
     monkeypatch.setattr(mca, "_installed", lambda: found())
     assert main(["bench", "kws_int8", "--target", "cortex-m4", "--cycles"]) == 2
     assert "apt-get install llvm" in capsys.readouterr().err
+
+
+def test_what_arms_tables_say() -> None:
+    """Cortex-M4 Technical Reference Manual, table 3-1, and the M3's long products; the least of a range."""
+    m4 = {
+        ("ldr", "r0, [r1]", "add"): 2, ("ldr", "r0, [r1]", "ldr.w"): 1, ("ldr", "r0, [r1]", "ldrd"): 2,
+        ("vldr", "s0, [r1]", "ldr"): 1, ("vldr", "s0, [r1]", "vldr"): 1, ("ldrsb.w", "r0, [r1]", "str"): 2,
+        ("str", "r0, [r1]", "ldr"): 1, ("ldrd", "r0, r1, [r2]", "ldr"): 3, ("strd", "r0, r1, [r2]", "add"): 3,
+        ("ldmia.w", "r0!, {r1, r2, r3}", "ldr"): 4, ("push", "{r4, r5, r6, r7, lr}", ""): 6, ("pop", "{r4, pc}", ""): 3,
+        ("vdiv.f32", "s0, s1, s2", ""): 14, ("vsqrt.f32", "s0, s1", ""): 14, ("sdiv", "r0, r1, r2", ""): 2,
+        ("udiv", "r0, r1, r2", ""): 2, ("tbb", "[pc, r0]", ""): 2, ("tbh", "[pc, r0, lsl #1]", ""): 2,
+        ("smull", "r0, r1, r2, r3", ""): 1, ("mla", "r0, r1, r2, r3", ""): 1, ("add.w", "r0, r1, r2", "ldr"): 1,
+    }  # fmt: skip
+    assert {key: pipelines.floor(*key) for key in m4} == m4
+    long = {"smull": 3, "umull": 3, "smlal": 4, "umlal": 4, "mla": 2, "mls": 2, "mul": 1, "smull.w": 3}
+    assert {name: pipelines.floor_m3(name, "r0, r1, r2, r3", "") for name in long} == long
+    assert pipelines.floor_m3("ldr", "r0, [r1]", "ldr") == 1
+    assert [pipelines.branch_cycles(name) for name in ("b", "bl", "bne.n", "cbz", "le", "letp")] == [2, 2, 2, 2, 0, 0]
+
+
+def test_an_error_of_llvm_that_names_no_instruction_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Asked again only without what it complains of, and not twice for the same."""
+    asked = list[Any]()
+
+    def ask(self: Any, texts: Any, pipeline: Any) -> Any:
+        asked.append(texts)
+        raise ToolError("llvm-mca is broken")
+
+    monkeypatch.setattr(Llvm, "_ask", ask)
+    with pytest.raises(ToolError, match="llvm-mca is broken"):
+        Llvm(19, "-19").costs([], PIPELINES["cortex-m4"])
+    assert len(asked) == 1
