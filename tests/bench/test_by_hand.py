@@ -19,8 +19,9 @@ from twinfer.aot.build.targets import find
 from twinfer.aot.print.emit import emit
 from twinfer.bench.explain import __main__ as explain
 from twinfer.bench.explain.techniques import chosen
+from twinfer.bench.fuzz.meaning import Meaning
 from twinfer.bench.lab import datasets
-from twinfer.bench.measure import compilers, operators, prices, row_cost
+from twinfer.bench.measure import compilers, movers, operators, prices, row_cost
 from twinfer.bench.measure.row_cost import Cost, Pair
 from twinfer.bench.models.source import load
 from twinfer.bench.peers import openvino
@@ -30,6 +31,7 @@ from twinfer.runtime.options import Options
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.run import isa
 from twinfer.runtime.run.inputs import random_inputs
+from twinfer.runtime.run.session import Session
 from twinfer.runtime.write.tflite import write
 
 
@@ -340,3 +342,17 @@ def test_openvino_is_asked_for_one_thread(monkeypatch: pytest.MonkeyPatch) -> No
     assert told[1:] == ["reset"]
     with pytest.raises(ValueError, match="shorter"):
         model.feed([np.float32([1, 2])])
+
+
+def test_random_movers_mean_what_numpy_says() -> None:
+    """Every kind of layer comes; shapes and values are those of the references."""
+    seen = set[str]()
+    for seed in compilers.sound(0, 60):
+        graph = movers.graph(seed)
+        seen |= {node.op for node in graph.nodes}
+        inputs, session = random_inputs(graph, seed), Session(make_plan(graph))
+        session.feed(inputs)
+        session.run()
+        for got, want in zip(session.outputs(), Meaning(graph).run(inputs), strict=True):
+            np.testing.assert_array_equal(got, want)
+    assert seen >= {"GATHER", "TRANSPOSE", "SLICE", "STRIDED_SLICE", "CONCATENATION", "PAD", "TILE", "MAXIMUM"}
