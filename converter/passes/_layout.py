@@ -45,9 +45,10 @@ def transpose(x: Tensor, order: Order, y: Tensor) -> Node:
 
 
 def turned(quant: Quant | None, order: Order) -> Quant | None:
-    """The quantisation of a transposed tensor."""
-    per_channel = quant is not None and quant.per_channel
-    return Quant(quant.scale, quant.zero_point, order.index(quant.axis)) if per_channel and quant else quant
+    """The quantisation of a transposed tensor. An axis that the tensor does not have, as some files say, stays."""
+    if quant is None or not quant.per_channel or quant.axis not in order:
+        return quant
+    return Quant(quant.scale, quant.zero_point, order.index(quant.axis))
 
 
 def turned_tensor(x: Tensor, order: Order, name: str) -> Tensor:

@@ -1,10 +1,10 @@
 """What is planned and emitted for the corpus and for every operator, kept as check sums: no change goes unseen.
 
 golden_programs/models.txt has the bytes of RAM of each plan beside the sum of its C. The file of a target has a sum for
-all cases of each operator; damaged.txt has one for what is said of each model's file with wrong numbers in it, and
-refused.txt one for what is said of each operator's cases with one thing or a few changed. None says that a program is
-right, which other tests do. ``pytest --refresh-golden tests/aot/test_golden_programs.py`` writes the files anew; the
-difference shows which models and operators a change touches, and whether their memory grows.
+all cases of each operator; damaged.txt has one for what is said of each model's file with wrong numbers in it, refused.txt
+one for what is said of each operator's cases with a few things changed, and pairs.txt one for pairs of operators. None
+says that a program is right, which other tests do. ``pytest --refresh-golden tests/aot/test_golden_programs.py`` writes
+the files anew; the difference shows which models and operators a change touches, and whether their memory grows.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from changes import changes, one_of_types, smaller
 from damage import damaged, victims
 from golden_files import compare
 from needs import SHARED
+from pairs import pairs, small
 from sweep.tasks import corpus
 
 from twinfer.aot.build.targets import find
@@ -118,6 +119,22 @@ def _refused() -> Iterator[str]:
             planned += ram != "refused"
             told.append(ram + text)
         yield f"{op}: {planned} of {len(graphs)} {zlib.crc32(''.join(told).encode()):08x}"
+
+
+def _pairs() -> Iterator[str]:
+    """Pairs of operators, each planned and printed in one of the ways."""
+    cases = {op: small(op) for op in operators()}
+    for turn, op in enumerate(sorted(cases)):
+        told = []
+        for i, graph in enumerate(pairs(op, np.random.default_rng(turn), 40, cases)):
+            target, options = WAYS[(turn + i) % len(WAYS)]
+            told += [*_program(graph, TARGETS[target], options)]
+        planned = [ram for ram in told[::2] if ram != "refused"]
+        yield f"{op}: {len(planned)} of {len(told[::2])} {zlib.crc32(' '.join(told).encode()):08x}"
+
+
+def test_programs_of_pairs_are_as_kept(request: pytest.FixtureRequest) -> None:
+    compare(GOLDEN / "pairs.txt", _pairs(), request)
 
 
 @pytest.mark.usefixtures("corpus")

@@ -2,9 +2,10 @@
 
 golden_conversions/models.txt has, for each model, the bytes and the sum of the file that comes out, optimised alone and
 quantised in three ways, with warnings and refusals among what is summed. streams.txt has the model over new rows alone,
-where there is one; onnx.txt has a sum for each kind of node, and one for such nodes with a thing changed. No line says
-that a conversion is right, which other tests do. ``pytest --refresh-golden tests/converter/test_golden_conversions.py``
-writes the files anew; the difference shows which models a change touches.
+where there is one; onnx.txt has a sum for each kind of node, and one for such nodes with a thing changed; pairs.txt has
+sums for pairs of TFLite's operators. No line says that a conversion is right, which other tests do. ``pytest
+--refresh-golden tests/converter/test_golden_conversions.py`` writes the files anew; the difference shows which models a
+change touches.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import pytest
 from golden_files import compare
 from needs import SHARED
 from onnx_draws import DRAWS, Draw, Drawn, proto_of
+from pairs import pairs, small
 from sweep.tasks import corpus
 
 from twinfer.bench.models.source import load
@@ -29,6 +31,7 @@ from twinfer.converter.convert import convert
 from twinfer.converter.stream.convert import stream
 from twinfer.runtime.errors import TwinferError
 from twinfer.runtime.graph import Graph
+from twinfer.runtime.registry import operators
 from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.write.tflite import write
 
@@ -144,6 +147,22 @@ def _other(d: Draw, drawn: Drawn) -> Drawn:
     elif isinstance(value, (list, tuple)) and value and not isinstance(value[0], str):
         value = d.pick([*value, value[-1]], list(value)[:-1] or [0], [v + 1 for v in value], [-v for v in value])
     return replace(drawn, attributes={**drawn.attributes, name: value})
+
+
+def _pairs() -> Iterator[str]:
+    """Pairs of operators: optimised, and quantised if they take floats."""
+    cases = {op: small(op) for op in operators()}
+    for turn, op in enumerate(sorted(cases)):
+        told, rng = [], np.random.default_rng(turn)
+        for i, graph in enumerate(pairs(op, rng, 24, cases)):
+            told.append(_converted(graph))
+            if any(t.type == "FLOAT32" for t in graph.inputs):
+                told.append(_converted(graph, calibration=_samples(graph), **WAYS[(i + turn) % len(WAYS)]))
+        yield f"{op}: {len(told)} {sum(each[0] != 'r' for each in told)} {zlib.crc32(' '.join(told).encode()):08x}"
+
+
+def test_conversions_of_pairs_are_as_kept(request: pytest.FixtureRequest) -> None:
+    compare(GOLDEN / "pairs.txt", _pairs(), request)
 
 
 @pytest.mark.usefixtures("corpus")
