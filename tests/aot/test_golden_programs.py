@@ -1,10 +1,10 @@
 """What is planned and emitted for the corpus and for every operator, kept as check sums: no change goes unseen.
 
 golden_programs/models.txt has the bytes of RAM of each plan beside the sum of its C. The file of a target has a sum for
-all cases of each operator; damaged.txt has one for what is said of each model's file with wrong numbers in it, refused.txt
-one for what is said of each operator's cases with a few things changed, and pairs.txt one for pairs of operators. None
-says that a program is right, which other tests do. ``pytest --refresh-golden tests/aot/test_golden_programs.py`` writes
-the files anew; the difference shows which models and operators a change touches, and whether their memory grows.
+all cases of each operator; damaged.txt has one for what is said of each model's file with wrong numbers in it,
+refused.txt one for what is said of each operator's cases with a few things changed, pairs.txt one for pairs of them.
+None says that a program is right, which other tests do. ``pytest --refresh-golden tests/aot/test_golden_programs.py``
+writes the files anew; the difference shows which models and operators a change touches, and whether their memory grows.
 """
 
 from __future__ import annotations
