@@ -84,19 +84,27 @@ def _models() -> Iterator[str]:
         yield f"{Path(model.name).stem}: {' '.join(told)}"
 
 
+def _streamed(graph: Graph, turn: int) -> str:
+    """The model over new rows alone, and what is computed anew for each; the turn decides along which axis."""
+    rank = len(graph.inputs[0].shape) if graph.inputs else 0
+    try:
+        streamed = stream(graph, axis=(None, 1 % rank if rank else None)[turn % 2], hop=(None, None, 2)[turn % 3])
+    except TwinferError as error:
+        return f"refused:{zlib.crc32(str(error).encode()):08x}"
+    told = f"{streamed.axis} {streamed.rows} {streamed.hop} {[str(why) for why in streamed.whole.values()]}"
+    return f"{told} {zlib.crc32(write(streamed.graph)):08x}"
+
+
 def _streams() -> Iterator[str]:
     for i, model in enumerate(corpus()):
         if not model.within(**MOST):
             continue
         try:
             graph = load(model.name).graph
-            rank = len(graph.inputs[0].shape) if graph.inputs else 0
-            streamed = stream(graph, axis=(None, 1 % rank if rank else None)[i % 2], hop=(None, None, 2)[i % 3])
         except TwinferError as error:
             yield f"{Path(model.name).stem}: refused:{zlib.crc32(str(error).encode()):08x}"
             continue
-        told = f"{streamed.axis} {streamed.rows} {streamed.hop} {[str(why) for why in streamed.whole.values()]}"
-        yield f"{Path(model.name).stem}: {told} {zlib.crc32(write(streamed.graph)):08x}"
+        yield f"{Path(model.name).stem}: {_streamed(graph, i)}"
 
 
 def _onnx() -> Iterator[str]:
@@ -150,12 +158,12 @@ def _other(d: Draw, drawn: Drawn) -> Drawn:
 
 
 def _pairs() -> Iterator[str]:
-    """Pairs of operators: optimised, and quantised if they take floats."""
+    """Pairs of operators: optimised, over new rows alone, and quantised if they take floats."""
     cases = {op: small(op) for op in operators()}
     for turn, op in enumerate(sorted(cases)):
         told, rng = [], np.random.default_rng(turn)
         for i, graph in enumerate(pairs(op, rng, 24, cases)):
-            told.append(_converted(graph))
+            told += [_converted(graph), _streamed(graph, i)]
             if any(t.type == "FLOAT32" for t in graph.inputs):
                 told.append(_converted(graph, calibration=_samples(graph), **WAYS[(i + turn) % len(WAYS)]))
         yield f"{op}: {len(told)} {sum(each[0] != 'r' for each in told)} {zlib.crc32(' '.join(told).encode()):08x}"
