@@ -106,7 +106,8 @@ def test_an_arena_serves_the_largest_of_several_models() -> None:
 
 
 @pytest.mark.parametrize("order", [1, -1])
-def test_every_array_serves_the_largest_of_several_models(order: int) -> None:
+@pytest.mark.parametrize("block", [0x400, 0x8000], ids=["apart", "together"])
+def test_every_array_serves_the_largest_of_several_models(order: int, block: int) -> None:
     """An input in place lies behind its own model's memory; every bank has what the model needs that needs most."""
     large = tiny.sized(tiny.dense(), 4096)
     camera = Builder("camera")
@@ -117,7 +118,7 @@ def test_every_array_serves_the_largest_of_several_models(order: int) -> None:
     projects = [emit(large, "large"), emit(lent, "lent")][::order]
     own = [4096, -(-lent.memory_bytes // 16) * 16 + 6400]
     assert arenas_of(projects) == {"arena": max(own)}
-    target = M4.target.with_banks(Bank("block", 0x400), Bank("psram", 0x100000))
+    target = M4.target.with_banks(Bank("block", block), Bank("psram", 0x100000))
     plans = [make_plan(builtin()["digits_int8"](), target), make_plan(tiny.dense().graph, target)][::order]
     sizes = [{region.value: plan.regions[region].nbytes for region in plan.arenas} for plan in plans]
     got = arenas_of([emit(plan, f"m{i}") for i, plan in enumerate(plans)])
@@ -125,6 +126,9 @@ def test_every_array_serves_the_largest_of_several_models(order: int) -> None:
         name: max(each.get(name, 0) for each in sizes) for name in {*sizes[0], *sizes[1]} - {"arena"}
     }
     assert len(got) > 1
+    shared = set(sizes[0]) & set(sizes[1]) - {"arena"}
+    assert bool(shared) == (block == 0x8000)
+    assert all(sizes[0][name] != sizes[1][name] for name in shared)
 
 
 def section(kind: str = "SHT_PROGBITS", flags: int = 2, size: int = 64, at: int = 0x100) -> dict[str, object]:
