@@ -19,6 +19,7 @@ from twinfer.converter.compress.refit import Watch
 from twinfer.converter.convert import convert
 from twinfer.converter.quantize.states import lstm
 from twinfer.runtime.graph import Graph, Quant
+from twinfer.runtime.op import tensor
 from twinfer.runtime.ops.recurrent.lstm import CELL, GATES, HIDDEN
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.read.tflite import read_file
@@ -108,6 +109,46 @@ def test_cells_have_the_least_power_of_two_that_reaches_their_range(low: float, 
     kept = [*made.extra["intermediates"]]
     assert [t.type for t in kept] == ["FLOAT32"] * 4 + ["INT8"]
     assert (kept[4].quant, made.input(HIDDEN).quant, made.input(CELL).zero) == (y.quant, y.quant, 0)
+
+
+def test_cells_of_every_step_count() -> None:
+    """Here they are largest in the middle of a sequence, four times what they are at its end."""
+    once, whole = (lstm_graph(np.random.default_rng(3), (1, steps, 2, 3), 1.0) for steps in (1, 8))
+    step, cells = Session(make_plan(once)), []
+    x = np.concatenate([np.tile(2 * np.array(v), (1, 4, 1)) for v in ((1, -1), (-1, 1))], 1).astype(np.float32)
+    for i in range(8):
+        step.view(once.inputs[0])[...] = x[:, i : i + 1]
+        step.run()
+        cells.append(float(np.abs(step.view(once.nodes[0].input(CELL))).max()))
+    assert max(cells) > 4 * cells[-1]
+    (node, *_) = convert(whole, quantize="int8", calibration={"x": x[None]}).nodes
+    assert node.input(CELL).scale * 2**15 >= max(cells)
+
+
+def test_lstm_with_a_projection_stays_float() -> None:
+    """TFLM has no int8 kernel for it."""
+    rng = np.random.default_rng(4)
+    graph = lstm_graph(rng, (1, 4, 2, 3), 0.5)
+    node = graph.nodes[0]
+    narrow = replace(node.input(HIDDEN), shape=(1, 2))
+    swapped = {node.input(HIDDEN): narrow, node.output: replace(node.output, shape=(1, 4, 2))}
+    swapped |= {node.input(r): tensor((3, 2), data=rng.normal(size=(3, 2)), name=f"r{r}") for _, r, _ in GATES}
+    swapped[graph.outputs[0]] = replace(graph.outputs[0], shape=(1, 4, 2))
+    new = [swapped.get(t, t) for t in graph.tensors]
+    projection = tensor((2, 3), data=rng.normal(size=(2, 3)), name="projection")
+
+    def changed(side: Any) -> Any:
+        return tuple(None if t is None else swapped.get(t, t) for t in side)
+
+    inputs = list(changed(node.inputs))
+    inputs[16] = projection
+    nodes = [replace(node, inputs=tuple(inputs), outputs=changed(node.outputs))]
+    nodes += [replace(n, inputs=changed(n.inputs), outputs=changed(n.outputs)) for n in graph.nodes[1:]]
+    projected = replace(graph, tensors=(*new, projection), nodes=tuple(nodes), outputs=changed(graph.outputs))
+    x = rng.standard_normal((6, 1, 4, 2)).astype(np.float32)
+    integer = convert(projected, quantize="int8", calibration={"x": x})
+    (kept,) = [n for n in integer.nodes if n.op == "UNIDIRECTIONAL_SEQUENCE_LSTM"]
+    assert {t.type for t in (*kept.inputs, *kept.outputs) if t is not None} == {"FLOAT32"}
 
 
 def test_lstm_in_float_beside_int8(tmp_path: Path) -> None:
