@@ -526,6 +526,19 @@ def test_attention(data: Any) -> None:
     check([x, y, z], keras.tree.flatten(outputs), values(shape, 1), values(longer, 2), values(longer, 3))
 
 
+@pytest.mark.parametrize("axis", [-1, -2, -3])
+def test_axes_that_count_from_the_end(axis: int) -> None:
+    """Every function that takes an axis."""
+    x, y = keras.Input((4, 3), batch_size=2), keras.Input((4, 3), batch_size=2)
+    names = ("max", "min", "mean", "sum", "var", "softmax", "log_softmax", "flip", "expand_dims")
+    outputs = [getattr(ops, name)(x, axis=axis) for name in names]
+    outputs += [ops.take(x, at, axis=axis) for at in (1, -1, [0, -2])]
+    outputs += [ops.take_along_axis(x, np.zeros((2, 4, 3), np.int32), axis=axis), ops.repeat(x, 2, axis=axis)]
+    outputs += [ops.concatenate([x, y], axis=axis), ops.stack([x, y], axis=axis), ops.swapaxes(x, axis, 1)]
+    outputs += ops.split(x, [1], axis=axis)
+    check([x, y], outputs, values((2, 4, 3), 1), values((2, 4, 3), 2))
+
+
 @pytest.mark.parametrize("shape", [(), (1,), (1, 1, 1), (1, 1, 1, 1)])
 @pytest.mark.parametrize("exponent", [2.0, 3.0])
 def test_powers_by_one_number_of_any_rank(shape: Shape, exponent: float) -> None:
