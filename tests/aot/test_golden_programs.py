@@ -2,9 +2,10 @@
 
 golden_programs/models.txt has the bytes of RAM of each plan beside the sum of its C. The file of a target has a sum for
 all cases of each operator; damaged.txt has one for what is said of each model's file with wrong numbers in it,
-refused.txt one for what is said of each operator's cases with a few things changed, pairs.txt one for pairs of them.
-None says that a program is right, which other tests do. ``pytest --refresh-golden tests/aot/test_golden_programs.py``
-writes the files anew; the difference shows which models and operators a change touches, and whether their memory grows.
+refused.txt one for what is said of each operator's cases with a few things changed; pairs.txt and chains.txt are of
+several operators behind each other. None says that a program is right, which other tests do. ``pytest --refresh-golden
+tests/aot/test_golden_programs.py`` writes the files anew; the difference shows which models and operators a change
+touches, and whether their memory grows.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from cases import cases_of, graph_of
+from chains import chain
 from changes import changes, one_of_types, smaller
 from damage import damaged, victims
 from golden_files import compare
@@ -131,6 +133,17 @@ def _pairs() -> Iterator[str]:
             told += [*_program(graph, TARGETS[target], options)]
         planned = [ram for ram in told[::2] if ram != "refused"]
         yield f"{op}: {len(planned)} of {len(told[::2])} {zlib.crc32(' '.join(told).encode()):08x}"
+
+
+def _chains() -> Iterator[str]:
+    for first in range(0, 600, 10):
+        ways = [(chain(seed), *WAYS[seed % len(WAYS)]) for seed in range(first, first + 10)]
+        told = [part for graph, target, options in ways for part in _program(graph, TARGETS[target], options)]
+        yield f"{first}: {zlib.crc32(' '.join(told).encode()):08x}"
+
+
+def test_programs_of_chains_are_as_kept(request: pytest.FixtureRequest) -> None:
+    compare(GOLDEN / "chains.txt", _chains(), request)
 
 
 def test_programs_of_pairs_are_as_kept(request: pytest.FixtureRequest) -> None:

@@ -2,10 +2,10 @@
 
 golden_conversions/models.txt has, for each model, the bytes and the sum of the file that comes out, optimised alone and
 quantised in three ways, with warnings and refusals among what is summed. streams.txt has the model over new rows alone,
-where there is one; onnx.txt has a sum for each kind of node, and one for such nodes with a thing changed; pairs.txt has
-sums for pairs of TFLite's operators. No line says that a conversion is right, which other tests do. ``pytest
---refresh-golden tests/converter/test_golden_conversions.py`` writes the files anew; the difference shows which models a
-change touches.
+where there is one; onnx.txt has a sum for each kind of node, and one for such nodes with a thing changed; pairs.txt and
+chains.txt have sums for TFLite's operators, two and more behind each other. No line says that a conversion is right,
+which other tests do. ``pytest --refresh-golden tests/converter/test_golden_conversions.py`` writes the files anew; the
+difference shows which models a change touches.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+from chains import chain
 from golden_files import compare
 from needs import SHARED
 from onnx_draws import DRAWS, Draw, Drawn, proto_of
@@ -167,6 +168,22 @@ def _pairs() -> Iterator[str]:
             if any(t.type == "FLOAT32" for t in graph.inputs):
                 told.append(_converted(graph, calibration=_samples(graph), **WAYS[(i + turn) % len(WAYS)]))
         yield f"{op}: {len(told)} {sum(each[0] != 'r' for each in told)} {zlib.crc32(' '.join(told).encode()):08x}"
+
+
+def _chains() -> Iterator[str]:
+    """Chains, ten in a line: optimised, over new rows alone, and quantised if they take floats."""
+    for first in range(0, 600, 10):
+        told = []
+        for seed in range(first, first + 10):
+            graph = chain(seed)
+            told += [_converted(graph), _streamed(graph, seed)]
+            if graph.inputs[0].type == "FLOAT32":
+                told.append(_converted(graph, calibration=_samples(graph), **WAYS[seed % len(WAYS)]))
+        yield f"{first}: {len(told)} {zlib.crc32(' '.join(told).encode()):08x}"
+
+
+def test_conversions_of_chains_are_as_kept(request: pytest.FixtureRequest) -> None:
+    compare(GOLDEN / "chains.txt", _chains(), request)
 
 
 def test_conversions_of_pairs_are_as_kept(request: pytest.FixtureRequest) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from chains import chain
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pairs import pairs, small
@@ -376,3 +377,13 @@ def test_pairs_of_operators_keep_their_meaning(op: str) -> None:
         ran += 1
         assert_same(graph, run(graph))
     assert ran or op.startswith("CUSTOM:SignalFilterBank")  # which nothing else gives what it reads
+
+
+@pytest.mark.parametrize("first", range(0, 1500, 100))
+def test_chains_of_operators_with_constants_keep_their_meaning(first: int) -> None:
+    graphs = [chain(seed) for seed in range(first, first + 100)]
+    results = [run(graph) for graph in graphs]
+    for graph, result in zip(graphs, results, strict=True):
+        assert_same(graph, result)
+    fewer = [len(result.nodes) < len(graph.nodes) for graph, result in zip(graphs, results, strict=True)]
+    assert sum(fewer) > 40
