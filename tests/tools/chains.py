@@ -95,7 +95,13 @@ class _Chain:
                 return self.b.op("GATHER_ND", [self.y, at])
         steps = np.array([self.pick(1, -1, 2) if i == axis else 1 for i in range(len(n))], np.int32)
         whole = (1 << len(n)) - 1
-        masks = {"begin_mask": whole, "end_mask": whole, "ellipsis_mask": 0, "new_axis_mask": 0, "shrink_axis_mask": 0}
+        masks: dict[str, Any] = {
+            "begin_mask": whole,
+            "end_mask": whole,
+            "ellipsis_mask": 0,
+            "new_axis_mask": 0,
+            "shrink_axis_mask": 0,
+        }
         zeros = np.zeros(len(n), np.int32)
         return self.b.op("STRIDED_SLICE", [self.y, zeros, zeros, steps], **masks, offset=False)
 
@@ -105,7 +111,7 @@ class _Chain:
         if self.y.shape[axis] % 2:
             return self.b.op("CONCATENATION", [self.y, self.y], axis=axis)
         half = tuple(d // 2 if i == axis else d for i, d in enumerate(self.y.shape))
-        blank = [tensor(half, self.y.type, *self.quant.values(), name=f"half{len(self.seen)}{i}") for i in range(2)]
+        blank = [tensor(half, self.y.type, **self.quant, name=f"half{len(self.seen)}{i}") for i in range(2)]
         parts = self.b.node("SPLIT", [np.array(axis, np.int32), self.y], blank, {"num_splits": 2})
         return self.b.op("CONCATENATION", self.pick(list(parts), list(parts)[::-1], [parts[1], parts[1]]), axis=axis)
 
