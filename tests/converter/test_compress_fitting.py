@@ -203,6 +203,22 @@ def test_a_bias_of_two_layers_stays(shared: bool) -> None:
     assert not any(np.array_equal(node.constant(1), w) for node, w in zip(layers, weights, strict=True))
 
 
+@pytest.mark.parametrize("biased", [(True, False), (False, True), (False, False)])
+def test_scales_of_shared_weights_stay_under_a_bias(biased: tuple[bool, bool]) -> None:
+    """A bias counts steps of the weights' scale: whichever of the two layers has one."""
+    b, rng = Builder("shared"), np.random.default_rng(4)
+    x, w = b.input("x", "INT8", (1, 2), scale=0.5), b.constant(np.array([[127, 60], [50, 125]], np.int8), scale=0.25)
+    biases = [b.constant(np.array([40, -80], np.int32), scale=0.125) if has else None for has in biased]
+    both = [b.op("FULLY_CONNECTED", [x, w, bias], shape=(1, 2), scale=9.0) for bias in biases]
+    one = rng.integers(-100, 100, 200).astype(np.int8)
+    data = {"x": np.stack([one, one], 1)}  # the weight that is left must serve for both
+    graph = b.graph(both)
+    pruned = prune(graph, Recipe(default=Choice(prune=0.5)), data, scope="layer")
+    (layer,) = layers_of(pruned)
+    assert layer.tensor.quant is not None
+    assert (float(layer.tensor.quant.scale[0]) > 0.25) == (not any(biased))
+
+
 @pytest.mark.parametrize("has_bias", [True, False])
 def test_how_much_changed_rows_matter(has_bias: bool) -> None:
     """The sum of squares that a change of the rows leaves, after a bias has made up for the mean."""
