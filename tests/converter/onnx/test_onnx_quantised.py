@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -463,3 +464,26 @@ def test_sums_of_integers_that_floats_hold(depth: int, exact: bool) -> None:
         return
     with pytest.raises(UnsupportedOperatorError, match=r"may pass 2\*\*24"):
         read_onnx(proto)
+
+
+@pytest.mark.parametrize("op", ["Identity", "MaxPool", "Transpose", "Relu"])
+@pytest.mark.parametrize("zeros", [(0, 0), (3, 3), (-7, 12)])
+def test_two_quantisations_behind_each_other(op: str, zeros: tuple[int, int]) -> None:
+    """Of every mix of types and scales, with an operator that keeps values between: only the same numbers are one."""
+    attributes = {"MaxPool": {"kernel_shape": [1, 1]}, "Transpose": {"perm": [0, 1, 3, 2]}}.get(op, {})
+    for first, second in itertools.product((np.int8, np.uint8), repeat=2):
+        for scale in (0.05, 0.08, 0.013):
+            at = [int(z) + 128 * (kind == np.uint8) for z, kind in zip(zeros, (first, second), strict=True)]
+            constants = scaled("a", 0.05, at[0], first) | scaled("b", scale, at[1], second)
+            nodes = [
+                helper.make_node("QuantizeLinear", ["x", "as", "az"], ["qa"]),
+                helper.make_node("DequantizeLinear", ["qa", "as", "az"], ["da"]),
+                helper.make_node(op, ["da"], ["m"], **attributes),
+                helper.make_node("QuantizeLinear", ["m", "bs", "bz"], ["qb"]),
+                helper.make_node("DequantizeLinear", ["qb", "bs", "bz"], ["y"]),
+            ]
+            feeds = {"x": 3 * floats(np.random.default_rng(3), 1, 2, 5, 4)}
+            proto = model(nodes, feeds, constants, ["y"])
+            (got,), (want,) = run(read_onnx(proto), feeds), by_onnxruntime(proto, feeds)
+            assert np.abs(got - want).max() <= 1.001 * scale, (first, second, scale)
+            assert (got == want).mean() > 0.8, (first, second, scale)
