@@ -71,6 +71,17 @@ def test_a_shape_and_a_value_together() -> None:
     np.testing.assert_array_equal(result, [[1, 2], [3, 4], [5, 6]])
 
 
+def test_as_many_numbers_in_another_form() -> None:
+    """A constant of as many elements as the input has takes the input's shape, also where that is open."""
+    sub = Sub("main")
+    x, y = (sub.input((2, 3), shape_signature=signature) for signature in ((-1, 3), ()))
+    graph = sub.graph([sub.op("NEG", [x]), sub.op("NEG", [y])])
+    fixed = twinfer.convert(graph, constants={"main_0": np.arange(6), "main_1": np.arange(6)[None]}, passes=[])
+    for t in fixed.tensors:
+        assert t.data is None or t.data.shape == (2, 3)
+    assert [t.shape for t in fixed.outputs] == [(2, 3), (2, 3)]
+
+
 def test_own_names_go_first() -> None:
     """A signature may call each input by the other's name: constants and shapes are those of the tensors' own names."""
     sub = Sub("main")

@@ -37,6 +37,7 @@ def random_graph(rng: np.random.Generator) -> Graph | None:
     w = b.constant(bytes_(1 if depthwise else 3, *size, 2), 0.01)
     op, more = ("DEPTHWISE_CONV_2D", {"depth_multiplier": 1}) if depthwise else ("CONV_2D", {})
     options = {**CONV, **more, "padding": str(rng.choice(["SAME", "VALID"]))}
+    options |= {f"stride_{side}": int(rng.choice([1, 1, 1, 1, 2])) for side in "hw"}
     try:
         split = b.op("SPACE_TO_BATCH_ND", [x, block.astype(np.int32), pads.astype(np.int32)])
         layer = b.op(op, [split, w], scale=0.1, zero=7, **options)
