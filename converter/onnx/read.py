@@ -87,7 +87,9 @@ def _damaged(name: str, error: Exception) -> ModelError:
 
 def _external(model: onnx.ModelProto) -> Iterator[str]:
     """Paths, relative to the file, of the values that it does not hold itself."""
-    constants = (tensor for graph in _graphs(model.graph) for tensor in graph.initializer)
+    graphs = [*_graphs(model.graph)]
+    given = [a for graph in graphs for node in graph.node for a in node.attribute]
+    constants = [*(t for graph in graphs for t in graph.initializer), *(t for a in given for t in (a.t, *a.tensors))]
     entries = (entry for tensor in constants for entry in tensor.external_data)
     return (entry.value for entry in entries if entry.key == "location")
 
@@ -127,23 +129,23 @@ def _inlined(model: onnx.ModelProto) -> onnx.ModelProto:
 
 def _count_inlined(model: onnx.ModelProto) -> int:
     """How many nodes there are once function bodies replace all calls; ModelError if one calls itself."""
-    bodies = {(f.domain, f.name): [*_called(f.node)] for f in model.functions}
-    counts: dict[tuple[str, str], int] = {}
+    bodies = {(f.domain, f.name, f.overload): [*_called(f.node)] for f in model.functions}
+    counts: dict[tuple[str, str, str], int] = {}
     try:
         for name in TopologicalSorter(
             {f: {n for n in body if n in bodies} for f, body in bodies.items()}
         ).static_order():
             counts[name] = sum(counts.get(inner, 1) for inner in bodies[name])
     except CycleError as error:
-        calls = " calls ".join("::".join(name) for name in error.args[1])
+        calls = " calls ".join("::".join(filter(None, name)) for name in error.args[1])
         raise ModelError(f"the model's functions cannot be inlined: {calls}") from None
     return sum(counts.get(name, 1) for name in _called(model.graph.node))
 
 
-def _called(nodes: Iterable[onnx.NodeProto]) -> Iterator[tuple[str, str]]:
-    """Domain and name of every node's operator or function, also in the graphs that nodes run."""
+def _called(nodes: Iterable[onnx.NodeProto]) -> Iterator[tuple[str, str, str]]:
+    """Domain, name and overload of every node's operator or function, also in the graphs that nodes run."""
     for node in nodes:
-        yield node.domain, node.op_type
+        yield node.domain, node.op_type, node.overload
         for inner in _inner(node):
             yield from _called(inner.node)
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import islice
 
 from twinfer.converter.quantize.affine import fed, real
-from twinfer.converter.quantize.calibrate import Progress, run, streams
+from twinfer.converter.quantize.calibrate import Progress, streams
 from twinfer.converter.quantize.samples import Sample, Samples, count_of, need_to_last, samples_of
 from twinfer.converter.report import PERFECT_DB, Sensitivity, Sums, feed
 from twinfer.runtime.graph import Array, Graph, Node
@@ -53,11 +53,18 @@ class _Twin:
         self.session, self.quantized = Session(make_plan(alone)), quantized
         self.states: Sequence[Array] = ()
 
-    def run(self, floats: Session) -> None:
-        """Runs on the values in the float graph, and replaces the node's results by its own."""
+    def run(self, floats: Session, stream: bool) -> None:
+        """Runs on the values in the float graph, and replaces the node's results by its own.
+
+        ``stream``: the whole graph's samples are parts of one, so that the node keeps its state, too.
+        """
         pairs = zip(self.node.inputs, self.quantized.inputs, strict=False)  # inputs added at the end are constant
-        values = {twin: fed(floats.view(t), twin) for t, twin in pairs if t and twin in self.session.plan.graph.inputs}
-        run(self.session, values)
+        if not stream:
+            self.session.reset_variables()
+        for t, twin in pairs:
+            if t and twin in self.session.plan.graph.inputs:
+                self.session.view(twin)[...] = fed(floats.view(t), twin)
+        self.session.run()
         for tensor, twin in zip(self.node.outputs, self.quantized.outputs, strict=True):
             floats.view(tensor)[...] = real(self.session.view(twin), twin)
 
@@ -88,7 +95,7 @@ class _Bench:
         after, wanted = self._states(), [self.session.view(t).copy() for t in self.outputs]
         for twin in reversed(self.twins):
             self._restore(twin.states)
-            twin.run(self.session)
+            twin.run(self.session, self.stream)
             self.session.run_from(twin.position + 1)
             twin.states = self._states() if self.stream else twin.states
             for tensor, value, total in zip(self.outputs, wanted, twin.sums, strict=True):

@@ -264,12 +264,17 @@ def test_nothing_that_is_read_is_written_over(
     assert {path: path.read_bytes() for path in there.iterdir()} == before
 
 
-def test_what_an_onnx_file_keeps_beside_it_is_not_overwritten(there: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("node", [False, True], ids=["initializer", "Constant"])
+def test_what_an_onnx_file_keeps_beside_it_is_not_overwritten(
+    node: bool, there: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     weights = onnx.numpy_helper.from_array(np.ones((4, 300), np.float32), "w")
     x, y = (onnx.helper.make_tensor_value_info(name, 1, [1, n]) for name, n in (("x", 4), ("y", 300)))
-    graph = onnx.helper.make_graph([onnx.helper.make_node("MatMul", ["x", "w"], ["y"])], "g", [x], [y], [weights])
+    made = [onnx.helper.make_node("Constant", [], ["w"], value=weights)] if node else []
+    nodes = [*made, onnx.helper.make_node("MatMul", ["x", "w"], ["y"])]
+    graph = onnx.helper.make_graph(nodes, "g", [x], [y], [] if node else [weights])
     proto = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8)
-    onnx.save(proto, there / "m.onnx", save_as_external_data=True, location="w.tflite")
+    onnx.save(proto, there / "m.onnx", save_as_external_data=True, location="w.tflite", convert_attribute=node)
     before = {path: path.read_bytes() for path in there.iterdir()}
     model, beside = str(there / "m.onnx"), str(there / "w.tflite")
     quantised = ["--quantize", "int8", "--calibration", str(there / "data.npz"), "--report"]

@@ -17,6 +17,7 @@ from twinfer.converter.build import Builder
 from twinfer.converter.compress.layers import layers_of
 from twinfer.converter.compress.refit import Watch
 from twinfer.converter.convert import convert
+from twinfer.converter.quantize.sensitivity import sensitivity
 from twinfer.converter.quantize.states import lstm
 from twinfer.runtime.graph import Graph, Quant
 from twinfer.runtime.op import tensor
@@ -236,3 +237,25 @@ def test_samples_of_a_stream_begin_anew_for_every_layer() -> None:
     for _ in range(2):
         moments = watch.moments(graph, weights)
         assert (moments.gram == moments.cross).all()
+
+
+def test_every_layer_keeps_its_state_in_a_model_over_a_stream() -> None:
+    """An SVDF makes samples parts of a stream; an LSTM behind it is judged on the states of before, too."""
+    rng, b = np.random.default_rng(3), Builder("both")
+    x = b.input("x", "FLOAT32", (1, 6))
+    inputs = [x, *((rng.normal(size=shape) / 2).astype(np.float32) for shape in ((8, 6), (8, 5), (4,)))]
+    inputs.append(b.variable("svdf_state", "FLOAT32", (1, 8 * 5)))
+    y = b.op("RESHAPE", [b.op("SVDF", inputs, rank=2, fused_activation_function="RELU"), np.array([1, 1, 4], np.int32)])
+    gates: list[Any] = [None] * 24
+    gates[0] = y
+    for w, r, bias in GATES:
+        gates[w], gates[r] = (rng.normal(size=(3, n)).astype(np.float32) for n in (4, 3))
+        gates[bias] = np.ones(3, np.float32)
+    for i in (HIDDEN, CELL):
+        gates[i] = b.variable(f"state_{i}", "FLOAT32", (1, 3))
+    y = b.op("UNIDIRECTIONAL_SEQUENCE_LSTM", gates, fused_activation_function="TANH", time_major=False)
+    graph = b.graph([y])
+    data = {"x": rng.normal(size=(30, 1, 6)).astype(np.float32)}
+    integer = convert(graph, quantize="int8", calibration=data, passes=[])
+    (judged,) = [each for each in sensitivity(graph, integer, data) if "LSTM" in each.operator]
+    assert judged.snr_db > 25

@@ -503,7 +503,7 @@ def einsum(d: Draw) -> Drawn:
     result = "->" + dots + "".join(letters[: d.whole(0, len(letters))])
     equation = ",".join(dots + term for term in terms) + d.pick(result, result, "")
     front = d.shape(0, 2, 3) if dots else ()
-    fronts = [front[d.pick(0, 0, len(front)) :] for _ in terms]  # that of one operand may be shorter
+    fronts = [front[d.pick(0, 0, d.whole(0, len(front))) :] for _ in terms]  # that of one operand may be shorter
     shapes = [[*before, *(size[c] for c in term)] for before, term in zip(fronts, terms, strict=True)]
     values = {f"x{i}": d.floats(*(d.pick(n, n, n, n, 1) for n in shape)) for i, shape in enumerate(shapes)}
     return _of_values(d, "Einsum", values, attributes={"equation": equation})

@@ -310,6 +310,20 @@ def test_functions_that_call_themselves(calls: dict[str, str]) -> None:
         read_onnx(proto)
 
 
+def test_overloads_of_a_function_are_functions_of_their_own() -> None:
+    """One that calls the other does not call itself."""
+    opsets = [helper.make_opsetid("", 18), helper.make_opsetid("own", 1)]
+    inner = helper.make_node("F", ["a"], ["b"], domain="own", overload="two")
+    bodies = {"two": [helper.make_node("Neg", ["a"], ["b"])], "one": [inner]}
+    proto = plain([helper.make_node("F", ["x"], ["y"], domain="own", overload="one")], [1, 4], {})
+    proto.ir_version = 10
+    proto.opset_import.append(opsets[1])
+    proto.functions.extend(
+        helper.make_function("own", "F", ["a"], ["b"], body, opsets, overload=name) for name, body in bodies.items()
+    )
+    assert [node.op for node in read_onnx(proto).nodes] == ["NEG"]
+
+
 @pytest.mark.parametrize(("depth", "taken"), [(3, True), (40, False)])
 def test_functions_that_call_the_next_twice(depth: int, taken: bool) -> None:
     """Forty of them would be 2^40 nodes."""
