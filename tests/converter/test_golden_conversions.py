@@ -24,7 +24,7 @@ from chains import chain
 from golden_files import compare
 from needs import SHARED
 from onnx_draws import DRAWS, Draw, Drawn, proto_of
-from pairs import pairs, small
+from pairs import pairs
 from sweep.tasks import corpus
 
 from twinfer.bench.models.source import load
@@ -160,10 +160,9 @@ def _other(d: Draw, drawn: Drawn) -> Drawn:
 
 def _pairs() -> Iterator[str]:
     """Pairs of operators: optimised, over new rows alone, and quantised if they take floats."""
-    cases = {op: small(op) for op in operators()}
-    for turn, op in enumerate(sorted(cases)):
+    for turn, op in enumerate(sorted(operators())):
         told, rng = [], np.random.default_rng(turn)
-        for i, graph in enumerate(pairs(op, rng, 24, cases)):
+        for i, graph in enumerate(pairs(op, rng, 24)):
             told += [_converted(graph), _streamed(graph, i)]
             if any(t.type == "FLOAT32" for t in graph.inputs):
                 told.append(_converted(graph, calibration=_samples(graph), **WAYS[(i + turn) % len(WAYS)]))

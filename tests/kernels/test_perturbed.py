@@ -8,7 +8,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from cases import cases_of, graph_of, interpreted, numpy_outputs, values_of
+from cases import cases_of, fed, graph_of, interpreted, numpy_outputs, values_of
 from changes import changes, one_of_types, other_options, other_zeros, smaller, with_tensor
 
 from twinfer.runtime.errors import ModelError, TwinferError, UnsupportedOperatorError
@@ -93,10 +93,9 @@ def test_scales_up_to_those_that_are_refused(op: str) -> None:
     """The largest and the smallest scale that a tensor may have, with values at the ends of their types."""
     rng = np.random.default_rng(2)
     for case in one_of_types(smaller(cases_of(op).values(), 500)):
-        fed = [t for t in dict.fromkeys(case.node.inputs) if t is not None and t.data is None and not t.variable]
         values = tuple(
             v if t.quant is None else rng.choice([*ends(v.dtype), *ends(v.dtype), 0, 1], v.shape).astype(v.dtype)
-            for t, v in zip(fed, values_of(case, graph_of(case.node)), strict=True)
+            for t, v in zip(fed(case.node), values_of(case, graph_of(case.node)), strict=True)
         )
         for t in {t: None for t in (*case.node.inputs, *case.node.outputs) if t is not None and t.quant is not None}:
             for base in (2.0, 0.5):

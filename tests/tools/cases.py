@@ -64,6 +64,11 @@ def graph_of(node: Node) -> Graph:
     return Graph("case", (*inputs, *others, *node.outputs), (node,), inputs, node.outputs)
 
 
+def fed(node: Node) -> list[Tensor]:
+    """The inputs of a node alone that a caller gives: neither constants nor states."""
+    return [t for t in dict.fromkeys(node.inputs) if t is not None and t.data is None and not t.variable]
+
+
 def values_of(case: Case, graph: Graph) -> list[Any]:
     if case.inputs is not None:
         return list(case.inputs)

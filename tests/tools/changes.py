@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
-from cases import graph_of, values_of
+from cases import fed, graph_of, values_of
 
 from twinfer.runtime.graph import DTYPES, Node, Quant, Tensor
 from twinfer.runtime.op import Case
@@ -77,10 +77,9 @@ def other_zeros(node: Node) -> Iterator[Node]:
 
 def changes(case: Case, rng: np.random.Generator) -> Iterator[Case]:
     """The case with each of its options, tensors and numbers changed, one at a time; None for inputs that may lack."""
-    node = case.node
-    fed = [t for t in dict.fromkeys(node.inputs) if t is not None and t.data is None and not t.variable]
+    node, inputs = case.node, fed(case.node)
     values = values_of(case, graph_of(node))
-    for k, t in enumerate(fed if len(fed) > 1 else ()):
+    for k, t in enumerate(inputs if len(inputs) > 1 else ()):
         for value in range(-2, 7) if t.type in ("INT32", "INT64") and values[k].size else ():
             numbers = values[k].copy()
             numbers.flat[rng.integers(numbers.size)] = value
@@ -95,7 +94,7 @@ def changes(case: Case, rng: np.random.Generator) -> Iterator[Case]:
             if given is not None and other is not None:
                 given = tuple(
                     np.resize(v, other.shape).astype(other.dtype) if x is t else v
-                    for x, v in zip(fed, given, strict=True)
+                    for x, v in zip(inputs, given, strict=True)
                 )
             yield replace(case, node=with_tensor(node, t, other), inputs=given)
 

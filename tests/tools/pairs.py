@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import numpy as np
-from cases import cases_of, graph_of
+from cases import cases_of, fed, graph_of
 
 from twinfer.runtime.graph import Array, Graph, Node, Tensor
 from twinfer.runtime.op import Case
@@ -17,22 +18,19 @@ from twinfer.runtime.registry import operators
 _TYPES = ("FLOAT32", "INT8", "INT16", "INT32", "INT64", "BOOL")
 
 
-def small(op: str, elements: int = 600) -> list[Case]:
-    """The operator's cases of few elements."""
-    return [c for c in cases_of(op).values() if sum(t.size for t in (*c.node.inputs, *c.node.outputs) if t) < elements]
+@cache
+def _small(op: str) -> list[Case]:
+    """The operator's cases of few elements. They are kept, as every other operator's pairs draw from them, too."""
+    return [c for c in cases_of(op).values() if sum(t.size for t in (*c.node.inputs, *c.node.outputs) if t) < 600]
 
 
-def fed(node: Node) -> list[Tensor]:
-    return [t for t in dict.fromkeys(node.inputs) if t is not None and t.data is None and not t.variable]
-
-
-def pairs(op: str, rng: np.random.Generator, count: int, cases: dict[str, list[Case]]) -> Iterator[Graph]:
+def pairs(op: str, rng: np.random.Generator, count: int) -> Iterator[Graph]:
     """So many models of a case of ``op`` and one of another operator behind it or before it."""
-    others = [other for other in operators() if cases[other]]
+    others = [other for other in operators() if _small(other)]
     made = 0
     for _ in range(20 * count):
         names = [op, str(rng.choice(others))][:: 1 if rng.integers(2) else -1]
-        first, second = (cases[name][rng.integers(len(cases[name]))].node for name in names)
+        first, second = (_small(name)[rng.integers(len(_small(name)))].node for name in names)
         ends = [t for t in first.outputs if t.type in _TYPES and t.size]
         begins = [t for t in fed(second) if t.size and any(t.type == y.type for y in ends)]
         if begins:
