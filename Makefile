@@ -34,7 +34,7 @@ KEPT := bench/data/figures
 # So that matrix products, and what is rounded on them, have the same last bits on every x86-64 PC with AVX2.
 REPEATABLE := OPENBLAS_NUM_THREADS=1 OPENBLAS_CORETYPE=Haswell
 
-.PHONY: help demo prices setup build test test-all mutants sweep lint format bench clean
+.PHONY: help demo prices setup build test test-deep test-all mutants sweep lint format bench clean
 .PHONY: bench-host bench-embedded bench-ops bench-coded bench-streams bench-rows bench-explain bench-cycles real-data accuracy compression search networks figures operators
 .DELETE_ON_ERROR:
 
@@ -52,11 +52,14 @@ setup: $(DEVELOP)  ## the environment in .venv, with everything the tests need
 
 build: setup  ## the C kernels, after a header was changed
 
-test: setup lint  ## what CI runs
+test: setup lint  ## what CI runs first
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal --durations=40
 
-test-all: setup lint  ## the same over every model of the corpus, and new random examples
-	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal --all-models --deep
+test-deep: setup  ## the tests that test leaves out (WITHIN=1500: none begins after so many seconds)
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m deep --durations=40 $(addprefix --within=,$(WITHIN))
+
+test-all: setup lint  ## both, over every model of the corpus, with new random examples
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "" --all-models --new-examples
 
 mutants: setup  ## which small faults, planted one by one, the tests notice (takes hours; MUTANTS="--area aot --quick")
 	PYTHONPATH=tests:tests/tools nice $(BIN)/python -m mutants --jobs $(JOBS) --json build/mutants/score.json $(MUTANTS)

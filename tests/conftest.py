@@ -3,11 +3,13 @@
 A test that names the argument ``corpus_model`` runs once for every model of the groups that its mark lists::
 
     @pytest.mark.corpus("app")                # every model of the group
-    @pytest.mark.corpus("op", sample=40)      # 40 of them; others each day with --deep, every one with --all-models
+    @pytest.mark.corpus("op", sample=40)      # 40 of them; others each day with --new-examples, all with --all-models
     def test_it(corpus_model): ...            # .path, .entry (its row of index.json), .golden(), .layers()
 
 The corpus is not part of the project: it is in $TWINFER_SHARED, else in ../shared. Without it these tests are skipped,
 but fail in CI.
+
+``make test`` leaves out the tests with the mark ``deep``; ``make test-deep`` runs these alone.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ import json
 import os
 import random
 import shutil
+import subprocess
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -28,15 +31,18 @@ import pytest
 from hypothesis.database import DirectoryBasedExampleDatabase
 from needs import ALL_CASES, ROOT, ROTATION, SHARED, USUAL
 
-#: The same examples every time and everywhere, so that a test fails only for what was changed. With --deep new ones are
-#: drawn; those that fail are kept in FOUND, and every later run with --deep begins with them.
+#: The same examples every time and everywhere, so that a test fails only for what was changed. With --new-examples
+#: others are drawn; those that fail are kept in FOUND, and every later run with --new-examples begins with them.
 hypothesis.settings.register_profile("same", derandomize=True, deadline=None)
 FOUND = ROOT / ".hypothesis" / "found"
 hypothesis.settings.register_profile(
-    "deep", derandomize=False, deadline=None, database=DirectoryBasedExampleDatabase(FOUND)
+    "new", derandomize=False, deadline=None, database=DirectoryBasedExampleDatabase(FOUND)
 )
 
 CORPUS = SHARED / "corpus"
+
+#: The variable of the environment that says when --within is over.
+UNTIL = "TWINFER_TESTS_UNTIL"
 
 
 @dataclass(frozen=True)
@@ -68,8 +74,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--all-models", action="store_true", help="take every corpus model and every case where a test takes a sample"
     )
     parser.addoption(
-        "--deep", action="store_true", help="draw new examples, and the day's sample where a test takes a sample"
+        "--new-examples", action="store_true", help="draw new examples, and take the day's sample of cases and models"
     )
+    parser.addoption(
+        "--within", type=float, metavar="SECONDS",
+        help="begin no test so many seconds after the start; each commit has another order of files",
+    )  # fmt: skip
     parser.addoption(
         "--refresh-golden", action="store_true", help="write tests/aot/golden anew from what is emitted now"
     )
@@ -81,15 +91,32 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "corpus(*groups, sample=None): which corpus models corpus_model runs over")
     config.addinivalue_line("markers", "slow: takes more than a few seconds")
-    deep = config.getoption("deep")
-    hypothesis.settings.load_profile("deep" if deep else "same")
-    os.environ.setdefault(ROTATION, time.strftime("%Y-%m-%d") if deep else USUAL)  # xdist's workers inherit it
+    config.addinivalue_line("markers", "deep: for make test-deep; make test leaves it out")
+    new = config.getoption("new_examples")
+    hypothesis.settings.load_profile("new" if new else "same")
+    os.environ.setdefault(ROTATION, time.strftime("%Y-%m-%d") if new else USUAL)  # xdist's workers inherit it
+    if within := config.getoption("within"):
+        os.environ.setdefault(UNTIL, str(time.monotonic() + within))  # and this
     if config.getoption("all_models"):
         os.environ[ALL_CASES] = "1"
 
 
 def pytest_report_header(config: pytest.Config) -> str:
     return f"corpus: {len(entries())} models in {CORPUS}, sample {ROTATION}={os.environ[ROTATION]}"
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Puts files in an order that the commit decides, so that --within cuts off others each time."""
+    if config.getoption("within"):
+        commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, check=False).stdout
+        places = {item.location[0]: random.Random(f"{commit!r} {item.location[0]}").random() for item in items}
+        items.sort(key=lambda item: places[item.location[0]])
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup() -> None:
+    if time.monotonic() > float(os.environ.get(UNTIL, "inf")):
+        pytest.skip("not run: no time was left")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

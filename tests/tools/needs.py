@@ -17,14 +17,14 @@ ROOT = Path(__file__).resolve().parents[2]
 SHARED = Path(os.environ.get("TWINFER_SHARED") or ROOT.parent / "shared")
 
 #: Variables of the environment: the day that samples are of, and whether tests take everything in their place. USUAL is
-#: the day of all runs but those with --deep, which take their own.
+#: the day of all runs but those with --new-examples, which take their own.
 ROTATION, ALL_CASES, USUAL = "TWINFER_ROTATION", "TWINFER_ALL_CASES", "2026-11-21"
 
 T = TypeVar("T")
 
 
 def sampled(items: Iterable[T], every: int, of: str) -> list[T]:
-    """One item in so many, others for each text ``of`` and, with ``--deep``, each day; all with ``--all-models``."""
+    """One item in so many, others for each ``of``, and each day with ``--new-examples``. All with ``--all-models``."""
     listed = list(items)
     if os.environ.get(ALL_CASES) or not listed:
         return listed
