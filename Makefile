@@ -61,8 +61,9 @@ test-deep: setup  ## the tests that test leaves out (WITHIN=1500: none begins af
 test-all: setup lint  ## both, over every model of the corpus, with new random examples
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "" --all-models --new-examples
 
-mutants: setup  ## which small faults, planted one by one, the tests notice (takes hours; MUTANTS="--area aot --quick")
-	PYTHONPATH=tests:tests/tools nice $(BIN)/python -m mutants --jobs $(JOBS) --json build/mutants/score.json $(MUTANTS)
+mutants: setup  ## small faults, planted one by one, that tests do not notice (a night; SINCE=main~20, FILES=runtime/plan/arena.py, SEED=1)
+	nice $(BIN)/python tests/tools/mutants.py $(FILES) $(if $(SINCE),--since $(SINCE)) $(if $(TESTS),--tests "$(TESTS)") \
+		--count $(or $(COUNT),200) --seed $(or $(SEED),0)
 
 sweep: setup  ## every command over every model of the corpus; nothing may fail (an hour; SWEEP="--jobs 2 --again")
 	PYTHONPATH=tests:tests/tools nice $(BIN)/python -m sweep --jobs $(JOBS) $(SWEEP)
