@@ -18,8 +18,8 @@ from twinfer.bench.explain.ledger import Ledger
 from twinfer.bench.explain.ledger_report import told
 from twinfer.bench.measure.report import machine
 from twinfer.bench.memory.certificate import certificate, described
-from twinfer.bench.memory.picture import bands
 from twinfer.bench.models.source import Source
+from twinfer.bench.report.bands import bands
 from twinfer.bench.report.layers import layer_rows, names_of, node_rows, views
 from twinfer.bench.report.noise import Layer, Noise, noise
 from twinfer.bench.report.remarks import remarks

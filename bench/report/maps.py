@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from twinfer.bench.memory.picture import NAMES, Kind
 from twinfer.bench.page.chart import COLOURS, Chart, field, tooltip, values
+from twinfer.bench.report.bands import NAMES, Kind
 
 #: Columns of a legend, as many as there is room for.
 COLUMNS = "max(1, floor(width / 110))"

@@ -14,7 +14,7 @@ import pytest
 from twinfer.bench.explain.causes import CAUSES
 from twinfer.bench.explain.techniques import TECHNIQUES
 from twinfer.bench.measure.recorded import LABELS
-from twinfer.bench.memory.picture import NAMES
+from twinfer.bench.report.bands import NAMES
 from twinfer.bench.report.charts import ladder_chart, layers_chart, noise_chart, waterfall
 from twinfer.bench.report.diff import difference
 from twinfer.bench.report.diff_report import diff_html, diff_tables

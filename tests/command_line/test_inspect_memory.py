@@ -1,4 +1,4 @@
-"""``twinfer inspect --memory``: the certificate of a plan's memory as text, JSON and a picture."""
+"""``twinfer inspect --memory``: the certificate of a plan's memory as text and JSON."""
 
 from __future__ import annotations
 
@@ -364,23 +364,8 @@ def test_what_the_certificate_says(proven: bool) -> None:
     assert "No change that was planned needs less RAM." in shown(memory_tables("net", told, 120))
 
 
-def test_a_picture_does_not_take_the_models_place(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    model = tmp_path / "m.svg"
-    before = load("digits_int8").content
-    model.write_bytes(before)
-    assert main(["inspect", str(model), "--memory", "--picture", str(model)]) == 2
-    assert "which is read" in capsys.readouterr().err
-    assert model.read_bytes() == before
-
-
-def test_by_rows_and_a_picture(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    picture = tmp_path / "memory.svg"
-    about = document(capsys, "vww_int8", "--memory", "rows", "--input-rows", "--picture", str(picture))
-    assert about["arena_bytes"] < 17_000
-    text = picture.read_text()
-    assert f"vww_int8 on cortex-m4: {about['arena_bytes']:,} bytes" in text
-    assert main(["inspect", "vww_int8", "--picture", str(tmp_path / "memory.bmp")]) == 2
-    assert "can be written to .svg" in capsys.readouterr().err
+def test_by_rows(capsys: pytest.CaptureFixture[str]) -> None:
+    assert document(capsys, "vww_int8", "--memory", "rows", "--input-rows")["arena_bytes"] < 17_000
 
 
 def test_a_model_without_rows_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -434,7 +434,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
                "decode": "layer", "guard": False, "io": "float"},
     "compile": {"target": "host", "name": None, "mode": "compiled", "optimize": "balanced", "weights": "file",
                 "decode": "layer", "guard": False, "tuned": False, "memory": "auto", "ram": 0, "io": "float"},
-    "inspect": {"target": "host", "memory": None, "input_rows": False, "input_in_place": False, "picture": None,
+    "inspect": {"target": "host", "memory": None, "input_rows": False, "input_in_place": False,
                 "json": False, "io": "float"},
     "tune": {"seconds": 5.0, "json": None},
     "stream": {"axis": None, "hop": None},

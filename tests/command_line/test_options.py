@@ -410,7 +410,7 @@ ELSEWHERE = {
     "explain": {"--ladder", "--techniques", "--input-rows", "--input-in-place", "--io", "--json", "--html"},
     "report": {"--input-rows", "--input-in-place", "--io"},
     "diff": {"--with", "--input-rows", "--input-in-place", "--io", "--json", "--output"},
-    "inspect": {"--json", "--target", "--memory", "--input-rows", "--input-in-place", "--picture", "--io"},
+    "inspect": {"--json", "--target", "--memory", "--input-rows", "--input-in-place", "--io"},
     "ops": {"--json", "--markdown", "--target"},
     "stream": {"--output"},
     "tune": {"--seconds", "--json"},

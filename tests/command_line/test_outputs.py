@@ -229,7 +229,6 @@ BOTH = {
     "run": (
         "IN#half --output OUT", "IN --output y=OUT", "IN --target BOARD --output OUT", "IN --input x=DATA --output OUT",
     ),
-    "inspect": ("IN#half --picture OUT", "IN --target BOARD --picture OUT"),
     "explain": (
         "IN#half --json OUT", "IN --html OUT", "IN --target host,BOARD --json OUT",
         "IN --target 'host, BOARD' --html OUT",

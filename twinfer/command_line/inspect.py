@@ -26,36 +26,29 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--input-rows", action="store_true", help=about)
     about = "with --memory: for an input that is read where the caller has it"
     command.add_argument("--input-in-place", action="store_true", help=about)
-    about = "draw which bytes hold what, over time, to a .svg, .png or .pdf file"
-    command.add_argument("--picture", metavar="FILE", help=about)
     add_io(command)
     command.add_argument("--json", action="store_true", help="print it as JSON")
 
 
 def run(arguments: argparse.Namespace) -> int:
     from twinfer.bench.memory.certificate import certificate, described
-    from twinfer.bench.memory.picture import draw
-    from twinfer.bench.models.source import file_of, load_with
+    from twinfer.bench.models.source import load_with
     from twinfer.command_line.show.description import describe
     from twinfer.command_line.show.memory import memory_tables
     from twinfer.command_line.show.model import render
     from twinfer.command_line.targets import machine
     from twinfer.command_line.terminal import console, show
     from twinfer.runtime.options import Options
-    from twinfer.runtime.read.files import check_places
 
-    check_places([arguments.picture], inputs=(file_of(arguments.model), arguments.target))
     target, _ = machine(arguments.target)
     source = load_with(arguments.model, arguments.io)
     plan, reason = planned(source, target)
     certified = None
-    if arguments.memory or arguments.input_rows or arguments.input_in_place or arguments.picture:
+    if arguments.memory or arguments.input_rows or arguments.input_in_place:
         inputs = {"input_rows": arguments.input_rows, "input_in_place": arguments.input_in_place}
         options = Options(memory=arguments.memory or "auto", **inputs)
         certified = certificate(source.graph, target, options)
         plan = certified.plan
-        if arguments.picture:
-            draw(plan, f"{source.name} on {target.name}: {plan.memory_bytes:,} bytes", arguments.picture)
     if arguments.json:
         about = describe(source.name, source.graph, plan, reason)
         write_json("-", about | (described(certified) if certified else {}))

@@ -1,19 +1,16 @@
-"""The picture of a plan's memory: its bands are what the replay of a plan says, and the file is the same every time."""
+"""What lies where and when in a plan's memory: the bands of the page's map."""
 
 from __future__ import annotations
 
 from itertools import pairwise
-from pathlib import Path
-from typing import Any
 
 import pytest
 from row_nets import network
 
 from twinfer.aot.build.targets import find
-from twinfer.bench.memory.picture import COLOURS, NAMES, SUFFIXES, Band, _figure, bands, draw
 from twinfer.bench.models.source import load
+from twinfer.bench.report.bands import Band, bands
 from twinfer.converter.stream.convert import stream
-from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.options import Memory, Options
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.plan.plan import Plan
@@ -122,61 +119,3 @@ def test_rows_come_and_go() -> None:
     assert grown[0] == 0
     assert grown == sorted(grown)
     assert sizes[-1] < grown[-1], "the next chain eats it"
-
-
-def corners(polygon: Any) -> list[tuple[float, float]]:
-    """The least and the greatest of an area: times, then bytes."""
-    return [(min(side), max(side)) for side in polygon.get_paths()[0].vertices.T]
-
-
-@pytest.mark.parametrize(("name", "input_rows"), [("kws_int8", False), ("vww_int8", True), ("tcn_int8", False)])
-def test_what_is_drawn(name: str, input_rows: bool) -> None:
-    """An area per band, from its first time to its last and from its least byte to its most, in the colour of its kind;
-    the axes have room for all operators and bytes, the line lies at the bound, the legend names what is there."""
-    plan = make_plan(stream(load(name).graph).graph) if name == "tcn_int8" else rows(name, input_rows=input_rows)
-    from matplotlib.colors import to_rgb
-
-    figure, every = _figure(plan, "a title"), bands(plan)
-    (axes,) = figure.axes
-    assert axes.get_title() == "a title"
-    assert (axes.get_xlim(), axes.get_ylim()) == ((-1, len(plan.nodes) + 1), (0, plan.arena_bytes + plan.state_bytes))
-    assert len(axes.collections) == len(every)
-    for band, area in zip(every, axes.collections, strict=True):
-        times, (low, high) = corners(area)
-        assert times == (band.times[0], band.times[-1])
-        assert (low, high) == (min(band.lows), max(band.highs))
-        assert tuple(area.get_facecolor()[0][:3]) == to_rgb(COLOURS[band.kind])
-    (bound,) = axes.lines
-    assert list(bound.get_ydata()) == [plan.lower_bound_bytes] * 2
-    (legend,) = figure.legends
-    kinds = [NAMES[kind] for kind in COLOURS if any(band.kind == kind for band in every)]
-    assert [text.get_text() for text in legend.get_texts()] == [
-        *kinds,
-        f"lower bound, {plan.lower_bound_bytes:,} bytes",
-    ]
-    middles = {((b.times[0] + b.times[-1]) / 2, (min(b.lows) + max(b.highs)) / 2): b for b in every}
-    assert axes.texts
-    for text in axes.texts:
-        own = middles[text.get_position()]
-        assert own.name.rsplit("/", 1)[-1].endswith(text.get_text().removeprefix("…"))
-        assert own.kind != "scratch"
-
-
-@pytest.mark.parametrize("suffix", SUFFIXES)
-def test_files(tmp_path: Path, suffix: str) -> None:
-    """The same plan gives the same file, and an SVG keeps its words as text."""
-    plan = rows("ic_int8")
-    first, second = tmp_path / f"first{suffix}", tmp_path / f"second{suffix}"
-    for file in (first, second):
-        draw(plan, "ic", file)
-    assert first.read_bytes() == second.read_bytes()
-    if suffix == ".svg":
-        text = first.read_text()
-        assert f"lower bound, {plan.lower_bound_bytes:,} bytes" in text
-        assert "rows in a ring" in text
-
-
-def test_other_files_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(InvalidArgumentError, match=r"can be written to \.svg"):
-        draw(rows("kws_int8"), "kws", tmp_path / "picture.txt")
-    assert not list(tmp_path.iterdir())

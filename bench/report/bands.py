@@ -1,4 +1,4 @@
-"""A picture of a plan's memory: which bytes hold what, from the first operator to the last.
+"""Which bytes of a plan's memory hold what, from the first operator to the last: what the page draws.
 
 In a chain, time goes on part by part: an input gets shorter as its rows are eaten, an output longer as they are
 computed, and the rows that a ring holds come and go.
@@ -8,32 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from importlib.util import find_spec
-from io import BytesIO
-from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
-from twinfer.runtime.errors import InvalidArgumentError, ToolError
 from twinfer.runtime.graph import Tensor
 from twinfer.runtime.plan.by_rows.rows import ChainRun, RowPart
 from twinfer.runtime.plan.plan import Plan, Region
 from twinfer.runtime.program import Chain
-from twinfer.runtime.read.files import write_whole
 
 #: What a band of bytes is.
 Kind = Literal["tensor", "rows", "scratch", "state"]
 
-#: The colour of each kind, and how the legend calls it.
-COLOURS: dict[Kind, str] = {"tensor": "#7aa6d2", "rows": "#e5a75c", "scratch": "#b8b8b8", "state": "#8fbf7f"}
+#: How the legend calls each kind.
 NAMES: dict[Kind, str] = {"tensor": "tensor", "rows": "rows in a ring", "scratch": "scratch", "state": "state"}
-
-#: The suffixes that a picture's file may have -> what keeps the date out of it, so that it is the same every time.
-_UNDATED = {".svg": {"Date": None}, ".png": {}, ".pdf": {"CreationDate": None}}
-SUFFIXES = tuple(_UNDATED)
-
-#: About how many characters fit across a picture, and how many lines below one another.
-ROOM = 140, 32
-
 
 #: A time, and the first byte and the end of what a tensor holds from then on.
 Moment = tuple[float, tuple[int, int]]
@@ -131,56 +117,3 @@ def _band(tensor: Tensor, kind: Kind, moments: Sequence[Moment], end: float) -> 
     """The band of a tensor that holds bytes from each moment to the next, the last one ``end``."""
     lows, highs = zip(*(there for _, there in moments), strict=True)
     return Band(tensor.name, kind, (*(time for time, _ in moments), end), lows, highs)
-
-
-def draw(plan: Plan, title: str, file: str | Path) -> None:
-    """Writes the picture of a plan's memory to a .svg, .png or .pdf file.
-
-    InvalidArgumentError for another suffix, ToolError if matplotlib is missing or the file cannot be written.
-    """
-    path = Path(file)
-    if path.suffix.lower() not in SUFFIXES:
-        raise InvalidArgumentError(f"a picture can be written to {', '.join(SUFFIXES)}, not to {path.name}")
-    if find_spec("matplotlib") is None:
-        raise ToolError("pictures are drawn by matplotlib: pip install 'twinfer[picture]'")
-    from matplotlib import rc_context
-
-    content = BytesIO()
-    with rc_context({"svg.hashsalt": "twinfer", "svg.fonttype": "none", "font.size": 9}):
-        figure = _figure(plan, title)
-        figure.savefig(content, format=path.suffix[1:].lower(), metadata=_UNDATED[path.suffix.lower()], dpi=150)
-    write_whole(path, lambda file: file.write(content.getvalue()))
-
-
-def _figure(plan: Plan, title: str) -> Any:
-    from matplotlib.figure import Figure
-    from matplotlib.patches import Patch
-
-    figure, shown = Figure(figsize=(11, 6), layout="constrained"), bands(plan)
-    axes: Any = figure.subplots()
-    axes.set(title=title, xlabel="operator", ylabel="bytes")
-    axes.set(xlim=(-1, len(plan.nodes) + 1), ylim=(0, max(plan.memory_bytes, 1)))
-    for band in shown:
-        lows, highs = (*band.lows, band.lows[-1]), (*band.highs, band.highs[-1])
-        look = {"facecolor": COLOURS[band.kind], "edgecolor": "white", "linewidth": 0.6, "alpha": 0.8}
-        axes.fill_between(band.times, lows, highs, step="post", **look)
-        _label(axes, band)
-    bound = axes.axhline(plan.lower_bound_bytes, color="#b03030", linestyle="--", linewidth=1)
-    bound.set_label(f"lower bound, {plan.lower_bound_bytes:,} bytes")
-    kinds = [kind for kind in COLOURS if any(band.kind == kind for band in shown)]
-    handles = [*(Patch(facecolor=COLOURS[kind], label=NAMES[kind]) for kind in kinds), bound]
-    figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), frameon=False)
-    return figure
-
-
-def _label(axes: Any, band: Band) -> None:
-    """The end of a band's name in its middle, where there is room for it."""
-    (left, right), (_, top) = axes.get_xlim(), axes.get_ylim()
-    wide = int(ROOM[0] * (band.times[-1] - band.times[0]) / (right - left))
-    high = ROOM[1] * (max(band.highs) - min(band.lows)) / top
-    name = band.name.rsplit("/", 1)[-1]
-    if len(name) > wide:
-        name = f"…{name[1 - wide :]}"
-    if high >= 1 and wide >= 4 and band.kind != "scratch":
-        middle = (band.times[0] + band.times[-1]) / 2, (min(band.lows) + max(band.highs)) / 2
-        axes.text(*middle, name, ha="center", va="center", color="black", clip_on=True, fontsize=8, parse_math=False)
