@@ -29,7 +29,7 @@ REPORT ?= build/bench-embedded
 
 # Where the commands whose figures the pages show write them, and what they wrote when the pages were made.
 FIGURES ?= build
-KEPT := bench/data/figures
+KEPT := bench/lab/data/figures
 
 # So that matrix products, and what is rounded on them, have the same last bits on every x86-64 PC with AVX2.
 REPEATABLE := OPENBLAS_NUM_THREADS=1 OPENBLAS_CORETYPE=Haswell
@@ -45,7 +45,7 @@ demo: $(INSTALLED)  ## interpreted beside compiled, on the built-in models
 	$(BIN)/twinfer bench
 
 prices: setup  ## what specialised bodies cost and save, anew, after kernels were changed (aot/print/prices.toml)
-	$(BIN)/python -m twinfer.bench.measure.prices $(PRICED)
+	$(BIN)/python -m twinfer.bench.lab.prices $(PRICED)
 
 setup: $(DEVELOP)  ## the environment in .venv, with everything the tests need
 	@$(MAKE) -s --no-print-directory $(KERNELS)  # a second look: installing has built them
@@ -92,7 +92,7 @@ bench-embedded: setup  ## instructions and bytes on every Cortex-M, TFLM beside 
 
 bench-ops: setup  ## one operator at a time on Cortex-M4 and M55, beside what CMSIS-NN was measured to take
 	@mkdir -p $(FIGURES)
-	$(BIN)/python -m twinfer.bench.measure.operators $(OPS) --json $(FIGURES)/ops.json
+	$(BIN)/python -m twinfer.bench.lab.operators $(OPS) --json $(FIGURES)/ops.json
 
 bench-coded: setup  ## what weights of 16 values cost and save when they are stored coded
 	@mkdir -p build $(FIGURES)
@@ -102,15 +102,15 @@ bench-coded: setup  ## what weights of 16 values cost and save when they are sto
 
 bench-streams: setup  ## models over windows beside what twinfer stream makes of them
 	@mkdir -p $(FIGURES)
-	$(BIN)/python -m twinfer.bench.measure.streams tcn_int8 kws_int8 $(wildcard $(STREAMED)) --json $(FIGURES)/streams.json
+	$(BIN)/python -m twinfer.bench.lab.streams tcn_int8 kws_int8 $(wildcard $(STREAMED)) --json $(FIGURES)/streams.json
 
 bench-rows: setup  ## RAM by rows beside RAM by layers, and what it costs
 	@mkdir -p $(FIGURES)
-	$(BIN)/python -m twinfer.bench.measure.row_cost $(BUILTIN) --json $(FIGURES)/rows.json
+	$(BIN)/python -m twinfer.bench.lab.row_cost $(BUILTIN) --json $(FIGURES)/rows.json
 
 bench-explain: setup  ## what compiling and each technique are worth (takes a quarter of an hour; on a quiet machine)
 	@mkdir -p $(FIGURES)
-	$(BIN)/python -m twinfer.bench.explain $(BUILTIN) $(wildcard $(SPEECH)) --json $(FIGURES)/explain.json
+	$(BIN)/python -m twinfer.bench.lab.explain $(BUILTIN) $(wildcard $(SPEECH)) --json $(FIGURES)/explain.json
 
 bench-cycles: setup  ## estimated cycles on Cortex-M (the M55 needs llvm-mca 19 or newer: apt-get install llvm-19)
 	@mkdir -p $(FIGURES)
@@ -133,10 +133,10 @@ accuracy: real-data  ## accuracy of int8 on real data, ours and the peers' (take
 
 compression: real-data  ## accuracy over flash of pruned and clustered networks (takes half an hour)
 	@mkdir -p build $(FIGURES)
-	$(REPEATABLE) $(BIN)/python -m twinfer.bench.measure.compression \
+	$(REPEATABLE) $(BIN)/python -m twinfer.bench.lab.compression \
 		--json $(FIGURES)/compression.json --html build/compression.html
 
-networks: real-data  ## trains the networks of accuracy and compression anew (bench/data/networks.npz)
+networks: real-data  ## trains the networks of accuracy and compression anew (bench/lab/data/networks.npz)
 	$(REPEATABLE) $(BIN)/python -m twinfer.bench.lab.kept
 
 operators: build  ## docs/operators.md anew, from what the operators' cases pass through
@@ -146,7 +146,7 @@ operators: build  ## docs/operators.md anew, from what the operators' cases pass
 figures: setup  ## all figures of README.md and docs/ anew, and what they are made of (takes an hour; on a quiet machine)
 	-$(MAKE) accuracy FIGURES=$(KEPT)  # a limit that is missed stops nothing
 	$(MAKE) bench-host bench-embedded bench-coded bench-streams bench-rows bench-explain bench-cycles search compression FIGURES=$(KEPT)
-	$(BIN)/python -m twinfer.bench.measure.figures
+	$(BIN)/python -m twinfer.bench.lab.figures
 
 clean:  ## removes everything that was made
 	rm -rf $(VENV) build dist out *.egg-info $(KERNELS) .pytest_cache .mypy_cache .ruff_cache .benchmarks

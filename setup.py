@@ -11,6 +11,9 @@ from setuptools.command.build_ext import build_ext
 #: Folders at the root that are packages of ``twinfer``.
 FOLDERS = ("aot", "bench", "converter", "kernels_c", "runtime")
 
+#: Packages that only a checkout has: what remakes figures and looks for faults. No command of ``twinfer`` needs them.
+FOR_DEVELOPERS = ("twinfer.bench.fuzz", "twinfer.bench.lab")
+
 here = Path(__file__).parent
 
 
@@ -33,9 +36,11 @@ class ParallelBuild(build_ext):
         super().build_extensions()
 
 
+every = [*packages("twinfer"), *(f"twinfer.{name}" for folder in FOLDERS for name in packages(folder))]
+
 setup(
     cmdclass={"build_ext": ParallelBuild},
     cffi_modules=["kernels_c/ffi_build.py:make"],
     package_dir={"twinfer": "twinfer", **{f"twinfer.{folder}": folder for folder in FOLDERS}},
-    packages=[*packages("twinfer"), *(f"twinfer.{name}" for folder in FOLDERS for name in packages(folder))],
+    packages=[name for name in every if name not in FOR_DEVELOPERS],
 )

@@ -23,6 +23,9 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "bench": frozenset({"kernels_c", "runtime", "converter", "aot", "Interpreter", "compile"}),
 }
 
+#: What is not in a wheel (FOR_DEVELOPERS in setup.py).
+FOR_DEVELOPERS = ("twinfer.bench.fuzz", "twinfer.bench.lab")
+
 #: Imports (importer, imported) that may close a circle, and why.
 CLOSES_A_CIRCLE: dict[tuple[str, str], str] = {
     ("twinfer.runtime.graph", "twinfer.runtime.write.tflite"): "a graph saves itself: Graph.save is for users",
@@ -103,6 +106,18 @@ def needs(name: str, path: Path, names: Mapping[str, Path]) -> set[str]:
     package = name if path.stem == "__init__" else name.rpartition(".")[0]
     wanted = [full for _, full in imported(ast.parse(path.read_text()), package)]
     return {full if full in names else full.rpartition(".")[0] for full in wanted} & names.keys() - {name}
+
+
+def test_a_wheel_has_what_it_imports() -> None:
+    names = modules()
+    assert names.keys() >= set(FOR_DEVELOPERS)
+    shipped = {name: path for name, path in names.items() if not name.startswith(FOR_DEVELOPERS)}
+    missing = [
+        f"{name} imports {other}"
+        for name, path in shipped.items()
+        for other in needs(name, path, names) - shipped.keys()
+    ]
+    assert not missing
 
 
 def circle(imports: Mapping[str, set[str]]) -> list[str]:

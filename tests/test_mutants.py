@@ -118,7 +118,4 @@ def test_what_hangs_and_what_never_passed(project: Path, capsys: pytest.CaptureF
     assert copy.test("tests/bench", 1) is None
     (project / "bench" / "area.py").write_text("def area(a, b):\n    return a < 9\n")
     assert run(["bench/area.py"], 1, 3, None, project) == (0, 0)
-    assert (
-        "not judged: without a fault, pytest tests/bench/test_area.py tests/bench does not pass"
-        in capsys.readouterr().out
-    )
+    assert "not judged: without a fault, pytest tests/bench/test_area.py does not pass" in capsys.readouterr().out

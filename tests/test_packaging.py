@@ -20,6 +20,7 @@ from twinfer.runtime.tools import find_compiler
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDERS = ("runtime", "kernels_c", "converter", "aot", "bench")
+FOR_DEVELOPERS = ("bench/fuzz/", "bench/lab/")
 MADE = ("*.so", "*.egg-info", "__pycache__", ".*")
 MADE_AT_THE_ROOT = {"build", "dist", "out"}  # aot/build is a package
 PIP = ("-m", "pip", "--disable-pip-version-check", "-q", "install", "--no-compile")
@@ -101,13 +102,15 @@ def wanted() -> set[str]:
     for folder in FOLDERS:
         files = (p for p in (ROOT / folder).rglob("*") if p.is_file() and p.suffix not in (".so", ".pyc"))
         paths.update(path.relative_to(ROOT).as_posix() for path in files)
-    return {*paths, "py.typed"}
+    return {path for path in (*paths, "py.typed") if not path.startswith(FOR_DEVELOPERS)}
 
 
 def assert_complete(names: Iterable[str], prefixes: Iterable[str]) -> None:
     present = {name.removeprefix(prefix) for name in names for prefix in prefixes}
     missing = sorted(wanted() - present)
     assert not missing, f"not in the distribution: {missing}; see packages and package-data in pyproject.toml"
+    useless = sorted(name for name in present if name.startswith(FOR_DEVELOPERS))
+    assert not useless, f"in the distribution, though no command needs it: {useless}"
 
 
 def assert_readable(names: Iterable[str], top: str) -> None:

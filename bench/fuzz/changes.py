@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from twinfer.bench.fuzz.model import Rng, Trial, fitted
+from twinfer.bench.known.model import Rng, Trial, fitted
 from twinfer.runtime.graph import DTYPES, PACKED_BITS, Array, Quant, Tensor
 from twinfer.runtime.op import Shape
 from twinfer.runtime.passes.unsigned import COMPUTING, LAYERS, MOVING

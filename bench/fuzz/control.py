@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from twinfer.bench.fuzz.grow import Growth
-from twinfer.bench.fuzz.model import Rng
+from twinfer.bench.known.model import Rng
 from twinfer.runtime.graph import Graph, Tensor
 from twinfer.runtime.op import tensor
 

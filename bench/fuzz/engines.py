@@ -13,7 +13,7 @@ import numpy as np
 from twinfer import kernels_c
 from twinfer.aot.build.host import compile_plans, flags_at
 from twinfer.aot.print.choice import share_all
-from twinfer.bench.fuzz.meaning import Meaning
+from twinfer.bench.known.meaning import Meaning
 from twinfer.bench.peers.engines import open_peer
 from twinfer.runtime.errors import ToolError, TwinferError
 from twinfer.runtime.graph import Array

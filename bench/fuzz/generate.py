@@ -10,8 +10,8 @@ import numpy as np
 from twinfer.bench.fuzz import values
 from twinfer.bench.fuzz.control import Controlled
 from twinfer.bench.fuzz.grow import Growth
-from twinfer.bench.fuzz.model import JUDGES, Model, Rng, graph_of
 from twinfer.bench.fuzz.mutate import random_trial
+from twinfer.bench.known.model import JUDGES, Model, Rng, graph_of
 from twinfer.runtime.graph import Array, Graph, Tensor
 
 #: Every so many models is a graph; every third of these has control flow.

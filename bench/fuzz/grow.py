@@ -8,9 +8,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from twinfer.bench.fuzz.model import JUDGES, Rng, Trial
 from twinfer.bench.fuzz.mutate import random_trial
 from twinfer.bench.fuzz.values import value
+from twinfer.bench.known.model import JUDGES, Rng, Trial
 from twinfer.converter.build import Builder
 from twinfer.runtime.graph import Array, Tensor
 from twinfer.runtime.op import Case, tensor

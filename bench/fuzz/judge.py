@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from twinfer.bench.fuzz.engines import Outputs, Question, Said, ours, peer_outputs
-from twinfer.bench.fuzz.known import excused
-from twinfer.bench.fuzz.model import Model
 from twinfer.bench.fuzz.worker import Died, Worker
+from twinfer.bench.known.faults import excused
+from twinfer.bench.known.model import Model
 from twinfer.runtime.errors import TwinferError
 from twinfer.runtime.graph import Array
 from twinfer.runtime.op import TOLERANCE

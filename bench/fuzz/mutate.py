@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from twinfer.bench.fuzz import changes
-from twinfer.bench.fuzz.flips import loosened
-from twinfer.bench.fuzz.model import Rng, Trial, trial_of
+from twinfer.bench.known.flips import loosened
+from twinfer.bench.known.model import Rng, Trial, trial_of
 from twinfer.runtime.errors import TwinferError
 from twinfer.runtime.graph import Node, Tensor
 from twinfer.runtime.op import Case

@@ -10,7 +10,7 @@ import numpy as np
 
 from twinfer.bench.fuzz.engines import QUICK
 from twinfer.bench.fuzz.judge import Court, Finding
-from twinfer.bench.fuzz.model import Model
+from twinfer.bench.known.model import Model
 from twinfer.runtime.read.tflite import read_file
 from twinfer.runtime.write.tflite import write
 

@@ -12,9 +12,9 @@ import numpy as np
 from twinfer.bench.fuzz.changes import reshaped
 from twinfer.bench.fuzz.engines import QUICK
 from twinfer.bench.fuzz.judge import Court, Finding
-from twinfer.bench.fuzz.meaning import Meaning
-from twinfer.bench.fuzz.model import Model, Trial, graph_of, tensors_of
 from twinfer.bench.fuzz.mutate import agreed
+from twinfer.bench.known.meaning import Meaning
+from twinfer.bench.known.model import Model, Trial, graph_of, tensors_of
 from twinfer.runtime.control import CONTROL
 from twinfer.runtime.graph import DTYPES, Array, Graph, Node, Tensor
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from twinfer.bench.fuzz.model import Rng
+from twinfer.bench.known.model import Rng
 from twinfer.runtime.graph import Array, Graph, Tensor
 
 #: The runs of a model with state, and of others.

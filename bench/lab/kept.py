@@ -24,7 +24,7 @@ from twinfer.bench.lab.networks import NETWORKS, fit, to_onnx
 from twinfer.runtime.errors import ToolError, TwinferError
 from twinfer.runtime.graph import Array
 
-FILE = Path(__file__).resolve().parents[1] / "data" / "networks.npz"
+FILE = Path(__file__).resolve().parent / "data" / "networks.npz"
 
 #: The seed of all randomness: folds, first weights, order of the samples.
 SEED = 1

@@ -175,7 +175,7 @@ def _hold(
 
 def _known_faults(graph: Graph, peer: str, values: Values) -> Iterator[str]:
     """What the peer is known to do otherwise with these values of the model's tensors."""
-    from twinfer.bench.fuzz.known import FAULTS
+    from twinfer.bench.known.faults import FAULTS
 
     for node in graph.nodes:
         inputs = [

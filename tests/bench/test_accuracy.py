@@ -22,11 +22,11 @@ from twinfer.bench.lab.accuracy import measure
 from twinfer.bench.lab.accuracy_report import tables, verdicts
 from twinfer.bench.lab.convolutions import Conv, Depthwise
 from twinfer.bench.lab.datasets import DATASETS, FOLDS, Dataset, digits
+from twinfer.bench.lab.figures import document
 from twinfer.bench.lab.kept import network
 from twinfer.bench.lab.layers import BatchNorm, Dense, Flatten, GlobalAverage, Layer, MaxPool, Relu, predict
 from twinfer.bench.lab.networks import NETWORKS, cnn, cnn1d, fit, mlp, to_onnx
 from twinfer.bench.lab.quantisers import BASELINE, ENGINES, OURS, PEERS, Engine, run_onnx
-from twinfer.bench.measure.figures import document
 from twinfer.runtime.errors import ToolError
 
 #: The installed engines. CI always has onnxruntime, which all are measured against.

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from needs import ROOT
 
-from twinfer.bench.measure.compression_report import compression_html
+from twinfer.bench.lab.compression_report import compression_html
 from twinfer.bench.measure.embedded_html import embedded_html
 from twinfer.bench.measure.recorded import recorded
 from twinfer.bench.models.source import load

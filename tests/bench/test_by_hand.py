@@ -17,12 +17,11 @@ from flows import Sub
 from twinfer.aot.build.sizes import sizes
 from twinfer.aot.build.targets import find
 from twinfer.aot.print.emit import emit
-from twinfer.bench.explain import __main__ as explain
 from twinfer.bench.explain.techniques import chosen
-from twinfer.bench.fuzz.meaning import Meaning
-from twinfer.bench.lab import datasets
-from twinfer.bench.measure import compilers, movers, operators, prices, row_cost
-from twinfer.bench.measure.row_cost import Cost, Pair
+from twinfer.bench.known.meaning import Meaning
+from twinfer.bench.lab import compilers, datasets, movers, operators, prices, row_cost
+from twinfer.bench.lab import explain as explain
+from twinfer.bench.lab.row_cost import Cost, Pair
 from twinfer.bench.models.source import load
 from twinfer.bench.peers import openvino
 from twinfer.runtime.errors import ToolError

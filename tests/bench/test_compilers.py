@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from twinfer.aot.print import emit as emitter
-from twinfer.bench.measure import compilers
-from twinfer.bench.measure.compilers import Compiler, main, sound
+from twinfer.bench.lab import compilers
+from twinfer.bench.lab.compilers import Compiler, main, sound
 from twinfer.runtime.read.tflite import read_file
 
 

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from pages import Page
 from rich.console import Console
 
+from twinfer.bench.lab import compression
+from twinfer.bench.lab.compression import CARD, SETTINGS, flash
+from twinfer.bench.lab.compression_report import compression_html, least, pareto, picture, tables
 from twinfer.bench.lab.networks import NETWORKS
-from twinfer.bench.measure import compression
-from twinfer.bench.measure.compression import CARD, SETTINGS, flash
-from twinfer.bench.measure.compression_report import compression_html, least, pareto, picture, tables
 from twinfer.bench.models.builtin import int8_model
 from twinfer.bench.page import page as charts
 from twinfer.bench.page.page import data_of

@@ -18,16 +18,17 @@ from flows import Sub
 from rich.console import Console
 
 from twinfer.aot.print.choice import share_all
-from twinfer.bench.fuzz import engines, judge, meaning, run
+from twinfer.bench.fuzz import engines, judge, run
 from twinfer.bench.fuzz.engines import QUICK, USUAL, Question, Said
 from twinfer.bench.fuzz.generate import model as random_model
 from twinfer.bench.fuzz.judge import FLOAT_MAX, SATURATED, Court, Finding, Verdict, differs
-from twinfer.bench.fuzz.meaning import Meaning, witnessed
-from twinfer.bench.fuzz.model import Model
 from twinfer.bench.fuzz.run import BATCH, MOST_SAVED, Campaign
 from twinfer.bench.fuzz.shrink import shrunk
 from twinfer.bench.fuzz.tally import Tally
 from twinfer.bench.fuzz.worker import Died, Worker
+from twinfer.bench.known import meaning
+from twinfer.bench.known.meaning import Meaning, witnessed
+from twinfer.bench.known.model import Model
 from twinfer.runtime.errors import ModelError, ToolError
 from twinfer.runtime.graph import Graph, walk
 from twinfer.runtime.registry import operators

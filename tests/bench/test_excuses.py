@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from twinfer.bench.fuzz import conditions, outcomes
+from twinfer.bench.known import conditions, outcomes
 from twinfer.runtime.graph import Node, Tensor
 from twinfer.runtime.op import tensor
 from twinfer.runtime.ops.core.unsigned import MARK

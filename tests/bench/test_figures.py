@@ -18,13 +18,13 @@ import pytest
 
 import twinfer
 from twinfer.aot.build.targets import find, names
+from twinfer.bench.lab import figures
 from twinfer.bench.lab.datasets import FOLDS, digits
+from twinfer.bench.lab.figures import FIGURES, ROOT, blocks, document, pages, updated
 from twinfer.bench.lab.kept import network
 from twinfer.bench.lab.networks import NETWORKS
-from twinfer.bench.measure import figures
+from twinfer.bench.lab.streams import measured
 from twinfer.bench.measure.embedded import Measurement, every, measure_on
-from twinfer.bench.measure.figures import FIGURES, ROOT, blocks, document, pages, updated
-from twinfer.bench.measure.streams import measured
 from twinfer.bench.models.builtin import builtin
 from twinfer.bench.models.source import load
 from twinfer.command_line import main as cli
@@ -52,7 +52,7 @@ COUNTED = ("instructions", "code_bytes", "weight_bytes", "ram_bytes", "arena_byt
 def test_the_figures_are_those_of_the_json_files(start: str) -> None:
     text = dict(blocks())[start]
     assert text.startswith(start)
-    assert text in ALL, "make figures, or python -m twinfer.bench.measure.figures"
+    assert text in ALL, "make figures, or python -m twinfer.bench.lab.figures"
 
 
 def test_nothing_else_is_written() -> None:

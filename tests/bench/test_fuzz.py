@@ -17,16 +17,16 @@ from needs import ROOT
 
 from twinfer.bench.fuzz import engines, values
 from twinfer.bench.fuzz.__main__ import main
-from twinfer.bench.fuzz.flips import loosened
 from twinfer.bench.fuzz.generate import model
 from twinfer.bench.fuzz.judge import Court, Finding
-from twinfer.bench.fuzz.known import FAULTS, excused
-from twinfer.bench.fuzz.meaning import Meaning
-from twinfer.bench.fuzz.model import Model, Trial, graph_of, trial_of
 from twinfer.bench.fuzz.mutate import cases
 from twinfer.bench.fuzz.save import differences, load, save
 from twinfer.bench.fuzz.shrink import shrunk
 from twinfer.bench.fuzz.worker import Died, Worker
+from twinfer.bench.known.faults import FAULTS, excused
+from twinfer.bench.known.flips import loosened
+from twinfer.bench.known.meaning import Meaning
+from twinfer.bench.known.model import Model, Trial, graph_of, trial_of
 from twinfer.converter.build import Builder
 from twinfer.runtime.graph import Node
 from twinfer.runtime.op import tensor

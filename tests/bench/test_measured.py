@@ -24,7 +24,8 @@ from twinfer.bench.drift.drift import Drift
 from twinfer.bench.drift.runs import Layer
 from twinfer.bench.explain import on_target, start
 from twinfer.bench.explain.techniques import Build
-from twinfer.bench.measure import compare, embedded, price, prices, streams
+from twinfer.bench.lab import prices, streams
+from twinfer.bench.measure import compare, embedded, price
 from twinfer.bench.measure.compare import max_difference, same_bits
 from twinfer.bench.measure.embedded import all_agree
 from twinfer.bench.models.source import Source, load

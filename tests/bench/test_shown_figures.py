@@ -16,12 +16,11 @@ from rich.table import Table
 from rich.text import Text
 
 from twinfer.aot.build.targets import find
-from twinfer.bench.cycles import estimated, published
+from twinfer.bench.cycles import estimated
 from twinfer.bench.drift.drift import Limits, drifts
 from twinfer.bench.drift.report import drift_tables
 from twinfer.bench.drift.runs import runs_of
 from twinfer.bench.drift.saved import Saved
-from twinfer.bench.explain import figures as pages
 from twinfer.bench.explain import ladder as ladders
 from twinfer.bench.explain.causes import CAUSES
 from twinfer.bench.explain.ladder import Figures, Ladder
@@ -31,7 +30,9 @@ from twinfer.bench.explain.ledger_report import ledger_tables, told, words
 from twinfer.bench.explain.techniques import TECHNIQUES, chosen
 from twinfer.bench.host import tune as tuning
 from twinfer.bench.host.tune import HOPELESS, Tuned
-from twinfer.bench.measure import compare, embedded, limits, streams
+from twinfer.bench.lab import explain_figures as pages
+from twinfer.bench.lab import published, streams
+from twinfer.bench.measure import compare, embedded, limits
 from twinfer.bench.measure import report as reporting
 from twinfer.bench.measure.coding_report import coding_tables
 from twinfer.bench.measure.embedded_html import embedded_html, pictures, shown

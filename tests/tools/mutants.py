@@ -176,8 +176,10 @@ def c_faults(source: str) -> Iterator[Fault]:
 
 
 def asked_for(file: str, root: Path) -> str:
-    """pytest's arguments for a source file: the test file of its name first, then the test folder that mirrors its
-    folder. Kernels and operators of a family share the cases of the family's operators."""
+    """pytest's arguments for a source file: the test files of its name, else the test folder that mirrors its folder.
+
+    Kernels and operators of a family share the cases of the family's operators.
+    """
     parts = list(Path(file).parts[:-1])
     if parts[0] == "kernels_c" or parts[:2] == ["runtime", "ops"]:
         operators = sorted((root / "runtime" / "ops" / parts[-1]).glob("*.py"))
@@ -188,7 +190,7 @@ def asked_for(file: str, root: Path) -> str:
     while not folder.is_dir():
         folder = folder.parent
     named = sorted((root / "tests").rglob(f"test_{Path(file).stem}.py"))
-    return shlex.join(str(path.relative_to(root)) for path in (*named, folder))
+    return shlex.join(str(path.relative_to(root)) for path in named or [folder])
 
 
 class Copy:

@@ -15,7 +15,7 @@ from twinfer.converter.convert import convert
 from twinfer.runtime.options import Options
 from twinfer.runtime.run.interpreter import Interpreter
 
-_FILE = ROOT / "bench/measure/bench_convert.py"
+_FILE = ROOT / "bench/lab/bench_convert.py"
 _SPEC = importlib.util.spec_from_file_location("bench_convert", _FILE)
 assert _SPEC is not None
 assert _SPEC.loader is not None

@@ -1,6 +1,6 @@
-"""Do compilers translate emitted C rightly? ``python -m twinfer.bench.measure.compilers [--graphs N] [--seed S] …``.
+"""Do compilers translate emitted C rightly? ``python -m twinfer.bench.lab.compilers [--graphs N] [--seed S] …``.
 
-Random graphs (``bench/measure/movers.py``) are emitted with their self-tests, compiled at every level by every gcc that
+Random graphs (``bench/lab/movers.py``) are emitted with their self-tests, compiled at every level by every gcc that
 is installed, and run: here, by qemu-user for other architectures, on a board of QEMU's for a Cortex-M4. The self-test
 fills the arena with rubbish before every run, which shows calls that a compiler has deleted: gcc 11 and 12 delete some
 where functions are open to their interprocedural analyses (``TW_NOINLINE`` in ``kernels_c/core/tw.h``). A graph that
@@ -28,7 +28,7 @@ from twinfer.aot.build.runner import runner_of
 from twinfer.aot.build.targets import find
 from twinfer.aot.print.emit import emit
 from twinfer.aot.print.selftest import test_source, vectors
-from twinfer.bench.measure.movers import graph
+from twinfer.bench.lab.movers import graph
 from twinfer.kernels_c.ffi_build import ARITHMETIC
 from twinfer.runtime.errors import UnsupportedOperatorError
 from twinfer.runtime.options import Mode, Options
@@ -180,7 +180,7 @@ def save(names: Sequence[str], folder: Path) -> None:
 
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m twinfer.bench.measure.compilers", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m twinfer.bench.lab.compilers", description=__doc__)
     parser.add_argument("--graphs", type=int, default=100, metavar="N", help="number per compiler; each gets others")
     parser.add_argument("--seed", type=int, default=0, metavar="S", help="seed of the first graph")
     parser.add_argument("--mode", choices=get_args(Mode), default="compiled")

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from twinfer.bench.fuzz.model import Model, over
+from twinfer.bench.known.model import Model, over
 from twinfer.runtime.graph import Array, Graph, Node, Tensor, walk
 from twinfer.runtime.passes.unsigned import signed
 from twinfer.runtime.plan.first_values import first_value

@@ -1,4 +1,4 @@
-"""Measures what a layer's own body costs and saves: ``python -m twinfer.bench.measure.prices MODEL...``.
+"""Measures what a layer's own body costs and saves: ``python -m twinfer.bench.lab.prices MODEL...``.
 
 Writes ``aot/print/prices.toml`` anew, which ``aot/print/choice.py`` reads. Every model is built with all layers
 specialised and with all shared; both are run step by step. Run it when kernels have changed: the figures are from real

@@ -1,6 +1,6 @@
 """What pruning and clustering cost in accuracy on real data, and what they save of flash.
 
-``make compression``, or ``python -m twinfer.bench.measure.compression [SET ...] [--folds N] [--json FILE] [--html
+``make compression``, or ``python -m twinfer.bench.lab.compression [SET ...] [--folds N] [--json FILE] [--html
 FILE]``. Networks and data are those of ``accuracy``: every sample is judged once, by a network that has not seen it.
 ``--folds`` limits the parts that are held out. Exit status 2 if something fails.
 """
@@ -26,13 +26,13 @@ from rich.console import Console
 
 from twinfer.aot.build.targets import find
 from twinfer.bench.lab.accuracy import CALIBRATION, Tally
+from twinfer.bench.lab.compression_report import compression_html, tables
 from twinfer.bench.lab.datasets import DATASETS, FOLDS, Dataset
 from twinfer.bench.lab.kept import SEED, network
 from twinfer.bench.lab.networks import NETWORKS
 from twinfer.bench.lab.quantisers import INPUT, run_twinfer
 from twinfer.bench.measure import report
 from twinfer.bench.measure.compare import Row
-from twinfer.bench.measure.compression_report import compression_html, tables
 from twinfer.bench.page.page import need_library
 from twinfer.converter.compress.layers import layers_of
 from twinfer.converter.convert import convert
@@ -199,7 +199,7 @@ def _show(measured: Sequence[Row], arguments: argparse.Namespace) -> None:
 
 def _parser() -> argparse.ArgumentParser:
     about = "What pruning and clustering cost in accuracy on real data, and what they save of flash."
-    parser = argparse.ArgumentParser(prog="python -m twinfer.bench.measure.compression", description=about)
+    parser = argparse.ArgumentParser(prog="python -m twinfer.bench.lab.compression", description=about)
     parser.add_argument("sets", nargs="*", choices=[[], *DATASETS], metavar="SET", help=f"of {', '.join(DATASETS)}")
     about = f"of the {FOLDS} parts that accuracy holds out one by one: how many are measured here (default: all)"
     parser.add_argument("--folds", type=int, choices=range(1, FOLDS + 1), default=FOLDS, help=about)

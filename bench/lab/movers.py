@@ -1,5 +1,5 @@
 """Random graphs of operators that move data. Compilers have miscompiled such graphs
-(``bench/measure/compilers.py``)."""
+(``bench/lab/compilers.py``)."""
 
 from __future__ import annotations
 

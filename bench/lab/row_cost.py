@@ -1,4 +1,4 @@
-"""What it costs to run layers by rows: ``python -m twinfer.bench.measure.row_cost MODEL ... [--board CORE ...]``.
+"""What it costs to run layers by rows: ``python -m twinfer.bench.lab.row_cost MODEL ... [--board CORE ...]``.
 
 Every model is planned layer by layer and by rows (``Options(memory="rows")``), compiled and run on a microcontroller
 under QEMU. A table per core shows what the plan by rows takes, and its ratio to the other one.

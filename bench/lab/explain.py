@@ -1,4 +1,4 @@
-"""Ledgers and ladders of several models on several targets: ``python -m twinfer.bench.explain MODEL ... --json FILE``.
+"""Ledgers and ladders of several models: ``python -m twinfer.bench.lab.explain MODEL ... --json FILE``.
 
 ``make bench-explain`` writes with it what docs/explain.md shows.
 """

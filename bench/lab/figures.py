@@ -1,6 +1,6 @@
 """Writes the figures of README.md and docs/, from the JSON files of the commands that are named there.
 
-``python -m twinfer.bench.measure.figures`` writes them into the pages. The JSON files are in bench/data/figures; ``make
+``python -m twinfer.bench.lab.figures`` writes them into the pages. The JSON files are in bench/lab/data/figures; ``make
 figures`` writes these first. tests/bench/test_figures.py compares the pages with them.
 """
 
@@ -17,10 +17,11 @@ from typing import Any
 
 from rich.console import Console, RenderableType
 
-from twinfer.bench.cycles.published import beside_published
-from twinfer.bench.explain import figures as explained
+from twinfer.bench.lab import compression_report
+from twinfer.bench.lab import explain_figures as explained
+from twinfer.bench.lab.published import beside_published
 from twinfer.bench.lab.quantisers import BASELINE, OURS, PEERS
-from twinfer.bench.measure import compression_report, report
+from twinfer.bench.measure import report
 from twinfer.bench.measure.coding_report import coded_figures
 from twinfer.bench.measure.compare import Row
 from twinfer.bench.measure.embedded_report import beside_tflm
@@ -28,7 +29,7 @@ from twinfer.bench.measure.limits import mean, standings
 from twinfer.runtime.errors import ToolError
 
 ROOT = Path(__file__).resolve().parents[2]
-FOLDER = Path(__file__).resolve().parents[1] / "data" / "figures"
+FOLDER = Path(__file__).resolve().parent / "data" / "figures"
 
 #: Characters per line of a page.
 WIDTH = 130

@@ -1,4 +1,4 @@
-"""What streaming is worth: ``python -m twinfer.bench.measure.streams [MODEL ...]``.
+"""What streaming is worth: ``python -m twinfer.bench.lab.streams [MODEL ...]``.
 
 A model over a window beside its streaming one (``twinfer stream``): multiply-accumulates, instructions on a
 microcontroller under QEMU, and memory. Every pair is proven to give the same bits first.

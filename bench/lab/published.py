@@ -11,7 +11,7 @@ from typing import Any
 
 from twinfer.bench.measure.compare import Row
 
-_PATH = Path(__file__).resolve().parents[1] / "data" / "published_cycles.toml"
+_PATH = Path(__file__).resolve().parent / "data" / "published_cycles.toml"
 
 HEADS = ("Estimated cycles", "core", "instructions", "cycles", "an instr.", "published, of other engines", "an instr.")
 

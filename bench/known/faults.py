@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from twinfer.bench.fuzz import conditions, outcomes
-from twinfer.bench.fuzz.flips import LSTMS, RNNS
-from twinfer.bench.fuzz.meaning import witnessed
-from twinfer.bench.fuzz.model import Model
+from twinfer.bench.known import conditions, outcomes
+from twinfer.bench.known.flips import LSTMS, RNNS
+from twinfer.bench.known.meaning import witnessed
+from twinfer.bench.known.model import Model
 from twinfer.runtime.graph import Node
 from twinfer.runtime.ops.core import broadcast, layer_cases, total
 from twinfer.runtime.ops.core.hybrid import is_hybrid

@@ -1,4 +1,4 @@
-"""One operator at a time beside CMSIS-NN: ``python -m twinfer.bench.measure.operators RECORDED [NAME ...]``.
+"""One operator at a time beside CMSIS-NN: ``python -m twinfer.bench.lab.operators RECORDED [NAME ...]``.
 
 RECORDED is a JSON file of rows: an operator's name, its core, and what CMSIS-NN executed. The model of a row lies
 beside that file, in ``ops/NAME.tflite``. Each is compiled and run on its core under QEMU, and its outputs are compared
