@@ -18,7 +18,7 @@ TW_KERNEL(tw_lut_wide) {
     (void)scratch;
 #if defined(TW_TABLE)
     if (size >= 2 * TW_TABLE) {
-        const tw_table table = tw_table_load(bytes);
+        const tw_byte_table table = tw_table_load(bytes);
         for (; i <= size - TW_TABLE; i += TW_TABLE) tw_table_look_up(&table, x + i, y + i);
     }
 #endif

@@ -1,9 +1,9 @@
-"""Every case of every operator as emitted C: the interpreter's bits under gcc, some under clang, over special floats
-(tests/tools/special.py), too; clean under ASan and UBSan."""
+"""Operators as emitted C: the interpreter's bits, over special floats (tests/tools/special.py), too; clean under ASan
+and UBSan; as C++. Eight programs have a case that calls each kernel; deep tests take every case."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,16 +12,15 @@ import special
 from cases import (
     ALLOWED_SYMBOLS,
     SEED,
+    Planned,
     assert_sanitized,
-    cases_of,
-    distinct_plans,
-    graph_of,
+    by_kernels,
     interpreted,
     outputs_of,
-    values_of,
+    planned,
     with_common_instances,
 )
-from needs import ROOT, sampled
+from needs import ROOT
 
 from twinfer.aot.build.compiled import CompiledModel
 from twinfer.aot.build.host import FLAGS, CompiledSession, compile_plans, entries
@@ -29,10 +28,8 @@ from twinfer.aot.build.library import library_sources
 from twinfer.aot.print.choice import share_all
 from twinfer.aot.print.emit import emit
 from twinfer.runtime.errors import ToolError, TwinferError
-from twinfer.runtime.graph import Graph
 from twinfer.runtime.options import Mode
 from twinfer.runtime.plan.make import make_plan
-from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.registry import operators
 from twinfer.runtime.run import isa
 from twinfer.runtime.run.inputs import random_inputs
@@ -41,10 +38,19 @@ from twinfer.runtime.run.session import Session
 from twinfer.runtime.target import AVX_VNNI, DSP, GENERIC, HOST, MVE, Target
 from twinfer.runtime.tools import find_compiler, run_tool, write_files
 
-#: Of so many cases clang compiles one; gcc compiles all, as users' default.
+WARNINGS = ("-Wall", "-Wextra", "-Wconversion", "-pedantic", "-Werror")
+
+#: So many programs have all operators between them.
+UNITS = 8
+
+#: Of so many cases clang compiles one in the deep test; gcc compiles all, as users' default.
 SAMPLE = 3
 
-WARNINGS = ("-Wall", "-Wextra", "-Wconversion", "-pedantic", "-Werror")
+#: In which mode sanitizers see a target's code. Interpreted kernels read their params at run time, so that the compiler
+#: decides none of their steps.
+MODES: dict[Target, Mode] = {
+    HOST: "interpreted", AVX_VNNI: "interpreted", GENERIC: "compiled", DSP: "compiled", MVE: "compiled",
+}  # fmt: skip
 
 
 @pytest.fixture(autouse=True)
@@ -53,12 +59,9 @@ def cache(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(ROOT / "build" / "cache"))
 
 
-def models(op: str, *targets: Target, every: int = 1) -> Iterator[tuple[str, Graph, list[Any], Plan]]:
-    """Name, graph, input values and plan of the operator's cases, for each target whose plan is another."""
-    for name, case in sampled(cases_of(op).items(), every, op):
-        graph = graph_of(case.node)
-        for target, plan in distinct_plans(graph, targets):
-            yield f"{target.name}_{name}".replace("-", "_"), graph, values_of(case, graph), plan
+@pytest.fixture(scope="module", params=range(UNITS))
+def unit(request: pytest.FixtureRequest) -> list[list[Planned]]:
+    return by_kernels(list(operators())[request.param :: UNITS], MODES)
 
 
 def need(compiler: str) -> None:
@@ -74,14 +77,11 @@ def taken_from_outside(engine: CompiledSession) -> set[str]:
     return {line.split()[-1].split("@")[0] for line in listed.splitlines() if line.split()[-2] == "U"}
 
 
-@pytest.mark.parametrize("compiler", ["gcc", "clang"])
-@pytest.mark.parametrize("op", operators())
-def test_compiled_is_interpreted(op: str, compiler: str) -> None:
+def assert_interpreted(cases: Sequence[Planned], compiler: str) -> None:
+    """A library of all cases gives the interpreter's bits, for special floats, too."""
     need(compiler)
-    cases = list(models(op, HOST, AVX_VNNI, DSP, MVE, every=1 if compiler == "gcc" else SAMPLE))
-    plans = {name: plan for name, _, _, plan in cases}
-    engines = compile_plans(plans, compiler=compiler, flags=(*FLAGS, *WARNINGS))
-    assert taken_from_outside(engines[cases[0][0]]) <= ALLOWED_SYMBOLS
+    engines = compile_plans({t.name: t.plan for t in cases}, compiler=compiler, flags=(*FLAGS, *WARNINGS))
+    assert taken_from_outside(engines[cases[0].name]) <= ALLOWED_SYMBOLS
     wrong = []
     for name, graph, values, _ in cases:
         want = interpreted(graph, values, HOST, isa.level())
@@ -97,30 +97,42 @@ def test_compiled_is_interpreted(op: str, compiler: str) -> None:
     assert not wrong, f"compiled by {compiler} and interpreted differ: {', '.join(wrong)}"
 
 
-@pytest.mark.parametrize("op", operators())
-def test_cpp_takes_it(op: str, tmp_path: Path) -> None:
+def test_compiled_is_interpreted(unit: list[list[Planned]]) -> None:
+    assert_interpreted([first for first, *_ in unit], "gcc")
+
+
+def test_cpp_takes_it(unit: list[list[Planned]], tmp_path: Path) -> None:
     need("g++")
-    compiled, interpreted = (HOST, AVX_VNNI, DSP), (GENERIC, MVE)
-    modes: dict[Target, Mode] = dict.fromkeys(compiled, "compiled") | dict.fromkeys(interpreted, "interpreted")
-    projects = [emit(plan.printed(mode=modes[plan.target]), name) for name, _, _, plan in models(op, *modes)]
+    modes: dict[Target, Mode] = {**MODES, HOST: "compiled", GENERIC: "interpreted", MVE: "interpreted"}
+    projects = [emit(t.plan.printed(mode=modes[t.plan.target]), t.name) for t, *_ in unit]
     write_files(tmp_path, library_sources(projects, entries))
     run_tool(["g++", "-x", "c++", "-std=c++20", "-fsyntax-only", "-march=native", *WARNINGS, "library.c"], tmp_path)
 
 
-@pytest.mark.parametrize("op", operators())
-def test_no_fault_under_sanitizers(op: str, tmp_path: Path) -> None:
-    """The self-tests of all cases in one program: compiled for small targets, interpreted for the host.
+def test_no_fault_under_sanitizers(unit: list[list[Planned]], tmp_path: Path) -> None:
+    assert_clean([alike[-1] for alike in unit], tmp_path)
 
-    Kernels read their params at run time, so that the compiler decides none of their steps.
-    """
+
+def assert_clean(cases: Sequence[Planned], folder: Path) -> None:
+    """The self-tests of all cases in one program, under sanitizers."""
     need("gcc")
-    modes: dict[Target, Mode] = dict.fromkeys((HOST, AVX_VNNI), "interpreted")
-    modes |= dict.fromkeys((GENERIC, DSP, MVE), "compiled")
-    cases = list(models(op, *modes))
-    projects = with_common_instances(
-        [emit(plan.printed(mode=modes[plan.target]), name, policy=share_all) for name, _, _, plan in cases]
-    )
-    assert_sanitized(tmp_path, [(project, values) for project, (_, _, values, _) in zip(projects, cases, strict=True)])
+    projects = [emit(t.plan.printed(mode=MODES[t.plan.target]), t.name, policy=share_all) for t in cases]
+    programs = zip(with_common_instances(projects), (t.values for t in cases), strict=True)
+    assert_sanitized(folder, list(programs))
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("op", operators())
+def test_every_case(op: str, tmp_path: Path) -> None:
+    cases = list(planned(op, MODES))
+    assert_interpreted(cases, "gcc")
+    assert_clean(cases, tmp_path)
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("op", operators())
+def test_clang(op: str) -> None:
+    assert_interpreted(list(planned(op, MODES, SAMPLE)), "clang")
 
 
 @pytest.mark.corpus("app", "op", "derived", sample=40)

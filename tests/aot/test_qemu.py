@@ -6,13 +6,14 @@ import dataclasses
 import os
 import shutil
 from collections.abc import Iterator, Sequence
+from itertools import product
 from typing import Any
 
 import numpy as np
 import pytest
 import tiny
-from cases import cases_of, graph_of, interpreted, outputs_of, values_of, with_common_instances
-from needs import ROOT, sampled
+from cases import Planned, by_kernels, cases_of, graph_of, interpreted, outputs_of, planned, with_common_instances
+from needs import ROOT, deep_but, sampled
 from pad_nets import CONVOLUTIONS, KINDS, network
 
 from twinfer.aot.build.firmware import Firmware, build
@@ -37,7 +38,7 @@ from twinfer.runtime.target import HOST, MVE, Target
 
 MAIN = "cortex-m4"
 
-#: Of so many cases the main core and the Cortex-M55 try one, by mode; other cores try fewer.
+#: Of so many cases the main core and the Cortex-M55 try one in deep tests, by mode; other cores try fewer.
 SAMPLES: dict[Mode, int] = {"compiled": 2, "interpreted": 3}
 SAMPLE = 24
 
@@ -57,6 +58,10 @@ WITH_LIBM = (
 
 BOTH: tuple[Mode, ...] = ("compiled", "interpreted")
 MODES = pytest.mark.parametrize("mode", BOTH)
+CORES = pytest.mark.parametrize("core", deep_but(names(), "cortex-m0", MAIN, "cortex-m55", "aarch64"))
+
+#: So many programs have all operators between them.
+PARTS = 3
 
 
 @pytest.fixture(autouse=True)
@@ -80,13 +85,15 @@ class Trial:
     bound: float
 
 
+def trial(case: Planned, op: str, mode: Mode, policy: Policy | None) -> Trial:
+    project = emit(case.plan.printed(mode=mode), case.name, policy=policy)
+    want = interpreted(case.graph, case.values, HOST, isa.level())
+    return Trial(project, case.values, want, LIBM if op in WITH_LIBM else 0)
+
+
 def trials_of(op: str, card: Card, mode: Mode, policy: Policy | None, every: int) -> Iterator[Trial]:
-    for name, case in sampled(cases_of(op).items(), every, f"{op} {card.name} {mode}"):
-        graph = graph_of(case.node)
-        values = values_of(case, graph)
-        project = emit(make_plan(graph, card.target).printed(mode=mode), name.replace("-", "_"), policy=policy)
-        want = interpreted(graph, values, HOST, isa.level())
-        yield Trial(project, values, want, LIBM if op in WITH_LIBM else 0)
+    for case in planned(op, [card.target], every, f"{op} {card.name} {mode}"):
+        yield trial(case, op, mode, policy)
 
 
 def differing(card: Card, trials: Sequence[Trial]) -> list[str]:
@@ -118,23 +125,43 @@ def with_kernels(target: Target, *words: str) -> Iterator[str]:
             yield op
 
 
+def operators_on(core: str) -> list[str]:
+    """All on the main core, on the Cortex-M55 those with Helium kernels."""
+    return list(operators() if core == MAIN else with_kernels(MVE, "_mve_"))
+
+
 def on_other_cores(card: Card) -> Iterator[str]:
     """All operators; on AArch64 with more than NEON those over lanes alone, as all others are plain AArch64's."""
     more = card.target.features & {"neon_dotprod", "neon_i8mm"}
     return with_kernels(card.target, "_wide_", "_i8mm_") if more else iter(operators())
 
 
-@MODES
-@pytest.mark.parametrize(
-    ("core", "op"), [*((MAIN, op) for op in operators()), *(("cortex-m55", op) for op in with_kernels(MVE, "_mve_"))]
-)
-def test_operators(core: str, op: str, mode: Mode) -> None:
-    """Cases on the main core; on the Cortex-M55 if an operator has Helium kernels. Compiled ones are specialised."""
+@pytest.mark.parametrize("mode", deep_but(BOTH, "compiled"))
+@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.parametrize("core", [MAIN, "cortex-m55"])
+def test_operators(core: str, part: int, mode: Mode) -> None:
+    """A case that calls each kernel, of a part of the operators.
+
+    Compiled ones are specialised. Deep where interpreted: test_fast_paths.py and others try such kernels on cores.
+    """
     card, policy = find(core), specialise if mode == "compiled" else None
-    assert not differing(card, list(trials_of(op, card, mode, policy, SAMPLES[mode])))
+    ops = operators_on(core)[part::PARTS]
+    trials = [trial(first, op, mode, policy) for op in ops for first, *_ in by_kernels([op], [card.target])]
+    assert not differing(card, trials)
 
 
-@pytest.mark.parametrize("core", [name for name in names() if name != MAIN])
+@pytest.mark.deep
+@MODES
+@pytest.mark.parametrize("part", range(4 * PARTS))
+@pytest.mark.parametrize("core", [MAIN, "cortex-m55"])
+def test_many_cases(core: str, part: int, mode: Mode) -> None:
+    """One in two or three cases of the same operators."""
+    card, policy = find(core), specialise if mode == "compiled" else None
+    ops = operators_on(core)[part :: 4 * PARTS]
+    assert not differing(card, [t for op in ops for t in trials_of(op, card, mode, policy, SAMPLES[mode])])
+
+
+@pytest.mark.parametrize("core", deep_but([name for name in names() if name != MAIN], "cortex-m0"))
 def test_operators_on_other_cores(core: str) -> None:
     """Some cases of every operator, kernels shared, in one mode: one program per core."""
     card = find(core)
@@ -144,7 +171,7 @@ def test_operators_on_other_cores(core: str) -> None:
         assert not differing(card, trials), mode
 
 
-@pytest.mark.parametrize("core", names())
+@CORES
 def test_padding_that_was_folded(core: str) -> None:
     """Convolutions behind a PAD, which the host's plan keeps."""
     card, trials = find(core), []
@@ -156,22 +183,28 @@ def test_padding_that_was_folded(core: str) -> None:
     assert not differing(card, trials)
 
 
-@pytest.mark.parametrize("core", names())
-def test_models(core: str) -> None:
-    """The topologies of MLPerf Tiny in int8 and a float model, by layers, by rows, and with the input by rows, in both
-    modes. All cores but two take one of these six ways."""
-    card = find(core)
-    graphs = {name: builtin()[name]() for name in BUILTIN}
-    want = {name: interpreted(graph, random_inputs(graph), HOST, isa.level()) for name, graph in graphs.items()}
-    memories = (Options(memory="layers"), Options(memory="rows"), Options(memory="rows", input_rows=True))
-    plans = [dataclasses.replace(each, mode=mode) for each in memories for mode in BOTH]
-    if core not in (MAIN, "cortex-m55"):
-        plans = sampled(plans, len(plans), core)
-    for options, trials in ((each, list[Trial]()) for each in plans):
-        for name, graph in graphs.items():
-            project = emit(make_plan(graph, card.target, options), name)
-            trials.append(Trial(project, random_inputs(graph), want[name], LIBM if name.endswith("float32") else 0))
-        assert not differing(card, trials), options
+#: How a model is planned, and what runs so by default: another core each.
+WAYS = {
+    "layers": Options(memory="layers"), "rows": Options(memory="rows"),
+    "input rows": Options(memory="rows", input_rows=True),
+}  # fmt: skip
+SHOWN = (
+    (MAIN, "layers", "interpreted"), (MAIN, "input rows", "compiled"), ("cortex-m55", "rows", "compiled"),
+    ("cortex-m0", "layers", "compiled"), ("aarch64", "rows", "interpreted"),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("core", "way", "mode"), deep_but(product(names(), WAYS, BOTH), *SHOWN))
+def test_models(core: str, way: str, mode: Mode) -> None:
+    """The topologies of MLPerf Tiny in int8 and a float model."""
+    card, trials, options = find(core), list[Trial](), dataclasses.replace(WAYS[way], mode=mode)
+    for name in BUILTIN:
+        graph = builtin()[name]()
+        values = random_inputs(graph)
+        want = interpreted(graph, values, HOST, isa.level())
+        bound = LIBM if name.endswith("float32") else 0
+        trials.append(Trial(emit(make_plan(graph, card.target, options), name), values, want, bound))
+    assert not differing(card, trials)
 
 
 # -- counting ----------------------------------------------------------------------------------------------------------
@@ -212,7 +245,7 @@ class Outputs(tuple[Any, ...]):
         return isinstance(other, tuple) and [a.tobytes() for a in self] == [b.tobytes() for b in other]
 
 
-@pytest.mark.parametrize("core", names())
+@CORES
 def test_layers_add_up(core: str) -> None:
     """NAME_run costs its layers, two or three instructions per call, and its own checks."""
     card = find(core)
@@ -222,7 +255,7 @@ def test_layers_add_up(core: str) -> None:
     assert 0 < measured.instructions - sum(measured.layers) < 20 + 3 * len(project.layers)
 
 
-@pytest.mark.parametrize("core", [name for name in names() if find(name).architecture.bare])
+@pytest.mark.parametrize("core", deep_but([name for name in names() if find(name).architecture.bare], MAIN))
 def test_clock_instead_of_plugin(core: str, monkeypatch: pytest.MonkeyPatch) -> None:
     card = find(core)
     project, inputs = digits(card)

@@ -6,11 +6,12 @@ import dataclasses
 import re
 import shutil
 import subprocess
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from needs import sampled
 from unsigned import meaning, unsigned_cases
 
 from twinfer.aot.build.firmware import build
@@ -112,6 +113,33 @@ def distinct_plans(graph: Graph, targets: Iterable[Target], options: Options = U
         if text not in seen:
             seen.add(text)
             yield target, plan
+
+
+class Planned(NamedTuple):
+    """A case of an operator, planned for a target."""
+
+    name: str
+    graph: Graph
+    values: list[Any]
+    plan: Plan
+
+
+def planned(op: str, targets: Iterable[Target], every: int = 1, of: str | None = None) -> Iterator[Planned]:
+    """The operator's cases, or a sample ``of`` them, for each target whose plan is another."""
+    for name, case in sampled(cases_of(op).items(), every, of or op):
+        graph = graph_of(case.node)
+        for target, plan in distinct_plans(graph, targets):
+            yield Planned(f"{target.name}_{name}".replace("-", "_"), graph, values_of(case, graph), plan)
+
+
+def by_kernels(ops: Iterable[str], targets: Collection[Target]) -> list[list[Planned]]:
+    """The planned cases of operators in lists: those of one list are for one target and call the same kernels."""
+    alike: dict[object, list[Planned]] = {}
+    for op in ops:
+        for case in planned(op, targets):
+            kernels = dict.fromkeys(call.kernel for step in case.plan.steps for call, _ in unrolled(step.body))
+            alike.setdefault((op, case.plan.target, *kernels), []).append(case)
+    return list(alike.values())
 
 
 def _content(steps: Iterable[Step]) -> Iterator[object]:

@@ -32,6 +32,14 @@ def sampled(items: Iterable[T], every: int, of: str) -> list[T]:
     return listed[first::every]
 
 
+def deep_but(items: Iterable[Any], *kept: object) -> list[Any]:
+    """The items as parameters of tests, all but those kept with the mark ``deep``."""
+    return [
+        item if item in kept else pytest.param(*(item if isinstance(item, tuple) else (item,)), marks=pytest.mark.deep)
+        for item in items
+    ]
+
+
 def needs(*packages: str) -> Any:
     """The first of the packages. Skips the module if one is missing; fails in CI."""
     missing = [name for name in packages if find_spec(name) is None]
