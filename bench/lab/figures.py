@@ -45,6 +45,16 @@ def host(document: Any) -> str:
     return _printed(report.times(document["rows"], brief=True), 80)
 
 
+def brief(document: Any) -> str:
+    """One line per model: the shortest time of an inference by every engine."""
+    engines = list(dict.fromkeys(row["engine"] for row in document["rows"]))
+    lines = [["One inference, µs", *map(report.label, engines)]]
+    for model in report.models(document["rows"]):
+        times = {row["engine"]: row["min_us"] for row in document["rows"] if row["model"] == model}
+        lines.append([model, *(report.number(times[engine]) if times.get(engine) else "-" for engine in engines)])
+    return _markdown(lines)
+
+
 def machine(document: Any) -> str:
     """The machine that the times are from, in one sentence."""
     about = document["machine"]
@@ -169,6 +179,7 @@ def _ladder(core: str) -> Callable[[Any], str]:
 
 #: The beginning of a figure's block in a page -> its JSON file, and the function that writes the block.
 FIGURES: Mapping[str, tuple[str, Callable[[Any], str]]] = {
+    "| One inference, µs |": ("host", brief),
     "Time of one inference": ("host", host),
     "Measured on ": ("host", machine),
     "| accuracy, % |": ("accuracy", accuracy),
