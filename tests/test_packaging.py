@@ -46,7 +46,7 @@ from twinfer.runtime.plan.arena import Block, place
 reveal_type(place([Block(1, 0, 1)]).offsets)
 """
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.deep
 
 
 @pytest.fixture(autouse=True)

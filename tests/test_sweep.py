@@ -7,7 +7,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from needs import SHARED
+from needs import SHARED, deep_but
 from sweep.__main__ import Journal, key_of, report
 from sweep.judge import judge
 from sweep.tasks import SETTINGS, TARGETS, Command, Model, Task, chosen, corpus, tasks
@@ -110,11 +110,10 @@ def test_the_choice_has_an_example_of_everything() -> None:
 
 
 @pytest.mark.skipif(not CORPUS, reason="the corpus is not here")
-@pytest.mark.parametrize("part", range(6))
+@pytest.mark.parametrize("part", deep_but(range(20), 0))
 def test_sixty_models(part: int) -> None:
     """The cheap commands: each is done or refused in words."""
-    outcomes = [outcome for task in tasks(chosen(corpus(), 60)[part::6], ["quick"]) for outcome in judge(task, 120)]
+    outcomes = [outcome for task in tasks(chosen(corpus(), 60)[part::20], ["quick"]) for outcome in judge(task, 600)]
     failed = [f"{outcome.line}: {outcome.why}" for outcome in outcomes if outcome.kind == "failed"]
     assert not failed, "\n".join(failed)
-    done = Counter(outcome.label for outcome in outcomes if outcome.kind == "done")
-    assert min(done[label] for label in ("run", "convert", "compile")) > 5
+    assert {"run", "convert", "compile"} <= {outcome.label for outcome in outcomes if outcome.kind == "done"}

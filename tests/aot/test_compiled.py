@@ -18,7 +18,6 @@ from cases import (
     interpreted,
     outputs_of,
     planned,
-    with_common_instances,
 )
 from needs import ROOT
 
@@ -117,8 +116,7 @@ def assert_clean(cases: Sequence[Planned], folder: Path) -> None:
     """The self-tests of all cases in one program, under sanitizers."""
     need("gcc")
     projects = [emit(t.plan.printed(mode=MODES[t.plan.target]), t.name, policy=share_all) for t in cases]
-    programs = zip(with_common_instances(projects), (t.values for t in cases), strict=True)
-    assert_sanitized(folder, list(programs))
+    assert_sanitized(folder, list(zip(projects, (t.values for t in cases), strict=True)))
 
 
 @pytest.mark.deep

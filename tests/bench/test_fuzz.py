@@ -208,7 +208,7 @@ def test_a_flipped_code_is_within_the_tolerance_of_a_recurrent_operator() -> Non
     assert loosened(residual().graph.nodes[0], 0.0) == 0.0
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_what_cases_say_of_peers_is_known(tmp_path: Path) -> None:
     """A peer that is not the oracle of a case refuses it, agrees, or is excused."""
     court, unknown = Court(str(tmp_path)), []
@@ -232,28 +232,25 @@ def _unknown(court: Court, trial: Trial, peer: str) -> list[str]:
 # -- runs --------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
 def test_a_short_run_is_clean(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     if not shutil.which("gcc"):
         pytest.skip("gcc is needed")
-    status = main(["--seconds", "10", "--models", "48", "--seed", "4", "--out", str(tmp_path)])
+    status = main(["--seconds", "10", "--models", "24", "--seed", "4", "--out", str(tmp_path)])
     said = capsys.readouterr().out
     assert status == 0, said
-    assert re.search(r"48 models in \d+ s", said)
+    assert re.search(r"24 models in \d+ s", said)
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_hundreds_of_models(tmp_path: Path) -> None:
-    """What CI adds: the same models every time, so that a submission fails only for what it changes.
+    """The same models every time, so that a submission fails only for what it changes.
 
     A slow machine tries fewer of them, and none more. Findings are in build/fuzz. Other seeds and longer runs are tried
     by hand.
     """
-    if not os.environ.get("CI"):
-        pytest.skip("CI runs it; here: python -m twinfer.bench.fuzz --seconds 120")
     command = [sys.executable, "-m", "twinfer.bench.fuzz", "--seconds", "120", "--seed", str(SEED), "--models", "480"]
     done = subprocess.run(
-        [*command, "--out", str(ROOT / "build" / "fuzz")], capture_output=True, text=True, timeout=900, check=False
+        [*command, "--out", str(ROOT / "build" / "fuzz")], capture_output=True, text=True, timeout=3000, check=False
     )
     assert done.returncode == 0, done.stdout[-4000:]

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cases import graph_of, interpreted
+from cases import graph_of, interpreted, outputs_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -22,6 +22,7 @@ from twinfer.runtime.ops.conv import conv2d
 from twinfer.runtime.ops.dense import fully_connected
 from twinfer.runtime.ops.depthwise import depthwise_conv2d
 from twinfer.runtime.plan.make import make_plan
+from twinfer.runtime.run.session import Session
 from twinfer.runtime.target import GENERIC, HOST
 
 OPERATORS = {"CONV_2D": conv2d, "DEPTHWISE_CONV_2D": depthwise_conv2d, "FULLY_CONNECTED": fully_connected}
@@ -84,14 +85,15 @@ def node_of(rng: np.random.Generator, op: str) -> tuple[Node, Floats]:
 
 
 @pytest.mark.parametrize("op", OPERATORS)
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(seed=st.integers(0, (1 << 32) - 1))
 def test_levels_give_the_plain_kernels_bits(op: str, seed: int) -> None:
     node, value = node_of(np.random.default_rng(seed), op)
     graph = graph_of(node)
     (want,) = interpreted(graph, [value], GENERIC, 0)
+    plan = make_plan(graph, HOST)
     for level in range(lib.tw_level() + 1):
-        (got,) = interpreted(graph, [value], HOST, level)
+        (got,) = outputs_of(Session(plan, level), [value])
         np.testing.assert_array_equal(got.view(np.int32), want.view(np.int32), err_msg=f"{LEVELS[level]}: {node}")
 
 

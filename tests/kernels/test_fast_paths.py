@@ -14,9 +14,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cases import assert_exact_on, graph_of, interpreted, numpy_outputs
+from cases import assert_exact_on, distinct_plans, graph_of, numpy_outputs, outputs_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from needs import deep_but
 
 from twinfer.aot.build.targets import find, names
 from twinfer.kernels_c import LEVELS, lib
@@ -26,6 +27,7 @@ from twinfer.runtime.ops.conv import _bands, conv2d
 from twinfer.runtime.ops.dense import fully_connected
 from twinfer.runtime.ops.depthwise import depthwise_conv2d
 from twinfer.runtime.plan.make import make_plan
+from twinfer.runtime.run.session import Session
 from twinfer.runtime.target import AVX2, AVX512_VNNI, DSP, GENERIC, HOST, MVE, NEON_I8MM
 
 #: Nodes of each operator and type for a core under QEMU.
@@ -116,21 +118,31 @@ def node_of(rng: np.random.Generator, op: str, type: str = "INT8") -> tuple[Node
         return Node(op, draft.inputs, (y,), given_options), integers(rng, x_shape, -most - 1, most).astype(x.dtype)
 
 
-@pytest.mark.parametrize("type", TYPES)
-@pytest.mark.parametrize("op", OPERATORS)
-@settings(max_examples=250, deadline=None)
-@given(seed=st.integers(0, (1 << 32) - 1))
-def test_on_the_host(op: str, type: str, seed: int) -> None:
+def check(op: str, type: str, seed: int) -> None:
     node, value = node_of(np.random.default_rng(seed), op, type)
     graph = graph_of(node)
     (want,) = numpy_outputs(Case(node), graph, [value])
-    for target in (DSP, MVE, GENERIC):
-        (got,) = interpreted(graph, [value], target, 0)
-        np.testing.assert_array_equal(got, want.reshape(got.shape), err_msg=f"{target.name}: {node}")
-    for target, level in product((HOST, AVX2, AVX512_VNNI, NEON_I8MM), range(lib.tw_level() + 1)):
-        (got,) = interpreted(graph, [value], target, level)
-        where = f"{target.name}, {LEVELS[level]}: {node}"
-        np.testing.assert_array_equal(got, want.reshape(got.shape), err_msg=where)
+    for target, plan in distinct_plans(graph, (DSP, MVE, GENERIC, HOST, AVX2, AVX512_VNNI, NEON_I8MM)):
+        for level in range(1 if target in (DSP, MVE) else lib.tw_level() + 1):
+            (got,) = outputs_of(Session(plan, level), [value])
+            where = f"{target.name}, {LEVELS[level]}: {node}"
+            np.testing.assert_array_equal(got, want.reshape(got.shape), err_msg=where)
+
+
+@pytest.mark.parametrize("type", TYPES)
+@pytest.mark.parametrize("op", OPERATORS)
+@settings(max_examples=80, deadline=None)
+@given(seed=st.integers(0, (1 << 32) - 1))
+def test_on_the_host(op: str, type: str, seed: int) -> None:
+    check(op, type, seed)
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("type", TYPES)
+@pytest.mark.parametrize("op", OPERATORS)
+def test_many_on_the_host(op: str, type: str) -> None:
+    for seed in range(300):
+        check(op, type, seed)
 
 
 @pytest.mark.parametrize("type", TYPES)
@@ -145,10 +157,11 @@ def test_bands_of_rows(band: int, type: str, monkeypatch: pytest.MonkeyPatch) ->
         (want,) = numpy_outputs(Case(node), graph, [value])
         params = make_plan(graph, AVX512_VNNI).steps[0].call.params
         bands.append(-(-node.output.shape[1] // params["band"]) if "band" in params else 0)
-        for target, level in product((AVX2, AVX512_VNNI, NEON_I8MM), range(lib.tw_level() + 1)):
-            (got,) = interpreted(graph, [value], target, level)
-            where = f"{target.name}, {LEVELS[level]}: {node}"
-            np.testing.assert_array_equal(got, want.reshape(got.shape), err_msg=where)
+        for target, plan in distinct_plans(graph, (AVX2, AVX512_VNNI, NEON_I8MM)):
+            for level in range(lib.tw_level() + 1):
+                (got,) = outputs_of(Session(plan, level), [value])
+                where = f"{target.name}, {LEVELS[level]}: {node}"
+                np.testing.assert_array_equal(got, want.reshape(got.shape), err_msg=where)
     assert sum(count > 2 for count in bands) > 10
 
 
@@ -171,12 +184,12 @@ def test_every_choice_is_tried(op: str, type: str) -> None:
         endings.append((DSP, "_planes_dsp_s16"))
     for target, ending in endings:
         rng, kernels = np.random.default_rng(1), []
-        for _ in range(160):
+        for _ in range(80):
             kernels += [step.call.kernel for step in make_plan(graph_of(node_of(rng, op, type)[0]), target).steps]
-        assert sum(kernel.endswith(ending) for kernel in kernels) > 10, kernels
+        assert sum(kernel.endswith(ending) for kernel in kernels) > 4, kernels
 
 
-@pytest.mark.parametrize("core", names())
+@pytest.mark.parametrize("core", deep_but(names(), "cortex-m4", "cortex-m55", "aarch64-i8mm"))
 def test_under_qemu(core: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
     missing = [tool for tool in (find(core).compiler, find(core).emulator) if shutil.which(tool) is None]
     if missing and not os.environ.get("CI"):

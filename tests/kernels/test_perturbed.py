@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from cases import cases_of, fed, graph_of, interpreted, numpy_outputs, values_of
 from changes import changes, one_of_types, other_options, other_zeros, smaller, with_tensor
+from needs import deep_but
 
 from twinfer.runtime.errors import ModelError, TwinferError, UnsupportedOperatorError
 from twinfer.runtime.graph import Node, Quant, Tensor
@@ -38,8 +39,9 @@ NEVER_EMPTY = (
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("every", deep_but([3, 1], 3))
 @pytest.mark.parametrize("op", operators())
-def test_refused_or_right(op: str) -> None:
+def test_refused_or_right(op: str, every: int) -> None:
     """Of every combination of types one case with all changes, and of all cases some with two."""
     rng = np.random.default_rng(1)
     small = smaller(cases_of(op).values(), 2_000)
@@ -55,7 +57,7 @@ def test_refused_or_right(op: str) -> None:
         if second := [*changes(near, rng)]:
             twice.append((case, second[rng.integers(len(second))]))
     assert all(refused_or_right(case, case) for case in of_types)
-    for case, near in [*options[:150], *zeros[:: 1 + len(zeros) // 60], *once[:90], *twice]:
+    for case, near in [*options[:150], *zeros[:: 1 + len(zeros) // 60], *once[:90], *twice][::every]:
         refused_or_right(case, near)
 
 

@@ -8,10 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cases import assert_equal, cases_of, graph_of
+from cases import assert_equal, cases_of, compiled_together, graph_of
 from needs import ROOT
 
-from twinfer.aot.build.host import compile_plans
 from twinfer.bench.peers.engines import open_peer
 from twinfer.runtime.graph import Array, Graph, Node, Tensor
 from twinfer.runtime.op import Case
@@ -145,7 +144,7 @@ def test_compiled_runs_are_interpreted_runs(op: str, monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("XDG_CACHE_HOME", str(ROOT / "build" / "cache"))
     graphs = {name.replace("-", "_"): graph_of(one.node) for name, one in cases_of(op).items()}
     plans = {name: make_plan(graph, GENERIC) for name, graph in graphs.items()}
-    engines = compile_plans(plans)
+    engines = compiled_together(plans)
     for name, graph in graphs.items():
         sequence = fed(graph)
         got, want = (by(engine, graph, sequence) for engine in (engines[name], Session(plans[name], 0)))

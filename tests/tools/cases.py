@@ -6,7 +6,7 @@ import dataclasses
 import re
 import shutil
 import subprocess
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,9 +15,12 @@ from needs import sampled
 from unsigned import meaning, unsigned_cases
 
 from twinfer.aot.build.firmware import build
+from twinfer.aot.build.host import CompiledSession, flags_at, loaded
+from twinfer.aot.build.host import build as build_library
 from twinfer.aot.build.project import project_files
 from twinfer.aot.build.runner import Job, run_jobs
 from twinfer.aot.build.targets import find
+from twinfer.aot.print.choice import Policy, share_all
 from twinfer.aot.print.emit import Project, emit
 from twinfer.runtime.graph import Array, Graph, Node, Tensor
 from twinfer.runtime.op import Case
@@ -31,7 +34,7 @@ from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.run.poison import poison
 from twinfer.runtime.run.session import Session
 from twinfer.runtime.target import Target
-from twinfer.runtime.tools import run_tool, write_files
+from twinfer.runtime.tools import find_compiler, run_tool, write_files
 from twinfer.runtime.walks import unrolled
 
 SEED = 20261121
@@ -183,6 +186,15 @@ def with_common_instances(projects: Sequence[Project]) -> list[Project]:
     return [of(project) for project in projects]
 
 
+def compiled_together(plans: Mapping[str, Plan]) -> dict[str, CompiledSession]:
+    """Engines of all plans in one library, compiled in little time: the layers of every other plan share kernels."""
+    policies: list[Policy | None] = [None, share_all]
+    projects = [emit(plan, name, policy=policies[i % 2]) for i, (name, plan) in enumerate(plans.items())]
+    path = build_library(with_common_instances(projects), find_compiler(), flags_at("-O1"))
+    library = loaded(path)
+    return {name: CompiledSession(plan, name, library) for name, plan in plans.items()}
+
+
 def assert_exact_on(core: str, nodes: Iterable[tuple[Node, Sequence[Array]]]) -> None:
     """Every node, over its values, gives numpy's integers on a core under QEMU, all of them in one program."""
     card, projects, jobs, wanted = find(core), list[Project](), list[Job](), []
@@ -215,10 +227,11 @@ def assert_sanitized(folder: Path, programs: Sequence[tuple[Project, Sequence[Ar
 
     clang's UBSan sees more than gcc's, offsets to null pointers among them, and compiles in half the time.
     """
-    write_self_tests(folder, programs)
+    projects = with_common_instances([project for project, _ in programs])
+    write_self_tests(folder, [(project, values) for project, (_, values) in zip(projects, programs, strict=True)])
     compiler = "clang" if shutil.which("clang") else "gcc"
     run_tool([compiler, *SANITIZE, "all.c", "-o", "all", "-lm"], folder)
-    done = subprocess.run([folder / "all"], capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run([folder / "all"], capture_output=True, text=True, timeout=3000, check=False)
     assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]
 
 

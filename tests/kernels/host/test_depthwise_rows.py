@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cases import graph_of, interpreted, numpy_outputs, values_of
+from cases import distinct_plans, graph_of, numpy_outputs, outputs_of, values_of
 
 from twinfer.kernels_c import FOLDER, LEVELS, lib
 from twinfer.runtime.op import Case
@@ -17,6 +17,7 @@ from twinfer.runtime.ops.conv._layer import geometry
 from twinfer.runtime.ops.core.layer_cases import Layer
 from twinfer.runtime.ops.depthwise import depthwise_conv2d_avx2
 from twinfer.runtime.plan.make import make_plan
+from twinfer.runtime.run.session import Session
 from twinfer.runtime.target import AVX2, AVX512_VNNI
 
 #: Pixels dealt out in 4, 8, 16 and 32 bytes; those whose vectors take turns; a part of a block, and several blocks.
@@ -47,10 +48,11 @@ def check(case: Case) -> dict[str, Any]:
     graph = graph_of(case.node)
     values = values_of(case, graph)
     (want,) = numpy_outputs(case, graph, values)
-    for target, level in product((AVX2, AVX512_VNNI), range(lib.tw_level() + 1)):
-        (got,) = interpreted(graph, values, target, level)
-        where = f"{target.name}, {LEVELS[level]}: {case.node}"
-        np.testing.assert_array_equal(got, want.reshape(got.shape), err_msg=where)
+    for target, plan in distinct_plans(graph, (AVX2, AVX512_VNNI)):
+        for level in range(lib.tw_level() + 1):
+            (got,) = outputs_of(Session(plan, level), values)
+            where = f"{target.name}, {LEVELS[level]}: {case.node}"
+            np.testing.assert_array_equal(got, want.reshape(got.shape), err_msg=where)
     (step,) = make_plan(graph, AVX2).steps
     assert step.call.kernel == "tw_depthwise_conv2d_avx2_s8"
     return dict(step.call.params)

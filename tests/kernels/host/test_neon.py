@@ -69,10 +69,13 @@ def assembly(folder: Path, compiler: tuple[str, ...], arch: str, header: str, ke
 @pytest.mark.parametrize(
     "compiler",
     [
-        ("aarch64-linux-gnu-gcc",),
-        ("clang", "--target=aarch64-linux-gnu", "-isystem", "/usr/aarch64-linux-gnu/include"),
+        pytest.param(("aarch64-linux-gnu-gcc",), id="gcc"),
+        pytest.param(
+            ("clang", "--target=aarch64-linux-gnu", "-isystem", "/usr/aarch64-linux-gnu/include"),
+            id="clang",
+            marks=pytest.mark.deep,
+        ),
     ],
-    ids=["gcc", "clang"],
 )
 def test_compilers_use_the_instructions(compiler: tuple[str, ...], tmp_path: Path) -> None:
     """SDOT where that is all, USDOT alone where there is that, neither on ARMv8.0; USMMLA for pairs of pixels."""
@@ -85,6 +88,7 @@ def test_compilers_use_the_instructions(compiler: tuple[str, ...], tmp_path: Pat
     assert eights == [False, False, True]
 
 
+@pytest.mark.deep
 def test_the_extension_takes_what_the_cpu_has(tmp_path: Path) -> None:
     """All levels compile for AArch64; each CPU of QEMU's takes the best of its own, and tells its features."""
     for name, text in lists(texts(headers())).items():
@@ -121,6 +125,7 @@ def convolution(
     return Node("CONV_2D", (x, weights, bias), (y,), options), value
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("type", ["INT8", "INT16"])
 def test_at_the_edges_of_tiles(type: str) -> None:
     """Plans for i8mm give numpy's bits on all CPUs: those without it run plain C.

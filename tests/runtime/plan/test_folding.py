@@ -9,13 +9,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cases import SEED, assert_sanitized, outputs_of
+from cases import SEED, assert_sanitized, compiled_together, outputs_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pad_nets import CONVOLUTIONS, KINDS, network, padded
 from unsigned_nets import Net
 
-from twinfer.aot.build.host import compile_plans
 from twinfer.aot.print.emit import emit
 from twinfer.bench.peers.engines import open_peer
 from twinfer.command_line.show.description import planned_nodes
@@ -73,11 +72,11 @@ def graphs(count: int) -> dict[str, Graph]:
 
 @pytest.mark.parametrize("mode", ["compiled", "interpreted"])
 def test_compiled(mode: Mode) -> None:
-    models, options = graphs(64), Options(mode=mode)
+    models, options = graphs(32), Options(mode=mode)
     plans = {
         name: make_plan(graph, TARGETS[i % len(TARGETS)], options) for i, (name, graph) in enumerate(models.items())
     }
-    for name, session in compile_plans(plans).items():
+    for name, session in compiled_together(plans).items():
         same(outputs_of(session, random_inputs(models[name], 1)), apart(models[name]))
 
 
@@ -85,7 +84,7 @@ def test_compiled(mode: Mode) -> None:
 def test_sanitized(tmp_path: Path) -> None:
     programs = [
         (emit(make_plan(graph, TARGETS[i % len(TARGETS)]), name), random_inputs(graph, i))
-        for i, (name, graph) in enumerate(graphs(32).items())
+        for i, (name, graph) in enumerate(graphs(16).items())
     ]
     assert_sanitized(tmp_path, programs)
 

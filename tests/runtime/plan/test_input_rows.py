@@ -10,10 +10,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cases import assert_sanitized
+from cases import assert_sanitized, compiled_together
 from flows import Sub
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from needs import deep_but
 from row_nets import network
 
 import twinfer
@@ -95,13 +96,13 @@ def test_interpreted(kind: str, seed: int, target: Target, memory: Memory) -> No
 @pytest.mark.parametrize("mode", ["compiled", "interpreted"])
 def test_compiled(mode: Mode) -> None:
     """Many networks in one library."""
-    graphs = {f"n{seed}": network(seed, ("INT8", "INT8", "INT16", "FLOAT32")[seed % 4]) for seed in range(40)}
+    graphs = {f"n{seed}": network(seed, ("INT8", "INT8", "INT16", "FLOAT32")[seed % 4]) for seed in range(24)}
     plans = {
         name: make_plan(graph, TARGETS[i % len(TARGETS)], replace(FED, mode=mode))
         for i, (name, graph) in enumerate(graphs.items())
     }
-    assert sum(len(plan.fed.layers) > 1 for plan in plans.values() if plan.fed) >= 8
-    for name, session in compile_plans(plans).items():
+    assert sum(len(plan.fed.layers) > 1 for plan in plans.values() if plan.fed) >= 5
+    for name, session in compiled_together(plans).items():
         want = wanted_outputs(graphs[name], 1)
         same(pushed(session, graphs[name], 1), want)
         same(whole(session, graphs[name], 1), want)
@@ -136,15 +137,15 @@ def test_wrong_calls_in_c() -> None:
 
 
 @pytest.mark.skipif(not (shutil.which("clang") or shutil.which("gcc")), reason="no compiler")
-@pytest.mark.parametrize("mode", ["compiled", "interpreted"])
+@pytest.mark.parametrize("mode", deep_but(["compiled", "interpreted"], "compiled"))
 def test_sanitized(mode: Mode, tmp_path: Path) -> None:
     """The self-tests, whole and row by row, under ASan and UBSan."""
     programs = []
-    for seed in range(24):
+    for seed in range(15):
         graph = network(seed, ("INT8", "FLOAT32", "INT16")[seed % 3])
         plan = make_plan(graph, TARGETS[seed % len(TARGETS)], replace(FED, mode=mode))
         programs.append((emit(plan, f"n{seed}"), random_inputs(graph, seed)))
-    assert sum(len(project.plan.fed.layers) > 1 for project, _ in programs if project.plan.fed) >= 5
+    assert sum(len(project.plan.fed.layers) > 1 for project, _ in programs if project.plan.fed) >= 3
     assert_sanitized(tmp_path, programs)
 
 

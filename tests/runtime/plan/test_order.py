@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
+from cases import compiled_together
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from twinfer.aot.build.host import compile_plans
 from twinfer.converter.build import Builder
 from twinfer.runtime.constant import Pool
 from twinfer.runtime.graph import Graph, Tensor
@@ -127,7 +127,7 @@ def test_the_same_bits(memory: Memory) -> None:
     plans = {name: make_plan(graph, GENERIC, Options(memory=memory)) for name, graph in graphs.items()}
     changed = [name for name, plan in plans.items() if list(plan.nodes) != list(plan.graph.nodes)]
     assert len(changed) >= 3
-    for name, compiled in compile_plans(plans).items():
+    for name, compiled in compiled_together(plans).items():
         graph, plan = graphs[name], plans[name]
         assert [step.position for step in plan.steps] == sorted(step.position for step in plan.steps)
         again = make_plan(graph, GENERIC, Options(memory=memory))

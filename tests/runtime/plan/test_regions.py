@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cases import assert_sanitized
+from cases import assert_sanitized, compiled_together
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from row_nets import network
@@ -98,7 +98,7 @@ def test_emitted(mode: Mode) -> None:
     """Many networks in one library."""
     pairs = pairs_for(mode)
     assert {plan.arenas for _, plan in pairs.values()} == {(FAST,), (SLOW,), (FAST, SLOW)}
-    engines = compile_plans({name: plan for name, (_, plan) in pairs.items()})
+    engines = compiled_together({name: plan for name, (_, plan) in pairs.items()})
     for name, (one, _) in pairs.items():
         assert outputs(engines[name], 3) == outputs(Session(one), 3)
 

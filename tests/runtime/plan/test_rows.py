@@ -11,9 +11,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cases import assert_sanitized
+from cases import assert_sanitized, compiled_together
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from needs import deep_but
 from row_nets import network
 from sum_nets import ENDS
 from sum_nets import network as sum_network
@@ -91,29 +92,29 @@ def unread_rows() -> Graph:
 @pytest.mark.parametrize("mode", ["compiled", "interpreted"])
 def test_compiled(mode: Mode) -> None:
     """Many networks in one library."""
-    graphs = {f"n{seed}": network(seed, ("INT8", "INT8", "INT16", "FLOAT32")[seed % 4]) for seed in range(40)}
+    graphs = {f"n{seed}": network(seed, ("INT8", "INT8", "INT16", "FLOAT32")[seed % 4]) for seed in range(24)}
     graphs["unread"] = unread_rows()
     plans = {
         name: make_plan(graph, TARGETS[i % len(TARGETS)], replace(ROWS, mode=mode))
         for i, (name, graph) in enumerate(graphs.items())
     }
-    assert sum(bool(plan.chains) for plan in plans.values()) >= 20
+    assert sum(bool(plan.chains) for plan in plans.values()) >= 12
     assert [len(chain.layers) for chain in chains(plans["unread"])] == [7]
-    for name, session in compile_plans(plans).items():
+    for name, session in compiled_together(plans).items():
         want = ran(Session(make_plan(graphs[name], plans[name].target, LAYERS)), graphs[name], 1)
         same(ran(session, graphs[name], 1), want)
 
 
 @pytest.mark.skipif(not (shutil.which("clang") or shutil.which("gcc")), reason="no compiler")
-@pytest.mark.parametrize("mode", ["compiled", "interpreted"])
+@pytest.mark.parametrize("mode", deep_but(["compiled", "interpreted"], "compiled"))
 def test_sanitized(mode: Mode, tmp_path: Path) -> None:
     """Under ASan and UBSan; M4 and M55 have kernels of their own."""
     programs = []
-    for seed in range(24):
+    for seed in range(15):
         graph = network(seed, ("INT8", "FLOAT32", "INT16")[seed % 3])
         plan = make_plan(graph, TARGETS[seed % len(TARGETS)], replace(ROWS, mode=mode))
         programs.append((emit(plan, f"n{seed}"), random_inputs(graph, seed)))
-    assert sum(bool(project.plan.chains) for project, _ in programs) >= 12
+    assert sum(bool(project.plan.chains) for project, _ in programs) >= 8
     assert_sanitized(tmp_path, programs)
 
 

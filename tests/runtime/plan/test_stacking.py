@@ -6,12 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cases import outputs_of
+from cases import compiled_together, outputs_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from stack_nets import SHAPE, Chain, chain, every_byte
 
-from twinfer.aot.build.host import compile_plans
 from twinfer.aot.print.emit import emit
 from twinfer.command_line.show.description import describe
 from twinfer.converter.build import Builder
@@ -81,7 +80,7 @@ def test_compiled(mode: Mode) -> None:
         for i, (name, graph) in enumerate(models.items())
     }
     assert sum(len(tables(plan)) for plan in plans.values()) > 8
-    for name, session in compile_plans(plans).items():
+    for name, session in compiled_together(plans).items():
         same(outputs_of(session, [every_byte()]), apart(models[name]))
 
 

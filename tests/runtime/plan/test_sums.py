@@ -10,14 +10,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cases import assert_sanitized, outputs_of
+from cases import assert_sanitized, compiled_together, outputs_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from needs import deep_but
 from sum_nets import ENDS, SumNetwork, flat_input, network
 
 from twinfer import kernels_c
 from twinfer.aot.build.firmware import build
-from twinfer.aot.build.host import compile_plans
 from twinfer.aot.build.runner import Job, run_jobs
 from twinfer.aot.build.targets import find
 from twinfer.aot.print.emit import emit
@@ -116,12 +116,12 @@ def test_compiled(mode: Mode) -> None:
     every = {f"n{i}": each for i, each in enumerate(programs(mode))}
     kernels = {layer.step.call.kernel for _, plan in every.values() for layer in sums_of(plan)}
     assert kernels >= {"tw_average_pool_2d_sums_s8", "tw_mean_sums_s8", "tw_fully_connected_sums_s8"}
-    for name, session in compile_plans({name: plan for name, (_, plan) in every.items()}).items():
+    for name, session in compiled_together({name: plan for name, (_, plan) in every.items()}).items():
         same(ran(session, every[name][0]), by_layers(every[name][0]))
 
 
 @pytest.mark.skipif(not (shutil.which("clang") or shutil.which("gcc")), reason="no compiler")
-@pytest.mark.parametrize("mode", ["compiled", "interpreted"])
+@pytest.mark.parametrize("mode", deep_but(["compiled", "interpreted"], "compiled"))
 def test_sanitized(mode: Mode, tmp_path: Path) -> None:
     every = [(emit(plan, f"n{i}"), random_inputs(graph, 1)) for i, (graph, plan) in enumerate(programs(mode))]
     assert len(every) >= 12
