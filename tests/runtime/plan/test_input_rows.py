@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import shutil
-from collections.abc import Iterator
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +19,7 @@ from row_nets import network
 
 import twinfer
 from twinfer.aot.build.host import compile_plans
+from twinfer.aot.print.choice import share_all
 from twinfer.aot.print.emit import emit
 from twinfer.converter.build import Builder
 from twinfer.kernels_c import ffi
@@ -144,17 +145,17 @@ def test_sanitized(mode: Mode, tmp_path: Path) -> None:
     for seed in range(15):
         graph = network(seed, ("INT8", "FLOAT32", "INT16")[seed % 3])
         plan = make_plan(graph, TARGETS[seed % len(TARGETS)], replace(FED, mode=mode))
-        programs.append((emit(plan, f"n{seed}"), random_inputs(graph, seed)))
+        policy = share_all if seed % 4 else None
+        programs.append((emit(plan, f"n{seed}", policy=policy), random_inputs(graph, seed)))
     assert sum(len(project.plan.fed.layers) > 1 for project, _ in programs if project.plan.fed) >= 3
     assert_sanitized(tmp_path, programs)
 
 
-def fed_plans() -> Iterator[tuple[Plan, Chain]]:
+@cache
+def fed_plans() -> list[tuple[Plan, Chain]]:
     """Plans whose input goes through a ring."""
-    for seed in range(120):
-        plan = make_plan(network(seed, layers=10), TARGETS[seed % len(TARGETS)], FED)
-        if plan.fed and feed_of(plan).out in plan.fed.rings:
-            yield plan, plan.fed
+    plans = [make_plan(network(seed, layers=10), TARGETS[seed % len(TARGETS)], FED) for seed in range(120)]
+    return [(plan, plan.fed) for plan in plans if plan.fed and feed_of(plan).out in plan.fed.rings]
 
 
 def changed(plan: Plan, **members: object) -> Plan:

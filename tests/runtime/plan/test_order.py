@@ -108,7 +108,7 @@ def test_as_low_as_the_best_of_all_orders(seed: int, nodes: int) -> None:
         assert found.peak == peak(steps, found.steps) == best < usual
 
 
-@pytest.mark.parametrize("shape", [(2, 4), (3, 5), (4, 8), (12, 8), (20, 10)])
+@pytest.mark.parametrize("shape", [(2, 4), (3, 5), (4, 8), (12, 8), pytest.param((20, 10), marks=pytest.mark.deep)])
 def test_branches_one_after_the_other(shape: tuple[int, int]) -> None:
     """Up to some hundred steps; the arena shrinks with the peak."""
     graph = branches(*shape)

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from row_nets import network
 
 from twinfer.aot.build.host import compile_plans
+from twinfer.aot.print.choice import share_all
 from twinfer.aot.print.emit import emit
 from twinfer.bench.models.builtin import builtin
 from twinfer.converter.build import Builder
@@ -109,7 +110,7 @@ def test_self_tests_under_sanitizers(tmp_path: Path) -> None:
         name: plan
         for name, (_, plan) in [*list(pairs_for("compiled").items())[:5], *list(pairs_for("interpreted").items())[9:12]]
     }
-    projects = [(emit(plan, name), random_inputs(plan.graph, 5)) for name, plan in plans.items()]
+    projects = [(emit(plan, name, policy=share_all), random_inputs(plan.graph, 5)) for name, plan in plans.items()]
     assert_sanitized(tmp_path, projects)
 
 

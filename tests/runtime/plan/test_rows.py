@@ -6,6 +6,7 @@ import re
 import shutil
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cache
 from itertools import pairwise, takewhile
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from sum_nets import ENDS
 from sum_nets import network as sum_network
 
 from twinfer.aot.build.host import compile_plans
+from twinfer.aot.print.choice import share_all
 from twinfer.aot.print.emit import emit
 from twinfer.converter.build import Builder
 from twinfer.runtime.errors import InvalidArgumentError
@@ -113,17 +115,17 @@ def test_sanitized(mode: Mode, tmp_path: Path) -> None:
     for seed in range(15):
         graph = network(seed, ("INT8", "FLOAT32", "INT16")[seed % 3])
         plan = make_plan(graph, TARGETS[seed % len(TARGETS)], replace(ROWS, mode=mode))
-        programs.append((emit(plan, f"n{seed}"), random_inputs(graph, seed)))
+        policy = share_all if seed % 4 else None
+        programs.append((emit(plan, f"n{seed}", policy=policy), random_inputs(graph, seed)))
     assert sum(bool(project.plan.chains) for project, _ in programs) >= 8
     assert_sanitized(tmp_path, programs)
 
 
-def networks() -> Iterator[Plan]:
+@cache
+def networks() -> list[Plan]:
     """Plans with chains of several layers."""
-    for seed in range(150):
-        plan = make_plan(network(seed, layers=10), TARGETS[seed % len(TARGETS)], ROWS)
-        if any(len(chain.layers) > 1 for chain in chains(plan)):
-            yield plan
+    plans = [make_plan(network(seed, layers=10), TARGETS[seed % len(TARGETS)], ROWS) for seed in range(150)]
+    return [plan for plan in plans if any(len(chain.layers) > 1 for chain in chains(plan))]
 
 
 def test_the_proof_notices_a_ring_that_is_too_small() -> None:

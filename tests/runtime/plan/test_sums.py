@@ -69,7 +69,7 @@ def same(got: Sequence[Array], want: Sequence[Array]) -> None:
 def test_the_same_bits_in_less_memory(end: str, target: Target) -> None:
     """Every kernel that keeps sums is taken, and a plan without it would be larger."""
     taken = 0
-    for seed in range(40):
+    for seed in range(20):
         graph = network(seed, end)
         plan = make_plan(graph, target, ROWS)
         same(ran(Session(plan), graph, seed), by_layers(graph, seed))
@@ -77,7 +77,7 @@ def test_the_same_bits_in_less_memory(end: str, target: Target) -> None:
             assert layer.step.node.op == ENDS[end]
             assert plan.arena_bytes < make_plan(graph, target, LAYERS).arena_bytes
             taken += 1
-    assert taken >= 10
+    assert taken >= 5
 
 
 @given(seed=st.integers(0, 1 << 20), end=st.sampled_from([*ENDS]), target=st.sampled_from(CORES))
@@ -129,7 +129,7 @@ def test_sanitized(mode: Mode, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("board_tools")
-@pytest.mark.parametrize("core", ["cortex-m0", "cortex-m3", "cortex-m4", "cortex-m55"])
+@pytest.mark.parametrize("core", deep_but(["cortex-m0", "cortex-m3", "cortex-m4", "cortex-m55"], "cortex-m4"))
 def test_under_qemu(core: str) -> None:
     card = find(core)
     modes: list[Mode] = ["compiled", "interpreted"]
