@@ -22,9 +22,9 @@ from twinfer.aot.build.firmware import FLAGS, SECTIONS, Firmware, firmware_sourc
 from twinfer.aot.build.sizes import image
 from twinfer.aot.build.targets import Card
 from twinfer.aot.build.toolchain import Toolchain
+from twinfer.aot.print.chain_tables import BY_TABLE, called_by_chains
 from twinfer.aot.print.emit import Project
 from twinfer.aot.print.layers import kernel_counts
-from twinfer.aot.print.rows import BY_TABLE, called_by_chains
 from twinfer.runtime.cache import unsealed
 from twinfer.runtime.tools import Files, built, run_tool
 

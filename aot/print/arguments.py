@@ -21,7 +21,7 @@ class Arguments:
     """Prints the arguments of calls of one plan."""
 
     def __init__(self, plan: Plan, constants: Constants) -> None:
-        self._memory, self._constants = Memory(plan), constants
+        self.memory, self._constants = Memory(plan), constants
 
     def statements(self, call: Call, invoke: str, scratch: str) -> list[str]:
         """The lines of one call; ``invoke`` is its beginning up to ``in``."""
@@ -39,7 +39,7 @@ class Arguments:
         start = self._start(part)
         if not part.stride:
             return start
-        bytewise = isinstance(part.value, Tensor) or part.offset or start == self._memory.first
+        bytewise = isinstance(part.value, Tensor) or part.offset or start == self.memory.first
         base = start if bytewise else f"(const unsigned char *){start}"
         return f"{base} + {ITERATION}" if part.stride == 1 else f"{base} + {part.stride} * {ITERATION}"
 
@@ -47,17 +47,17 @@ class Arguments:
         """The address of the first iteration."""
         value = part.value
         if isinstance(value, Tensor):
-            return self._memory.address(value, part.offset)
+            return self.memory.address(value, part.offset)
         symbol = self._constants.symbol(value)
         if symbol is None:
-            return self._memory.first
+            return self.memory.first
         return f"(const unsigned char *){symbol} + {part.offset}" if part.offset else symbol
 
     def described(self, argument: Tensor | Constant | Slice) -> str:
         """The value of an argument for comments: name, type, shape, and where it lies."""
         value = part_of(argument).value
         if isinstance(value, Tensor):
-            return f'"{comment(value.name)}" {value.type}{list(value.shape)}: {self._memory.span(value)}'
+            return f'"{comment(value.name)}" {value.type}{list(value.shape)}: {self.memory.span(value)}'
         symbol = self._constants.symbol(value) or "empty"
         if value.tensor is not None:
             return f'"{comment(value.tensor.name)}" {value.tensor.type}{list(value.tensor.shape)}: {symbol}'

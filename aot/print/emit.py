@@ -18,6 +18,7 @@ import numpy as np
 
 from twinfer.aot.print import guard as guards
 from twinfer.aot.print.banner import banner_of, version
+from twinfer.aot.print.chain_tables import nothing
 from twinfer.aot.print.choice import Policy, cold, default_policy, share_all, with_rest
 from twinfer.aot.print.data import Constants, data_header, data_source
 from twinfer.aot.print.flow import Statements
@@ -27,7 +28,6 @@ from twinfer.aot.print.interface import Stack, header, sizes, static_source
 from twinfer.aot.print.layers import NONE_COMMON, Layers, kernel_counts
 from twinfer.aot.print.literals import check_name
 from twinfer.aot.print.memory import Memory
-from twinfer.aot.print.rows import nothing
 from twinfer.aot.print.run import RunFunctions, reset_function
 from twinfer.aot.print.table import Table
 from twinfer.runtime.constant import Constant, Role

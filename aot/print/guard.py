@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from twinfer.aot.print.layers import braced
-from twinfer.aot.print.literals import wrapped
+from twinfer.aot.print.literals import braced, wrapped
 from twinfer.aot.print.memory import Memory, in_run
 from twinfer.runtime.errors import GuardError
 from twinfer.runtime.plan.plan import Plan, Region

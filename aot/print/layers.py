@@ -6,11 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from twinfer.aot.print.arguments import ITERATION, NO_SCRATCH, Arguments
+from twinfer.aot.print.chain_tables import ChainTables
 from twinfer.aot.print.data import Constants, numbered
 from twinfer.aot.print.initialiser import initialiser
-from twinfer.aot.print.literals import block_comment, comment, grouped, identifier
+from twinfer.aot.print.literals import block_comment, braced, comment, grouped, identifier
 from twinfer.aot.print.memory import Memory
-from twinfer.aot.print.rows import Chains
+from twinfer.aot.print.row_loops import RowLoops, straight
 from twinfer.runtime.ops.functions._table import stacked_of
 from twinfer.runtime.passes.folding import FOLDED
 from twinfer.runtime.plan.plan import Plan
@@ -60,7 +61,9 @@ class Layers:
         self._plan, self._name, self._shared, self._cold, self._common = plan, name, shared, cold, common
         self.arguments, self._memory = Arguments(plan, constants), Memory(plan)
         self._params: dict[_Key, _Params] = {}
-        self._chains = Chains(plan, name, self.arguments, self.instance)
+        numbers = {step: i for i, step in enumerate(plan.steps)}
+        self.loops = RowLoops(plan, name, self.arguments, numbers, self._invoked)
+        self._chains = ChainTables(plan, name, self.loops, self.instance)
         layers = list(numbered(plan))
         for i, step in layers[len(plan.start) :] + layers[: len(plan.start)]:  # a layer's params stand first
             for call in step.calls if step not in plan.chains else ():
@@ -119,28 +122,28 @@ class Layers:
         return "\n".join([*params, head, *(f"    {line}" for line in lines), "}", ""])
 
     def __iter__(self) -> Iterator[Layer]:
-        symbols = dict(self._chains.symbols())
         for i, step in enumerate(self._plan.steps):
-            symbol = f"{self._name}_{i}_{identifier(step.node.op)}"
-            chain = self._plan.chains.get(step)
+            chain, about = self._plan.chains.get(step), self._describe(i, step)
             if chain is None:
+                symbol = f"{self._name}_{i}_{identifier(step.node.op)}"
                 yield Layer(symbol, f"{self.declarations(i)}\n{self._function(i, step, symbol)}")
                 continue
-            text = self._rows(i, step)
-            if step is chain.layers[-1].step and not chain.feed:
-                text += f"\n\n{self._chains.by_function(chain)}"
-            yield Layer(symbols[step], text)
+            layer = next(layer for layer in chain.layers if layer.step is step)
+            if not straight(chain):
+                yield Layer(self._chains.symbols[step], self._chains.text(chain, layer, about))
+                continue
+            symbol = self.loops.symbol(chain) if layer is chain.layers[-1] else f"{self._name}_none"
+            yield Layer(symbol, self.loops.text(chain, layer, about))
 
     @property
     def feed(self) -> str:
         """The tables of the chain that takes the rows of the input; "" if there is none."""
         return f"{self._chains.by_function(self._plan.fed)}\n" if self._plan.fed else ""
 
-    def _rows(self, i: int, step: Step) -> str:
-        """The function of a layer that computes some of its rows."""
-        layer = next(layer for layer in self._plan.chains[step].layers if layer.step is step)
-        invoke = self.instance(step.call) if i in self._shared else f"{step.call.kernel}_body"
-        return "\n".join([block_comment(self._describe(i, step)), self._chains.layer(layer, invoke)])
+    def _invoked(self, step: Step) -> str:
+        """The function that computes some rows of a layer of a chain."""
+        shared = self._plan.steps.index(step) in self._shared
+        return self.instance(step.call) if shared else f"{step.call.kernel}_body"
 
     def declarations(self, i: int) -> str:
         """The text before the function of step ``i``: a comment, and params unless an earlier step has the same."""
@@ -223,11 +226,6 @@ class Layers:
         if step.scratch is not None:
             lines.append(f"  scratch: {self._memory.span(step.scratch)}")
         return lines
-
-
-def braced(lines: Iterable[str], head: str = "") -> list[str]:
-    """Lines as a block, behind its ``head``."""
-    return [f"{head} {{".lstrip(), *(f"    {line}" for line in lines), "}"]
 
 
 def kernel_counts(plan: Plan) -> Mapping[str, int]:

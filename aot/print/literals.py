@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -179,3 +179,8 @@ def check_name(name: str) -> str:
 def grouped(number: int) -> str:
     """12345 -> 12,345, for comments."""
     return f"{number:,}"
+
+
+def braced(lines: Iterable[str], head: str = "") -> list[str]:
+    """Lines as a block, behind its ``head``."""
+    return [f"{head} {{".lstrip(), *(f"    {line}" for line in lines), "}"]

@@ -18,7 +18,7 @@ def in_run(region: Region) -> str:
     return "kept" if region == Region.STATE else region.value.replace("arena", "base", 1)
 
 
-def _parameter(region: Region) -> str:
+def parameter(region: Region) -> str:
     """A block as a parameter of a layer; nothing writes an input."""
     return f"{'const ' * (region == Region.INPUT)}unsigned char *{region.value}"
 
@@ -61,7 +61,7 @@ class Memory:
     @property
     def parameters(self) -> str:
         """Of a layer."""
-        return ", ".join(_parameter(region) for region in self.regions)
+        return ", ".join(parameter(region) for region in self.regions)
 
     @property
     def start_parameters(self) -> str:
@@ -90,8 +90,13 @@ class Memory:
 
     def unused(self, lines: list[str]) -> list[str]:
         """Statements about the parameters of a layer that its ``lines`` do not use."""
+        used = self.used(lines)
+        return [f"(void){region.value};" for region in self.regions if region not in used]
+
+    def used(self, lines: list[str]) -> list[Region]:
+        """The parameters of a layer that its ``lines`` use."""
         text = " ".join(lines)
-        return [f"(void){region.value};" for region in self.regions if f"{region.value} +" not in text]
+        return [region for region in self.regions if f"{region.value} +" in text]
 
     def address(self, tensor: Tensor, offset: int = 0) -> str:
         """Where a tensor lies, in a layer."""

@@ -1,20 +1,42 @@
-"""The params of a layer in a part of its rows, as C: what differs from part to part is an expression of the part."""
+"""A layer that computes some of its rows, as C: its params there, and which rows of its sources it needs.
+
+``y`` is the first of the rows, ``end`` the one behind the last; ``low`` and ``high`` are the same of the first source's
+rows that these need. In a function all four are variables or parameters of these names.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from twinfer.aot.print.initialiser import initialised
 from twinfer.runtime.plan.by_rows.row_params import FIRST, PADDING, SEEN, Member, members_of
 from twinfer.runtime.program import Layer
 
+#: The variables of a part, in the order in which functions take them.
+VARIABLES = ("y", "end", "low", "high")
 
-def in_part(layer: Layer) -> Any:
-    """The params of a layer, with C expressions for what differs from part to part."""
-    params: Any = layer.step.call.params
+
+def used(text: str) -> list[str]:
+    """The variables of a part that C code uses; members of structs may have the same names."""
+    return [name for name in VARIABLES if re.search(rf"(?<![.\w]){name}\b", text)]
+
+
+def with_params(layer: Layer, invoke: str) -> list[str]:
+    """The lines of a call for some rows of a layer, up to its scratch memory; ``invoke`` is the function called."""
+    fields = params(layer)
+    storage = "const" if used(fields) else "static const"
+    head = f"{storage} {layer.step.call.kernel}_params params = {{"
+    return [head, *fields.split("\n"), "};", f"{invoke}(&params, in, out, "]
+
+
+def params(layer: Layer) -> str:
+    """The params of a layer for some of its rows, as designated initialisers."""
+    values: Any = layer.step.call.params
     for member in members_of(layer):
-        params = _with(params, member.path, _expression(member, layer))
-    return params
+        values = _with(values, member.path, _expression(member, layer))
+    return initialised(layer.step.call.kernel, values, "    ")
 
 
 def _with(value: Any, path: Sequence[str | int], member: str) -> Any:
@@ -28,31 +50,53 @@ def _with(value: Any, path: Sequence[str | int], member: str) -> Any:
 
 
 def _expression(member: Member, layer: Layer) -> str:
-    """What a member is in a part, in C: a constant where it is the same in all parts, which the compiler folds."""
-    by, alike = layer.rows, layer.height % layer.band == 0
+    """A member of the params, for some rows: a constant where it is the same for all of them."""
+    by = layer.rows
     if member.each == SEEN:
-        if not _inside(layer):
-            return "part->high - part->low"
-        more = by.reach + 1 - by.stride
-        seen = _times(by.stride) + (f" + {more}" if more else "")
-        return str(layer.band * by.stride + more) if alike else seen
+        if not (by.pad == 0 and _within(layer)):
+            return "high - low"
+        return _rows(layer, by.stride, by.reach + 1 - by.stride)
     if member.each == PADDING:
-        first = f"part->first * {member.high}" if member.high > 1 else "part->first"
-        return f"tw_max(0, {member.low} - {first})" if member.low else "0"
+        return f"tw_max(0, {member.low} - {linear('y', member.high)})" if member.low else "0"
     if member.each == FIRST:
-        return f"part->first * {member.high}"
+        return linear("y", member.high)
     if (member.low, member.high) != (0, layer.height):
-        return f"{member.each} * tw_chain_among(part, {member.low}, {member.high})"
-    return str(member.each * layer.band) if alike else _times(member.each)
+        among = f"tw_max(0, tw_min(end, {member.high}) - tw_max(y, {member.low}))"
+        return among if member.each == 1 else f"{member.each} * {among}"
+    return _rows(layer, member.each)
 
 
-def _times(number: int) -> str:
-    """A part's rows, so many times."""
-    rows = "part->end - part->first"
-    return rows if number == 1 else f"{number} * ({rows})"
+def _rows(layer: Layer, times: int, more: int = 0) -> str:
+    """``times`` the number of rows, and ``more``."""
+    if even(layer):
+        return str(layer.band * times + more)
+    return "end - y" if (times, more) == (1, 0) else linear("(end - y)", times, more)
 
 
-def _inside(layer: Layer) -> bool:
-    """Whether no window of a layer leaves its first source."""
+def even(layer: Layer) -> bool:
+    """Whether all parts of a layer have the same number of rows."""
+    return layer.height % layer.band == 0
+
+
+def linear(variable: str, factor: int, more: int = 0) -> str:
+    """``factor * variable + more``."""
+    product = variable if factor == 1 else f"{factor} * {variable}"
+    return f"{product} + {more}" if more > 0 else f"{product} - {-more}" if more < 0 else product
+
+
+def _within(layer: Layer) -> bool:
+    """Whether no row needs what lies below the last row of the first source."""
     by, (_, _, height) = layer.rows, layer.sources[0]
-    return by.pad == 0 and (layer.height - 1) * by.stride + by.reach < height
+    return (layer.height - 1) * by.stride - by.pad + by.reach < height
+
+
+def variables(layer: Layer, y: str = "y", suffix: str = "") -> Iterator[tuple[str, str]]:
+    """Name and expression of ``end``, ``low`` and ``high``, for the rows from ``y`` on; names end in ``suffix``."""
+    by, (_, _, height) = layer.rows, layer.sources[0]
+    end = f"end{suffix}"
+    yield end, linear(y, 1, layer.band) if even(layer) else f"tw_min({y} + {layer.band}, {layer.height})"
+    low = linear(y, by.stride, -by.pad)
+    yield f"low{suffix}", f"tw_max(0, {low})" if by.pad else low
+    more = by.reach + 1 - by.pad - by.stride
+    high = linear(y, by.stride, layer.band * by.stride + more) if even(layer) else linear(end, by.stride, more)
+    yield f"high{suffix}", high if _within(layer) else f"tw_min({height}, {high})"

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from twinfer.aot.print.chain_tables import ChainTables
 from twinfer.aot.print.choice import cold, share_all
 from twinfer.aot.print.data import Constants
 from twinfer.aot.print.layers import NONE_COMMON, Layers
 from twinfer.aot.print.literals import wrapped
 from twinfer.aot.print.memory import Memory
-from twinfer.aot.print.rows import Chains
 from twinfer.runtime.errors import UnsupportedOperatorError
 from twinfer.runtime.graph import Tensor
 from twinfer.runtime.plan.plan import Plan, Region
@@ -57,8 +57,8 @@ class Table:
         self.symbol = f"{name}_layer"
         by_rows = [*(["run/rows.h"] if plan.chains else []), *(["run/feed.h"] if plan.fed else [])]
         self.headers = ("run/loops.h" if self._loops else "run/run.h", *by_rows)
-        self._chains = Chains(plan, name, self._layers.arguments, self._layers.instance)
-        self.chains = dict(self._chains.symbols())
+        self._chains = ChainTables(plan, name, self._layers.loops, self._layers.instance)
+        self.chains = self._chains.symbols
         self.start, self.instances = self._layers.start, self._layers.instances
 
     @property
