@@ -12,8 +12,12 @@ class Role(Enum):
     """What a constant is to the kernel that reads it. The value is the word in comments and C symbols."""
 
     WEIGHTS = "weights"
-    BIAS = "bias"  # what sums start from; multipliers and shifts may lie beside
-    REQUANTIZE = "requantize"  # multipliers, shifts or scales
+    BIAS = "bias"  # what sums start from
+    CHANNELS = "channels"  # bias, multiplier and shift of a channel, together
+    MULTIPLIERS = "multipliers"  # of scales in fixed point, int32
+    SHIFTS = "shifts"  # of scales in fixed point, int8
+    SCALES = "scales"  # in floating point
+    SUMS = "sums"  # of weights, for the zero point of what they are multiplied by
     TABLE = "table"  # looked up by a value
     INDEX = "index"  # shapes, axes, positions, and what padding holds
     CODES = "codes"  # weights, coded
@@ -48,9 +52,20 @@ def bias(array: Array, layout: str = "") -> Constant:
     return Constant(array, Role.BIAS, layout)
 
 
+def per_channel(array: Array, layout: str) -> Constant:
+    """Bias, multiplier and shift of every channel, together; ``layout`` says how they lie."""
+    return Constant(array, Role.CHANNELS, layout)
+
+
 def requantize(array: Array, layout: str = "") -> Constant:
-    """Multipliers, shifts or scales per channel."""
-    return Constant(array, Role.REQUANTIZE, layout)
+    """Multipliers (int32), shifts (int8) or scales (float) per channel."""
+    by_size = {4: Role.MULTIPLIERS, 1: Role.SHIFTS}
+    return Constant(array, by_size[array.itemsize] if array.dtype.kind == "i" else Role.SCALES, layout)
+
+
+def sums_of_weights(array: Array) -> Constant:
+    """Sums of weights per channel."""
+    return Constant(array, Role.SUMS)
 
 
 def table(array: Array) -> Constant:
@@ -64,7 +79,7 @@ def index(array: Array) -> Constant:
 
 
 #: Roles of what is computed from a node's scales, whatever input is at the same place.
-_OF_SCALES = (Role.REQUANTIZE, Role.TABLE)
+_OF_SCALES = (Role.MULTIPLIERS, Role.SHIFTS, Role.SCALES, Role.SUMS, Role.TABLE)
 
 #: Where a constant comes from: what it is used as, then the numbers of the model's constants that it is made from.
 Sources = tuple[object, ...]

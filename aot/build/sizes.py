@@ -169,7 +169,11 @@ _WORDS = {
     Role.WEIGHTS: "weights",
     Role.CODES: "weights",
     Role.BIAS: "biases",
-    Role.REQUANTIZE: "multipliers",
+    Role.CHANNELS: "biases",
+    Role.MULTIPLIERS: "multipliers",
+    Role.SHIFTS: "multipliers",
+    Role.SCALES: "multipliers",
+    Role.SUMS: "multipliers",
     Role.TABLE: "tables",
     Role.INDEX: "tables",
 }

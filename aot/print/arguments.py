@@ -5,7 +5,6 @@ from __future__ import annotations
 from twinfer.aot.print.data import Constants
 from twinfer.aot.print.literals import comment, wrapped
 from twinfer.aot.print.memory import Memory
-from twinfer.runtime.constant import Constant
 from twinfer.runtime.graph import Tensor
 from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.program import Argument, Call, Slice, part_of
@@ -53,12 +52,9 @@ class Arguments:
             return self.memory.first
         return f"(const unsigned char *){symbol} + {part.offset}" if part.offset else symbol
 
-    def described(self, argument: Tensor | Constant | Slice) -> str:
-        """The value of an argument for comments: name, type, shape, and where it lies."""
-        value = part_of(argument).value
-        if isinstance(value, Tensor):
-            return f'"{comment(value.name)}" {value.type}{list(value.shape)}: {self.memory.span(value)}'
-        symbol = self._constants.symbol(value) or "empty"
-        if value.tensor is not None:
-            return f'"{comment(value.tensor.name)}" {value.tensor.type}{list(value.tensor.shape)}: {symbol}'
-        return f"{value.array.dtype.name}{list(value.array.shape)}: {symbol}"
+    def described(self, argument: Argument) -> str:
+        """A tensor as an argument, for comments: name, type, shape, and where it lies; "" for all else."""
+        value = argument if argument is None else part_of(argument).value
+        if not isinstance(value, Tensor):
+            return ""
+        return f'"{comment(value.name)}" {value.type} {list(value.shape)} {self.memory.span(value)}'

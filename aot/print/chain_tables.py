@@ -15,7 +15,7 @@ from twinfer.aot.print.initialiser import initialiser
 from twinfer.aot.print.literals import block_comment, braced, comment, identifier, wrapped
 from twinfer.aot.print.memory import Memory
 from twinfer.aot.print.part import used
-from twinfer.aot.print.row_loops import RowLoops
+from twinfer.aot.print.row_loops import RowLoops, arrays
 from twinfer.runtime.plan.by_rows.chain_table import ChainTable
 from twinfer.runtime.plan.by_rows.row_params import FIRST, PADDING, SEEN, Member, members_of
 from twinfer.runtime.plan.plan import Plan
@@ -64,16 +64,12 @@ class ChainTables:
         """The function of a layer, behind a comment ``about`` it; the last one's is followed by the chain's tables."""
         pointers = self.loops.pointers(layer, {place: f"part->x[{k}]" for k, (place, _, _) in enumerate(layer.sources)})
         place = self.plan.places.get(layer.step.scratch) if layer.step.scratch else None
-        lines = self.loops.call(layer, NO_SCRATCH if place is None else f"part->arena + {place.offset}")
-        needed = [f"{name} = part->{_OF_PART.get(name, name)}" for name in used("\n".join(lines))]
-        own = [
-            "(void)context;",
-            *([f"const int32_t {', '.join(needed)};"] if needed else []),
-            f"const void *const in[] = {{{', '.join(pointers)}}};",
-            "void *const out[] = {part->y};",
-        ]
+        *params, call = self.loops.call(layer, NO_SCRATCH if place is None else f"part->arena + {place.offset}")
+        needed = [f"{name} = part->{_OF_PART.get(name, name)}" for name in used("\n".join([*params, call]))]
+        numbers = [f"const int32_t {', '.join(needed)};"] if needed else []
+        lines = ["(void)context;", *numbers, *params, *arrays(pointers, "part->y"), call]
         head = f"static void {self.loops.layer_symbol(layer)}(const void *context, const tw_rows_part *part)"
-        function = "\n".join(braced([*own, *lines], head))
+        function = "\n".join(braced(lines, head))
         texts = [*self.loops.shared_call(layer), block_comment(about), function]
         if layer is chain.layers[-1] and not chain.feed:
             texts.append(f"\n{self.by_function(chain)}")
@@ -154,7 +150,7 @@ static const tw_rows_call {symbol} = {{
         for link in chain.links:
             if ring := chain.rings.get(link.out):
                 rows = f'{ring.capacity} of {link.height} rows of "{comment(link.out.name)}"'
-                yield f"  {rows}: {Memory(self.plan).span(ring.memory)}"
+                yield f"  {rows} {Memory(self.plan).span(ring.memory)}"
 
 
 def _members(values: Mapping[str, Any]) -> list[str]:

@@ -28,6 +28,7 @@ from twinfer.aot.print.interface import Stack, header, sizes, static_source
 from twinfer.aot.print.layers import NONE_COMMON, Layers, kernel_counts
 from twinfer.aot.print.literals import check_name
 from twinfer.aot.print.memory import Memory
+from twinfer.aot.print.row_loops import straight
 from twinfer.aot.print.run import RunFunctions, reset_function
 from twinfer.aot.print.table import Table
 from twinfer.runtime.constant import Constant, Role
@@ -147,7 +148,7 @@ def _compiled(plan: Plan, name: str, constants: Constants, shared: frozenset[int
     wrappers = nothing(plan, name) if plan.chains else ""
     headers = (
         "core/tw.h",
-        *(["run/chain.h"] if plan.chains else []),
+        *(["run/chain.h"] if any(not straight(chain) for chain in plan.chains.values()) else []),
         *(["run/feed.h"] if plan.fed else []),
         *headers_of(kernel_counts(plan)),
     )

@@ -221,10 +221,10 @@ class Layers:
             lines.append(f"  one table with operators {', '.join(map(str, stacked.others))} of the model")
         lines += [f"  weights: {comment(note, 300)}" for note in dict.fromkeys(c.note for c in step.calls) if note]
         lines += [f"  {loop.count} slices of the channels, one by one" for loop in step.body if isinstance(loop, Loop)]
-        lines += [f"  in  {self.arguments.described(argument)}" for argument in call.inputs if argument is not None]
-        lines += [f"  out {self.arguments.described(argument)}" for argument in call.outputs]
+        lines += [f"  in  {text}" for text in map(self.arguments.described, call.inputs) if text]
+        lines += [f"  out {text}" for text in map(self.arguments.described, call.outputs) if text]
         if step.scratch is not None:
-            lines.append(f"  scratch: {self._memory.span(step.scratch)}")
+            lines.append(f"  scratch {self._memory.span(step.scratch)}")
         return lines
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -96,11 +97,12 @@ class Memory:
     def used(self, lines: list[str]) -> list[Region]:
         """The parameters of a layer that its ``lines`` use."""
         text = " ".join(lines)
-        return [region for region in self.regions if f"{region.value} +" in text]
+        return [region for region in self.regions if re.search(rf"(?<![\w>.]){region.value}\b", text)]
 
     def address(self, tensor: Tensor, offset: int = 0) -> str:
         """Where a tensor lies, in a layer."""
-        return f"{self._region(tensor).value} + {self.plan.places[tensor].offset + offset}"
+        at, block = self.plan.places[tensor].offset + offset, self._region(tensor).value
+        return f"{block} + {at}" if at else block
 
     def address_in_run(self, tensor: Tensor) -> str:
         """Where a tensor lies, in the function that callers see."""
@@ -121,10 +123,11 @@ class Memory:
         return region if region in self.regions else self.plan.arenas[0]
 
     def span(self, tensor: Tensor) -> str:
-        """Where a tensor lies, for comments."""
+        """Where a tensor lies, for comments; a lone block has no name there."""
         place = self.plan.places.get(tensor)
         if place is None:
             return "row by row"
         if place.region == Region.INPUT:
             return "where the caller has it"
-        return f"{place.region.value} [{place.offset}, {place.offset + tensor.nbytes})"
+        block = f"{place.region.value} " if len(self.regions) > 1 else ""
+        return f"at {block}{place.offset}..{place.offset + tensor.nbytes}"

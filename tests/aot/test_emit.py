@@ -36,7 +36,7 @@ from twinfer.aot.print.choice import Policy, Price, by_price, cold, default_poli
 from twinfer.aot.print.emit import emit
 from twinfer.aot.print.interface import Stack
 from twinfer.aot.print.literals import comment, identifier, in_makefile, in_recipe, wrapped
-from twinfer.aot.print.until import straight
+from twinfer.aot.print.row_loops import straight
 from twinfer.bench.models.builtin import builtin
 from twinfer.converter.stream.convert import stream
 from twinfer.kernels_c import kernel as kernel_function

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from twinfer.runtime import constant
-from twinfer.runtime.constant import requantize, weights
+from twinfer.runtime.constant import requantize, sums_of_weights, weights
 from twinfer.runtime.graph import Array, Node
 from twinfer.runtime.op import Case, Op, Shape, need, unsupported
 from twinfer.runtime.ops.conv import _conv
@@ -141,7 +141,7 @@ def _lower_hybrid(node: Node, g: Window, macs: int) -> Call:
     symmetric = int(symmetric_hybrid(node))
     tile = {"k4": k4, "symmetric": symmetric, "together": symmetric, "vector": 0}
     params: dict[str, Param] = {"window": g.params, "limits": output_range(node), **tile}
-    sums = requantize(w.sum(1, dtype=np.int32))
+    sums = sums_of_weights(w.sum(1, dtype=np.int32))
     inputs = (node.input(0), weights(pack_s8(w), LANES_S8), sums, *hybrid_constants(node, g.out_c))
     image = -(-g.image // 16) * 16
     scratch = image + rows * k4 + rows * 4 * -(-g.out_c // LANES) * LANES

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from twinfer.runtime.constant import bias, weights
+from twinfer.runtime.constant import per_channel, weights
 from twinfer.runtime.graph import Array, Node
 from twinfer.runtime.ops.conv._layer import ONE_CHANNEL, convolution_of
 from twinfer.runtime.ops.core.packing import ENDS, PAIRS, padded
@@ -24,7 +24,7 @@ def lower(node: Node, target: Target) -> Call:
     k4 = 2 * words.shape[1]
     accept(chunk >= words.shape[1], "the sums over a window do not fit half a word")
     params = {"window": layer.window.params, "k4": k4, "in_zero": node.input(0).zero, "end": channels.end}
-    inputs = (node.input(0), weights(words, PAIRS), bias(ends_of(channels), ENDS))
+    inputs = (node.input(0), weights(words, PAIRS), per_channel(ends_of(channels), ENDS))
     scratch, stored = (2 * PIXELS + 1) * k4, Weights(halves=True)
     return Call(
         "tw_conv2d_dsp_s8",

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from twinfer.runtime.constant import Constant, bias, weights
+from twinfer.runtime.constant import Constant, per_channel, weights
 from twinfer.runtime.graph import Node
 from twinfer.runtime.ops.conv._parts import groups_of, phases_of
 from twinfer.runtime.ops.conv.conv2d_dsp import ends_of
@@ -24,7 +24,7 @@ def _packed(parts: Sequence[Channels]) -> tuple[Constant, Constant]:
     packed = [pairs(channels.weights, 2) for channels in parts]
     accept(all(chunk >= words.shape[1] for words, chunk in packed), "the sums over a window do not fit half a word")
     words = np.concatenate([words.reshape(-1) for words, _ in packed])
-    return weights(words, PAIRS), bias(np.concatenate([ends_of(channels) for channels in parts]), ENDS)
+    return weights(words, PAIRS), per_channel(np.concatenate([ends_of(channels) for channels in parts]), ENDS)
 
 
 def _padded(depth: int) -> int:

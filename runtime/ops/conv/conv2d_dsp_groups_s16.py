@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from twinfer.runtime.constant import bias, weights
+from twinfer.runtime.constant import per_channel, weights
 from twinfer.runtime.graph import Node
 from twinfer.runtime.ops.conv._parts import groups_s16
 from twinfer.runtime.ops.core.packing import ENDS, PAIRS
@@ -23,7 +23,7 @@ def lower(node: Node, target: Target) -> Call:
     whole, ends = (np.concatenate(parts) for parts in zip(*packed, strict=True))
     sizes = {"words": whole.shape[1], "bytes": 2 * layer.weights.shape[3], "out": len(groups[0].weights)}
     params: dict[str, Param] = {"window": layer.window.params, "limits": groups[0].limits, **sizes}
-    inputs, rows = (node.input(0), weights(whole, PAIRS), bias(ends, ENDS)), layer.window.by_rows(PIXELS)
+    inputs, rows = (node.input(0), weights(whole, PAIRS), per_channel(ends, ENDS)), layer.window.by_rows(PIXELS)
     kernel, scratch = "tw_conv2d_groups_dsp_s16", 4 * (PIXELS + 1) * whole.shape[1]
     return Call(kernel, params, inputs, (node.output,), scratch, macs=layer.macs, rows=rows)
 

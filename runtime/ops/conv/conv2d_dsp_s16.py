@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from twinfer.runtime.constant import bias, weights
+from twinfer.runtime.constant import per_channel, weights
 from twinfer.runtime.graph import Node
 from twinfer.runtime.ops.conv._layer import ONE_CHANNEL, convolution_of
 from twinfer.runtime.ops.core.packing import ENDS, PAIRS
@@ -20,7 +20,7 @@ def lower(node: Node, target: Target) -> Call:
     packed, ends = pairs_s16(c)
     words = packed.shape[1]
     params = {"window": layer.window.params, "words": words, "chunk": 2 * c.chunk(4), "limits": c.limits}
-    inputs = (node.input(0), weights(packed, PAIRS), bias(ends, ENDS))
+    inputs = (node.input(0), weights(packed, PAIRS), per_channel(ends, ENDS))
     scratch = 4 * (PIXELS + 1) * words
     return Call(
         "tw_conv2d_dsp_s16",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from twinfer.runtime.constant import Constant, requantize, weights
+from twinfer.runtime.constant import Constant, sums_of_weights, weights
 from twinfer.runtime.graph import Array, Node
 from twinfer.runtime.later import dataclass
 from twinfer.runtime.ops.conv._layer import geometry
@@ -44,7 +44,7 @@ class Hybrid:
     def call(self, kernel: str, params: dict[str, Param], packed: Constant, stored: Weights) -> Call:
         """The call of a kernel: its weights are ``packed``, scratch has room for an image and a window of ``k4``."""
         g, x = self.window, self.node.input(0)
-        sums = requantize(self.weights.sum(1, dtype=np.int32))
+        sums = sums_of_weights(self.weights.sum(1, dtype=np.int32))
         inputs = (x, packed, sums, *hybrid_constants(self.node, g.out_c))
         scratch = sum(-(-size // 16) * 16 for size in (g.image, -(-self.weights.shape[1] // 4) * 4))
         inplace = (0,) if g.batches == 1 else ()  # the whole image is quantised before the first output

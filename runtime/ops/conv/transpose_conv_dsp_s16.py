@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from twinfer.runtime.constant import bias, weights
+from twinfer.runtime.constant import per_channel, weights
 from twinfer.runtime.graph import Node
 from twinfer.runtime.ops.conv._parts import phases_s16
 from twinfer.runtime.ops.core.packing import ENDS, PAIRS
@@ -25,7 +25,7 @@ def lower(node: Node, target: Target) -> Call:
         "window": layer.window.params, "limits": layer.channels[0].limits, "words": words
     }  # fmt: skip
     whole = np.concatenate([part.reshape(-1) for part in packed])
-    inputs, scratch = (node.input(2), weights(whole, PAIRS), bias(ends[0], ENDS)), 4 * (PIXELS + 1) * words
+    inputs, scratch = (node.input(2), weights(whole, PAIRS), per_channel(ends[0], ENDS)), 4 * (PIXELS + 1) * words
     return Call("tw_transpose_conv_dsp_s16", params, inputs, (node.output,), scratch, macs=layer.macs)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from twinfer.runtime import constant
-from twinfer.runtime.constant import Constant, requantize, weights
+from twinfer.runtime.constant import Constant, requantize, sums_of_weights, weights
 from twinfer.runtime.fixed_point import wrap32
 from twinfer.runtime.graph import Array, Node
 from twinfer.runtime.op import Case, Op, Shape, need, tensor, unsupported
@@ -132,7 +132,7 @@ def _lower_hybrid(node: Node) -> Call:
     tile = {"depth4": depth4, "symmetric": int(_symmetric(node))}
     limits: dict[str, Param] = dict(zip(("low", "high"), vector_range(node), strict=True))
     params: dict[str, Param] = {**shape_of(node), **tile, "limits": limits}
-    sums = requantize(w.sum(1, dtype=np.int32))
+    sums = sums_of_weights(w.sum(1, dtype=np.int32))
     inputs = (node.input(0), weights(pack_s8(w), LANES_S8), sums, *hybrid_constants(node, out))
     scratch = sum(-(-size // 16) * 16 for size in (depth, depth4)) + 4 * -(-out // LANES) * LANES
     kernel = "tw_fully_connected_hybrid"

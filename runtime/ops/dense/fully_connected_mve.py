@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from twinfer.runtime.constant import bias, weights
+from twinfer.runtime.constant import per_channel, weights
 from twinfer.runtime.graph import Node
 from twinfer.runtime.ops.core.packing import ENDS
 from twinfer.runtime.ops.dense._layer import dense_by_sums, dense_of
@@ -24,7 +24,7 @@ def lower(node: Node, target: Target) -> Call:
     each = np.minimum(first[:, None] + np.arange(FOUR), out - 1)
     shift = channels.shift.astype(np.int8)[each].view("<i4")
     ends = np.concatenate([channels.bias[each], channels.mult[each], shift], 1).astype(np.int32)
-    inputs = (node.input(0), weights(channels.weights), bias(ends, ENDS))
+    inputs = (node.input(0), weights(channels.weights), per_channel(ends, ENDS))
     params: dict[str, Param] = {**layer.shape, "end": channels.end}
     stored = Weights(unit=FOUR, overlap=True)
     call = Call("tw_fully_connected_mve_s8", params, inputs, (node.output,), macs=layer.macs, weights=stored)

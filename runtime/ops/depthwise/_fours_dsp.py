@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from twinfer.runtime.constant import bias, weights
+from twinfer.runtime.constant import per_channel, weights
 from twinfer.runtime.graph import Array, Node
 from twinfer.runtime.ops.conv._layer import check_one_to_one, convolution_of
 from twinfer.runtime.ops.core.packing import ENDS, FOURS, padded
@@ -33,7 +33,7 @@ def lower(node: Node, target: Target) -> Call:
     some = groups(g.in_c)
     ends = np.stack([2 * c.bias, c.mult, -c.shift], 1).astype(np.int32)[some]
     params: dict[str, Param] = {"window": g.params, "end": c.end, **_walk(g)}
-    inputs = (node.input(0), weights(_packed(c.weights[some], g), FOURS), bias(ends, ENDS))
+    inputs = (node.input(0), weights(_packed(c.weights[some], g), FOURS), per_channel(ends, ENDS))
     kernel, outputs, rows = "tw_depthwise_conv2d_fours_dsp_s8", (node.output,), g.by_rows()
     return Call(kernel, params, inputs, outputs, macs=layer.macs, weights=Weights(), rows=rows)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from twinfer.runtime.constant import bias, weights
+from twinfer.runtime.constant import per_channel, weights
 from twinfer.runtime.graph import Array, Node
 from twinfer.runtime.ops.conv._layer import Convolution, convolution_of
 from twinfer.runtime.ops.core.packing import ENDS
@@ -54,7 +54,7 @@ def _call(layer: Convolution, kernel: str, w: Array, ends: tuple[Array, ...], en
     x = node.input(0)
     numbers = {"multiplier": g.out_c // g.in_c, "turned": int(is_turned(g))}
     params: dict[str, Param] = {"window": g.params, "end": end, **numbers, "in_zero": x.zero}
-    inputs = (x, weights(w), bias(np.stack(ends, 1).astype(np.int32), ENDS))
+    inputs = (x, weights(w), per_channel(np.stack(ends, 1).astype(np.int32), ENDS))
     same = (g.in_h, g.in_w, g.in_c, g.dilation_h, g.dilation_w) == (g.out_h, g.out_w, g.out_c, 1, 1)
     rows, outputs, stored = g.by_rows(setup=int(_fixed(g))), (node.output,), Weights()
     return Call(

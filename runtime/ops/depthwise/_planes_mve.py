@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from twinfer.runtime.constant import bias, index, weights
+from twinfer.runtime.constant import index, per_channel, weights
 from twinfer.runtime.graph import Array, Node
 from twinfer.runtime.ops.conv._layer import convolution_of
 from twinfer.runtime.ops.core.packing import ENDS, LANES
@@ -39,7 +39,7 @@ def lower(node: Node, target: Target) -> Call:
     ends = np.stack([c.bias, c.mult, c.shift], 1).astype(np.int32)
     numbers = {"multiplier": multiplier, "turned": int(turned), "vectors": len(at), "in_zero": node.input(0).zero}
     params: dict[str, Param] = {"window": g.params, "end": c.end, **numbers}
-    inputs = (node.input(0), weights(c.weights), index(at), bias(ends, ENDS))
+    inputs = (node.input(0), weights(c.weights), index(at), per_channel(ends, ENDS))
     plain = (g.in_h, g.in_w, g.in_c, g.dilation_h, g.dilation_w) == (g.out_h, g.out_w, g.out_c, 1, 1)
     kernel, outputs, rows = "tw_depthwise_conv2d_planes_mve_s8", (node.output,), g.by_rows(setup=int(_fixed(g)))
     return Call(

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from twinfer.runtime.constant import bias, requantize, weights
+from twinfer.runtime.constant import per_channel, requantize, weights
 from twinfer.runtime.graph import Array, Node
 from twinfer.runtime.later import dataclass
 from twinfer.runtime.ops.conv._layer import Convolution, convolution_of
@@ -95,7 +95,7 @@ def _by_rows(node: Node, size: int, call_of: Callable[[Convolution, Walk], Call]
 def _call_s8(layer: Convolution, walk: Walk) -> Call:
     node = layer.node
     c = channels_s8(node, walk.weights, layer.bias)
-    arrays = (weights(c.weights, PAIRS), bias(np.stack([2 * c.bias, c.mult], 1), ENDS), requantize(-c.shift))
+    arrays = (weights(c.weights, PAIRS), per_channel(np.stack([2 * c.bias, c.mult], 1), ENDS), requantize(-c.shift))
     params, inputs = {**walk.params, "in_zero": node.input(0).zero, "end": c.end}, (node.input(0), *arrays)
     return Call("tw_depthwise_conv2d_dsp_s8", params, inputs, (node.output,), macs=layer.macs, weights=Weights())
 
@@ -103,7 +103,7 @@ def _call_s8(layer: Convolution, walk: Walk) -> Call:
 def _call_s16(layer: Convolution, walk: Walk) -> Call:
     c = channels_s16(layer.node, walk.weights)
     accept(c.fit, "sums do not fit 32 bits")
-    inputs = (layer.node.input(0), weights(c.weights, PAIRS), bias(np.stack([c.bias, c.mult], 1), ENDS), None)
+    inputs = (layer.node.input(0), weights(c.weights, PAIRS), per_channel(np.stack([c.bias, c.mult], 1), ENDS), None)
     params, outputs = {**walk.params, "in_zero": 0, "end": {"zero": 0, **c.limits}}, (layer.node.output,)
     return Call("tw_depthwise_conv2d_dsp_s16", params, inputs, outputs, macs=layer.macs, weights=Weights())
 

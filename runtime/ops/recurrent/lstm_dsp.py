@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from twinfer.runtime.constant import bias, weights
+from twinfer.runtime.constant import per_channel, weights
 from twinfer.runtime.graph import Node
 from twinfer.runtime.ops.core.packing import ENDS, FOURS
 from twinfer.runtime.ops.isa.dsp import fours, most_of, need_short
@@ -26,7 +26,7 @@ def lower(node: Node, target: Target) -> Call:
         for most, shift in zip(most_of(w, start).max(0), shifts, strict=True):
             need_short(int(most), shift)
     packed = [weights(fours(w.reshape(-1, w.shape[2])), FOURS) for w in (over_x, over_h)]
-    ends = bias((2 * np.concatenate(starts, 1)).astype(np.int32), ENDS)
+    ends = per_channel((2 * np.concatenate(starts, 1)).astype(np.int32), ENDS)
     scratch = sum(-(-w.shape[2] // 4) * 4 for w in (over_x, over_h))
     return call_of(lstm, "tw_lstm_dsp_s8", (*packed, ends), scratch)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from twinfer.runtime.constant import bias, weights
+from twinfer.runtime.constant import per_channel, weights
 from twinfer.runtime.graph import Node
 from twinfer.runtime.ops.core.packing import ENDS
 from twinfer.runtime.ops.isa.mve import FOUR
@@ -23,7 +23,7 @@ def lower(node: Node, target: Target) -> Call:
     inputs: list[Argument] = []
     for gate in gates:
         ends = np.concatenate([gate.bias[each], gate.start[each]], 1).astype(np.int32)
-        inputs += [weights(gate.weights), weights(gate.recurrent), bias(ends, ENDS)]
+        inputs += [weights(gate.weights), weights(gate.recurrent), per_channel(ends, ENDS)]
     return call_of(lstm, "tw_lstm_mve_s8", inputs, 8 * units)
 
 
