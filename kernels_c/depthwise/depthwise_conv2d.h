@@ -5,7 +5,6 @@
 
 #include "../core/sums.h"
 #include "../core/window.h"
-#include "../isa/wide/wide.h"
 
 /* Plain C. in: x, w, bias int32 [out_c] with the input zero point folded in (less in_zero times the channel's sum of
  * weights), mult int32 [out_c], shift int8 [out_c]. Padding holds in_zero. out: y. fast: see tw_channels_s8. scratch:
@@ -103,77 +102,6 @@ TW_KERNEL(tw_depthwise_conv2d_s8) {
             y += (1 + pair) * p.window.out_c;
             tw_pixel_next(&at, &p.window);
             if (pair) tw_pixel_next(&at, &p.window);
-        }
-}
-
-/* Over 16 channels at a time, multiplier 1. in: x, w int32 [k_h][k_w][padded] (int16 values, zeros above), bias int32
- * [classes][padded] with the input zero point folded in for the taps inside the image, mult int32 and shift int8
- * [padded], rows int32 [out_h][3], columns int32 [out_w][3]: first tap inside, end of the taps inside, border class.
- * The bias of an output is that of class row_class * column_classes + column_class. padded: in_c rounded up to 16.
- * out: y. */
-typedef struct {
-    tw_window window;
-    tw_epilogue_s8 end;
-    int32_t padded, column_classes, fast;
-} tw_depthwise_conv2d_wide_s8_params;
-
-/* Outputs side by side that are computed at once, if their windows lie inside the image along its rows. */
-#define TW_DEPTHWISE_PIXELS 4
-
-/* pixels outputs (1 or TW_DEPTHWISE_PIXELS) side by side, 16 channels from c on. x: the image; base: the index of the
- * first window's corner (negative where padding begins there; only taps inside are read). row, column: as above. */
-TW_INLINE void tw_depthwise_conv2d_lanes(tw_acc *TW_RESTRICT acc, int pixels, const int8_t *x, int32_t base,
-                                         const int32_t *w, const int32_t *row, int32_t kx0, int32_t kx1, int32_t lanes,
-                                         const tw_depthwise_conv2d_wide_s8_params *p) {
-    const tw_window *window = &p->window;
-    for (int32_t ky = row[0]; ky < row[1]; ++ky)
-        for (int32_t kx = kx0; kx < kx1; ++kx) {
-            const int32_t at = base + tw_window_tap(ky, kx, window);
-            const int32_t *tap = w + (ky * window->k_w + kx) * p->padded;
-            for (int i = 0; i < pixels; ++i)
-                acc[i] = tw_acc_mul(acc[i], x + (at + i * window->stride_w * window->in_c), tap, lanes);
-        }
-}
-
-/* One row of outputs, 16 channels from c on. */
-TW_INLINE void tw_depthwise_conv2d_row(const int8_t *x, int32_t base, const int32_t *w, const int32_t *row,
-                                       const int32_t *columns, int8_t *y, int32_t c, const tw_channels_s8 *channels,
-                                       const tw_depthwise_conv2d_wide_s8_params *p) {
-    const tw_window *window = &p->window;
-    const int32_t lanes = tw_min(window->in_c - c, TW_LANES);
-    const tw_ends ends = tw_ends_load(channels, c);
-    for (int32_t ox = 0; ox < window->out_w;) {
-        tw_acc acc[TW_DEPTHWISE_PIXELS];
-        const int32_t *column = columns + 3 * ox, *last = column + 3 * (TW_DEPTHWISE_PIXELS - 1);
-        const int32_t inside = ox + TW_DEPTHWISE_PIXELS <= window->out_w && column[0] == 0 &&
-                               column[1] == window->k_w && last[0] == 0 && last[1] == window->k_w;
-        const int32_t at = base + ox * window->stride_w * window->in_c, count = inside ? TW_DEPTHWISE_PIXELS : 1;
-        const tw_acc start = tw_acc_load(channels->bias + (row[2] * p->column_classes + column[2]) * p->padded + c);
-        for (int i = 0; i < TW_DEPTHWISE_PIXELS; ++i) acc[i] = start;
-        if (inside)
-            tw_depthwise_conv2d_lanes(acc, TW_DEPTHWISE_PIXELS, x + c, at, w + c, row, 0, window->k_w, lanes, p);
-        else
-            tw_depthwise_conv2d_lanes(acc, 1, x + c, at, w + c, row, column[0], column[1], lanes, p);
-        for (int32_t i = 0; i < count; ++i)
-            tw_acc_end(y + (ox + i) * window->in_c + c, acc[i], &ends, tw_ending(channels), lanes);
-        ox += count;
-    }
-}
-
-TW_KERNEL(tw_depthwise_conv2d_wide_s8) {
-    const tw_depthwise_conv2d_wide_s8_params p = *params;
-    const tw_window *window = &p.window;
-    const int8_t *x = (const int8_t *)in[0];
-    const int32_t *w = (const int32_t *)in[1], *rows = (const int32_t *)in[5], *columns = (const int32_t *)in[6];
-    int8_t *y = (int8_t *)out[0];
-    const tw_channels_s8 channels = tw_channels_s8_of(in, 0, p.fast, &p.end);
-    (void)scratch;
-    for (int32_t b = 0; b < window->batches; ++b, x += tw_window_image(window))
-        for (int32_t oy = 0; oy < window->out_h; ++oy, y += window->out_w * window->in_c) {
-            const int32_t top = oy * window->stride_h - window->pad_h;
-            const int32_t base = (top * window->in_w - window->pad_w) * window->in_c;
-            for (int32_t c = 0; c < window->in_c; c += TW_LANES)
-                tw_depthwise_conv2d_row(x, base, w, rows + 3 * oy, columns, y, c, &channels, &p);
         }
 }
 

@@ -1,4 +1,4 @@
-"""FULLY_CONNECTED over 16 lanes, int8 and float32: kernels_c/dense/fully_connected.h."""
+"""FULLY_CONNECTED over 16 lanes, int8 and float32: kernels_c/dense/fully_connected_wide.h."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""FULLY_CONNECTED of int16 and int8 over 16 lanes: kernels_c/dense/fully_connected_wide_s16.h."""
+"""FULLY_CONNECTED of int16 and int8 over 16 lanes: kernels_c/dense/fully_connected_wide.h."""
 
 from __future__ import annotations
 

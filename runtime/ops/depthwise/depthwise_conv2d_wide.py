@@ -1,4 +1,4 @@
-"""DEPTHWISE_CONV_2D of int8 over 16 lanes: kernels_c/depthwise/depthwise_conv2d.h."""
+"""DEPTHWISE_CONV_2D of int8 over 16 lanes: kernels_c/depthwise/depthwise_conv2d_wide.h."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DEPTHWISE_CONV_2D of float32 over vectors of channels: kernels_c/depthwise/depthwise_conv2d_wide_f32.h."""
+"""DEPTHWISE_CONV_2D of float32 over vectors of channels: kernels_c/depthwise/depthwise_conv2d_wide.h."""
 
 from __future__ import annotations
 
