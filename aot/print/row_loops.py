@@ -204,9 +204,10 @@ class RowLoops:
     def _rows_of(self, chain: Chain, layer: Layer, wanted: str) -> list[str]:
         """The loop that computes the rows of a layer up to ``wanted``, or all of the last one."""
         n, ring, memory = self.numbers[layer.step], chain.rings.get(layer.out), self.arguments.memory
-        y, end, high = f"y{n}", f"end{n}", f"high{n}"
+        y, end = f"y{n}", f"end{n}"
         values = dict(variables(layer, y, f"{n}"))
         low = values[f"low{n}"] if values[f"low{n}"] == y else f"low{n}"
+        high = f"high{n}" if "(" in values[f"high{n}"] else values[f"high{n}"]
         lines, froms = list[str](), list[str]()
         made = {each.out: each for each in chain.layers}
         for _, tensor, height in layer.sources:

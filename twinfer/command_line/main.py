@@ -23,6 +23,7 @@ from twinfer.command_line import (
     report,
     run,
     search,
+    solve,
     stream,
     tune,
     verify,
@@ -35,7 +36,22 @@ from twinfer.runtime.printable import printable
 #: The subcommands, in the order that ``--help`` shows.
 COMMANDS = tuple(
     module.COMMAND
-    for module in (bench, explain, report, diff, inspect, ops, run, verify, compile, convert, stream, search, tune)
+    for module in (
+        bench,
+        explain,
+        report,
+        diff,
+        inspect,
+        ops,
+        run,
+        verify,
+        compile,
+        convert,
+        stream,
+        search,
+        tune,
+        solve,
+    )
 )
 
 

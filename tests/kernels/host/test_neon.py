@@ -30,7 +30,8 @@ from twinfer.runtime.target import NEON_I8MM
 from twinfer.runtime.tools import run_tool
 
 CARDS = ("aarch64", "aarch64-dotprod", "aarch64-i8mm")
-DENSE, EIGHTS = ("dense/fully_connected_wide.h", "tw_fully_connected_wide_s8"), ("conv/conv2d_wide.h", "tw_conv2d_i8mm_s8")
+DENSE = ("dense/fully_connected_wide.h", "tw_fully_connected_wide_s8")
+EIGHTS = ("conv/conv2d_wide.h", "tw_conv2d_i8mm_s8")
 WARNINGS = ("-std=c11", "-O3", "-Wall", "-Wextra", "-Wconversion", "-pedantic", "-Werror")
 
 #: What the extension tells of itself.

@@ -9,11 +9,9 @@
 #include <string.h>
 
 /* Layer 0: CONV_2D, operator 0 of the model; tw_conv2d_wide_f32, 216 MACs
- *   in  "x" FLOAT32[1, 4, 4, 2]: arena [0, 128)
- *   in  float32[1, 18, 16]: conv_0_weights
- *   in  float32[16]: conv_0_bias
- *   out "y" FLOAT32[1, 2, 2, 3]: arena [128, 176)
- *   scratch: arena [176, 296) */
+ *   in  "x" FLOAT32 [1, 4, 4, 2] at 0..128
+ *   out "y" FLOAT32 [1, 2, 2, 3] at 128..176
+ *   scratch at 176..296 */
 static const tw_conv2d_wide_f32_params conv_0_params = {
     .window = {
         .batches = 1, .in_h = 4, .in_w = 4, .in_c = 2, .out_h = 2, .out_w = 2, .out_c = 3, .k_h = 3, .k_w = 3,
@@ -22,7 +20,7 @@ static const tw_conv2d_wide_f32_params conv_0_params = {
     .limits = {.low = 0.0f, .high = 6.0f}, .columns = 5,
 };
 static TW_NOINLINE void conv_0_conv_2d(unsigned char *arena) {
-    const void *const in[] = {arena + 0, conv_0_weights, conv_0_bias};
+    const void *const in[] = {arena, conv_0_weights, conv_0_bias};
     void *const out[] = {arena + 128};
     tw_conv2d_wide_f32_body(&conv_0_params, in, out, arena + 176);
 }

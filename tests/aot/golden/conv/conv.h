@@ -15,7 +15,7 @@
 #define CONV_INPUT_COUNT 1
 #define CONV_OUTPUT_COUNT 1
 
-/* Input 0: "x" FLOAT32, arena [0, 128) */
+/* Input 0: "x" FLOAT32, at 0..128 */
 #define CONV_INPUT_0_OFFSET 0
 #define CONV_INPUT_0_BYTES 128
 #define CONV_INPUT_0_TYPE float
@@ -23,7 +23,7 @@
 #define CONV_INPUT_0_RANK 4
 #define CONV_INPUT_0_SHAPE {1, 4, 4, 2}
 
-/* Output 0: "y" FLOAT32, arena [128, 176) */
+/* Output 0: "y" FLOAT32, at 128..176 */
 #define CONV_OUTPUT_0_OFFSET 128
 #define CONV_OUTPUT_0_BYTES 48
 #define CONV_OUTPUT_0_TYPE float

@@ -9,28 +9,20 @@
 #include <string.h>
 
 /* Layer 0: FULLY_CONNECTED, operator 0 of the model; tw_fully_connected_s8, 36 MACs
- *   in  "x" INT8[1, 6]: arena [0, 6)
- *   in  int8[6, 6]: dense_0_weights
- *   in  int32[6]: dense_0_bias
- *   in  int32[1]: dense_0_requantize
- *   in  int8[1]: dense_0_requantize_2
- *   out "y0" INT8[1, 6]: arena [8, 14) */
+ *   in  "x" INT8 [1, 6] at 0..6
+ *   out "y0" INT8 [1, 6] at 8..14 */
 static const tw_fully_connected_s8_params dense_0_params = {
     .end = {.zero = -3, .low = -3, .high = 57}, .batches = 1, .depth = 6, .out = 6, .mults = 1, .fast = 1,
 };
 static TW_NOINLINE void dense_0_fully_connected(unsigned char *arena) {
-    const void *const in[] = {arena + 0, dense_0_weights, dense_0_bias, dense_0_requantize, dense_0_requantize_2};
+    const void *const in[] = {arena, dense_0_weights, dense_0_bias, dense_0_multipliers, dense_0_shifts};
     void *const out[] = {arena + 8};
     tw_fully_connected_s8_body(&dense_0_params, in, out, out[0]);
 }
 
 /* Layer 1: FULLY_CONNECTED, operator 1 of the model; tw_fully_connected_s8, 36 MACs
- *   in  "y0" INT8[1, 6]: arena [8, 14)
- *   in  int8[6, 6]: dense_1_weights
- *   in  int32[6]: dense_1_bias
- *   in  int32[1]: dense_1_requantize
- *   in  int8[1]: dense_1_requantize_2
- *   out "y1" INT8[1, 6]: arena [0, 6) */
+ *   in  "y0" INT8 [1, 6] at 8..14
+ *   out "y1" INT8 [1, 6] at 0..6 */
 static const tw_fully_connected_s8_params dense_1_params = {
     .end = {.zero = -3, .low = -3, .high = 127}, .batches = 1, .depth = 6, .out = 6, .mults = 1, .fast = 1,
 };
@@ -38,20 +30,16 @@ static TW_NOINLINE void dense_1_body(const void *const *in, void *const *out, vo
     tw_fully_connected_s8_body(&dense_1_params, in, out, scratch);
 }
 static TW_NOINLINE void dense_1_fully_connected(unsigned char *arena) {
-    const void *const in[] = {arena + 8, dense_1_weights, dense_1_bias, dense_1_requantize, dense_1_requantize_2};
-    void *const out[] = {arena + 0};
+    const void *const in[] = {arena + 8, dense_1_weights, dense_1_bias, dense_1_multipliers, dense_1_shifts};
+    void *const out[] = {arena};
     dense_1_body(in, out, NULL);
 }
 
 /* Layer 2: FULLY_CONNECTED, operator 2 of the model; tw_fully_connected_s8, 36 MACs
- *   in  "y1" INT8[1, 6]: arena [0, 6)
- *   in  int8[6, 6]: dense_2_weights
- *   in  int32[6]: dense_2_bias
- *   in  int32[1]: dense_2_requantize
- *   in  int8[1]: dense_2_requantize_2
- *   out "y2" INT8[1, 6]: arena [8, 14) */
+ *   in  "y1" INT8 [1, 6] at 0..6
+ *   out "y2" INT8 [1, 6] at 8..14 */
 static TW_NOINLINE void dense_2_fully_connected(unsigned char *arena) {
-    const void *const in[] = {arena + 0, dense_2_weights, dense_2_bias, dense_2_requantize, dense_2_requantize_2};
+    const void *const in[] = {arena, dense_2_weights, dense_2_bias, dense_2_multipliers, dense_2_shifts};
     void *const out[] = {arena + 8};
     dense_1_body(in, out, NULL);
 }

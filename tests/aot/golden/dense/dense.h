@@ -15,7 +15,7 @@
 #define DENSE_INPUT_COUNT 1
 #define DENSE_OUTPUT_COUNT 1
 
-/* Input 0: "x" INT8, arena [0, 6) */
+/* Input 0: "x" INT8, at 0..6 */
 #define DENSE_INPUT_0_OFFSET 0
 #define DENSE_INPUT_0_BYTES 6
 #define DENSE_INPUT_0_TYPE int8_t
@@ -25,7 +25,7 @@
 #define DENSE_INPUT_0_SCALE 0.0500000007f
 #define DENSE_INPUT_0_ZERO_POINT 7
 
-/* Output 0: "y2" INT8, arena [8, 14) */
+/* Output 0: "y2" INT8, at 8..14 */
 #define DENSE_OUTPUT_0_OFFSET 8
 #define DENSE_OUTPUT_0_BYTES 6
 #define DENSE_OUTPUT_0_TYPE int8_t

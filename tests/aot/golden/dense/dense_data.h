@@ -11,16 +11,16 @@ extern "C" {
 
 extern const int8_t dense_0_weights[36];
 extern const int32_t dense_0_bias[6];
-extern const int32_t dense_0_requantize[1];
-extern const int8_t dense_0_requantize_2[1];
+extern const int32_t dense_0_multipliers[1];
+extern const int8_t dense_0_shifts[1];
 extern const int8_t dense_1_weights[36];
 extern const int32_t dense_1_bias[6];
-extern const int32_t dense_1_requantize[1];
-extern const int8_t dense_1_requantize_2[1];
+extern const int32_t dense_1_multipliers[1];
+extern const int8_t dense_1_shifts[1];
 extern const int8_t dense_2_weights[36];
 extern const int32_t dense_2_bias[6];
-extern const int32_t dense_2_requantize[1];
-extern const int8_t dense_2_requantize_2[1];
+extern const int32_t dense_2_multipliers[1];
+extern const int8_t dense_2_shifts[1];
 
 #ifdef __cplusplus
 }

@@ -18,13 +18,13 @@ alignas(4) const int32_t dense_0_bias[6] = {
     641, -1403, 65, -434, -159, 1188
 };
 
-/* requantize of operator 0 FULLY_CONNECTED: int32[1], 4 bytes */
-alignas(4) const int32_t dense_0_requantize[1] = {
+/* multipliers of operator 0 FULLY_CONNECTED: int32[1], 4 bytes */
+alignas(4) const int32_t dense_0_multipliers[1] = {
     1374389504
 };
 
-/* requantize of operator 0 FULLY_CONNECTED: int8[1], 1 bytes */
-alignas(4) const int8_t dense_0_requantize_2[1] = {
+/* shifts of operator 0 FULLY_CONNECTED: int8[1], 1 bytes */
+alignas(4) const int8_t dense_0_shifts[1] = {
     -7
 };
 
@@ -39,13 +39,13 @@ alignas(4) const int32_t dense_1_bias[6] = {
     -573, -159, 248, -324, 960, 388
 };
 
-/* requantize of operator 1 FULLY_CONNECTED: int32[1], 4 bytes */
-alignas(4) const int32_t dense_1_requantize[1] = {
+/* multipliers of operator 1 FULLY_CONNECTED: int32[1], 4 bytes */
+alignas(4) const int32_t dense_1_multipliers[1] = {
     1374389504
 };
 
-/* requantize of operator 1 FULLY_CONNECTED: int8[1], 1 bytes */
-alignas(4) const int8_t dense_1_requantize_2[1] = {
+/* shifts of operator 1 FULLY_CONNECTED: int8[1], 1 bytes */
+alignas(4) const int8_t dense_1_shifts[1] = {
     -6
 };
 
@@ -60,12 +60,12 @@ alignas(4) const int32_t dense_2_bias[6] = {
     162, 548, -103, 245, -283, 934
 };
 
-/* requantize of operator 2 FULLY_CONNECTED: int32[1], 4 bytes */
-alignas(4) const int32_t dense_2_requantize[1] = {
+/* multipliers of operator 2 FULLY_CONNECTED: int32[1], 4 bytes */
+alignas(4) const int32_t dense_2_multipliers[1] = {
     1374389504
 };
 
-/* requantize of operator 2 FULLY_CONNECTED: int8[1], 1 bytes */
-alignas(4) const int8_t dense_2_requantize_2[1] = {
+/* shifts of operator 2 FULLY_CONNECTED: int8[1], 1 bytes */
+alignas(4) const int8_t dense_2_shifts[1] = {
     -6
 };

@@ -15,9 +15,9 @@
 static TW_SHARED(tw_copy, flow_tw_copy)
 
 /* Layer 0: ADD, operator 2 of the model; tw_add_f32
- *   in  "then_2" FLOAT32[2]: state [0, 8)
- *   in  "main_0" FLOAT32[2]: arena [0, 8)
- *   out "then_3" FLOAT32[2]: state [0, 8) */
+ *   in  "then_2" FLOAT32 [2] at state 0..8
+ *   in  "main_0" FLOAT32 [2] at arena 0..8
+ *   out "then_3" FLOAT32 [2] at state 0..8 */
 static const tw_add_f32_params flow_0_params = {
     .walk = {
         .size = 2, .tile = 1, .a_step = 1, .b_step = 1,
@@ -26,14 +26,14 @@ static const tw_add_f32_params flow_0_params = {
     .b_sign = 1.0f, .low = -3.40282347e+38f, .high = 3.40282347e+38f,
 };
 static TW_NOINLINE void flow_0_add(unsigned char *arena, unsigned char *state) {
-    const void *const in[] = {state + 0, arena + 0};
-    void *const out[] = {state + 0};
+    const void *const in[] = {state, arena};
+    void *const out[] = {state};
     tw_add_f32_body(&flow_0_params, in, out, out[0]);
 }
 
 /* Layer 1: IF, operator 1 of the model; tw_copy
- *   in  "main_0" FLOAT32[2]: arena [0, 8)
- *   out "main_2" FLOAT32[2]: arena [8, 16) */
+ *   in  "main_0" FLOAT32 [2] at arena 0..8
+ *   out "main_2" FLOAT32 [2] at arena 8..16 */
 static const tw_copy_params flow_1_params = {
     .size = 8,
 };
@@ -42,23 +42,22 @@ static TW_NOINLINE void flow_1_body(const void *const *in, void *const *out, voi
 }
 static TW_NOINLINE void flow_1_model_if(unsigned char *arena, unsigned char *state) {
     (void)state;
-    const void *const in[] = {arena + 0};
+    const void *const in[] = {arena};
     void *const out[] = {arena + 8};
     flow_1_body(in, out, NULL);
 }
 
 /* Layer 2: READ_VARIABLE, operator 1 of the model; tw_copy
- *   in  "v" FLOAT32[2]: state [0, 8)
- *   out "main_2" FLOAT32[2]: arena [8, 16) */
+ *   in  "v" FLOAT32 [2] at state 0..8
+ *   out "main_2" FLOAT32 [2] at arena 8..16 */
 static TW_NOINLINE void flow_2_read_variable(unsigned char *arena, unsigned char *state) {
-    const void *const in[] = {state + 0};
+    const void *const in[] = {state};
     void *const out[] = {arena + 8};
     flow_1_body(in, out, NULL);
 }
 
 /* Layer 3: WHILE, operator 2 of the model; tw_copy
- *   in  "main_3" FLOAT32[1]: flow_3_weights
- *   out "main_4" FLOAT32[1]: arena [24, 28) */
+ *   out "main_4" FLOAT32 [1] at arena 24..28 */
 static const tw_copy_params flow_3_params = {
     .size = 4,
 };
@@ -70,9 +69,8 @@ static TW_NOINLINE void flow_3_model_while(unsigned char *arena, unsigned char *
 }
 
 /* Layer 4: LESS, operator 0 of the model; tw_compare_f32
- *   in  "main_4" FLOAT32[1]: arena [24, 28)
- *   in  "test_4" FLOAT32[1]: flow_4_weights
- *   out "test_3" BOOL[1]: arena [16, 17) */
+ *   in  "main_4" FLOAT32 [1] at arena 24..28
+ *   out "test_3" BOOL [1] at arena 16..17 */
 static const tw_compare_f32_params flow_4_params = {
     .walk = {
         .size = 1, .tile = 1, .a_step = 1, .b_step = 1,
@@ -88,9 +86,8 @@ static TW_NOINLINE void flow_4_less(unsigned char *arena, unsigned char *state) 
 }
 
 /* Layer 5: ADD, operator 0 of the model; tw_add_f32
- *   in  "main_4" FLOAT32[1]: arena [24, 28)
- *   in  "body_4" FLOAT32[1]: flow_5_weights
- *   out "body_3" FLOAT32[1]: arena [24, 28) */
+ *   in  "main_4" FLOAT32 [1] at arena 24..28
+ *   out "body_3" FLOAT32 [1] at arena 24..28 */
 static const tw_add_f32_params flow_5_params = {
     .walk = {
         .size = 1, .tile = 1, .a_step = 1, .b_step = 1,
@@ -106,9 +103,9 @@ static TW_NOINLINE void flow_5_add(unsigned char *arena, unsigned char *state) {
 }
 
 /* Layer 6: MUL, operator 1 of the model; tw_mul_f32
- *   in  "main_5" FLOAT32[2]: arena [0, 8)
- *   in  "main_6" FLOAT32[2]: arena [8, 16)
- *   out "body_5" FLOAT32[2]: arena [16, 24) */
+ *   in  "main_5" FLOAT32 [2] at arena 0..8
+ *   in  "main_6" FLOAT32 [2] at arena 8..16
+ *   out "body_5" FLOAT32 [2] at arena 16..24 */
 static const tw_mul_f32_params flow_6_params = {
     .walk = {
         .size = 2, .tile = 1, .a_step = 1, .b_step = 1,
@@ -118,28 +115,28 @@ static const tw_mul_f32_params flow_6_params = {
 };
 static TW_NOINLINE void flow_6_mul(unsigned char *arena, unsigned char *state) {
     (void)state;
-    const void *const in[] = {arena + 0, arena + 8};
+    const void *const in[] = {arena, arena + 8};
     void *const out[] = {arena + 16};
     tw_mul_f32_body(&flow_6_params, in, out, out[0]);
 }
 
 /* Layer 7: WHILE, operator 2 of the model; tw_copy
- *   in  "main_5" FLOAT32[2]: arena [0, 8)
- *   out "main_5" FLOAT32[2]: arena [8, 16) */
+ *   in  "main_5" FLOAT32 [2] at arena 0..8
+ *   out "main_5" FLOAT32 [2] at arena 8..16 */
 static TW_NOINLINE void flow_7_model_while(unsigned char *arena, unsigned char *state) {
     (void)state;
-    const void *const in[] = {arena + 0};
+    const void *const in[] = {arena};
     void *const out[] = {arena + 8};
     flow_1_body(in, out, NULL);
 }
 
 /* Layer 8: WHILE, operator 2 of the model; tw_copy
- *   in  "body_5" FLOAT32[2]: arena [16, 24)
- *   out "main_5" FLOAT32[2]: arena [0, 8) */
+ *   in  "body_5" FLOAT32 [2] at arena 16..24
+ *   out "main_5" FLOAT32 [2] at arena 0..8 */
 static TW_NOINLINE void flow_8_model_while(unsigned char *arena, unsigned char *state) {
     (void)state;
     const void *const in[] = {arena + 16};
-    void *const out[] = {arena + 0};
+    void *const out[] = {arena};
     flow_1_body(in, out, NULL);
 }
 
@@ -185,7 +182,7 @@ static const tw_copy_params flow_9_params = {
 static TW_NOINLINE void flow_start(unsigned char *state) {
     /* operator 1 ASSIGN_VARIABLE */
     const void *const in[] = {flow_9_weights};
-    void *const out[] = {state + 0};
+    void *const out[] = {state};
     flow_tw_copy(&flow_9_params, in, out, NULL);
 }
 

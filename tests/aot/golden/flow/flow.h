@@ -17,7 +17,7 @@
 #define FLOW_INPUT_COUNT 2
 #define FLOW_OUTPUT_COUNT 2
 
-/* Input 0: "main_0" FLOAT32, arena [0, 8) */
+/* Input 0: "main_0" FLOAT32, at arena 0..8 */
 #define FLOW_INPUT_0_OFFSET 0
 #define FLOW_INPUT_0_BYTES 8
 #define FLOW_INPUT_0_TYPE float
@@ -25,7 +25,7 @@
 #define FLOW_INPUT_0_RANK 1
 #define FLOW_INPUT_0_SHAPE {2}
 
-/* Input 1: "main_1" BOOL, arena [8, 9) */
+/* Input 1: "main_1" BOOL, at arena 8..9 */
 #define FLOW_INPUT_1_OFFSET 8
 #define FLOW_INPUT_1_BYTES 1
 #define FLOW_INPUT_1_TYPE uint8_t
@@ -33,7 +33,7 @@
 #define FLOW_INPUT_1_RANK 1
 #define FLOW_INPUT_1_SHAPE {1}
 
-/* Output 0: "main_5" FLOAT32, arena [0, 8) */
+/* Output 0: "main_5" FLOAT32, at arena 0..8 */
 #define FLOW_OUTPUT_0_OFFSET 0
 #define FLOW_OUTPUT_0_BYTES 8
 #define FLOW_OUTPUT_0_TYPE float
@@ -41,7 +41,7 @@
 #define FLOW_OUTPUT_0_RANK 1
 #define FLOW_OUTPUT_0_SHAPE {2}
 
-/* Output 1: "main_6" FLOAT32, arena [8, 16) */
+/* Output 1: "main_6" FLOAT32, at arena 8..16 */
 #define FLOW_OUTPUT_1_OFFSET 8
 #define FLOW_OUTPUT_1_BYTES 8
 #define FLOW_OUTPUT_1_TYPE float

@@ -9,20 +9,19 @@
 #include <string.h>
 
 /* Layer 0: RESHAPE, operator 0 of the model; tw_copy
- *   in  "*\/ x \\ "?\?/\n/\* \xe9" INT8[1, 6, 5]: arena [0, 30)
- *   out "y" INT8[30]: arena [32, 62) */
+ *   in  "*\/ x \\ "?\?/\n/\* \xe9" INT8 [1, 6, 5] at 0..30
+ *   out "y" INT8 [30] at 32..62 */
 static const tw_copy_params passing_0_params = {
     .size = 30,
 };
 static TW_NOINLINE void passing_0_reshape(unsigned char *arena) {
-    const void *const in[] = {arena + 0};
+    const void *const in[] = {arena};
     void *const out[] = {arena + 32};
     tw_copy_body(&passing_0_params, in, out, out[0]);
 }
 
 /* Layer 1: RESHAPE, operator 1 of the model; tw_copy
- *   in  "odd floats" FLOAT32[3, 3]: passing_1_weights
- *   out "z" FLOAT32[9]: arena [64, 100) */
+ *   out "z" FLOAT32 [9] at 64..100 */
 static const tw_copy_params passing_1_params = {
     .size = 36,
 };

@@ -15,7 +15,7 @@
 #define PASSING_INPUT_COUNT 1
 #define PASSING_OUTPUT_COUNT 4
 
-/* Input 0: "*\/ x \\ "?\?/\n/\* \xe9" INT8, arena [0, 30) */
+/* Input 0: "*\/ x \\ "?\?/\n/\* \xe9" INT8, at 0..30 */
 #define PASSING_INPUT_0_OFFSET 0
 #define PASSING_INPUT_0_BYTES 30
 #define PASSING_INPUT_0_TYPE int8_t
@@ -25,7 +25,7 @@
 #define PASSING_INPUT_0_SCALE 0.5f
 #define PASSING_INPUT_0_ZERO_POINT 3
 
-/* Output 0: "y" INT8, arena [32, 62) */
+/* Output 0: "y" INT8, at 32..62 */
 #define PASSING_OUTPUT_0_OFFSET 32
 #define PASSING_OUTPUT_0_BYTES 30
 #define PASSING_OUTPUT_0_TYPE int8_t
@@ -35,7 +35,7 @@
 #define PASSING_OUTPUT_0_SCALE 0.5f
 #define PASSING_OUTPUT_0_ZERO_POINT 3
 
-/* Output 1: "z" FLOAT32, arena [64, 100) */
+/* Output 1: "z" FLOAT32, at 64..100 */
 #define PASSING_OUTPUT_1_OFFSET 64
 #define PASSING_OUTPUT_1_BYTES 36
 #define PASSING_OUTPUT_1_TYPE float
@@ -43,7 +43,7 @@
 #define PASSING_OUTPUT_1_RANK 1
 #define PASSING_OUTPUT_1_SHAPE {9}
 
-/* Output 2: "*\/ x \\ "?\?/\n/\* \xe9" INT8, arena [0, 30) */
+/* Output 2: "*\/ x \\ "?\?/\n/\* \xe9" INT8, at 0..30 */
 #define PASSING_OUTPUT_2_OFFSET 0
 #define PASSING_OUTPUT_2_BYTES 30
 #define PASSING_OUTPUT_2_TYPE int8_t

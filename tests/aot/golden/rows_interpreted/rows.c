@@ -18,8 +18,8 @@ static TW_SHARED(tw_max_pool_2d_f32, rows_tw_max_pool_2d_f32)
 static TW_SHARED(tw_average_pool_2d_f32, rows_tw_average_pool_2d_f32)
 
 /* Layer 4: AVERAGE_POOL_2D, operator 4 of the model; tw_average_pool_2d_f32
- *   in  "max_pool_2d_8" FLOAT32[1, 5, 4, 4]: arena [320, 640)
- *   out "average_pool_2d_9" FLOAT32[1, 5, 4, 4]: arena [0, 320) */
+ *   in  "max_pool_2d_8" FLOAT32 [1, 5, 4, 4] at 320..640
+ *   out "average_pool_2d_9" FLOAT32 [1, 5, 4, 4] at 0..320 */
 static const tw_average_pool_2d_f32_params rows_4_params = {
     .window = {
         .batches = 1, .in_h = 5, .in_w = 4, .in_c = 4, .out_h = 5, .out_w = 4, .out_c = 4, .k_h = 3, .k_w = 1,
@@ -46,10 +46,16 @@ static const tw_rows_call rows_0_conv_2d = {
     sizeof rows_0_conv_2d_params, 3, 3, 0, 1, {0}};
 /* Layer 0, row by row, from the last to the first */
 static const tw_rows_layer rows_0_chain_layers[] = {
-    {NULL, NULL, 0, 40, 6, 0, 0, 0, 0, 0, 0, 0, {0}},
-    {tw_run_rows, &rows_0_conv_2d, 80, 80, 6, 1, 1, 1, 2, 0, 0, 1, {0}},
+    {
+        .run = NULL, .context = NULL, .offset = 0, .row = 40, .height = 6, .band = 0, .stride = 0, .pad = 0,
+        .reach = 0, .capacity = 0, .kept = 0, .sources = 0, .source = {0},
+    },
+    {
+        .run = tw_run_rows, .context = &rows_0_conv_2d, .offset = 80, .row = 80, .height = 6, .band = 1, .stride = 1,
+        .pad = 1, .reach = 2, .capacity = 0, .kept = 0, .sources = 1, .source = {0},
+    },
 };
-static const tw_chain rows_0_chain = {rows_0_chain_layers, 2, 1, 0};
+static const tw_chain rows_0_chain = {.layers = rows_0_chain_layers, .count = 2, .given = 1, .wanted = 0};
 static TW_NOINLINE void rows_0_chain_run(unsigned char *arena) {
     tw_rows_progress at[2];
     tw_chain_back(&rows_0_chain, at, arena, NULL);
@@ -86,13 +92,22 @@ static const tw_rows_call rows_2_add = {
     rows_tw_add_f32, &rows_2_add_params, rows_2_add_in, rows_2_add_members,
     sizeof rows_2_add_params, 2, 1, 0, 2, {0, 1}};
 /* Layers 1 to 2, row by row
- *   1 of 6 rows of "conv_2d_6": arena [560, 640) */
+ *   1 of 6 rows of "conv_2d_6" at 560..640 */
 static const tw_rows_layer rows_2_chain_layers[] = {
-    {NULL, NULL, 80, 80, 6, 0, 0, 0, 0, 0, 0, 0, {0}},
-    {tw_run_rows, &rows_1_conv_2d, 560, 80, 6, 1, 1, 1, 2, 1, 0, 1, {0}},
-    {tw_run_rows, &rows_2_add, 0, 80, 6, 1, 1, 0, 0, 0, 0, 2, {0, 1}},
+    {
+        .run = NULL, .context = NULL, .offset = 80, .row = 80, .height = 6, .band = 0, .stride = 0, .pad = 0,
+        .reach = 0, .capacity = 0, .kept = 0, .sources = 0, .source = {0},
+    },
+    {
+        .run = tw_run_rows, .context = &rows_1_conv_2d, .offset = 560, .row = 80, .height = 6, .band = 1,
+        .stride = 1, .pad = 1, .reach = 2, .capacity = 1, .kept = 0, .sources = 1, .source = {0},
+    },
+    {
+        .run = tw_run_rows, .context = &rows_2_add, .offset = 0, .row = 80, .height = 6, .band = 1, .stride = 1,
+        .pad = 0, .reach = 0, .capacity = 0, .kept = 0, .sources = 2, .source = {0, 1},
+    },
 };
-static const tw_chain rows_2_chain = {rows_2_chain_layers, 3, 1, 0};
+static const tw_chain rows_2_chain = {.layers = rows_2_chain_layers, .count = 3, .given = 1, .wanted = 0};
 static TW_NOINLINE void rows_2_chain_run(unsigned char *arena) {
     tw_rows_progress at[3];
     tw_chain_run(&rows_2_chain, at, arena, NULL);
@@ -116,10 +131,16 @@ static const tw_rows_call rows_3_max_pool_2d = {
     sizeof rows_3_max_pool_2d_params, 1, 3, 0, 1, {0}};
 /* Layer 3, row by row, from the last to the first */
 static const tw_rows_layer rows_3_chain_layers[] = {
-    {NULL, NULL, 0, 80, 6, 0, 0, 0, 0, 0, 0, 0, {0}},
-    {tw_run_rows, &rows_3_max_pool_2d, 320, 64, 5, 1, 1, 0, 1, 0, 0, 1, {0}},
+    {
+        .run = NULL, .context = NULL, .offset = 0, .row = 80, .height = 6, .band = 0, .stride = 0, .pad = 0,
+        .reach = 0, .capacity = 0, .kept = 0, .sources = 0, .source = {0},
+    },
+    {
+        .run = tw_run_rows, .context = &rows_3_max_pool_2d, .offset = 320, .row = 64, .height = 5, .band = 1,
+        .stride = 1, .pad = 0, .reach = 1, .capacity = 0, .kept = 0, .sources = 1, .source = {0},
+    },
 };
-static const tw_chain rows_3_chain = {rows_3_chain_layers, 2, 1, 0};
+static const tw_chain rows_3_chain = {.layers = rows_3_chain_layers, .count = 2, .given = 1, .wanted = 0};
 static TW_NOINLINE void rows_3_chain_run(unsigned char *arena) {
     tw_rows_progress at[2];
     tw_chain_back(&rows_3_chain, at, arena, NULL);

@@ -15,7 +15,7 @@
 #define ROWS_INPUT_COUNT 1
 #define ROWS_OUTPUT_COUNT 1
 
-/* Input 0: "x" FLOAT32, arena [0, 240) */
+/* Input 0: "x" FLOAT32, at 0..240 */
 #define ROWS_INPUT_0_OFFSET 0
 #define ROWS_INPUT_0_BYTES 240
 #define ROWS_INPUT_0_TYPE float
@@ -23,7 +23,7 @@
 #define ROWS_INPUT_0_RANK 4
 #define ROWS_INPUT_0_SHAPE {1, 6, 5, 2}
 
-/* Output 0: "average_pool_2d_9" FLOAT32, arena [0, 320) */
+/* Output 0: "average_pool_2d_9" FLOAT32, at 0..320 */
 #define ROWS_OUTPUT_0_OFFSET 0
 #define ROWS_OUTPUT_0_BYTES 320
 #define ROWS_OUTPUT_0_TYPE float

@@ -9,26 +9,26 @@
 #include <string.h>
 
 /* Layer 0: RESHAPE, operator 0 of the model; tw_copy
- *   in  "state" INT8[2, 3]: state [0, 6)
- *   out "y" INT8[6]: arena [20, 26) */
+ *   in  "state" INT8 [2, 3] at state 0..6
+ *   out "y" INT8 [6] at arena 20..26 */
 static const tw_copy_params state_0_params = {
     .size = 6,
 };
 static TW_NOINLINE void state_0_reshape(unsigned char *arena, unsigned char *state) {
-    const void *const in[] = {state + 0};
+    const void *const in[] = {state};
     void *const out[] = {arena + 20};
     tw_copy_body(&state_0_params, in, out, out[0]);
 }
 
 /* Layer 1: RESHAPE, operator 1 of the model; tw_copy
- *   in  "more" FLOAT32[5]: state [16, 36)
- *   out "z" FLOAT32[5]: arena [0, 20) */
+ *   in  "more" FLOAT32 [5] at state 16..36
+ *   out "z" FLOAT32 [5] at arena 0..20 */
 static const tw_copy_params state_1_params = {
     .size = 20,
 };
 static TW_NOINLINE void state_1_reshape(unsigned char *arena, unsigned char *state) {
     const void *const in[] = {state + 16};
-    void *const out[] = {arena + 0};
+    void *const out[] = {arena};
     tw_copy_body(&state_1_params, in, out, out[0]);
 }
 

@@ -17,7 +17,7 @@
 #define STATE_INPUT_COUNT 0
 #define STATE_OUTPUT_COUNT 2
 
-/* Output 0: "y" INT8, arena [20, 26) */
+/* Output 0: "y" INT8, at arena 20..26 */
 #define STATE_OUTPUT_0_OFFSET 20
 #define STATE_OUTPUT_0_BYTES 6
 #define STATE_OUTPUT_0_TYPE int8_t
@@ -27,7 +27,7 @@
 #define STATE_OUTPUT_0_SCALE 0.5f
 #define STATE_OUTPUT_0_ZERO_POINT -7
 
-/* Output 1: "z" FLOAT32, arena [0, 20) */
+/* Output 1: "z" FLOAT32, at arena 0..20 */
 #define STATE_OUTPUT_1_OFFSET 0
 #define STATE_OUTPUT_1_BYTES 20
 #define STATE_OUTPUT_1_TYPE float
