@@ -93,8 +93,18 @@ class ChainTables:
         pointers = self.loops.pointers(layer, dict.fromkeys(moving, "NULL"))
         members = [_member(call.kernel, member) for member in members_of(layer)]
         scratch = 0 if layer.step.scratch is None else self.plan.places[layer.step.scratch].offset
-        kernel = self.instance(call)
-        numbers = f"sizeof {symbol}_params, {len(pointers)}, {len(members)}, {scratch}, {len(moving)}"
+        values = {
+            "kernel": self.instance(call),
+            "params": f"&{symbol}_params",
+            "in": f"{symbol}_in",
+            "members": f"{symbol}_members",
+            "bytes": f"sizeof {symbol}_params",
+            "inputs": len(pointers),
+            "member_count": len(members),
+            "scratch": scratch,
+            "sources": len(moving),
+            "places": moving,
+        }
         return f"""static const {call.kernel}_params {symbol}_params = {{
 {initialiser(call)},
 }};
@@ -103,8 +113,8 @@ static const tw_rows_member {symbol}_members[] = {{
 }};
 static const void *const {symbol}_in[] = {{{", ".join(pointers)}}};
 static const tw_rows_call {symbol} = {{
-    {kernel}, &{symbol}_params, {symbol}_in, {symbol}_members,
-    {numbers}, {{{", ".join(map(str, moving))}}}}};"""
+{wrapped(_members(values))},
+}};"""
 
     def _tables(self, chain: Chain, runs: Callable[[Layer], tuple[str, str]]) -> str:
         """The tables of a chain; ``runs`` gives a layer's function and context."""
@@ -182,5 +192,6 @@ _EACH = {SEEN: "TW_ROWS_IN", PADDING: "TW_ROWS_PAD", FIRST: "TW_ROWS_FIRST"}
 def _member(kernel: str, member: Member) -> str:
     """The initialiser of a tw_rows_member."""
     path = "".join(f"[{name}]" if isinstance(name, int) else f".{name}" for name in member.path)
-    numbers = f"{member.low}, {member.high}, {_EACH.get(member.each, member.each)}"
-    return f"    {{offsetof({kernel}_params, {path[1:]}), {numbers}}}"
+    at = f"offsetof({kernel}_params, {path[1:]})"
+    values = {"at": at, "low": member.low, "high": member.high, "each": _EACH.get(member.each, member.each)}
+    return f"    {{{', '.join(_members(values))}}}"

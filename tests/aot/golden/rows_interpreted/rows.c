@@ -36,14 +36,16 @@ static const tw_conv2d_f32_params rows_0_conv_2d_params = {
     .limits = {.low = -3.40282347e+38f, .high = 3.40282347e+38f}, .depth = 2,
 };
 static const tw_rows_member rows_0_conv_2d_members[] = {
-    {offsetof(tw_conv2d_f32_params, window.in_h), 0, 0, TW_ROWS_IN},
-    {offsetof(tw_conv2d_f32_params, window.out_h), 0, 6, 1},
-    {offsetof(tw_conv2d_f32_params, window.pad_h), 1, 1, TW_ROWS_PAD},
+    {.at = offsetof(tw_conv2d_f32_params, window.in_h), .low = 0, .high = 0, .each = TW_ROWS_IN},
+    {.at = offsetof(tw_conv2d_f32_params, window.out_h), .low = 0, .high = 6, .each = 1},
+    {.at = offsetof(tw_conv2d_f32_params, window.pad_h), .low = 1, .high = 1, .each = TW_ROWS_PAD},
 };
 static const void *const rows_0_conv_2d_in[] = {NULL, rows_0_weights, rows_0_bias};
 static const tw_rows_call rows_0_conv_2d = {
-    rows_tw_conv2d_f32, &rows_0_conv_2d_params, rows_0_conv_2d_in, rows_0_conv_2d_members,
-    sizeof rows_0_conv_2d_params, 3, 3, 0, 1, {0}};
+    .kernel = rows_tw_conv2d_f32, .params = &rows_0_conv_2d_params, .in = rows_0_conv_2d_in,
+    .members = rows_0_conv_2d_members, .bytes = sizeof rows_0_conv_2d_params, .inputs = 3, .member_count = 3,
+    .scratch = 0, .sources = 1, .places = {0},
+};
 /* Layer 0, row by row, from the last to the first */
 static const tw_rows_layer rows_0_chain_layers[] = {
     {
@@ -69,14 +71,16 @@ static const tw_conv2d_f32_params rows_1_conv_2d_params = {
     .limits = {.low = -3.40282347e+38f, .high = 3.40282347e+38f}, .depth = 4,
 };
 static const tw_rows_member rows_1_conv_2d_members[] = {
-    {offsetof(tw_conv2d_f32_params, window.in_h), 0, 0, TW_ROWS_IN},
-    {offsetof(tw_conv2d_f32_params, window.out_h), 0, 6, 1},
-    {offsetof(tw_conv2d_f32_params, window.pad_h), 1, 1, TW_ROWS_PAD},
+    {.at = offsetof(tw_conv2d_f32_params, window.in_h), .low = 0, .high = 0, .each = TW_ROWS_IN},
+    {.at = offsetof(tw_conv2d_f32_params, window.out_h), .low = 0, .high = 6, .each = 1},
+    {.at = offsetof(tw_conv2d_f32_params, window.pad_h), .low = 1, .high = 1, .each = TW_ROWS_PAD},
 };
 static const void *const rows_1_conv_2d_in[] = {NULL, rows_1_weights, rows_1_bias};
 static const tw_rows_call rows_1_conv_2d = {
-    rows_tw_conv2d_f32, &rows_1_conv_2d_params, rows_1_conv_2d_in, rows_1_conv_2d_members,
-    sizeof rows_1_conv_2d_params, 3, 3, 0, 1, {0}};
+    .kernel = rows_tw_conv2d_f32, .params = &rows_1_conv_2d_params, .in = rows_1_conv_2d_in,
+    .members = rows_1_conv_2d_members, .bytes = sizeof rows_1_conv_2d_params, .inputs = 3, .member_count = 3,
+    .scratch = 0, .sources = 1, .places = {0},
+};
 static const tw_add_f32_params rows_2_add_params = {
     .walk = {
         .size = 120, .tile = 1, .a_step = 1, .b_step = 1,
@@ -85,12 +89,13 @@ static const tw_add_f32_params rows_2_add_params = {
     .b_sign = 1.0f, .low = -3.40282347e+38f, .high = 3.40282347e+38f,
 };
 static const tw_rows_member rows_2_add_members[] = {
-    {offsetof(tw_add_f32_params, walk.size), 0, 6, 20},
+    {.at = offsetof(tw_add_f32_params, walk.size), .low = 0, .high = 6, .each = 20},
 };
 static const void *const rows_2_add_in[] = {NULL, NULL};
 static const tw_rows_call rows_2_add = {
-    rows_tw_add_f32, &rows_2_add_params, rows_2_add_in, rows_2_add_members,
-    sizeof rows_2_add_params, 2, 1, 0, 2, {0, 1}};
+    .kernel = rows_tw_add_f32, .params = &rows_2_add_params, .in = rows_2_add_in, .members = rows_2_add_members,
+    .bytes = sizeof rows_2_add_params, .inputs = 2, .member_count = 1, .scratch = 0, .sources = 2, .places = {0, 1},
+};
 /* Layers 1 to 2, row by row
  *   1 of 6 rows of "conv_2d_6" at 560..640 */
 static const tw_rows_layer rows_2_chain_layers[] = {
@@ -121,14 +126,16 @@ static const tw_max_pool_2d_f32_params rows_3_max_pool_2d_params = {
     .limits = {.low = -3.40282347e+38f, .high = 3.40282347e+38f},
 };
 static const tw_rows_member rows_3_max_pool_2d_members[] = {
-    {offsetof(tw_max_pool_2d_f32_params, window.in_h), 0, 0, TW_ROWS_IN},
-    {offsetof(tw_max_pool_2d_f32_params, window.out_h), 0, 5, 1},
-    {offsetof(tw_max_pool_2d_f32_params, window.pad_h), 0, 1, TW_ROWS_PAD},
+    {.at = offsetof(tw_max_pool_2d_f32_params, window.in_h), .low = 0, .high = 0, .each = TW_ROWS_IN},
+    {.at = offsetof(tw_max_pool_2d_f32_params, window.out_h), .low = 0, .high = 5, .each = 1},
+    {.at = offsetof(tw_max_pool_2d_f32_params, window.pad_h), .low = 0, .high = 1, .each = TW_ROWS_PAD},
 };
 static const void *const rows_3_max_pool_2d_in[] = {NULL};
 static const tw_rows_call rows_3_max_pool_2d = {
-    rows_tw_max_pool_2d_f32, &rows_3_max_pool_2d_params, rows_3_max_pool_2d_in, rows_3_max_pool_2d_members,
-    sizeof rows_3_max_pool_2d_params, 1, 3, 0, 1, {0}};
+    .kernel = rows_tw_max_pool_2d_f32, .params = &rows_3_max_pool_2d_params, .in = rows_3_max_pool_2d_in,
+    .members = rows_3_max_pool_2d_members, .bytes = sizeof rows_3_max_pool_2d_params, .inputs = 1, .member_count = 3,
+    .scratch = 0, .sources = 1, .places = {0},
+};
 /* Layer 3, row by row, from the last to the first */
 static const tw_rows_layer rows_3_chain_layers[] = {
     {
