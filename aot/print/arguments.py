@@ -57,4 +57,4 @@ class Arguments:
         value = argument if argument is None else part_of(argument).value
         if not isinstance(value, Tensor):
             return ""
-        return f'"{comment(value.name)}" {value.type} {list(value.shape)} {self.memory.span(value)}'
+        return f'"{comment(value.name, 48)}" {value.type} {list(value.shape)} {self.memory.span(value)}'
