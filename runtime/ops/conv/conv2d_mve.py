@@ -1,23 +1,27 @@
-"""CONV_2D of int8 on Helium: kernels_c/conv/conv2d_mve.h."""
+"""CONV_2D on Helium, int8 and int16, whole and in groups: kernels_c/conv/conv2d_mve*.h."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
-from twinfer.runtime.constant import weights
+from twinfer.runtime.constant import Constant, weights
 from twinfer.runtime.graph import Array, Node
 from twinfer.runtime.ops.conv._layer import ONE_CHANNEL, Convolution, convolution_of
+from twinfer.runtime.ops.conv._parts import groups_of, groups_s16, phases_of
 from twinfer.runtime.ops.core.packing import FOURS, padded
 from twinfer.runtime.ops.core.requantize import Channels
-from twinfer.runtime.ops.isa.mve import BLOCK_S8, FOUR, PIXELS, fours
-from twinfer.runtime.ops.isa.short import channels_s8
+from twinfer.runtime.ops.isa.mve import BLOCK_S8, BLOCK_S16, FOUR, PIXELS, fours
+from twinfer.runtime.ops.isa.mve_s16 import packed_fours, stored
+from twinfer.runtime.ops.isa.short import channels_s8, channels_s16
 from twinfer.runtime.params import Param
 from twinfer.runtime.program import Call, Weights
 from twinfer.runtime.target import Target
 from twinfer.runtime.variant import Variant, accept
 
 
-def lower(node: Node, target: Target) -> Call:
+def lower_s8(node: Node, target: Target) -> Call:
     """The call for constant weights; also for DEPTHWISE_CONV_2D of one input channel."""
     layer = convolution_of(node)
     tile = tile_of(layer, BLOCK_S8)
@@ -57,4 +61,74 @@ def fours_of(c: Channels) -> Array:
     return np.concatenate([starts, fours(c.weights, BLOCK_S8), mult, shift], 1).astype(np.int32)
 
 
-VARIANT = Variant("mve", ("CONV_2D",), frozenset({"mve"}), lower, ("INT8",), ONE_CHANNEL)
+def lower_s16(node: Node, target: Target) -> Call:
+    """The call for constant weights; also for DEPTHWISE_CONV_2D of one input channel."""
+    layer = convolution_of(node)
+    tile = tile_of(layer, BLOCK_S16)
+    c = channels_s16(layer.node, layer.rows)
+    numbers = {**tile, "chunk": BLOCK_S16 * c.chunk(BLOCK_S16)}
+    params: dict[str, Param] = {"window": layer.window.params, "limits": c.limits, **numbers}
+    packed = packed_fours(c)
+    inputs, scratch = (node.input(0), weights(packed, FOURS)), 4 * BLOCK_S16 * tile["blocks"]
+    return Call(
+        "tw_conv2d_mve_s16",
+        params,
+        inputs,
+        (node.output,),
+        scratch,
+        macs=layer.macs,
+        weights=stored(packed),
+        rows=layer.window.by_rows(PIXELS),
+    )
+
+
+def _packed(parts: Sequence[Channels]) -> Constant:
+    """The fours of all parts, one after the other."""
+    return weights(np.concatenate([fours_of(channels).reshape(-1) for channels in parts]), FOURS)
+
+
+def _scratch(depth: int) -> int:
+    """The bytes of two columns."""
+    return PIXELS * BLOCK_S8 * -(-depth // BLOCK_S8)
+
+
+def lower_groups(node: Node, target: Target) -> Call:
+    """The call of a CONV_2D with groups."""
+    layer, groups = groups_of(node)
+    out, depth = groups[0].weights.shape
+    blocks = -(-depth // BLOCK_S8)
+    sizes = {"blocks": blocks, "in_zero": node.input(0).zero, "bytes": layer.weights.shape[3], "out": out}
+    params: dict[str, Param] = {"window": layer.window.params, "end": groups[0].end, **sizes}
+    inputs, rows = (node.input(0), _packed(groups)), layer.window.by_rows(PIXELS)
+    kernel, scratch = "tw_conv2d_groups_mve_s8", _scratch(depth)
+    return Call(kernel, params, inputs, (node.output,), scratch, macs=layer.macs, rows=rows)
+
+
+def lower_transposed(node: Node, target: Target) -> Call:
+    """The call of a TRANSPOSE_CONV."""
+    layer, x = phases_of(node), node.input(2)
+    params: dict[str, Param] = {"window": layer.window.params, "end": layer.channels[0].end, "in_zero": x.zero}
+    inputs, kernel, scratch = (x, _packed(layer.channels)), "tw_transpose_conv_mve_s8", _scratch(layer.depth)
+    return Call(kernel, params, inputs, (node.output,), scratch, macs=layer.macs)
+
+
+def lower_groups_s16(node: Node, target: Target) -> Call:
+    """The call for constant weights."""
+    layer, groups = groups_s16(node)
+    out, depth = groups[0].weights.shape
+    blocks = -(-depth // BLOCK_S16)
+    sizes = {"blocks": blocks, "bytes": 2 * layer.weights.shape[3], "out": out}
+    params: dict[str, Param] = {"window": layer.window.params, "limits": groups[0].limits, **sizes}
+    packed = np.concatenate([packed_fours(channels) for channels in groups])
+    inputs, rows = (node.input(0), weights(packed, FOURS)), layer.window.by_rows(PIXELS)
+    kernel, scratch = "tw_conv2d_groups_mve_s16", 4 * BLOCK_S16 * blocks
+    return Call(kernel, params, inputs, (node.output,), scratch, macs=layer.macs, rows=rows)
+
+
+VARIANTS = (
+    Variant("mve", ("CONV_2D",), frozenset({"mve"}), lower_s8, ("INT8",), ONE_CHANNEL),
+    Variant("mve", ("CONV_2D",), frozenset({"mve"}), lower_groups, ("INT8",)),
+    Variant("mve", ("TRANSPOSE_CONV",), frozenset({"mve"}), lower_transposed),
+    Variant("mve", ("CONV_2D",), frozenset({"mve"}), lower_groups_s16, ("INT16",)),
+    Variant("mve", ("CONV_2D",), frozenset({"mve"}), lower_s16, ("INT16",), ONE_CHANNEL),
+)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from twinfer.runtime.graph import Node
 from twinfer.runtime.ops.conv._bands import PAIRED, is_dense
 from twinfer.runtime.ops.conv._layer import ONE_CHANNEL, convolution_of
-from twinfer.runtime.ops.conv.conv2d_wide import lower_dense, lower_s8
+from twinfer.runtime.ops.conv.conv2d_wide import call_by_bands, lower_dense
 from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target
 from twinfer.runtime.variant import Variant, accept
@@ -20,12 +20,12 @@ STEP = 8
 def lower_avx2(node: Node, target: Target) -> Call:
     """The call for constant weights; also for DEPTHWISE_CONV_2D of one input channel."""
     layer = convolution_of(node)
-    return lower_dense(layer) if is_dense(layer.window) else lower_s8("tw_conv2d_avx2_s8", layer, size=2)
+    return lower_dense(layer) if is_dense(layer.window) else call_by_bands("tw_conv2d_avx2_s8", layer, size=2)
 
 
 def lower_avx_vnni(node: Node, target: Target) -> Call:
     """The call for constant weights; also for DEPTHWISE_CONV_2D of one input channel."""
-    return lower_s8("tw_conv2d_avx_vnni_s8", convolution_of(node))
+    return call_by_bands("tw_conv2d_avx_vnni_s8", convolution_of(node))
 
 
 def lower_i8mm(node: Node, target: Target) -> Call:
@@ -35,7 +35,7 @@ def lower_i8mm(node: Node, target: Target) -> Call:
     run = g.in_c if g.dilation_w > 1 else g.k_w * g.in_c
     accept(g.out_c > PAIRED, f"it has {g.out_c} output channels: of up to {PAIRED}, two pixels share a vector")
     accept(run > STEP // 2, f"its runs of {run} bytes would be padded to {STEP}")
-    return lower_s8("tw_conv2d_i8mm_s8", layer, step=STEP)
+    return call_by_bands("tw_conv2d_i8mm_s8", layer, step=STEP)
 
 
 SERVED, TYPES = ("CONV_2D",), ("INT8",)

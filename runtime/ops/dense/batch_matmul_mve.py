@@ -1,16 +1,16 @@
-"""BATCH_MATMUL of int8, FULLY_CONNECTED by computed weights, too, on Helium: batch_matmul_mve.h."""
+"""BATCH_MATMUL on Helium: kernels_c/dense/batch_matmul_mve*.h."""
 
 from __future__ import annotations
 
 from twinfer.runtime.graph import Node
-from twinfer.runtime.ops.dense._product import need_near, product_of
-from twinfer.runtime.ops.isa.mve import BLOCK_S8, FOUR
+from twinfer.runtime.ops.dense._product import matrices_s16, need_near, product_of, product_s16
+from twinfer.runtime.ops.isa.mve import BLOCK_S8, BLOCK_S16, FOUR
 from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target
 from twinfer.runtime.variant import Variant
 
 
-def lower(node: Node, target: Target) -> Call:
+def lower_s8(node: Node, target: Target) -> Call:
     product = product_of(node)
     m = product.matrices
     need_near(m)
@@ -19,4 +19,15 @@ def lower(node: Node, target: Target) -> Call:
     return product.call("tw_batch_matmul_mve_s8", {"shift": product.shift, "blocks": blocks}, scratch)
 
 
-VARIANT = Variant("mve", ("BATCH_MATMUL",), frozenset({"mve"}), lower, ("INT8",), also=("FULLY_CONNECTED",))
+def lower_s16(node: Node, target: Target) -> Call:
+    m = matrices_s16(node)
+    need_near(m)
+    blocks = -(-m["depth"] // BLOCK_S16)
+    scratch = 2 * BLOCK_S16 * blocks * (m["rows"] + FOUR)
+    return product_s16(node, target, "tw_batch_matmul_mve_s16", {"blocks": blocks}, scratch)
+
+
+VARIANTS = (
+    Variant("mve", ("BATCH_MATMUL",), frozenset({"mve"}), lower_s8, ("INT8",), also=("FULLY_CONNECTED",)),
+    Variant("mve", ("BATCH_MATMUL",), frozenset({"mve"}), lower_s16, ("INT16",)),
+)

@@ -1,4 +1,4 @@
-"""FULLY_CONNECTED of int8 on the DSP extension: kernels_c/dense/fully_connected_dsp.h."""
+"""FULLY_CONNECTED on the DSP extension: kernels_c/dense/fully_connected_dsp*.h."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from twinfer.runtime.ops.core.channels import mults_of
 from twinfer.runtime.ops.core.packing import FOURS, padded
 from twinfer.runtime.ops.core.requantize import Channels
 from twinfer.runtime.ops.dense._layer import Dense, dense_by_sums, dense_of
-from twinfer.runtime.ops.isa.dsp import alternating, need_bytes, pairs
-from twinfer.runtime.ops.isa.short import channels_s8
+from twinfer.runtime.ops.isa.dsp import alternating, fours_s16, need_bytes, pairs
+from twinfer.runtime.ops.isa.short import channels_s8, channels_s16
 from twinfer.runtime.params import Param
 from twinfer.runtime.program import Call, Weights
 from twinfer.runtime.target import Target
@@ -20,11 +20,12 @@ from twinfer.runtime.variant import Variant
 #: Values of x in a word.
 WORD = 4
 
+
 #: The layout of rows of one or two weights.
 SHORT = "two weights as halves, then the bias doubled"
 
 
-def lower(node: Node, target: Target) -> Call:
+def lower_s8(node: Node, target: Target) -> Call:
     """The call for constant weights."""
     layer = dense_of(node)
     (out, depth) = layer.weights.shape
@@ -57,4 +58,21 @@ def _lower_short(layer: Dense, channels: Channels) -> Call:
     return Call(kernel, params, inputs, (layer.node.output,), macs=layer.macs)
 
 
-VARIANT = Variant("dsp", ("FULLY_CONNECTED",), frozenset({"dsp"}), lower, ("INT8",), also=("BATCH_MATMUL",))
+def lower_s16(node: Node, target: Target) -> Call:
+    """The call for constant weights."""
+    layer = dense_of(node)
+    c = channels_s16(layer.node, layer.weights)
+    words = fours_s16(c.weights)
+    mult = c.mult[:1] if mults_of(c.mult) == 1 else padded(c.mult, 4)
+    inputs = (node.input(0), weights(words, FOURS), bias(padded(c.bias, 4)), requantize(mult))
+    k4 = words.shape[1]
+    scratch = 2 * k4 if k4 != layer.shape["depth"] else 0
+    params = {**layer.shape, "k4": k4, "chunk": 2 * c.chunk(4), "mults": mult.size, "limits": c.limits}
+    stored = Weights(halves=True, unit=4)
+    return Call("tw_fully_connected_dsp_s16", params, inputs, (node.output,), scratch, macs=layer.macs, weights=stored)
+
+
+VARIANTS = (
+    Variant("dsp", ("FULLY_CONNECTED",), frozenset({"dsp"}), lower_s8, ("INT8",), also=("BATCH_MATMUL",)),
+    Variant("dsp", ("FULLY_CONNECTED",), frozenset({"dsp"}), lower_s16, ("INT16",), also=("BATCH_MATMUL",)),
+)

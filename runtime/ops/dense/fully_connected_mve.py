@@ -1,4 +1,4 @@
-"""FULLY_CONNECTED of int8 on Helium: kernels_c/dense/fully_connected_mve.h."""
+"""FULLY_CONNECTED on Helium: kernels_c/dense/fully_connected_mve*.h."""
 
 from __future__ import annotations
 
@@ -6,17 +6,18 @@ import numpy as np
 
 from twinfer.runtime.constant import per_channel, weights
 from twinfer.runtime.graph import Node
-from twinfer.runtime.ops.core.packing import ENDS
+from twinfer.runtime.ops.core.packing import ENDS, FOURS
 from twinfer.runtime.ops.dense._layer import dense_by_sums, dense_of
-from twinfer.runtime.ops.isa.mve import FOUR
-from twinfer.runtime.ops.isa.short import channels_s8
+from twinfer.runtime.ops.isa.mve import BLOCK_S16, FOUR
+from twinfer.runtime.ops.isa.mve_s16 import packed_fours, stored
+from twinfer.runtime.ops.isa.short import channels_s8, channels_s16
 from twinfer.runtime.params import Param
 from twinfer.runtime.program import Call, Weights
 from twinfer.runtime.target import Target
 from twinfer.runtime.variant import Variant
 
 
-def lower(node: Node, target: Target) -> Call:
+def lower_s8(node: Node, target: Target) -> Call:
     """The call for constant weights."""
     layer = dense_of(node)
     channels, out = channels_s8(layer.node, layer.weights, layer.bias), len(layer.weights)
@@ -31,4 +32,18 @@ def lower(node: Node, target: Target) -> Call:
     return dense_by_sums(layer, call, "tw_fully_connected_sums_mve_s8") if out >= FOUR else call
 
 
-VARIANT = Variant("mve", ("FULLY_CONNECTED",), frozenset({"mve"}), lower, ("INT8",), also=("BATCH_MATMUL",))
+def lower_s16(node: Node, target: Target) -> Call:
+    """The call for constant weights."""
+    layer = dense_of(node)
+    c = channels_s16(layer.node, layer.weights)
+    tile = {"blocks": -(-layer.shape["depth"] // BLOCK_S16), "chunk": BLOCK_S16 * c.chunk(BLOCK_S16)}
+    params: dict[str, Param] = {**layer.shape, **tile, "limits": c.limits}
+    packed = packed_fours(c)
+    inputs = (node.input(0), weights(packed, FOURS))
+    return Call("tw_fully_connected_mve_s16", params, inputs, (node.output,), macs=layer.macs, weights=stored(packed))
+
+
+VARIANTS = (
+    Variant("mve", ("FULLY_CONNECTED",), frozenset({"mve"}), lower_s8, ("INT8",), also=("BATCH_MATMUL",)),
+    Variant("mve", ("FULLY_CONNECTED",), frozenset({"mve"}), lower_s16, ("INT16",), also=("BATCH_MATMUL",)),
+)

@@ -1,4 +1,4 @@
-"""DEPTHWISE_CONV_2D of int8 on Helium: kernels_c/depthwise/depthwise_conv2d_mve.h."""
+"""DEPTHWISE_CONV_2D on Helium, int8 and int16: kernels_c/depthwise/depthwise_conv2d_mve*.h."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from twinfer.runtime.ops.conv._layer import check_one_to_one, convolution_of
 from twinfer.runtime.ops.core.activation import quantized_range
 from twinfer.runtime.ops.core.channels import epilogue, fold_zero, multipliers
 from twinfer.runtime.ops.core.packing import BLOCKS, LANES, padded
+from twinfer.runtime.ops.core.requantize_s16 import Channels
 from twinfer.runtime.ops.core.window import Window
 from twinfer.runtime.ops.depthwise import _planes_mve
+from twinfer.runtime.ops.isa.short import channels_s16
 from twinfer.runtime.params import Param
 from twinfer.runtime.program import Call, Weights
 from twinfer.runtime.target import Target
@@ -20,14 +22,16 @@ from twinfer.runtime.variant import Variant, accept
 #: Most bytes of scratch, in which the kernel keeps k_h rows of 16 channels.
 MOST_SCRATCH = 1 << 14
 
+
 #: Instructions that a call takes until the rows of its first window are in scratch.
 SETUP = 600
 
-#: Sum, multiplier and shift number i of a block belong to channel ORDER[i] (mve_s8.h: even and odd halves, twice).
-ORDER = np.array([4 * lane + byte for byte in (0, 2, 1, 3) for lane in range(4)])
+
+#: Sum, multiplier and shift number i of a block belong to channel ORDER_S8[i] (mve_s8.h: even and odd halves, twice).
+ORDER_S8 = np.array([4 * lane + byte for byte in (0, 2, 1, 3) for lane in range(4)])
 
 
-def lower(node: Node, target: Target) -> Call:
+def lower_s8(node: Node, target: Target) -> Call:
     """The call for constant weights."""
     layer = convolution_of(node)
     g, w, x = layer.window, layer.weights, node.input(0)
@@ -67,7 +71,7 @@ def _fits(w: Array, bias: Array) -> bool:
 
 def _blocks(w: Array, bias: Array, mult: Array, shift: Array, times: int) -> Array:
     """Constants per 16 channels (8 stand twice): shift, bias, mult, weights [taps, 16]; int8 [blocks, bytes]."""
-    ends = [padded(np.tile(v, times)).reshape(-1, LANES)[:, ORDER] for v in (shift, bias, mult)]
+    ends = [padded(np.tile(v, times)).reshape(-1, LANES)[:, ORDER_S8] for v in (shift, bias, mult)]
     taps = padded(np.tile(w, (1, times)), axis=1).reshape(len(w), -1, LANES).transpose(1, 0, 2)
     parts = [np.ascontiguousarray(v).reshape(len(taps), -1).view(np.int8) for v in (*ends, taps)]
     return np.concatenate(parts, axis=1)
@@ -75,7 +79,36 @@ def _blocks(w: Array, bias: Array, mult: Array, shift: Array, times: int) -> Arr
 
 _OP, _NEEDS, _TYPES = ("DEPTHWISE_CONV_2D",), frozenset({"mve"}), ("INT8",)
 
+
+#: Channels per vector of int16, and the order in which their sums lie: even ones, then odd ones.
+LANES_S16 = 8
+ORDER_S16 = np.array([0, 2, 4, 6, 1, 3, 5, 7])
+
+
+def lower_s16(node: Node, target: Target) -> Call:
+    """The call for constant weights."""
+    layer = convolution_of(node)
+    g = layer.window
+    row = 2 * LANES_S16 * max(g.pad_w + g.in_w, (g.out_w - 1) * g.stride_w + g.k_w)
+    check_rows(g, row)
+    c = channels_s16(layer.node, layer.weights.reshape(-1, g.out_c).T)
+    accept(c.fit, "sums do not fit 32 bits")
+    params, eights = {"window": g.params, "limits": c.limits}, _eights(c)
+    inputs, stored = (node.input(0), weights(eights, BLOCKS)), Weights(rows=len(eights), head=2 * 4 * LANES_S16)
+    kernel, scratch = "tw_depthwise_conv2d_mve_s16", g.k_h * row
+    return Call(kernel, params, inputs, (node.output,), scratch, macs=layer.macs, weights=stored, rows=g.by_rows())
+
+
+def _eights(c: Channels) -> Array:
+    """Constants per eight channels, int8 [blocks, bytes]: depthwise_conv2d_mve_s16.h."""
+    bias, mult = (padded(v, LANES_S16).reshape(-1, LANES_S16)[:, ORDER_S16] for v in (c.bias, c.mult))
+    taps = padded(c.weights, LANES_S16).reshape(len(bias), LANES_S16, -1).transpose(0, 2, 1)
+    parts = [np.ascontiguousarray(v).reshape(len(bias), -1).view(np.int8) for v in (bias, mult, taps)]
+    return np.concatenate(parts, 1)
+
+
 VARIANTS = (
     Variant("planes_mve", _OP, _NEEDS, _planes_mve.lower, _TYPES),
-    Variant("mve", _OP, _NEEDS, lower, _TYPES),
+    Variant("mve", _OP, _NEEDS, lower_s8, _TYPES),
+    Variant("mve", ("DEPTHWISE_CONV_2D",), frozenset({"mve"}), lower_s16, ("INT16",)),
 )

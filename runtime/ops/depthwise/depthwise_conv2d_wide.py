@@ -1,16 +1,18 @@
-"""DEPTHWISE_CONV_2D of int8 over 16 lanes: kernels_c/depthwise/depthwise_conv2d_wide.h."""
+"""DEPTHWISE_CONV_2D over 16 lanes: kernels_c/depthwise/depthwise_conv2d_wide*.h."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
 
+from twinfer.runtime import constant
 from twinfer.runtime.constant import index, weights
 from twinfer.runtime.fixed_point import wrap32
 from twinfer.runtime.graph import Array, Node
 from twinfer.runtime.ops.conv._layer import Convolution, check_one_to_one, convolution_of
+from twinfer.runtime.ops.core.activation import output_range
 from twinfer.runtime.ops.core.channels import epilogue, lane_channels
-from twinfer.runtime.ops.core.packing import LANES_S16, padded
+from twinfer.runtime.ops.core.packing import LANES, LANES_S16, padded
 from twinfer.runtime.params import Param
 from twinfer.runtime.program import Call, Weights
 from twinfer.runtime.target import Target
@@ -35,7 +37,7 @@ def _classes(inside: list[tuple[int, int]]) -> tuple[Array, list[tuple[int, int]
     return np.array([(*pair, distinct.index(pair)) for pair in inside], np.int32), distinct
 
 
-def lower(node: Node, target: Target) -> Call:
+def lower_s8(node: Node, target: Target) -> Call:
     """The call for constant weights."""
     layer = convolution_of(node, any_zero=True)
     g, x = layer.window, node.input(0)
@@ -64,4 +66,44 @@ def _biases(layer: Convolution, rows: list[tuple[int, int]], columns: list[tuple
     return np.asarray(wrap32(folded).astype(np.int32))
 
 
-VARIANT = Variant("wide", ("DEPTHWISE_CONV_2D",), frozenset({"simd"}), lower, ("INT8",))
+def lower_s16(node: Node, target: Target) -> Call:
+    """The call for constant weights."""
+    from twinfer.runtime.ops.depthwise import depthwise_conv2d_mve  # few models need it
+
+    return depthwise_conv2d_mve.lower_s16(node, target)
+
+
+#: Fewest channels: a vector of AVX2. Two pixels of so many share one of AVX-512.
+CHANNELS = 8
+
+
+#: The layout of the weights, as emitted C names it.
+LAYOUT = "packed [k_h * k_w][out]"
+
+
+def lower_f32(node: Node, target: Target) -> Call:
+    """The call for constant weights."""
+    layer = convolution_of(node)
+    g = layer.window
+    check_one_to_one(g)
+    accept(g.out_c >= CHANNELS, f"it has fewer than {CHANNELS} channels")
+    pair = int(g.out_c == CHANNELS and g.stride_w == 1)
+    taps, bias = (_wide(values, pair) for values in (layer.weights.reshape(-1, g.out_c), layer.bias))
+    tile = {"wide": len(bias), "pair": pair}
+    params: dict[str, Param] = {"window": g.params, "limits": output_range(node), **tile}
+    inputs = (node.input(0), weights(taps, LAYOUT), constant.bias(bias))
+    return Call("tw_depthwise_conv2d_wide_f32", params, inputs, (node.output,), macs=layer.macs, rows=g.by_rows())
+
+
+def _wide(values: Array, pair: int) -> Array:
+    """Values [..., channels] for a vector at least: those of a pair come twice."""
+    repeated = np.concatenate([values] * (1 + pair), axis=-1)
+    short = repeated.shape[-1] < LANES
+    return np.ascontiguousarray(padded(repeated, LANES, axis=-1) if short else repeated)
+
+
+VARIANTS = (
+    Variant("wide", ("DEPTHWISE_CONV_2D",), frozenset({"simd"}), lower_s8, ("INT8",)),
+    Variant("wide", ("DEPTHWISE_CONV_2D",), frozenset({"simd"}), lower_f32, ("FLOAT32",)),
+    Variant("wide", ("DEPTHWISE_CONV_2D",), frozenset({"simd"}), lower_s16, ("INT16",)),
+)
