@@ -13,8 +13,8 @@ from twinfer.converter.passes import Pass
 from twinfer.converter.quantize.calibrate import Progress
 from twinfer.converter.quantize.recipe import Choice, Recipe, Rule, read_recipe
 from twinfer.converter.quantize.samples import Samples, need_to_last
-from twinfer.converter.rows import layers
 from twinfer.converter.source import Shapes
+from twinfer.converter.table import layers
 from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Graph
 

@@ -26,7 +26,7 @@ from twinfer.converter.quantize.recipe import Recipe
 from twinfer.converter.quantize.rounding import grams
 from twinfer.converter.quantize.samples import Samples, samples_of
 from twinfer.converter.source import Shapes, Source, files_of, opened, read_source
-from twinfer.converter.versions import with_versions
+from twinfer.converter.table import with_versions
 from twinfer.runtime.errors import ModelError, ModelWarning, UnsupportedOperatorError
 from twinfer.runtime.graph import Array, Graph
 from twinfer.runtime.options import Options as PlanOptions

@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 
 from twinfer.converter.passes._rewrite import rebuilt
-from twinfer.converter.rows import row_of
-from twinfer.converter.versions import with_versions
+from twinfer.converter.table import row_of, with_versions
 from twinfer.runtime.check import check
 from twinfer.runtime.graph import Graph, Node, Tensor, consumers
 from twinfer.runtime.read import schema

@@ -13,7 +13,7 @@ from twinfer.converter.facts import Parameters
 from twinfer.converter.passes._rewrite import rebuilt, renamed
 from twinfer.converter.quantize.rounding import from_rows, rows_of
 from twinfer.converter.quantize.weights import MOST
-from twinfer.converter.rows import parameters_of, row_of
+from twinfer.converter.table import parameters_of, row_of
 from twinfer.runtime.graph import Graph, Node, Tensor, consumers
 from twinfer.runtime.read.packed import pack, unpack
 

@@ -12,7 +12,7 @@ from twinfer.converter.compress.refit import Watch, can_fit
 from twinfer.converter.quantize.calibrate import Progress
 from twinfer.converter.quantize.recipe import Recipe
 from twinfer.converter.quantize.samples import Samples
-from twinfer.converter.rows import layers as known_layers
+from twinfer.converter.table import layers as known_layers
 from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Graph, Tensor
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from twinfer.converter.emit.discovery import importers_in
+from twinfer.converter.discovery import importers_in
 from twinfer.converter.emit.emitter import Emitter
 from twinfer.converter.keras import layers
 from twinfer.converter.keras.call import Call

@@ -8,7 +8,7 @@ import numpy as np
 
 from twinfer.converter.facts import Moves
 from twinfer.converter.offline.lives import INPUTS, Life, lives_in_tflm, needs_place
-from twinfer.converter.rows import row_of
+from twinfer.converter.table import row_of
 from twinfer.runtime.errors import UnsupportedOperatorError
 from twinfer.runtime.graph import Graph, Tensor, walk
 from twinfer.runtime.plan.arena import Block, height, place

@@ -8,7 +8,7 @@ from dataclasses import replace
 from twinfer.converter.emit.emitter import SMALL, Emitter
 from twinfer.converter.emit.finish import rebuilt, renamer, signed, with_outputs
 from twinfer.converter.onnx.integer import integer
-from twinfer.converter.rows import row_of
+from twinfer.converter.table import row_of
 from twinfer.runtime.graph import EMPTY, Graph, Quant, Tensor
 
 

@@ -17,7 +17,7 @@ from twinfer.converter.onnx.integer_arithmetic import arithmetic
 from twinfer.converter.onnx.integer_ends import alike, enters, leaves, only_entry, stored
 from twinfer.converter.passes._rewrite import Change, View, rewrite
 from twinfer.converter.passes.dead_code import dead_code
-from twinfer.converter.rows import row_of
+from twinfer.converter.table import row_of
 from twinfer.runtime.check import check
 from twinfer.runtime.graph import EMPTY, Graph, Node, Tensor
 

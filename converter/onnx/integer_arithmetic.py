@@ -9,7 +9,7 @@ import numpy as np
 from twinfer.converter.facts import Parameters
 from twinfer.converter.onnx.integer_ends import alike, only_entry, stored
 from twinfer.converter.passes._rewrite import Change, View
-from twinfer.converter.rows import row_of
+from twinfer.converter.table import row_of
 from twinfer.runtime.graph import EMPTY, Node, Quant, Tensor
 
 

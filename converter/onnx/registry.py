@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 
-from twinfer.converter.emit.discovery import importers_in
+from twinfer.converter.discovery import importers_in
 from twinfer.converter.emit.emitter import Emitter
 from twinfer.converter.onnx import ops
 from twinfer.converter.onnx.node import OnnxNode

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from twinfer.converter.passes._rewrite import View, scalar
-from twinfer.converter.rows import row_of
+from twinfer.converter.table import row_of
 from twinfer.runtime.graph import Node, Tensor
 from twinfer.runtime.ops.core.activation import RANGES, quantized_range
 

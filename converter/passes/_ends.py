@@ -8,7 +8,7 @@ from twinfer.converter.facts import Moves
 from twinfer.converter.passes._flip import values
 from twinfer.converter.passes._layout import Order, after, flexible, inverse, order_of
 from twinfer.converter.passes._rewrite import View
-from twinfer.converter.rows import row_of
+from twinfer.converter.table import row_of
 from twinfer.runtime.graph import Graph, Node, Tensor
 
 #: In ``Graph.extra``: the names of inputs and outputs that have their channels second in the source.

@@ -10,7 +10,7 @@ import numpy as np
 
 from twinfer.converter.facts import Dimensions
 from twinfer.converter.passes._rewrite import constant, new_node, touches_state, with_options
-from twinfer.converter.rows import row_of
+from twinfer.converter.table import row_of
 from twinfer.runtime.graph import DTYPES, EMPTY, Node, Quant, Tensor
 from twinfer.runtime.shapes import is_open
 

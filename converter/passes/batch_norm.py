@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from twinfer.converter.facts import Parameters
 from twinfer.converter.passes._rewrite import Change, View, constant, rewrite, touches_state, with_options
 from twinfer.converter.passes.elementwise_constants import Affine, affine
-from twinfer.converter.rows import parameters_of, row_of
+from twinfer.converter.table import parameters_of, row_of
 from twinfer.runtime.graph import Graph, Node, Tensor
 
 #: Where the pipeline runs the pass (``passes/__init__.py``).

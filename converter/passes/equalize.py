@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from twinfer.converter.facts import Parameters
 from twinfer.converter.passes._rewrite import View, rebuilt, renamed
-from twinfer.converter.rows import parameters_of, row_of
+from twinfer.converter.table import parameters_of, row_of
 from twinfer.runtime.graph import Graph, Node, Tensor
 
 #: Activations f with f(s x) = s f(x) for positive s.

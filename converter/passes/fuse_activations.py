@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from twinfer.converter.passes._clip import activation_range, both, clipped, named
 from twinfer.converter.passes._rewrite import Change, View, rewrite, with_options, works
-from twinfer.converter.rows import row_of
+from twinfer.converter.table import row_of
 from twinfer.runtime.graph import Graph, Node
 
 #: Where the pipeline runs the pass (``passes/__init__.py``).

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from twinfer.converter.passes._clip import bounds, whole
 from twinfer.converter.passes._rewrite import Change, View, rewrite, with_options, works
-from twinfer.converter.rows import parameters_of, row_of
+from twinfer.converter.table import parameters_of, row_of
 from twinfer.runtime.graph import Graph, Node, Tensor
 from twinfer.runtime.op import Border
 from twinfer.runtime.ops.core.activation import FLOAT_MAX

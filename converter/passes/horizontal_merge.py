@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twinfer.converter.passes._rewrite import View, constant, new_node, rebuilt, touches_state, works
-from twinfer.converter.rows import parameters_of
+from twinfer.converter.table import parameters_of
 from twinfer.runtime.graph import Graph, Node, Quant, Tensor
 
 

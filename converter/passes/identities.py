@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from twinfer.converter.facts import Moves
 from twinfer.converter.passes._rewrite import Change, View, bypass, rewrite, scalar, works
-from twinfer.converter.rows import row_of
+from twinfer.converter.table import row_of
 from twinfer.runtime.graph import Graph, Node, Tensor
 from twinfer.runtime.registry import operator
 from twinfer.runtime.shapes import is_open

@@ -9,7 +9,7 @@ import numpy as np
 
 from twinfer.converter.passes._clip import Range, both, bounds, clipped, named, whole
 from twinfer.converter.passes._rewrite import Change, View, bypass, constant, new_node, rewrite, touches_state
-from twinfer.converter.rows import row_of
+from twinfer.converter.table import row_of
 from twinfer.runtime.graph import Graph, Node, Tensor
 
 #: Where the pipeline runs the pass (``passes/__init__.py``).

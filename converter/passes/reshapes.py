@@ -8,7 +8,7 @@ import numpy as np
 
 from twinfer.converter.facts import Moves
 from twinfer.converter.passes._rewrite import Change, View, bypass, constant, new_node, rewrite, touches_state, works
-from twinfer.converter.rows import row_of
+from twinfer.converter.table import row_of
 from twinfer.runtime.graph import DTYPES, Graph, Node, Tensor
 from twinfer.runtime.shapes import is_open
 

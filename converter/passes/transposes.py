@@ -23,7 +23,7 @@ from twinfer.converter.passes._layout import (
 )
 from twinfer.converter.passes._rewrite import Change, View, bypass, constant, rewrite, touches_state
 from twinfer.converter.passes.reshapes import reshaped
-from twinfer.converter.rows import row_of
+from twinfer.converter.table import row_of
 from twinfer.runtime.graph import DTYPES, Graph, Node, Quant, Tensor
 from twinfer.runtime.shapes import is_open
 

@@ -11,7 +11,7 @@ import numpy as np
 from twinfer.converter.quantize.masks import Spans, far, maskable, observe
 from twinfer.converter.quantize.observed import Observed
 from twinfer.converter.quantize.samples import Samples, count_of, samples_of
-from twinfer.converter.rows import row_of
+from twinfer.converter.table import row_of
 from twinfer.runtime.control import CONTROL
 from twinfer.runtime.errors import InvalidArgumentError, ModelWarning, UnsupportedOperatorError
 from twinfer.runtime.graph import Array, Graph, Tensor

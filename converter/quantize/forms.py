@@ -10,7 +10,7 @@ import numpy as np
 from twinfer.converter.facts import Parameters, Row
 from twinfer.converter.quantize.affine import LIMITS, MOST_SCALE, Range, activation
 from twinfer.converter.quantize.recipe import Choice
-from twinfer.converter.rows import row_of
+from twinfer.converter.table import row_of
 from twinfer.runtime.errors import UnsupportedOperatorError
 from twinfer.runtime.graph import Node, Quant, Tensor
 from twinfer.runtime.registry import operators

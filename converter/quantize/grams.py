@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from twinfer.converter.rows import parameters_of, row_of
+from twinfer.converter.table import parameters_of, row_of
 from twinfer.runtime.graph import Array, Node
 from twinfer.runtime.ops.core.window import shifted, window_of
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from twinfer.converter.facts import Fixed
 from twinfer.converter.quantize.affine import EMPTY, Range, activation, data_range
-from twinfer.converter.rows import row_of
+from twinfer.converter.table import row_of
 from twinfer.runtime.graph import Graph, Node, Quant, Tensor, consumers
 
 #: A tensor in an integer type: mixed graphs may need both.

@@ -13,7 +13,7 @@ import numpy as np
 
 from twinfer.converter.quantize.affine import EMPTY, Range, data_range
 from twinfer.converter.quantize.observed import Observed
-from twinfer.converter.rows import row_of
+from twinfer.converter.table import row_of
 from twinfer.runtime.graph import Array, Graph, Node, Tensor
 
 #: Values beyond this are masks, no scores, if only SOFTMAX reads them: models write -1e4 and beyond.

@@ -19,7 +19,7 @@ from twinfer.converter.quantize.recipe import Recipe, Rule
 from twinfer.converter.quantize.samples import Samples, samples_of
 from twinfer.converter.quantize.sensitivity import sensitivity
 from twinfer.converter.report import OutputReport, Sensitivity, Sums, feed, in_words, worst_first
-from twinfer.converter.rows import row_of
+from twinfer.converter.table import row_of
 from twinfer.runtime.errors import ModelWarning, TwinferError
 from twinfer.runtime.graph import Graph, Node, Tensor
 from twinfer.runtime.options import Options as PlanOptions

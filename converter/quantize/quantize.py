@@ -24,8 +24,7 @@ from twinfer.converter.quantize.observed import Calibration
 from twinfer.converter.quantize.recipe import DEFAULT, Choice, Recipe
 from twinfer.converter.quantize.rounding import adaptive
 from twinfer.converter.quantize.weights import Layer, bias_tensor, correction, integers, weight_quant, weight_tensor
-from twinfer.converter.rows import row_of
-from twinfer.converter.versions import with_versions
+from twinfer.converter.table import row_of, with_versions
 from twinfer.runtime.check import check
 from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Graph, Node, Quant, Signature, Tensor

@@ -8,10 +8,10 @@ from dataclasses import replace
 import numpy as np
 
 from twinfer.converter.facts import Moves
-from twinfer.converter.rows import row_of
 from twinfer.converter.stream.plan import StreamPlan
 from twinfer.converter.stream.rows import Need, Range
 from twinfer.converter.stream.rules import CONVOLUTIONS, PADS, POOLS, columns, with_rows
+from twinfer.converter.table import row_of
 from twinfer.runtime.graph import Array, Graph, Node, Tensor
 
 #: Of CONCATENATION.

@@ -9,9 +9,9 @@ from math import prod
 
 from twinfer.converter.facts import Moves
 from twinfer.converter.passes._rewrite import touches_state
-from twinfer.converter.rows import row_of
 from twinfer.converter.stream.build import StreamBuilder
 from twinfer.converter.stream.plan import planned
+from twinfer.converter.table import row_of
 from twinfer.runtime.check import check, need_graph
 from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Graph, Node, consumers, walk

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from math import ceil, prod
 
 from twinfer.converter.facts import Moves
-from twinfer.converter.rows import row_of
 from twinfer.converter.stream.rows import Range, Timed
+from twinfer.converter.table import row_of
 from twinfer.runtime.graph import Node, Tensor
 from twinfer.runtime.op import Shape
 from twinfer.runtime.ops.core.window import Window, window_of

@@ -23,7 +23,7 @@ from twinfer.converter.search.pareto import front
 from twinfer.converter.search.space import Space
 from twinfer.converter.search.strategy import Ledger
 from twinfer.converter.search.trial import Trial
-from twinfer.converter.versions import version_of
+from twinfer.converter.table import version_of
 from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.plan.make import make_plan
 

@@ -28,7 +28,7 @@ from twinfer.converter.quantize.quantize import Options, quantize
 from twinfer.converter.quantize.recipe import Choice, Recipe, Rule
 from twinfer.converter.quantize.rounding import adaptive, grams
 from twinfer.converter.quantize.weights import Layer, integers, weight_quant, with_weights
-from twinfer.converter.rows import parameters_of, row_of
+from twinfer.converter.table import parameters_of, row_of
 from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Graph, Node, Quant
 from twinfer.runtime.options import Options as PlanOptions

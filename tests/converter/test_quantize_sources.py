@@ -15,7 +15,7 @@ from twinfer.converter.build import Builder
 from twinfer.converter.convert import conversion, convert
 from twinfer.converter.passes._rewrite import constant, rebuilt
 from twinfer.converter.report import compare
-from twinfer.converter.versions import version_of
+from twinfer.converter.table import version_of
 from twinfer.runtime.errors import ModelError, ModelWarning, UnsupportedOperatorError
 from twinfer.runtime.graph import Graph, Node, Quant, Tensor, walk
 from twinfer.runtime.read.tflite import read, read_file

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from twinfer.converter.facts import Moves
-from twinfer.converter.rows import row_of
+from twinfer.converter.table import row_of
 from twinfer.runtime.control import callees
 from twinfer.runtime.graph import Graph, Node, Tensor, walk
 

@@ -15,7 +15,7 @@ from tflm_arena import in_tflm, same
 
 from twinfer.converter.facts import Moves
 from twinfer.converter.offline.stored import stored_plan, with_plan
-from twinfer.converter.rows import ROWS
+from twinfer.converter.table import ROWS
 from twinfer.runtime.graph import Graph
 from twinfer.runtime.metadata import OFFLINE_PLAN
 from twinfer.runtime.read.tflite import read_file

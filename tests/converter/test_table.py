@@ -18,7 +18,7 @@ from twinfer.converter.build import Builder
 from twinfer.converter.convert import conversion
 from twinfer.converter.facts import UNKNOWN, Moves, Row
 from twinfer.converter.passes import run
-from twinfer.converter.rows import ROWS, row_of, rows_in
+from twinfer.converter.table import ROWS, row_of, rows_in
 from twinfer.converter.text import text
 from twinfer.runtime.graph import Graph, Node, Tensor
 from twinfer.runtime.read import schema
