@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from twinfer.aot.print.data import Constants
 from twinfer.aot.print.feed import Feeding
-from twinfer.aot.print.literals import block_comment, c_type, comment, scalar, wrapped
+from twinfer.aot.print.literals import WIDTH, block_comment, c_type, comment, scalar, wrapped
 from twinfer.aot.print.memory import Memory
 from twinfer.aot.print.quantization import helpers
 from twinfer.runtime.graph import Tensor
@@ -86,119 +87,95 @@ def _tensor(plan: Plan, tensor: Tensor) -> Iterator[tuple[str, object]]:
 
 
 def _functions(plan: Plan, name: str) -> Iterator[str]:
-    up = name.upper()
-    regions = Memory(plan).blocks
-    blocks = "".join(f"void *{r.value}, " for r in regions)
-    refused = "one of the blocks" if plan.target.banks else " or ".join(r.value for r in regions)
-    yield f"""/* One inference. Returns 0; 1 if {refused} is NULL, 2 if it is misaligned{_of_missing(plan)}.
-{_of_arenas(plan, up)}\
-{_of_state(plan, up)}\
-{_of_borrowed(plan, up)}\
- * inputs, outputs: pointers to {up}_INPUT_COUNT and {up}_OUTPUT_COUNT values, of any alignment. A value that is
- * NULL, or that is {_home(plan)} plus its _OFFSET, is in place: {_of_places(plan)}. */
-int {name}_run({blocks}const void *const *inputs, void *const *outputs);
-"""
+    """The declarations of the functions, each behind a comment on it."""
+    up, memory = name.upper(), Memory(plan)
+    blocks = "".join(f"void *{r.value}, " for r in memory.blocks)
+    refused = "one of the blocks" if plan.target.banks else " or ".join(r.value for r in memory.blocks)
+    number = Feeding(plan, name).place if plan.fed else None
+    if plan.borrowed:
+        number = plan.graph.inputs.index(plan.borrowed)
+    missing = "" if number is None else f", 3 without input {number}"
+    about = [f"One inference. Returns 0; 1 if {refused} is NULL, 2 if it is misaligned{missing}."]
+    for arena in plan.arenas:
+        about.append(f"{arena.value}: {up}_{arena.name}_BYTES bytes at a multiple of {up}_ARENA_ALIGN, the caller's.")
+    which, them = ("these", "them") if plan.target.banks else ("it", "one arena")
+    about[-1] += f" Nothing in {which} has to last from one run to the next: models may take turns in {them}."
+    if plan.state_bytes:
+        own = "bytes, aligned likewise, that hold what the model keeps from run to run: no other model may write them."
+        about.append(f"state: {up}_STATE_BYTES {own}")
+        if not plan.target.banks:
+            buffer = f"One buffer of {up}_MEMORY_BYTES bytes has room for both"
+            about[-1] += f" {buffer}, the state at {up}_STATE_OFFSET."
+    if plan.borrowed:
+        about.append(
+            f"Input {number} is read where it is, at a multiple of {up}_INPUT_{number}_ALIGN, and never written."
+        )
+    ends = [t for t in (*plan.graph.inputs, *plan.graph.outputs) if t in plan.places and t is not plan.borrowed]
+    home = "the arena"
+    if plan.target.banks:
+        home = "its block (above)"
+    elif any(plan.places[t].region == Region.STATE for t in ends):  # an input that the model writes, or keeps
+        home = "arena or state (see above)"
+    if plan.fed or plan.borrowed:
+        when = "an output stays there until the next run. outputs as a whole may be NULL: all in place."
+    else:
+        when = (
+            "an input was written there before the run, an output stays there until the next. inputs or outputs as a "
+            "whole may be NULL: all in place."
+        )
+    about.append(
+        f"inputs, outputs: pointers to {up}_INPUT_COUNT and {up}_OUTPUT_COUNT values, of any alignment. A value that "
+        f"is NULL, or that is {home} plus its _OFFSET, is in place: {when}"
+    )
+    yield _declared(about, f"int {name}_run({blocks}const void *const *inputs, void *const *outputs);")
     if plan.fed:
-        yield _of_rows(plan, name, blocks)
+        own_arena = Feeding(plan, name).region.value
+        about = [
+            f"The same with input {number} row by row: begin, push_row for the first {up}_INPUT_{number}_ROWS rows, "
+            f"then finish. Between these calls nothing else may write the {own_arena}.",
+            "begin returns what a run does; so does finish, but 3 while rows are wanted, and 4 without a begin before. "
+            "push_row returns how many rows are still wanted. Less than 0 is an error, which changes nothing: -1 if "
+            f"{own_arena} or row is NULL, -2 if {own_arena} is misaligned, -3 if no row is wanted any more, -4 without "
+            "a begin before.",
+        ]
+        yield _declared(
+            about,
+            f"int {name}_begin(void *{own_arena});",
+            f"int32_t {name}_push_row(void *{own_arena}, const void *row);",
+            f"int {name}_finish({blocks}void *const *outputs);",
+        )
     if plan.state_bytes:
         yield _of_reset(plan, name)
     if plan.state_bytes and len(plan.graph.inputs) == len(plan.graph.outputs) == 1:
         yield _of_push(plan, name)
-    yield (
-        f"""/* The same over memory of {name}_static.c; only a program that uses them pays for it. Not reentrant. */
-int {name}_run_static(const void *const *inputs, void *const *outputs);
-{chr(10).join(f"void *{name}_{region.value}(void);" for region in regions)}
-""".rstrip()
-        + "\n"
+    yield _declared(
+        [f"The same over memory of {name}_static.c; only a program that uses them pays for it. Not reentrant."],
+        f"int {name}_run_static(const void *const *inputs, void *const *outputs);",
+        *(f"void *{name}_{region.value}(void);" for region in memory.blocks),
     )
-    yield f"""/* SHA-256 of the model's file in hexadecimal, empty if it is not known; it comes with the weights. */
-extern const char {name}_model_sha256[65];
-"""
+    about = ["SHA-256 of the model's file in hexadecimal, empty if it is not known; it comes with the weights."]
+    yield _declared(about, f"extern const char {name}_model_sha256[65];")
 
 
-def _of_borrowed(plan: Plan, up: str) -> str:
-    """Lines of the comment on an input that is read in place; "" if there is none."""
-    if plan.borrowed is None:
-        return ""
-    i = plan.graph.inputs.index(plan.borrowed)
-    return f" * Input {i} is read where it is, at a multiple of {up}_INPUT_{i}_ALIGN, and never written.\n"
-
-
-def _of_missing(plan: Plan) -> str:
-    """What else a run may return."""
-    if plan.borrowed:
-        return f", 3 without input {plan.graph.inputs.index(plan.borrowed)}"
-    return f", 3 without input {Feeding(plan, '').place}" if plan.fed else ""
-
-
-def _of_places(plan: Plan) -> str:
-    """What is in place, and when."""
-    if plan.fed or plan.borrowed:
-        return "an output stays there until the\n * next run. outputs as a whole may be NULL: all in place"
-    return """an input was written there before the
- * run, an output stays there until the next. inputs or outputs as a whole may be NULL: all in place"""
-
-
-def _of_rows(plan: Plan, name: str, blocks: str) -> str:
-    """The declarations of the functions that take the input row by row."""
-    number, arena = Feeding(plan, name).place, Feeding(plan, name).region.value
-    rows = f"{name.upper()}_INPUT_{number}_ROWS"
-    return f"""/* The same with input {number} row by row: begin, push_row for the first {rows} rows, then finish.
- * Between these calls nothing else may write the {arena}. begin returns what a run does; so does finish, but 3 while
- * rows are wanted, and 4 without a begin before. push_row returns how many rows are still wanted. Less than 0 is an
- * error, which changes nothing: -1 if {arena} or row is NULL, -2 if {arena} is misaligned, -3 if no row is wanted any
- * more, -4 without a begin before. */
-int {name}_begin(void *{arena});
-int32_t {name}_push_row(void *{arena}, const void *row);
-int {name}_finish({blocks}void *const *outputs);
-"""
-
-
-def _home(plan: Plan) -> str:
-    """The block of the inputs and outputs: an input that the model writes, or keeps, is in the state."""
-    ends = [t for t in (*plan.graph.inputs, *plan.graph.outputs) if t in plan.places and t is not plan.borrowed]
-    if plan.target.banks:
-        return "its block (above)"
-    in_state = any(plan.places[t].region == Region.STATE for t in ends)
-    return "arena or state (see above)" if in_state else "the arena"
-
-
-def _of_arenas(plan: Plan, up: str) -> str:
-    """Lines of the comment on the memory that does not last."""
-    where = f"bytes at a multiple of {up}_ARENA_ALIGN, the caller's."
-    if not plan.target.banks:
-        return f""" * arena: {up}_ARENA_BYTES {where} Nothing in it has to last from one run
- * to the next: models may take turns in one arena.
-"""
-    lines = "".join(f" * {arena.value}: {up}_{arena.name}_BYTES {where}\n" for arena in plan.arenas)
-    return f"""{lines} * Nothing in these has to last from one run to the next: models may take turns in them.
-"""
-
-
-def _of_state(plan: Plan, up: str) -> str:
-    """Lines of the comment on the block that lasts; "" if there is none."""
-    if not plan.state_bytes:
-        return ""
-    own = f""" * state: {up}_STATE_BYTES bytes, aligned likewise, that hold what the model keeps from run to run: no
- * other model may write them."""
-    if plan.target.banks:
-        return f"{own}\n"
-    return f"""{own} One buffer of {up}_MEMORY_BYTES bytes has room for both, the state at {up}_STATE_OFFSET.
-"""
+def _declared(about: Sequence[str], *declarations: str) -> str:
+    """Declarations behind a comment, whose paragraphs each begin a line."""
+    lines = [
+        line
+        for paragraph in about
+        for line in textwrap.wrap(paragraph, WIDTH - 4, break_long_words=False, break_on_hyphens=False)
+    ]
+    return "\n".join([block_comment(lines), *declarations, ""])
 
 
 def _of_reset(plan: Plan, name: str) -> str:
     """The declaration of the function that begins anew."""
-    memory = Memory(plan)
-    does = ["sets variables to their first values"] if plan.variables else []
-    does += ["decodes weights"] if plan.decodes else []
-    lost = " What outputs hold in the arena is lost." if len(memory.start_regions) > 1 else ""
-    blocks = ", ".join(f"void *{region.value}" for region in memory.start_regions)
+    regions = Memory(plan).start_regions
+    does = ["sets variables to their first values"] * bool(plan.variables) + ["decodes weights"] * bool(plan.decodes)
     text = " and ".join(does)
-    needed = {1: "The block", 2: "Both blocks"}.get(len(memory.start_regions), "All blocks") + " must be there."
-    return f"""/* {text[0].upper()}{text[1:]}: before the first run, and to start anew.{lost} {needed} */
-void {name}_reset({blocks});
-"""
+    lost = " What outputs hold in the arena is lost." if len(regions) > 1 else ""
+    needed = {1: "The block", 2: "Both blocks"}.get(len(regions), "All blocks")
+    about = f"{text[0].upper()}{text[1:]}: before the first run, and to start anew.{lost} {needed} must be there."
+    return _declared([about], f"void {name}_reset({', '.join(f'void *{region.value}' for region in regions)});")
 
 
 def _of_push(plan: Plan, name: str) -> str:

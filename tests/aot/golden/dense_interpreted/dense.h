@@ -40,11 +40,11 @@ extern "C" {
 #endif
 
 /* One inference. Returns 0; 1 if arena is NULL, 2 if it is misaligned.
- * arena: DENSE_ARENA_BYTES bytes at a multiple of DENSE_ARENA_ALIGN, the caller's. Nothing in it has to last from one run
- * to the next: models may take turns in one arena.
+ * arena: DENSE_ARENA_BYTES bytes at a multiple of DENSE_ARENA_ALIGN, the caller's. Nothing in it has to last from
+ * one run to the next: models may take turns in one arena.
  * inputs, outputs: pointers to DENSE_INPUT_COUNT and DENSE_OUTPUT_COUNT values, of any alignment. A value that is
- * NULL, or that is the arena plus its _OFFSET, is in place: an input was written there before the
- * run, an output stays there until the next. inputs or outputs as a whole may be NULL: all in place. */
+ * NULL, or that is the arena plus its _OFFSET, is in place: an input was written there before the run, an output
+ * stays there until the next. inputs or outputs as a whole may be NULL: all in place. */
 int dense_run(void *arena, const void *const *inputs, void *const *outputs);
 
 /* The same over memory of dense_static.c; only a program that uses them pays for it. Not reentrant. */

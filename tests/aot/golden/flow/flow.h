@@ -54,13 +54,13 @@ extern "C" {
 #endif
 
 /* One inference. Returns 0; 1 if arena or state is NULL, 2 if it is misaligned.
- * arena: FLOW_ARENA_BYTES bytes at a multiple of FLOW_ARENA_ALIGN, the caller's. Nothing in it has to last from one run
- * to the next: models may take turns in one arena.
- * state: FLOW_STATE_BYTES bytes, aligned likewise, that hold what the model keeps from run to run: no
- * other model may write them. One buffer of FLOW_MEMORY_BYTES bytes has room for both, the state at FLOW_STATE_OFFSET.
+ * arena: FLOW_ARENA_BYTES bytes at a multiple of FLOW_ARENA_ALIGN, the caller's. Nothing in it has to last from one
+ * run to the next: models may take turns in one arena.
+ * state: FLOW_STATE_BYTES bytes, aligned likewise, that hold what the model keeps from run to run: no other model
+ * may write them. One buffer of FLOW_MEMORY_BYTES bytes has room for both, the state at FLOW_STATE_OFFSET.
  * inputs, outputs: pointers to FLOW_INPUT_COUNT and FLOW_OUTPUT_COUNT values, of any alignment. A value that is
- * NULL, or that is the arena plus its _OFFSET, is in place: an input was written there before the
- * run, an output stays there until the next. inputs or outputs as a whole may be NULL: all in place. */
+ * NULL, or that is the arena plus its _OFFSET, is in place: an input was written there before the run, an output
+ * stays there until the next. inputs or outputs as a whole may be NULL: all in place. */
 int flow_run(void *arena, void *state, const void *const *inputs, void *const *outputs);
 
 /* Sets variables to their first values: before the first run, and to start anew. The block must be there. */

@@ -36,11 +36,11 @@ extern "C" {
 #endif
 
 /* One inference. Returns 0; 1 if arena is NULL, 2 if it is misaligned.
- * arena: ROWS_ARENA_BYTES bytes at a multiple of ROWS_ARENA_ALIGN, the caller's. Nothing in it has to last from one run
- * to the next: models may take turns in one arena.
+ * arena: ROWS_ARENA_BYTES bytes at a multiple of ROWS_ARENA_ALIGN, the caller's. Nothing in it has to last from one
+ * run to the next: models may take turns in one arena.
  * inputs, outputs: pointers to ROWS_INPUT_COUNT and ROWS_OUTPUT_COUNT values, of any alignment. A value that is
- * NULL, or that is the arena plus its _OFFSET, is in place: an input was written there before the
- * run, an output stays there until the next. inputs or outputs as a whole may be NULL: all in place. */
+ * NULL, or that is the arena plus its _OFFSET, is in place: an input was written there before the run, an output
+ * stays there until the next. inputs or outputs as a whole may be NULL: all in place. */
 int rows_run(void *arena, const void *const *inputs, void *const *outputs);
 
 /* The same over memory of rows_static.c; only a program that uses them pays for it. Not reentrant. */
