@@ -141,7 +141,7 @@ class _Steps:
 
 def _compiled(plan: Plan, name: str, constants: Constants, shared: frozenset[int], common: Mapping[str, str]) -> _Steps:
     printer = Layers(plan, name, constants, shared, cold(plan), common)
-    layers, memory = tuple(printer), Memory(plan)
+    layers, memory = tuple(printer.printed()), Memory(plan)
     text = printer.preamble + "\n\n".join(layer.text for layer in layers) + ("\n" if layers else "")
     calls = tuple(f"{layer.symbol}({memory.arguments});" for layer in layers)
     symbols = tuple(layer.symbol for layer in layers)
@@ -232,7 +232,7 @@ def _source(plan: Plan, name: str, constants: Constants, steps: _Steps, banner: 
         LOW_FIRST if reads_words(plan) else "",
         steps.text,
         steps.feed,
-        *RunFunctions(plan, constants, [*_statements(plan, name, steps)]),
+        *RunFunctions(plan, constants, [*_statements(plan, name, steps)]).printed(),
         steps.start,
         reset_function(plan, name) if plan.state_bytes else "",
     ]

@@ -121,7 +121,8 @@ class Layers:
         head = f"static TW_NOINLINE void {self._name}_start({self._memory.start_parameters}) {{"
         return "\n".join([*params, head, *(f"    {line}" for line in lines), "}", ""])
 
-    def __iter__(self) -> Iterator[Layer]:
+    def printed(self) -> Iterator[Layer]:
+        """Every layer, in order."""
         for i, step in enumerate(self._plan.steps):
             chain, about = self._plan.chains.get(step), self._describe(i, step)
             if chain is None:

@@ -21,7 +21,8 @@ class RunFunctions:
     constants: Constants
     calls: Iterable[str]
 
-    def __iter__(self) -> Iterator[str]:
+    def printed(self) -> Iterator[str]:
+        """The functions, in the order of the file."""
         copied = any(t.data is None and t is not self.plan.borrowed for t in self.plan.graph.inputs)
         if self.plan.graph.outputs or copied:
             yield _copy(self._name)
