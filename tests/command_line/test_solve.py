@@ -76,12 +76,21 @@ def test_the_example(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert [*csv.DictReader(io.StringIO(capfd.readouterr().out))] == rows
 
 
+def test_the_columns_of_its_benchmarks(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """The step in a column ``end`` is the block's last."""
+    rows = solved("buffer,start,end,size\n0,0,2,4\n1,2,3,4\n2,3,4,4\n", tmp_path)
+    assert list(rows[0]) == ["buffer", "start", "end", "size", "offset"]
+    assert [row["offset"] for row in rows] in (["0", "4", "0"], ["4", "0", "4"])
+    assert "3 blocks in 8 bytes" in capfd.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
         ("", "no column 'id'"),
         ("id,lower,upper,size\n", "no blocks"),
         ("id,lower,size\na,0,1\n", "no column 'upper'"),
+        ("id,lower,upper,size,gaps\na,0,4,1,1-2\n", "column 'gaps'"),
         ("id,lower,upper,size\na,0,1,4\nb,0,x,4\n", "line 3"),
         ("id,lower,upper,size\na,0,1\n", "line 2"),
         ("id,lower,upper,size\na,1,1,4\n", "line 2: needed are 0 <= lower < upper"),

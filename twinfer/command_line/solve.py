@@ -17,12 +17,15 @@ ABOUT = "place blocks of memory by their live ranges, read from CSV, in as few b
 EXAMPLES = ("problem.csv -o solution.csv", "problem.csv --capacity 1048576 --exact")
 STATUS = """
 
-Columns: id, lower, upper, size and, if wanted, alignment. A block is live from step lower to before step upper (as in
-minimalloc's files). The solution has the same columns and offset.
+Columns as in minimalloc's files: id, lower, upper, size and, if wanted, alignment. A block is live from step lower to
+before step upper, or from start to end, if these are the columns. The solution has the same columns and offset.
 
 exit status: 0 placed, 1 not within --capacity"""
 
 NEEDED = ("id", "lower", "upper", "size")
+
+#: Other names of columns: those of minimalloc's benchmarks.
+ALIASES = {"buffer": "id", "buffer_id": "id", "start": "lower", "begin": "lower", "end": "upper"}
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
@@ -67,14 +70,20 @@ def _blocks(name: str, content: bytes) -> tuple[list[dict[str, str]], list[Block
         rows = list(reader)
     except (UnicodeDecodeError, csv.Error) as error:
         raise InvalidArgumentError(f"{name} is no CSV: {error}") from None
-    missing = [key for key in NEEDED if key not in (reader.fieldnames or ())]
+    own = {ALIASES.get(key, key): key for key in reader.fieldnames or ()}
+    missing = [key for key in NEEDED if key not in own]
+    if "gaps" in own:
+        raise InvalidArgumentError(
+            f"{name} has a column 'gaps': blocks must be live from their first step to their last"
+        )
     if missing or not rows:
         raise InvalidArgumentError(f"{name} has no column {missing[0]!r}" if missing else f"{name} has no blocks")
     blocks = list[Block]()
     for number, row in enumerate(rows, 2):
         try:
-            lower, upper, size = (int(row[key]) for key in NEEDED[1:])
+            lower, upper, size = (int(row[own[key]]) for key in NEEDED[1:])
             alignment = int(row.get("alignment") or 1)
+            upper += own["upper"] == "end"  # that is the last step
         except (TypeError, ValueError):
             raise InvalidArgumentError(f"{name}, line {number}: lower, upper, size must be whole numbers") from None
         if None in row or not 0 <= lower < upper or size < 0 or alignment < 1 or max(upper, size, alignment) >= 1 << 62:
