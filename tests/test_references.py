@@ -43,7 +43,7 @@ MADE_UP = {
     "tests/test_mutants.py": {"tests/bench/test_area.py", "bench/area.py", "area.py", "sum.h"},
     "tests/bench/test_peers.py": {"twinfer/bench/peers/echo.py"},
     "tests/converter/passes/test_passes.py": {"twinfer.converter.passes.renamed"},
-    "tests/converter/test_rows.py": {"twinfer.converter.operators.mine"},
+    "tests/converter/test_table.py": {"twinfer.converter.operators.mine"},
     "tests/runtime/read/test_write.py": {"twinfer.converter.write"},
 }
 
