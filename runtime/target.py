@@ -25,7 +25,7 @@ BANK_NAME = "[a-z][a-z0-9_]*"
 class Bank:
     """A memory of a machine that has several: ``nbytes`` for arenas, and what it costs to read or write one byte of it.
 
-    Costs are whole numbers that only mean something beside those of the machine's other banks: cycles, or shares of
+    Costs are integers that only mean something relative to those of the machine's other banks: cycles, or shares of
     them. InvalidArgumentError for a name other than a, a1, a_b, or for a number below 0.
     """
 

@@ -30,7 +30,16 @@ UNREAD = re.compile(r"CHANGELOG\.md|LICENSE|tests/test_references\.py|tests/\w+/
 ELSEWHERE = {
     "users'": {"my_board.toml", "recipe.toml", "rules.toml", "my_op.h", "custom/my_op.h"},
     "groups of entry points": {"twinfer.operators"},
-    "emitted": {"twinfer.json", "kws_int8_data.c", "library.c", "library_data.c", "program.c", "test_NAME.py"},
+    "emitted": {
+        "twinfer.json",
+        "kws_int8_data.c",
+        "NAME_data.c",
+        "NAME_static.c",
+        "library.c",
+        "library_data.c",
+        "program.c",
+        "test_NAME.py",
+    },
     "built": {"kernels_c/_ffi.abi3.so", "twinfer/kernels_c/_ffi.abi3.so", "headers.inc", "names.inc"},
     "of TensorFlow and gemmlowp": {"fixedpoint.h", "padding.h", "lstm_eval.h", "reference/div.h", "reference/reduce.h"},
     "of C and CMSIS": {"string.h", "math.h"},

@@ -39,7 +39,7 @@ CAUSES: Mapping[str, Cause] = {
     ),
     "cache": Cause(
         "order,\ncache",
-        "what constants gain beyond that because of what the layers before left in caches",
+        "what constants gain beyond that in a whole run, where other layers have used the caches",
         "order and cache",
     ),
     "sharing": Cause(
@@ -51,7 +51,7 @@ CAUSES: Mapping[str, Cause] = {
         "kernels compiled alone",
     ),
     "compiler_options": Cause(
-        "compiler\noptions", "code for this very processor instead of for its level", "the compiler's options"
+        "compiler\noptions", "code for this very CPU instead of any with its instruction set", "the compiler's options"
     ),
     "not_explained": Cause("not ex-\nplained", "the same kernels from a loop in another library", "not explained"),
 }

@@ -1,4 +1,4 @@
-"""What compiling is worth on one model and target, layer by layer and cause by cause: figures that sum.
+"""What compiling is worth on one model and target, layer by layer and cause by cause: causes add up.
 
 A ledger compares a row of programs. The first is the interpreter, the last what ``twinfer compile`` writes, and each
 differs from the one before in one cause alone. So the causes of every line sum to what lies between the two.

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from twinfer.aot.build.targets import Card
     from twinfer.bench.explain.explained import Explained
 
-ABOUT = "say what compiling is worth on a model, layer by layer and cause by cause, in figures that sum"
+ABOUT = "say what compiling gains over interpreting on a model: for each layer, and how much of it by which cause"
 EXAMPLES = (
     "kws_int8",
     "kws_int8 --target cortex-m4,cortex-m55 --ladder",
