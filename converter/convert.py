@@ -28,7 +28,7 @@ from twinfer.converter.quantize.samples import Samples, samples_of
 from twinfer.converter.source import Shapes, Source, files_of, opened, read_source
 from twinfer.converter.table import with_versions
 from twinfer.runtime.errors import ModelError, ModelWarning, UnsupportedOperatorError
-from twinfer.runtime.graph import Array, Graph
+from twinfer.runtime.graph import Graph
 from twinfer.runtime.options import Options as PlanOptions
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.read.files import check_places
@@ -118,27 +118,76 @@ def convert_file(source: Source, output: str | os.PathLike[str], **how: Unpack[H
     return converted
 
 
+@dataclass(frozen=True)
+class _Job:
+    """What was asked for. ``samples`` are the calibration data; ``judged`` keeps some of them for judging."""
+
+    how: How
+    samples: Samples | None
+    judged: list[Any]
+
+
+#: What is done to a conversion, in order.
+Stage = Callable[[Conversion, _Job], Conversion]
+
+
 def conversion(source: Source, **how: Unpack[How]) -> Conversion:
     """``convert``; returns the result and how it came about."""
     only_known(how, How)
     recipe = recipe_of(how)
     check(how, recipe)
-    passes, samples = how.get("passes"), how.get("calibration")
+    passes = how.get("passes")
     steps = passes if passes is not None else TO_QUANTIZE if how.get("quantize") else PIPELINE
     steps = (*steps, equalize) if how.get("equalize") else steps
     laid_out = how.get("channels_last", False)
     graph = optimised(source, how.get("shapes"), steps, how.get("after"), laid_out, how.get("constants"))
-    converted = _pruned(Conversion(graph, graph, graph, graph, {}, recipe), samples, how)
-    judged: list[Any] = []
-    if how.get("quantize") and samples is not None:
-        converted = _quantized(converted, kept(samples, judged), how)
-    converted = _clustered(converted, samples, how)
-    graph = rolled(converted.flat) if how.get("loops", True) else converted.flat
-    converted = replace(converted, graph=open_batch(graph))
-    if how.get("store_plan"):
-        converted = replace(converted, graph=with_plan(converted.graph))
-    _check_runs(converted.graph)
-    return converted if samples is None or not how.get("quantize") else _judged(converted, judged or samples, how)
+    converted = Conversion(graph, graph, graph, graph, {}, recipe)
+    job = _Job(how, how.get("calibration"), [])
+    for stage in STAGES:
+        converted = stage(converted, job)
+    return converted
+
+
+def _prune(converted: Conversion, job: _Job) -> Conversion:
+    """With fewer weights, if the recipe says so."""
+    if not converted.recipe.prunes:
+        return converted
+    fitted_by = job.samples if job.how.get("compensate") else None
+    scope = job.how.get("prune_scope") or SCOPES[0]
+    graph = prune(converted.graph, converted.recipe, fitted_by, scope, job.how.get("progress"))
+    return replace(converted, flat=graph, pruned=graph)
+
+
+def _quantize(converted: Conversion, job: _Job) -> Conversion:
+    """The pruned graph in integers, if that was asked for."""
+    how, source = job.how, converted.pruned
+    if not how.get("quantize") or job.samples is None:
+        return converted
+    samples = kept(job.samples, job.judged)
+    seen = calibrate(source, samples, how.get("progress"))
+    matrices = grams(source, samples) if how.get("adaptive_rounding") else {}
+    options = Options(how.get("inference_type"), how.get("bias_correction", False), matrices, how.get("loops", True))
+    return replace(converted, flat=quantize(source, seen, converted.recipe, options), seen=seen)
+
+
+def _cluster(converted: Conversion, job: _Job) -> Conversion:
+    """With fewer different weights, if the recipe says so."""
+    if not converted.recipe.clusters:
+        return converted
+    fitted_by = None
+    if job.samples is not None and job.how.get("compensate"):
+        rows = samples_of(converted.source, job.samples)
+        pairs = (zip(converted.flat.inputs, sample.values(), strict=True) for sample in rows)
+        fitted_by = [{t.name: fed(v, t) if v.dtype != t.dtype else v for t, v in pair} for pair in pairs]
+    return replace(converted, flat=cluster(converted.flat, converted.recipe, fitted_by, job.how.get("progress")))
+
+
+def _finish(converted: Conversion, job: _Job) -> Conversion:
+    """With loops for steps that repeat, an open batch and a memory plan, as asked for. TwinferError if it cannot run."""
+    graph = open_batch(rolled(converted.flat) if job.how.get("loops", True) else converted.flat)
+    graph = with_plan(graph) if job.how.get("store_plan") else graph
+    _check_runs(graph)
+    return replace(converted, graph=graph)
 
 
 def _check_runs(graph: Graph) -> None:
@@ -150,57 +199,26 @@ def _check_runs(graph: Graph) -> None:
         raise type(error)(f"what the conversion gives cannot run: {error}") from error
 
 
-def _pruned(converted: Conversion, samples: Samples | None, how: How) -> Conversion:
-    """The conversion with fewer weights, if the recipe says so."""
-    if not converted.recipe.prunes:
+def _judge(converted: Conversion, job: _Job) -> Conversion:
+    """With what quantisation did to the outputs; warns if that is much, and of divisors that round to 0."""
+    how = job.how
+    if job.samples is None or not converted.seen:
         return converted
-    fitted_by = samples if how.get("compensate") else None
-    scope = how.get("prune_scope") or SCOPES[0]
-    graph = prune(converted.graph, converted.recipe, fitted_by, scope, how.get("progress"))
-    return replace(converted, flat=graph, pruned=graph)
-
-
-def _clustered(converted: Conversion, samples: Samples | None, how: How) -> Conversion:
-    """The conversion with fewer different weights, if the recipe says so."""
-    if not converted.recipe.clusters:
-        return converted
-    fitted_by = _fed(converted, samples) if samples is not None and how.get("compensate") else None
-    return replace(converted, flat=cluster(converted.flat, converted.recipe, fitted_by, how.get("progress")))
-
-
-def _judged(converted: Conversion, samples: Samples, how: How) -> Conversion:
-    """The conversion with what it did to the outputs; warns if that is much, and of divisors that round to 0."""
-    if not converted.seen:
-        return converted
-    source, seen, recipe = converted.source, converted.seen, converted.recipe
-    judged = quality(source, converted.flat, samples)
+    samples: Samples = job.judged or job.samples
+    judged = quality(converted.source, converted.flat, samples)
 
     def made(recipe: Recipe, options: Options) -> Graph:
-        quantized = quantize(converted.pruned, seen, recipe, options)
-        return _clustered(replace(converted, flat=quantized, recipe=recipe), samples, how).flat
+        quantized = quantize(converted.pruned, converted.seen, recipe, options)
+        return _cluster(replace(converted, flat=quantized, recipe=recipe), replace(job, samples=samples)).flat
 
     if needs_remedies(judged):
         options = Options(how.get("inference_type"), how.get("bias_correction", False), loops=how.get("loops", True))
-        helps = remedies(source, judged, recipe, options, samples, made)
-        warn(judged, recipe.default.precision, helps, seen)
+        helps = remedies(converted.source, judged, converted.recipe, options, samples, made)
+        warn(judged, converted.recipe.default.precision, helps, converted.seen)
     return replace(converted, quality=judged if judged.outputs else None)
 
 
-def _quantized(converted: Conversion, samples: Samples, how: How) -> Conversion:
-    """The pruned graph in integers."""
-    source = converted.pruned
-    seen = calibrate(source, samples, how.get("progress"))
-    matrices = grams(source, samples) if how.get("adaptive_rounding") else {}
-    options = Options(how.get("inference_type"), how.get("bias_correction", False), matrices, how.get("loops", True))
-    graph = quantize(source, seen, converted.recipe, options)
-    return replace(converted, flat=graph, seen=seen)
-
-
-def _fed(converted: Conversion, samples: Samples) -> list[dict[str, Array]]:
-    """The samples as the inputs of the converted graph take them."""
-    inputs = converted.flat.inputs
-    rows = (zip(inputs, sample.values(), strict=True) for sample in samples_of(converted.source, samples))
-    return [{t.name: fed(value, t) if value.dtype != t.dtype else value for t, value in row} for row in rows]
+STAGES: tuple[Stage, ...] = (_prune, _quantize, _cluster, _finish, _judge)
 
 
 def _laid_out(graph: Graph, which: bool | Sequence[str]) -> Graph:
