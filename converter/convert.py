@@ -183,7 +183,7 @@ def _cluster(converted: Conversion, job: _Job) -> Conversion:
 
 
 def _finish(converted: Conversion, job: _Job) -> Conversion:
-    """With loops for steps that repeat, an open batch and a memory plan, as asked for. TwinferError if it cannot run."""
+    """With loops where steps repeat, an open batch and a memory plan, as asked for; TwinferError if it cannot run."""
     graph = open_batch(rolled(converted.flat) if job.how.get("loops", True) else converted.flat)
     graph = with_plan(graph) if job.how.get("store_plan") else graph
     _check_runs(graph)
