@@ -171,7 +171,7 @@ def _members(values: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def nothing(plan: Plan, name: str) -> str:
+def empty_layer(plan: Plan, name: str) -> str:
     """The function that stands for a layer of a chain, all of which run with the last one."""
     memory = Memory(plan)
     unused = "".join(f"(void){region.value}; " for region in memory.regions)

@@ -18,7 +18,7 @@ import numpy as np
 
 from twinfer.aot.print import guard as guards
 from twinfer.aot.print.banner import banner_of, version
-from twinfer.aot.print.chain_tables import nothing
+from twinfer.aot.print.chain_tables import empty_layer
 from twinfer.aot.print.choice import Policy, cold, default_policy, share_all, with_rest
 from twinfer.aot.print.data import Constants, data_header, data_source
 from twinfer.aot.print.flow import Statements
@@ -145,7 +145,7 @@ def _compiled(plan: Plan, name: str, constants: Constants, shared: frozenset[int
     text = printer.preamble + "\n\n".join(layer.text for layer in layers) + ("\n" if layers else "")
     calls = tuple(f"{layer.symbol}({memory.arguments});" for layer in layers)
     symbols = tuple(layer.symbol for layer in layers)
-    wrappers = nothing(plan, name) if plan.chains else ""
+    wrappers = empty_layer(plan, name) if plan.chains else ""
     headers = (
         "core/tw.h",
         *(["run/chain.h"] if any(not straight(chain) for chain in plan.chains.values()) else []),
@@ -168,7 +168,7 @@ def _interpreted(plan: Plan, name: str, constants: Constants, common: Mapping[st
     numbers = {step: i for i, step in enumerate(table.loose)}
     symbols = [f"{table.symbol}_{numbers[step]}" if step in numbers else table.chains[step] for step in plan.steps]
     calls = (f"{table.symbol}({memory.arguments}, i);",)
-    wrappers += [nothing(plan, name)] if plan.chains else []
+    wrappers += [empty_layer(plan, name)] if plan.chains else []
     return _Steps(
         table.text,
         calls,

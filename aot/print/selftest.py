@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 from twinfer.aot.print.emit import Project
 from twinfer.aot.print.feed import Feeding
-from twinfer.aot.print.lending import Lending
 from twinfer.aot.print.literals import c_type, elements, wrapped
 from twinfer.aot.print.memory import Memory, in_run
 from twinfer.runtime.graph import Array, Tensor
@@ -101,7 +100,7 @@ def test_source(project: Project, vectors: Sequence[Vector]) -> str:
         *(_array(f"{name}_test_input_{i}", graph.inputs[i], [v.inputs[i] for v in vectors]) for i in fed),
         *(_array(f"{name}_test_want_{i}", t, [v.outputs[i] for v in vectors]) for i, t in enumerate(graph.outputs)),
         *(_buffer(f"{name}_test_got_{i}", t) for i, t in enumerate(graph.outputs)),
-        *Lending(project.plan, name).memory(),
+        *InputInPlace(project.plan, name).memory(),
         *_comparisons(graph.outputs, name),
         *_function(project, "buffers", POISONS[0], _over_buffers(project, fed), len(vectors)),
         *_function(project, second, POISONS[1], _second(project, fed), len(vectors)),
@@ -163,28 +162,28 @@ def _blocks(name: str, regions: Iterable[Region]) -> Iterator[str]:
 
 
 def _over_buffers(project: Project, fed: Sequence[int]) -> Iterator[str]:
-    name, graph, lending = project.name, project.plan.graph, Lending(project.plan, project.name)
-    yield from lending.filled()
+    name, graph, in_place = project.name, project.plan.graph, InputInPlace(project.plan, project.name)
+    yield from in_place.filled()
     outputs = [f"{name}_test_got_{i}" for i in range(len(graph.outputs))]
-    yield f"const void *const inputs[] = {{{lending.inputs(fed)}}};"
+    yield f"const void *const inputs[] = {{{in_place.inputs(fed)}}};"
     yield f"void *const outputs[] = {{{', '.join(outputs or ['NULL'])}}};"
     yield from (f"memset({got}, {POISONS[0]:#x}, sizeof {got});" for got in outputs)
     yield f"bad |= {name}_run({Memory(project.plan).given}, inputs, outputs) != 0;"
-    yield from lending.unchanged()
+    yield from in_place.unchanged()
     for i in range(len(graph.outputs)):
         yield _compare(project, i, f"{name}_test_got_{i}", "")
 
 
 def _in_place(project: Project, fed: Sequence[int]) -> Iterator[str]:
-    name, up, lending = project.name, project.name.upper(), Lending(project.plan, project.name)
-    yield from lending.filled()
+    name, up, in_place = project.name, project.name.upper(), InputInPlace(project.plan, project.name)
+    yield from in_place.filled()
     for i in fed if project.plan.borrowed is None else ():
         at = Memory(project.plan).block(project.plan.graph.inputs[i])
         yield f"memcpy({at} + {up}_INPUT_{i}_OFFSET, {name}_test_input_{i}[run], {up}_INPUT_{i}_BYTES);"
     if project.plan.borrowed:
-        yield f"const void *const inputs[] = {{{lending.inputs(fed)}}};"
+        yield f"const void *const inputs[] = {{{in_place.inputs(fed)}}};"
     yield f"bad |= {name}_run_static({'inputs' if project.plan.borrowed else 'NULL'}, NULL) != 0;"
-    yield from lending.unchanged()
+    yield from in_place.unchanged()
     for i, tensor in enumerate(project.plan.graph.outputs):
         if tensor.data is None:
             at = Memory(project.plan).block(tensor)
@@ -232,8 +231,63 @@ def _main(project: Project) -> Iterator[str]:
     rest = "".join(f", {name}_{region.value}()" for region in others)
     yield f"    int bad = {name}_run(NULL{rest}, NULL, NULL) != 1;"
     yield f"    bad |= {name}_run({in_run(first)} + 1{rest}, NULL, NULL) != 2;"
-    yield from Lending(project.plan, name).refused(f"{in_run(first)}{rest}")
+    yield from InputInPlace(project.plan, name).refused(f"{in_run(first)}{rest}")
     yield f"    bad |= {name}_test_buffers();"
     yield f"    bad |= {name}_test_{_SECOND[project.plan.fed is not None]}();"
     yield f'    printf("{name}: %s\\n", bad ? "FAILED" : "ok");'
     yield "    return bad != 0;"
+
+
+@dataclass(frozen=True)
+class InputInPlace:
+    """The C of a self-test about an input that is read in place, whose memory must stay as it is; else nothing."""
+
+    plan: Plan
+    name: str
+
+    @property
+    def _place(self) -> int | None:
+        """Which of the inputs it is."""
+        return None if self.plan.borrowed is None else self.plan.graph.inputs.index(self.plan.borrowed)
+
+    @property
+    def _kept(self) -> str:
+        return f"{self.name}_test_kept"
+
+    @property
+    def _bytes(self) -> str:
+        return f"{self.name.upper()}_INPUT_{self._place}_BYTES"
+
+    @property
+    def _align(self) -> str:
+        return f"{self.name.upper()}_INPUT_{self._place}_ALIGN"
+
+    def memory(self) -> Iterator[str]:
+        """Its memory, with a byte more."""
+        if self._place is not None:
+            yield f"static _Alignas({self._align}) unsigned char {self._kept}[{self._bytes} + 1];"
+
+    def filled(self) -> Iterator[str]:
+        """The statements that fill it for a run."""
+        if self._place is not None:
+            yield f"memcpy({self._kept}, {self.name}_test_input_{self._place}[run], {self._bytes});"
+
+    def unchanged(self) -> Iterator[str]:
+        """The check that nothing has written there."""
+        if self._place is not None:
+            yield f"bad |= memcmp({self._kept}, {self.name}_test_input_{self._place}[run], {self._bytes}) != 0;"
+
+    def inputs(self, fed: Sequence[int]) -> str:
+        """What a run gets, in C; ``fed`` are the inputs that are no constants."""
+        at = {i: f"{self.name}_test_input_{i}[run]" for i in fed}
+        at |= {} if self._place is None else {self._place: self._kept}
+        return ", ".join(at.get(i, "NULL") for i in range(len(self.plan.graph.inputs))) or "NULL"
+
+    def refused(self, blocks: str) -> Iterator[str]:
+        """The checks that a run over ``blocks`` refuses to do without it, and one that is misaligned."""
+        if self._place is None:
+            return
+        odd = [f"{self._kept} + 1" if i == self._place else "NULL" for i in range(len(self.plan.graph.inputs))]
+        yield f"    const void *const odd[] = {{{', '.join(odd)}}};"
+        yield f"    bad |= {self.name}_run({blocks}, NULL, NULL) != 3;"
+        yield f"    if ({self._align} > 1) bad |= {self.name}_run({blocks}, odd, NULL) != 2;"
