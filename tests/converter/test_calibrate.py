@@ -374,6 +374,15 @@ def test_a_default_must_be_valid() -> None:
         Recipe(default=Choice(method="best"))
 
 
+@pytest.mark.parametrize("sign", [1, -1])
+def test_entropy_clips_few_values_at_either_end(sign: int) -> None:
+    """Not even a small heap of values far from all others."""
+    rng = np.random.default_rng(0)
+    values = sign * np.append(rng.normal(0, 0.1, 9900), rng.normal(30, 1, 100))
+    low, high = METHODS["entropy"](seen_of(values), "INT8")
+    assert np.mean((values < low) | (values > high)) <= CLIPPED
+
+
 @pytest.mark.parametrize("name", [*METHODS, "percentile-99.9"])
 def test_methods_treat_both_ends_alike(name: str) -> None:
     """Values with the other sign give the range with the other sign, but for the rounding of zero points."""

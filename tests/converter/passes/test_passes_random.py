@@ -261,7 +261,9 @@ def siblings(draw: Callable[[st.SearchStrategy[Any]], Any]) -> tuple[Graph, int]
     g.numbers, ends, alike = st.none(), list[Tensor](), 0
     dense = draw(st.booleans())
     x = g.tensors[0]
-    oddness = draw(st.sampled_from(["", "bias", "option", "scale", "shared", "weights", "per channel", "other"]))
+    oddness = draw(
+        st.sampled_from(["", "bias", "option", "scale", "zero", "shared", "weights", "per channel", "other"])
+    )
     shared = g.constant((3, 2) if dense else (3, 1, 1, 2), scale=0.02)
     biased, many = draw(st.booleans()), draw(st.booleans()) and bool(g.quant)
     for i in range(3):
@@ -276,13 +278,15 @@ def siblings(draw: Callable[[st.SearchStrategy[Any]], Any]) -> tuple[Graph, int]
         bias = g.builder.constant(g.rng.integers(-9, 9, w.shape[0]).astype(kind)) if biased != (odd == "bias") else None
         fused = "RELU" if odd == "option" else "NONE"
         more = {} if dense else {"padding": "SAME", "stride_h": 1, "stride_w": 1}
-        quant = {"scale": 0.1 if odd == "scale" else 0.3, "zero": 2} if g.quant else {}
+        quant = {"scale": 0.1 if odd == "scale" else 0.3, "zero": 5 if odd == "zero" else 2} if g.quant else {}
         source = g.tensors[1] if odd == "other" else x
         op = "FULLY_CONNECTED" if dense else "CONV_2D"
         own = {"keep_num_dims": True} if dense else {}
         shape = (*source.shape[:-1], w.shape[0])
         ends.append(g.builder.op(op, [source, w, bias], shape, fused_activation_function=fused, **more, **own, **quant))
-        apart = odd in ("bias", "option", "other") or (odd in ("scale", "per channel", "weights") and bool(g.quant))
+        apart = odd in ("bias", "option", "other") or (
+            odd in ("scale", "zero", "per channel", "weights") and bool(g.quant)
+        )
         apart &= not (odd == "weights" and many)
         alike += not apart and oddness != "shared"
     return g.builder.graph(ends), alike
