@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +26,8 @@ from twinfer.converter.text import text
 from twinfer.runtime.check import check
 from twinfer.runtime.errors import ModelError
 from twinfer.runtime.graph import Graph, Node, Tensor
+from twinfer.runtime.read.tflite import read
+from twinfer.runtime.write.tflite import write
 
 #: The modules that fill CASES.
 FILLED_BY = (passes_arithmetic, passes_clips, passes_layers, passes_moves)
@@ -53,6 +56,22 @@ def test_numbers(name: str) -> None:
         assert_same(graph, changed)
         assert changed.outputs == graph.outputs
         assert changed.signatures == graph.signatures
+
+
+def test_scales_of_blocks_stay_with_their_tensor() -> None:
+    """A tensor that is quantised by blocks refers to another one, which no node reads, and the file needs both."""
+    b = Builder("blocks")
+    x = b.input("x", "FLOAT32", (1, 4))
+    scales = b.constant(np.array([1.0, 2.0], np.float16), name="scales")
+    weights = b.constant(np.array([[1, -2, 3, 4], [-5, 6, 7, -8]], np.int8), type="INT4", name="w")
+    details = {"scales": scales, "zero_points": None, "block_size": 4, "block_shape": ()}
+    weights = b.add(replace(weights, name="b", extra={"details": ("BlockwiseQuantization", details)}))
+    flat = b.op("RELU", [b.op("RELU", [x])])
+    graph = b.graph([b.op("FULLY_CONNECTED", [flat, weights, None], shape=(1, 2))])
+    changed = run(graph)
+    assert len(changed.nodes) < len(graph.nodes)
+    (kept,) = [t for t in read(write(changed)).tensors if t.name == "b"]
+    assert kept.extra["details"][1]["scales"].name == "scales"
 
 
 def test_run_tells_what_each_pass_did() -> None:
