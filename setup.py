@@ -1,8 +1,11 @@
 """Only what pyproject.toml cannot say: the C extension is made by cffi, and every folder of modules is a package."""
 
 import os
+import subprocess
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from setuptools import setup
@@ -16,30 +19,72 @@ FOR_DEVELOPERS = ("twinfer.bench.fuzz", "twinfer.bench.lab")
 
 here = Path(__file__).parent
 
+#: Where compiled files are kept from one build to the next.
+OBJECTS = here / "build" / "kernels" / "objects"
+
 
 def packages(folder: str) -> list[str]:
     """Every package in a folder at the root; ``**`` follows none of the symlinks in ``twinfer``."""
     return [".".join(path.parent.relative_to(here).parts) for path in sorted(here.glob(f"{folder}/**/__init__.py"))]
 
 
-class ParallelBuild(build_ext):
-    """Compiles the files of the extension side by side: one per instruction-set level, each takes a minute."""
+class Build(build_ext):
+    """Compiles the files of the extension side by side, and of these only what has changed since the last time.
+
+    ``pip install -e`` builds the kernels for the instruction-set level of this CPU alone; all else builds all levels.
+    """
 
     def build_extensions(self) -> None:
+        (extension,) = self.extensions
+        if self.editable_mode:
+            extension.sources = list(filter(self._for_this_cpu(), extension.sources))
+        self.force = True  # linking takes a second, and last time there may have been other levels
         one = self.compiler.compile
 
-        def compile(sources: list[str], **how: Any) -> list[str]:
-            with ThreadPoolExecutor(os.cpu_count()) as pool:
-                return [path for paths in pool.map(lambda source: one([source], **how), sources) for path in paths]
+        def compile(source: str, how: dict[str, Any]) -> list[str]:
+            how = {**how, "output_dir": os.path.relpath(OBJECTS)}
+            (made,) = map(Path, self.compiler.object_filenames([source], output_dir=how["output_dir"]))
+            command = repr([self.compiler.compiler_so, sorted(how.items())])
+            about, headers = made.with_suffix(".command"), made.with_suffix(".d")
+            if not fresh(made, about, headers, command):
+                about.unlink(missing_ok=True)
+                one([source], **{**how, "extra_postargs": [*how["extra_postargs"], "-MMD", "-MF", str(headers)]})
+                about.write_text(command)
+            return [str(made)]
 
-        self.compiler.compile = compile
+        def compile_all(sources: list[str], **how: Any) -> list[str]:
+            how.pop("depends", None)
+            with ThreadPoolExecutor(os.cpu_count()) as pool:
+                return [path for paths in pool.map(lambda source: compile(source, how), sources) for path in paths]
+
+        self.compiler.compile = compile_all
         super().build_extensions()
+
+    def _for_this_cpu(self) -> Callable[[str], bool]:
+        """Whether a file is compiled for the highest level that this CPU runs, or for none."""
+        with TemporaryDirectory() as folder:
+            source, program = Path(folder, "level.c"), Path(folder, "level")
+            source.write_text(
+                '#include <stdio.h>\n#include "run/cpu.h"\nint main(void) { return puts(tw_levels[tw_level()]) < 0; }\n'
+            )
+            subprocess.run([*self.compiler.compiler, "-I", here / "kernels_c", source, "-o", program], check=True)
+            level = subprocess.run([program], capture_output=True, text=True, check=True).stdout.strip()
+        own = (f"level_{level}_", *(["set_avx_vnni"] if level == "v3" else []))
+        return lambda path: Path(path).name.startswith(own) or not Path(path).name.startswith(("level_", "set_"))
+
+
+def fresh(made: Path, about: Path, headers: Path, command: str) -> bool:
+    """Whether an object was made by this command, and after the last change of all files that it was made from."""
+    if not all(path.exists() for path in (made, about, headers)) or about.read_text() != command:
+        return False
+    read = headers.read_text().partition(":")[2].replace("\\\n", " ").split()
+    return all(Path(path).exists() and Path(path).stat().st_mtime <= made.stat().st_mtime for path in read)
 
 
 every = [*packages("twinfer"), *(f"twinfer.{name}" for folder in FOLDERS for name in packages(folder))]
 
 setup(
-    cmdclass={"build_ext": ParallelBuild},
+    cmdclass={"build_ext": Build},
     cffi_modules=["kernels_c/ffi_build.py:make"],
     package_dir={"twinfer": "twinfer", **{f"twinfer.{folder}": folder for folder in FOLDERS}},
     packages=[name for name in every if name not in FOR_DEVELOPERS],

@@ -4,7 +4,8 @@ A header declares its params struct and bodies with ``TW_KERNEL(name)``. With gc
 instruction-set level (x86-64: baseline, AVX2, AVX512-VNNI; AArch64: baseline, dotprod, i8mm) from the same source, by
 the files ``run/level_*.c``; ``tw_level()`` says which ones the CPU can run. All levels give the same bits
 (tests/kernels/test_ops.py). A header for one instruction set, ``<operator>_<set>.h``, is compiled once more by
-``run/set_<set>.c`` where there is such a file.
+``run/set_<set>.c`` where there is such a file. A level takes half a minute: it is compiled in parts, files of a few
+headers and one for the table, side by side, and only where a header has changed (setup.py).
 
 What is written here are lists, as C files: the headers to include and the kernels' names. The structs are read by
 cffi's own parser.
@@ -15,6 +16,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,6 +34,9 @@ FLAGS = [*ARITHMETIC, "-O3", "-Wall", "-Wextra", "-Wconversion"]
 #: One C file for every instruction-set level, and one for every set that some kernels are compiled for beside.
 LEVEL_FILES = sorted(FOLDER.glob("run/level_*.c"))
 SET_FILES = sorted(FOLDER.glob("run/set_*.c"))
+
+#: So many headers are compiled together: more files are read more often, fewer are compiled again for less.
+TOGETHER = 6
 
 KERNEL = re.compile(r"^TW_KERNEL\((\w+)\)", re.MULTILINE)
 COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
@@ -71,6 +76,24 @@ def lists(headers: Mapping[str, str]) -> dict[str, str]:
         name = file.stem.removeprefix("set_")
         own = [path for path in headers if path.endswith(f"_{name}.h")]
         files |= {f"headers_{name}.inc": _includes(own), f"names_{name}.inc": _names(headers, own)}
+    return files
+
+
+def parts(headers: Mapping[str, str]) -> dict[str, str]:
+    """The files that are compiled for the levels, ``<level>_<folder>_<number>.c``, and the lists that they include."""
+    files, names = {}, []
+    for folder, group in groupby(sorted(headers), lambda path: path.partition("/")[0]):
+        paths = list(group)
+        for i in range(0, len(paths), TOGETHER):
+            own = {path: headers[path] for path in paths[i : i + TOGETHER]}
+            names.append(f"{folder}_{i // TOGETHER}")
+            files |= {f"headers_of_{names[-1]}.inc": _includes(own), f"names_of_{names[-1]}.inc": _names(own, own)}
+    for level in LEVEL_FILES:
+        include = f'#include "run/{level.name}"\n'
+        for name in names:
+            lists = f'#define TW_HEADERS "headers_of_{name}.inc"\n#define TW_NAMES "names_of_{name}.inc"\n'
+            files[f"{level.stem}_{name}.c"] = f"{lists}#define TW_PART 1\n{include}"
+        files[f"{level.stem}_table.c"] = f"#define TW_PART 2\n{include}"
     return files
 
 
@@ -123,29 +146,32 @@ def _with_parts(names: Iterable[str], types: Mapping[str, str]) -> Iterator[str]
     return (types[name] for name in done)
 
 
-def write_lists() -> None:
-    """Write ``lists``; only what changed, so that builds are incremental."""
+def write_files() -> list[Path]:
+    """Write ``lists`` and ``parts``; only what changed, so that builds are incremental. Returns the C files."""
     GENERATED.mkdir(parents=True, exist_ok=True)
-    for name, text in lists(texts(headers())).items():
+    defining = texts(headers())
+    files = lists(defining) | parts(defining)
+    for name, text in files.items():
         path = GENERATED / name
         if not path.exists() or path.read_text() != text:
             path.write_text(text)
+    return [GENERATED / name for name in files if name.endswith(".c")]
 
 
 def make() -> FFI:
     """The extension ``twinfer.kernels_c._ffi``, ready to be compiled; setup.py names this function."""
     from cffi import FFI  # takes a while, and whoever only reads headers does not need it
 
-    write_lists()
+    files = write_files()
     ffi = FFI()
     ffi.cdef(declarations())
     ffi.set_source(
         "twinfer.kernels_c._ffi",
         '#include "run/host.h"\n#include "headers.inc"\n',
-        sources=[os.path.relpath(path, ROOT) for path in (*LEVEL_FILES, *SET_FILES)],
+        sources=[os.path.relpath(path, ROOT) for path in (*files, *SET_FILES)],
         depends=[os.path.relpath(path, ROOT) for path in sorted(FOLDER.rglob("*.*")) if path.suffix in (".h", ".inc")],
         include_dirs=["kernels_c", os.path.relpath(GENERATED, ROOT)],
-        extra_compile_args=FLAGS,
+        extra_compile_args=[*FLAGS, "-g0"],  # Python's own flags have -g
         libraries=["m", "pthread"],
         extra_link_args=["-Wl,-S"],  # without what is for debuggers: a fifth of the size
         py_limited_api=True,

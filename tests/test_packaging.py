@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from twinfer.kernels_c import lib
 from twinfer.runtime.tools import find_compiler
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -39,6 +40,11 @@ interpreter.allocate_tensors()
 interpreter.set_tensor(interpreter.get_input_details()[0]["index"], np.array([[1, -2, 3, 127]], np.int8))
 interpreter.invoke()
 print(interpreter.get_tensor(interpreter.get_output_details()[0]["index"]).tolist())
+"""
+
+LEVELS = """
+from twinfer.kernels_c import lib
+print(*(lib.tw_built(level) for level in range(lib.tw_level_count)))
 """
 
 TYPED = """
@@ -121,10 +127,15 @@ def assert_readable(names: Iterable[str], top: str) -> None:
     assert not missing, f"not in the distribution: {sorted(missing)}; see MANIFEST.in"
 
 
-def assert_works(python: Path, folder: Path, **environment: str) -> None:
-    """Runs a model through the compiled kernels, the command, and a type check of a user's script."""
+def assert_works(python: Path, folder: Path, every_level: bool = True, **environment: str) -> None:
+    """Runs a model through the compiled kernels, the command, and a type check of a user's script.
+
+    The kernels are built for every level of instructions, or for this CPU's best alone.
+    """
     away = folder / "away"
     away.mkdir()
+    levels = run(python, "-c", LEVELS, cwd=away).split()
+    assert levels == ["1"] * len(levels) if every_level else levels.count("1") == 1 == int(levels[lib.tw_level()])
     assert run(python, "-c", RUN, cwd=away) == "[[1, -2], [3, 127]]\n"
     assert "bench" in run(python.with_name("twinfer"), "--help", cwd=away)
     run(python.with_name("twinfer"), "compile", "digits_int8", "-o", "made", cwd=away)
@@ -161,4 +172,4 @@ def test_editable(sources: Path, tmp_path: Path) -> None:
     imported = run(python, "-c", "import twinfer.runtime; print(twinfer.runtime.__file__)", cwd=tmp_path)
     assert Path(imported.strip()).resolve() == sources / "runtime" / "__init__.py"
     # setuptools' editable installs work by an import hook, which type checkers do not run: tell them where it lies.
-    assert_works(python, tmp_path, MYPYPATH=str(sources))
+    assert_works(python, tmp_path, every_level=False, MYPYPATH=str(sources))

@@ -7,26 +7,13 @@
 #include <time.h>
 
 #include "../core/tw.h"
+#include "cpu.h"
 #include "feed.h"
-#include "level.h"
 #include "pool.h"
 #include "rows.h"
 
-#ifdef TW_LEVELS_ARM
-#include <sys/auxv.h>
-#endif
-
 /* Bits of tw_features: kernels_c.FEATURES. */
 enum { TW_HAS_AVX_VNNI = 1, TW_HAS_AVX512_VNNI = 2, TW_HAS_AVX2 = 4, TW_HAS_NEON_DOTPROD = 8, TW_HAS_NEON_I8MM = 16 };
-
-const char *const tw_levels[] = {"base",
-#if defined(__x86_64__)
-                                 "v3", "v4"
-#elif defined(__aarch64__)
-                                 "dotprod", "i8mm"
-#endif
-};
-const int tw_level_count = sizeof tw_levels / sizeof tw_levels[0];
 
 #define TW_ENTRY(name) #name,
 const char *const tw_names[] = {
@@ -35,33 +22,29 @@ const char *const tw_names[] = {
 #undef TW_ENTRY
 const int tw_count = sizeof tw_names / sizeof tw_names[0];
 
-extern tw_fn *const tw_table_base[];
-#ifdef TW_LEVELS_X86
-extern tw_fn *const tw_table_v3[];
-extern tw_fn *const tw_table_v4[];
-#endif
-#ifdef TW_LEVELS_ARM
-extern tw_fn *const tw_table_dotprod[];
-extern tw_fn *const tw_table_i8mm[];
-#endif
-#ifdef TW_SET_AVX_VNNI
-extern tw_fn *const tw_table_avx_vnni[];
-#endif
+/* The tables of the levels; those that are not linked have no address. */
+#define TW_LINKED(level) extern __attribute__((weak)) tw_fn *const tw_table_##level[];
+TW_LINKED(base)
+TW_LINKED(v3)
+TW_LINKED(v4)
+TW_LINKED(dotprod)
+TW_LINKED(i8mm)
+TW_LINKED(avx_vnni)
+#undef TW_LINKED
 
-static int tw_level(void) {
+static tw_fn *const *tw_level_table(int level) {
 #ifdef TW_LEVELS_X86
-    __builtin_cpu_init();
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512cd") &&
-        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
-        __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("fma"))
-        return 2;
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2")) return 1;
+    if (level == 2) return tw_table_v4;
+    if (level == 1) return tw_table_v3;
 #endif
 #ifdef TW_LEVELS_ARM
-    if (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) return getauxval(AT_HWCAP2) & HWCAP2_I8MM ? 2 : 1;
+    if (level == 2) return tw_table_i8mm;
+    if (level == 1) return tw_table_dotprod;
 #endif
-    return 0;
+    return level ? 0 : tw_table_base;
 }
+
+static int tw_built(int level) { return tw_level_table(level) != 0; }
 
 static int tw_features(int level) {
     int features = 0;
@@ -82,19 +65,10 @@ static int tw_features(int level) {
 
 static tw_fn *tw_kernel(int level, int index) {
 #ifdef TW_SET_AVX_VNNI
-    if (level == 1 && tw_table_avx_vnni[index] && (tw_features(level) & TW_HAS_AVX_VNNI))
+    if (level == 1 && tw_table_avx_vnni && tw_table_avx_vnni[index] && (tw_features(level) & TW_HAS_AVX_VNNI))
         return tw_table_avx_vnni[index];
 #endif
-#ifdef TW_LEVELS_X86
-    if (level == 2) return tw_table_v4[index];
-    if (level == 1) return tw_table_v3[index];
-#endif
-#ifdef TW_LEVELS_ARM
-    if (level == 2) return tw_table_i8mm[index];
-    if (level == 1) return tw_table_dotprod[index];
-#endif
-    (void)level;
-    return tw_table_base[index];
+    return tw_level_table(level)[index];
 }
 
 static void tw_run(const tw_call *calls, int count) {

@@ -4,7 +4,7 @@
 #ifndef TW_LEVEL_H
 #define TW_LEVEL_H
 
-#if defined(__GNUC__) && !defined(__clang__) && !defined(TW_ONE_LEVEL)
+#if defined(__GNUC__) && !defined(__clang__)
 #if defined(__x86_64__)
 #define TW_LEVELS_X86 1
 #if __GNUC__ >= 11

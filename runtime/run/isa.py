@@ -21,14 +21,21 @@ def level() -> int:
     wanted = os.environ.get(VARIABLE, "")
     if wanted and wanted not in LEVELS:
         raise InvalidArgumentError(f"{VARIABLE}={wanted} is no instruction-set level; there are: {', '.join(LEVELS)}")
-    return min(best, LEVELS.index(wanted)) if wanted else best
+    return usable(min(best, LEVELS.index(wanted)) if wanted else best)
 
 
 def usable(at: int) -> int:
-    """The level, an index of ``kernels_c.LEVELS``; InvalidArgumentError unless this CPU has its instructions."""
+    """The level, an index of ``kernels_c.LEVELS``.
+
+    InvalidArgumentError unless this CPU has its instructions, and the kernels are built for it: an editable install has
+    those of one CPU.
+    """
     best = lib.tw_level()
     if not 0 <= at <= best:
         raise InvalidArgumentError(f"level {at} of the kernels does not run here; there are 0 to {best}")
+    if not lib.tw_built(at):
+        how = "in the checkout, python setup.py build_ext --inplace builds all levels"
+        raise InvalidArgumentError(f"the kernels are not built for the level {LEVELS[at]}: {how}")
     return at
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from twinfer.runtime.op import Case, tensor
 from twinfer.runtime.ops.recurrent import svdf
 from twinfer.runtime.ops.reduce._reduce import reduction
 from twinfer.runtime.plan.make import make_plan
+from twinfer.runtime.run import isa
 from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.run.session import Session
 
@@ -107,6 +109,16 @@ def test_svdf(seed: int, batches: int, size: int, units: int, rank: int, memory:
     rng = np.random.default_rng(seed)
     case: Case = svdf._case(rng, "INT8", (batches, size), (units, rank, memory), (2.0, 0))
     alike(case.node, seed, "tw_svdf_wide_s8")
+
+
+def test_levels_that_are_not_built_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in an editable install, which has the CPU's best alone."""
+    monkeypatch.setattr(isa, "lib", SimpleNamespace(tw_level=lambda: 2, tw_built=lambda level: level == 2))
+    assert isa.usable(2) == 2
+    monkeypatch.setenv("TWINFER_ISA", LEVELS[0])
+    for ask in (lambda: isa.usable(0), isa.level):
+        with pytest.raises(InvalidArgumentError, match=f"not built for the level {LEVELS[0]}: in the checkout, python"):
+            ask()
 
 
 def test_levels_that_the_cpu_lacks_are_refused() -> None:
