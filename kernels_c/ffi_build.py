@@ -81,7 +81,8 @@ def lists(headers: Mapping[str, str]) -> dict[str, str]:
 
 def parts(headers: Mapping[str, str]) -> dict[str, str]:
     """The files that are compiled for the levels, ``<level>_<folder>_<number>.c``, and the lists that they include."""
-    files, names = {}, []
+    files: dict[str, str] = {}
+    names: list[str] = []
     for folder, group in groupby(sorted(headers), lambda path: path.partition("/")[0]):
         paths = list(group)
         for i in range(0, len(paths), TOGETHER):
