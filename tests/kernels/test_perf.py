@@ -1,7 +1,7 @@
 """Instructions on Cortex-M, locked in perf.lock: a change of more than 1 % fails and names the layer.
 
-The heaviest cases of every operator and of every kernel that the core has, each alone, and a trained model layer by
-layer in both modes. Counts are exact and repeat, so only code changes them. The test is skipped for another compiler
+A heavy case of every family of operators and of every kernel for SMLAD or Helium, each alone, and a trained model layer
+by layer in both modes. Counts are exact and repeat, so only code changes them. The test is skipped for another compiler
 than perf.lock's. ``pytest tests/kernels/test_perf.py --refresh-perf`` writes the file anew.
 """
 
@@ -12,7 +12,7 @@ import re
 import tomllib
 from collections.abc import Iterator
 from functools import cache
-from itertools import chain, zip_longest
+from itertools import chain
 from pathlib import Path
 from typing import get_args
 
@@ -36,8 +36,9 @@ pytestmark = pytest.mark.usefixtures("board_tools")
 LOCK = Path(__file__).with_name("perf.lock")
 KERNELS = Path(__file__).parents[2] / "kernels_c"
 
-#: Core -> the number of cases locked per operator.
-CASES = {"cortex-m4": 3, "cortex-m0": 1, "cortex-m55": 1}
+#: The cores, and those for which every family has a case; Cortex-M55 has Helium's kernels alone.
+CORES = ("cortex-m4", "cortex-m0", "cortex-m55")
+BY_FAMILY = ("cortex-m4", "cortex-m0")
 
 #: The core that the whole model is locked for, and the model.
 MAIN, MODEL = "cortex-m4", "digits_int8"
@@ -59,26 +60,24 @@ def by_work(op: str) -> list[tuple[str, Case]]:
     return sorted(named, key=lambda item: -work(item[1]))
 
 
-def heaviest(cases: list[tuple[str, Case]], count: int) -> Iterator[tuple[str, Case]]:
-    """The first cases of every output type in turn."""
-    types: dict[str, list[tuple[str, Case]]] = {}
-    for name, case in cases:
-        types.setdefault(case.node.outputs[0].type, []).append((name, case))
-    in_turn = [pair for turn in zip_longest(*types.values()) for pair in turn if pair is not None]
-    yield from in_turn[:count]
-
-
 @cache
 def locked_cases(core: str) -> dict[str, Case]:
-    """The heaviest cases of every operator, and the heaviest of each kernel that none of them runs."""
-    sorted_cases, target = [by_work(op) for op in operators()], find(core).target
-    chosen = {name: case for cases in sorted_cases for name, case in heaviest(cases, CASES[core])}
-    seen = {kernel for case in chosen.values() for kernel in kernels_of(case, target)}
-    for name, case in chain.from_iterable(sorted_cases):
-        if new := kernels_of(case, target) - seen:
-            chosen[name] = case
+    """The heaviest int8 case of every family, and of each kernel for the core's instruction set the heaviest case."""
+    every, target = (
+        sorted((pair for op in operators() for pair in by_work(op)), key=lambda pair: -work(pair[1])),
+        find(core).target,
+    )
+    families: dict[str, tuple[str, Case]] = {}
+    for name, case in every:
+        if case.node.outputs[0].type == "INT8" and core in BY_FAMILY:
+            families.setdefault(operators()[case.node.op].cases.__module__.split(".")[3], (name, case))
+    locked = dict(families.values())
+    seen = {kernel for case in locked.values() for kernel in kernels_of(case, target)}
+    for name, case in every:
+        if new := {kernel for kernel in kernels_of(case, target) if re.search("_dsp|_mve", kernel)} - seen:
+            locked[name] = case
             seen |= new
-    return chosen
+    return locked
 
 
 def kernels_of(case: Case, target: Target) -> set[str]:
@@ -144,7 +143,7 @@ def write_lock(compiler: str, tables: dict[str, Counts]) -> None:
     LOCK.write_text("\n".join(text) + "\n", encoding="utf-8")
 
 
-@pytest.mark.parametrize("core", CASES)
+@pytest.mark.parametrize("core", CORES)
 def test_instructions_are_as_locked(core: str, request: pytest.FixtureRequest) -> None:
     card = find(core)
     if runner_of(card).counter(card) is None:
@@ -168,7 +167,7 @@ def test_every_kernel_of_an_instruction_set_is_locked() -> None:
     named = {name for name in re.findall(r"^TW_KERNEL\((\w+)\)", headers, re.MULTILINE) if re.search("_dsp|_mve", name)}
     locked = {
         kernel
-        for core in CASES
+        for core in CORES
         for case in locked_cases(core).values()
         for kernel in kernels_of(case, find(core).target)
     }
