@@ -13,8 +13,8 @@ CONTROL = {
     "CALL_ONCE": "what a reset does",
     "STABLEHLO_COMPOSITE": "the operators of its decomposition",
     "VAR_HANDLE": "a tensor of the state",
-    "READ_VARIABLE": "a copy from the state, or its memory itself",
-    "ASSIGN_VARIABLE": "a copy to the state, or its memory itself",
+    "READ_VARIABLE": "a copy of the variable, or the variable itself",
+    "ASSIGN_VARIABLE": "a copy to the variable, or computed there",
 }
 
 #: How many inputs and outputs they have; the others have as many as their subgraphs.

@@ -205,7 +205,7 @@ def _of_model(project: Project, group: str | None) -> tuple[str, str]:
 
 def _sharing(group: str, projects: Sequence[Project]) -> str:
     """The sentences on memory that models share."""
-    free = "Nothing in the arena lasts from one run to the next: models may take turns in one."
+    free = "Nothing in the arena lasts from one run to the next: several models may use one, in turn."
     kept = " The state is the model's own: it keeps what has to last." if projects[0].plan.state_bytes else ""
     if len(projects) == 1:
         return free + kept
@@ -213,8 +213,8 @@ def _sharing(group: str, projects: Sequence[Project]) -> str:
     common = f"Kernels that several models call through one instance are in `{group}_kernels.c`."
     return f"""{free} States are apart.
 `{group}.h` has the size and the alignment of an arena for all models, `{up}_ARENA_BYTES` and `{up}_ARENA_ALIGN`, and
-`{group}_static.c` has one. Outputs that are left in the arena are lost when another model runs. In what follows, NAME
-stands for the name of a model. {common if f"{group}_kernels.c" in projects[0].common else ""}""".rstrip()
+`{group}_static.c` has one. Outputs that you leave in the arena are lost when another model runs. Below, NAME stands for
+the name of a model. {common if f"{group}_kernels.c" in projects[0].common else ""}""".rstrip()
 
 
 def _facts(project: Project, group: str | None) -> Mapping[str, str]:

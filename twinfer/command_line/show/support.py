@@ -89,12 +89,16 @@ def described(forms: Sequence[Form]) -> dict[str, Any]:
 
 _INTRODUCTION = """# Operators
 
-Made by `twinfer ops --markdown` from what the operators' own cases pass through; `make operators` writes it anew.
-`twinfer ops MODEL` says what a model needs, and all that it lacks.
+All operators that twinfer has, by type. `make operators` writes this page anew, from the test cases of the operators.
+`twinfer ops MODEL` lists the operators of a model, and those that are missing.
 
-A cell names the variants that nodes of these types get on a target, best first; `plain` is C for any machine. In types,
-`int16×int8` is int16 values with int8 weights, `int8→float32` an operator whose output has another type. The first
-input that is no constant counts.
+A column is a machine. A cell names the kernels that operators of these types may get there, the fastest first; one that
+does not support an operator's shapes or options leaves it to the next. `plain` is C for any machine. The others are for
+machines with some instructions: `words` for 32-bit words, `wide` for vectors on computers, `avx2`, `avx_vnni`, `vnni`
+and `i8mm` for those instructions, names with `dsp` for SMLAD and names with `mve` for Helium.
+
+In types, `int16×int8` means int16 values with int8 weights, and `int8→float32` an operator whose output has another
+type than its first input that is no constant.
 """
 
 
@@ -104,7 +108,7 @@ def page(forms: Sequence[Form], targets: Sequence[Target]) -> str:
     for op, types, variants in rows(forms):
         cells = (", ".join(variants.get(target.name, ())) or "-" for target in targets)
         lines.append(_line([f"`{op}`", joined(types), *cells]))
-    lines += ["", "These have no kernel of their own:", "", _line(["operator", "what planning makes of it"])]
+    lines += ["", "The planner replaces these, so they need no kernel:", "", _line(["operator", "what they become"])]
     lines += [_line(["---"] * 2), *(_line([f"`{op}`", meaning]) for op, meaning in sorted(CONTROL.items()))]
     return "\n".join(lines) + "\n"
 
