@@ -45,7 +45,7 @@ BOARDS_ALONE = {"optimize": "balanced", "weights": "file", "decode": "layer", "e
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("models", nargs="*", metavar="MODEL", help=f"{MODEL}; all built-in models if none is given")
-    command.add_argument("--layers", action="store_true", help="every layer, too, and the dispatch from Python")
+    command.add_argument("--layers", action="store_true", help="every layer, too, and what the loop in Python takes")
     about = "on microcontrollers, estimate cycles, too, by a model of the pipeline (needs llvm-mca)"
     command.add_argument("--cycles", action="store_true", help=about)
     command.add_argument(

@@ -43,9 +43,9 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     add_memory(command)
     add_io(command)
     add_storage(command)
-    about = "spread the arena out, and let the emitted code tell a layer that writes memory not its own"
+    about = "check after every layer that it has used no memory but its own; layers then do not run row by row"
     command.add_argument("--guard", action="store_true", help=about)
-    about = "with --target native: lower layers as twinfer tune has found it to be fastest here"
+    about = "with --target native: use the kernels that twinfer tune has found to be fastest here"
     command.add_argument("--tuned", action="store_true", help=about)
 
 

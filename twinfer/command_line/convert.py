@@ -72,7 +72,7 @@ def _add_quantisation(command: argparse.ArgumentParser) -> None:
     command.add_argument("--recipe", metavar="FILE", help=about)
     about = "type of the model's inputs and outputs (default: that of --quantize)"
     command.add_argument("--inference-type", choices=["int8", "int16", "float32"], help=about)
-    about = "let biases take up what the rounding of weights adds on average"
+    about = "change biases by what the rounding of weights adds to the sums on average"
     command.add_argument("--bias-correction", action="store_true", help=about)
     about = (
         "give neighbouring layers' weights alike ranges first, for weights with one scale per tensor (int4 above all)"
@@ -87,11 +87,11 @@ def _add_compression(command: argparse.ArgumentParser) -> None:
     command.add_argument("--prune", type=float, metavar="SHARE", help=about)
     about = "prune blocks of M outputs by N input channels, or leave N of M input channels (default: 1x1)"
     command.add_argument("--prune-block", metavar="MxN|N:M", help=about)
-    about = "whether all layers together come to the share, by what each can spare, or every layer (default: global)"
+    about = "prune that share of all layers together (global, the default) or of every layer (layer)"
     command.add_argument("--prune-scope", choices=["global", "layer"], help=about)
     about = "let the integer weights of a layer take 2**BITS values, 2 to 7 bits"
     command.add_argument("--cluster", type=int, metavar="BITS", help=about)
-    about = "fit what is left to the calibration data, so that pruning and clustering change the outputs least"
+    about = "adjust the remaining weights and the biases to the calibration data, by least squares"
     command.add_argument("--compensate", action="store_true", help=about)
 
 

@@ -34,7 +34,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     add_programs(command)
     about = "build the model with techniques added one after the other, and with each left out, too"
     command.add_argument("--ladder", action="store_true", help=about)
-    about = "of the ladder, in this order, with commas (default: all that a compiled program there has)"
+    about = "techniques for --ladder, in this order, with commas (default: all that a compiled program there has)"
     command.add_argument("--techniques", metavar="LIST", help=about)
     command.add_argument("--html", metavar="FILE", help="write a page, too: one .html file that needs no other")
     command.add_argument("--json", metavar="FILE", help="write the figures to FILE, too; - for standard output alone")

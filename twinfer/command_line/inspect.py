@@ -20,7 +20,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("model", metavar="MODEL", help=MODEL)
     about = f"what to plan for: generic (any 32-bit machine), native (this CPU), {TARGET} (default: host)"
     command.add_argument("--target", default="host", help=about)
-    about = "what the memory is made of, for a plan by layers, by rows, or as usual (auto): bytes, bound, peak, hints"
+    about = "why the memory is so large, for a plan by layers, by rows, or the default (auto), and what would need less"
     command.add_argument("--memory", choices=["auto", "layers", "rows"], nargs="?", const="auto", help=about)
     about = "with --memory: for an input that is given row by row"
     command.add_argument("--input-rows", action="store_true", help=about)

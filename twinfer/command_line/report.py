@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from twinfer.aot.build.targets import Card
     from twinfer.bench.explain.explained import Wanted
 
-ABOUT = "make one page of a model on a target: what takes time, RAM and flash, why, and what to change"
+ABOUT = "make one page about a model on a target: what takes time, RAM and flash, why, and what to change"
 EXAMPLES = (
     "vww_int8 --target cortex-m4 -o report.html",
     "model.tflite -o report.html --json report.json --no-ladder",

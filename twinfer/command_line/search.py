@@ -30,7 +30,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     about = "the most that may be lost: of the share of right answers, or in relative squared error; 1%% or 0.01"
     command.add_argument("--max-loss", required=True, type=_share, metavar="LOSS", help=about)
     command.add_argument("-o", "--output", metavar="OUT", help="the .tflite file to write the chosen model to")
-    about = "samples that ranges are calibrated on (default: some of --data, which then do not judge)"
+    about = "samples that ranges are calibrated on (default: some of --data, on which no loss is measured then)"
     command.add_argument("--calibration", metavar="DATA", help=about)
     about = "how many samples of --data ranges are calibrated on (default: a quarter, at most 200)"
     command.add_argument("--calibrate", type=int, metavar="N", help=about)
@@ -60,7 +60,7 @@ def _add_space(command: argparse.ArgumentParser) -> None:
     about = "give neighbouring layers' weights alike ranges first, as --equalize of convert"
     command.add_argument("--equalize", action="store_true", help=about)
     command.add_argument("--trials", type=int, default=64, metavar="N", help="trials at most (default: 64)")
-    about = "of the split of the samples and of the search; the same seed finds the same (default: 0)"
+    about = "decides how samples are split and which settings are tried; the same seed finds the same (default: 0)"
     command.add_argument("--seed", type=int, default=0, help=about)
     about = "the shape of an input whose dimensions the model leaves open"
     command.add_argument("--shape", action="append", default=[], metavar="NAME=D,D,…", help=about)
@@ -69,7 +69,7 @@ def _add_space(command: argparse.ArgumentParser) -> None:
 
 
 def _add_workers(command: argparse.ArgumentParser) -> None:
-    about = "a journal: every trial is noted there, and none that it has is done again"
+    about = "write every trial to FILE, and do none again that is there already"
     command.add_argument("--resume", metavar="FILE", help=about)
     command.add_argument("--jobs", type=int, metavar="N", help="processes that try settings (default: one per CPU)")
     about = "the scheduler of a Dask cluster whose workers try settings: tcp://HOST:PORT"

@@ -13,13 +13,15 @@ from twinfer.command_line.options import MODEL, positive, write_json
 if TYPE_CHECKING:
     from twinfer.bench.host.tune import Tuned
 
-ABOUT = "time every way to compute each layer on this computer, and keep the fastest"
+ABOUT = "time every kernel that can compute a layer, for each layer, on this computer; remember the fastest"
 EXAMPLES = ("kws_int8", "model.tflite --seconds 20", "model.tflite --json -")
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("model", metavar="MODEL", help=MODEL)
-    command.add_argument("--seconds", type=positive(float), default=5.0, help="time for all ways together (default: 5)")
+    command.add_argument(
+        "--seconds", type=positive(float), default=5.0, help="time for all kernels together (default: 5)"
+    )
     command.add_argument("--json", metavar="FILE", help="write the times to FILE, too; - for standard output alone")
 
 
