@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import is_dataclass
 from typing import Any
 
 import numpy as np
@@ -61,4 +62,6 @@ def _quant(tensor: Tensor) -> str:
 def _value(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.6g}"
+    if is_dataclass(value):
+        return type(value).__name__
     return str(np.array(value).tolist()) if isinstance(value, tuple | list | np.ndarray) else str(value)

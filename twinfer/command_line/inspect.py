@@ -13,7 +13,12 @@ if TYPE_CHECKING:
     from twinfer.runtime.plan.plan import Plan
     from twinfer.runtime.target import Target
 
-EXAMPLES = ("kws_int8", "model.tflite --target cortex-m4 --json", "vww_int8 --target cortex-m4 --memory rows")
+EXAMPLES = (
+    "kws_int8",
+    "model.tflite --target cortex-m4 --json",
+    "vww_int8 --target cortex-m4 --memory rows",
+    "kws_int8 --target cortex-m4 --trace kws.html",
+)
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
@@ -27,6 +32,8 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     about = "with --memory: for an input that is read where the caller has it"
     command.add_argument("--input-in-place", action="store_true", help=about)
     add_io(command)
+    about = "write the model after every stage, from the file to C, as a page"
+    command.add_argument("--trace", metavar="FILE.html", help=about)
     command.add_argument("--json", action="store_true", help="print it as JSON")
 
 
@@ -42,6 +49,13 @@ def run(arguments: argparse.Namespace) -> int:
 
     target, _ = machine(arguments.target)
     source = load_with(arguments.model, arguments.io)
+    if arguments.trace:
+        from twinfer.command_line.show.trace import trace
+        from twinfer.runtime.read.files import check_places, write_text
+
+        check_places([arguments.trace], inputs=[arguments.model])
+        write_text(arguments.trace, trace(source.name, source.graph, target))
+        return 0
     plan, reason = planned(source, target)
     certified = None
     if arguments.memory or arguments.input_rows or arguments.input_in_place:
