@@ -211,6 +211,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own_operators: None)
     for name in ("model", "old", "new"):
         Path(f"{name}.tflite").write_bytes(write(builtin()["digits_int8"]()))
     Path("level.tflite").write_bytes(write(leaky()))
+    (problem,) = code_in(ROOT / "docs" / "ram.md", "csv")
+    Path("problem.csv").write_text(problem)
     shutil.copytree(ROOT / "docs" / "examples", "my_operators")
     np.savez("samples.npz", x=data.x[:200], labels=data.y[:200])
     return tmp_path
