@@ -403,8 +403,8 @@ def test_readme_tells_the_flags_that_a_project_may_need(tmp_path: Path) -> None:
     write_project(tiny.state(), "m", tmp_path)
     told = (tmp_path / "README.md").read_text()
     for words in (
-        "-DTW_NO_ASM` where you build with `-fno-omit-frame-pointer",
-        "-mno-unaligned-access` where",
+        "-DTW_NO_ASM`, if you build with `-fno-omit-frame-pointer",
+        "-mno-unaligned-access`, if your program traps",
         "M_STATE_BYTES",
     ):
         assert words in told
