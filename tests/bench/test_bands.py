@@ -30,7 +30,7 @@ def at(band: Band, time: float) -> tuple[int, int] | None:
 @pytest.mark.parametrize("name", ["kws_int8", "vww_int8", "ic_int8"])
 @pytest.mark.parametrize("input_rows", [False, True])
 def test_no_two_bands_share_a_byte(name: str, input_rows: bool) -> None:
-    """In the middle of a part an output may lie over rows that it eats: never more than the part's own."""
+    """In the middle of a part an output may lie over rows that it replaces: never more than the part's own."""
     plan = rows(name, input_rows=input_rows)
     every = bands(plan)
     in_chains = {step.position for step in plan.chains}

@@ -18,6 +18,7 @@ import pytest
 
 import twinfer
 from twinfer.aot.build.targets import find, names
+from twinfer.aot.print.emit import emit
 from twinfer.bench.lab import figures
 from twinfer.bench.lab.datasets import FOLDS, digits
 from twinfer.bench.lab.figures import FIGURES, ROOT, blocks, document, pages, updated
@@ -32,6 +33,7 @@ from twinfer.converter.build import Builder
 from twinfer.converter.quantize.recipe import read_recipe
 from twinfer.runtime.errors import ToolError
 from twinfer.runtime.graph import Graph
+from twinfer.runtime.target import GENERIC
 from twinfer.runtime.write.tflite import write
 
 PAGES = pages()
@@ -280,6 +282,14 @@ def test_shell_examples(page: Path, folder: Path, request: pytest.FixtureRequest
     assert all(line.startswith(("twinfer ", "make -C ")) for line in ours)
     for line in ours:
         run_line(line)
+
+
+def test_the_c_that_is_shown_is_emitted() -> None:
+    """Every line of the layers in README.md and ARCHITECTURE.md, but those that leave something out (...)."""
+    emitted = emit(twinfer.make_plan(load("kws_int8").graph, GENERIC), "kws_int8").code["kws_int8.c"]
+    for page in ("README.md", "ARCHITECTURE.md"):
+        (code,) = re.findall(r"^```c\n(.*?)^```", (ROOT / page).read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+        assert not [line for line in code.splitlines() if "..." not in line and line not in emitted.splitlines()], page
 
 
 def test_every_command_has_an_example() -> None:
