@@ -35,7 +35,7 @@ KEPT := bench/lab/data/figures
 REPEATABLE := OPENBLAS_NUM_THREADS=1 OPENBLAS_CORETYPE=Haswell
 
 .PHONY: help demo prices setup build test test-deep test-all mutants sweep lint format bench clean
-.PHONY: bench-host bench-embedded bench-ops bench-coded bench-streams bench-rows bench-explain bench-cycles real-data accuracy compression search networks figures operators
+.PHONY: bench-host bench-embedded bench-ops bench-coded bench-streams bench-rows bench-explain bench-cycles real-data accuracy compression search networks figures operators new-op
 .DELETE_ON_ERROR:
 
 help:  ## this list
@@ -139,6 +139,9 @@ compression: real-data  ## accuracy over flash of pruned and clustered networks 
 
 networks: real-data  ## trains the networks of accuracy and compression anew (bench/lab/data/networks.npz)
 	$(REPEATABLE) $(BIN)/python -m twinfer.bench.lab.kept
+
+new-op: $(BIN)/python  ## the files of a new operator (NAME=BITCAST FAMILY=move)
+	$(BIN)/python tests/tools/new_op.py $(NAME) $(FAMILY)
 
 operators: build  ## docs/operators.md anew, from what the operators' cases pass through
 	$(BIN)/twinfer ops --markdown > build/operators.md

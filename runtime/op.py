@@ -11,7 +11,6 @@ import numpy as np
 from twinfer.runtime.errors import ModelError, UnsupportedOperatorError
 from twinfer.runtime.graph import Array, Node, Tensor
 from twinfer.runtime.later import dataclass
-from twinfer.runtime.passes.unsigned import COMPUTING
 from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target
 
@@ -50,6 +49,9 @@ class Border:
 #: What an operator says of itself to the pass that makes tables.
 Pointwise = Literal["", "exact", "near"]
 
+#: What an operator does with quantised uint8.
+Uint8 = Literal["", "layer", "computes", "moves", "floats"]
+
 
 @dataclass(frozen=True)
 class Op:
@@ -69,7 +71,15 @@ class Op:
 
     ``pointwise``: each element of the output is a function of those at the same place of its inputs, so that planning
     may make a table of it (runtime/passes/stacking.py). "exact": kernels give the reference's bits; "near": float32 may
-    be off by about ``tolerance``. "" is any other operator.
+    be off by about ``tolerance``. "" is any other operator. ``keeps_channels``: it is not pointwise, but the last axis
+    of its output is that of its input.
+
+    ``uint8`` (runtime/passes/unsigned.py): "computes" with it as with int8, as a "layer" with weights does; "moves" it
+    as int8, and takes it as it comes; "floats": LiteRT computes in float32 from what it stands for. "" refuses it.
+
+    Constants of 2 and 4 bits become int8 before planning (runtime/stored.py). ``packed_weights``: but not those of
+    input 1, which ``lower`` unpacks, so that coding can pack them again. ``picks_rows``: of constants, so that its
+    output, too, may become int8.
     """
 
     name: str
@@ -81,6 +91,10 @@ class Op:
     border: Callable[[Node], Border | None] | None = None
     beyond: Callable[[Node], float | None] | None = None
     pointwise: Pointwise = ""
+    keeps_channels: bool = False
+    uint8: Uint8 = ""
+    packed_weights: bool = False
+    picks_rows: bool = False
 
 
 def tensor(
@@ -117,7 +131,10 @@ def need(condition: bool, node: Node, message: str) -> None:
 def need_type(node: Node, tensor: Tensor, *types: str) -> None:
     """Raise UnsupportedOperatorError unless the tensor's type is one of ``types``."""
     if tensor.type not in types:
-        if len(types) > 1 and "INT8" in types and node.op in COMPUTING:
+        from twinfer.runtime.registry import operators
+
+        op = operators().get(node.op)
+        if len(types) > 1 and "INT8" in types and op is not None and op.uint8 in ("layer", "computes"):
             types = (*types, "UINT8 with a scale")
         raise UnsupportedOperatorError(
             f"{node}: {tensor} has a type that twinfer has no kernel for here; supported: {', '.join(types)}"

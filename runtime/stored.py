@@ -1,7 +1,7 @@
 """Constants as operators read them, whatever way the file stores them: a pass ``Graph -> Graph`` before all planning.
 
 Sparse constants become dense, and DENSIFY of them disappears. float16 behind DEQUANTIZE becomes float32 (exactly).
-Constants of 2 and 4 bits become int8, but for layers that can keep them packed (``PACKED``).
+Constants of 2 and 4 bits become int8, but for layers that can keep them packed (``Op.packed_weights``).
 """
 
 from __future__ import annotations
@@ -16,12 +16,7 @@ from twinfer.runtime.errors import ModelError
 from twinfer.runtime.graph import DTYPES, Array, Graph, Node, Tensor
 from twinfer.runtime.read.packed import unpack
 from twinfer.runtime.read.sparse import element_places
-
-#: Operators that unpack their weights (input 1) of 2 or 4 bits themselves, so that coding can pack them again.
-PACKED = frozenset({"CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED"})
-
-#: Operators that pick rows of constants; what they pick may be int8 where the constants were of fewer bits.
-PICKING = frozenset({"GATHER", "EMBEDDING_LOOKUP"})
+from twinfer.runtime.registry import operators
 
 #: Types of 2 and 4 bits that fit int8.
 BITS: Mapping[str, int] = MappingProxyType({"INT4": 4, "INT2": 2})
@@ -54,7 +49,7 @@ def _is_stored(node: Node, place: int, keep_half: bool) -> bool:
         return False
     if tensor.extra.get("sparsity") or (tensor.type == "FLOAT16" and _folds(node, keep_half)):
         return True
-    return tensor.type in BITS and not (node.op in PACKED and place == 1)
+    return tensor.type in BITS and not (place == 1 and (op := operators().get(node.op)) and op.packed_weights)
 
 
 class _Walk:
@@ -94,7 +89,10 @@ class _Walk:
     def _widened(self, node: Node) -> Node:
         """A node that picks from constants of few bits, with int8 as its output; so are bytes of LiteRT's GATHER."""
         y = node.outputs[0] if node.outputs else None
-        if node.op not in PICKING or y is None or y.type not in BITS or y in self.graph.outputs:
+        if y is None or y.type not in BITS or y in self.graph.outputs:
+            return node
+        op = operators().get(node.op)
+        if op is None or not op.picks_rows:
             return node
         self.known[y] = replace(y, type="INT8")
         self.replaced.add(y)

@@ -21,7 +21,7 @@ from twinfer.runtime.tools import find_compiler
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDERS = ("runtime", "kernels_c", "converter", "aot", "bench")
-FOR_DEVELOPERS = ("bench/fuzz/", "bench/lab/")
+FOR_DEVELOPERS = ("bench/fuzz/", "bench/lab/", "kernels_c/README.md")
 MADE = ("*.so", "*.egg-info", "__pycache__", ".*")
 MADE_AT_THE_ROOT = {"build", "dist", "out"}  # aot/build is a package
 PIP = ("-m", "pip", "--disable-pip-version-check", "-q", "install", "--no-compile")

@@ -9,7 +9,7 @@ import numpy as np
 from twinfer.bench.known.model import Rng, Trial, fitted
 from twinfer.runtime.graph import DTYPES, PACKED_BITS, Array, Quant, Tensor
 from twinfer.runtime.op import Shape
-from twinfer.runtime.passes.unsigned import COMPUTING, LAYERS, MOVING
+from twinfer.runtime.registry import operators
 
 #: Types that a type may become.
 OTHERS = {
@@ -115,7 +115,7 @@ def scales(rng: Rng, trial: Trial) -> Trial:
 
 def _with_bias_scale(trial: Trial) -> Trial:
     node = trial.node
-    if node.op not in LAYERS or len(node.inputs) < 3:
+    if operators()[node.op].uint8 != "layer" or len(node.inputs) < 3:
         return trial
     bias, weights = node.inputs[-1], node.inputs[1]
     x = node.inputs[2 if node.op == "TRANSPOSE_CONV" else 0]
@@ -217,7 +217,7 @@ def types(rng: Rng, trial: Trial) -> Trial:
         return trial
     old = str(rng.choice(present))
     new = str(rng.choice(OTHERS[old]))
-    if new == "UINT8" and trial.node.op not in COMPUTING | MOVING:
+    if new == "UINT8" and operators()[trial.node.op].uint8 not in ("layer", "computes", "moves"):
         return trial
     swap = {t: _typed(t, new) for t in trial.tensors if t.type == old and (old != "INT32" or t.quant is None)}
     oracle = "litert" if new == "UINT8" and trial.oracle == "tflm" else trial.oracle

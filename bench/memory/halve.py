@@ -8,15 +8,10 @@ from dataclasses import replace
 import numpy as np
 
 from twinfer.runtime.graph import Graph, Node, Quant, Tensor, consumers
+from twinfer.runtime.registry import operators
 
 #: Axis along which each tensor is cut in half.
 Cuts = Mapping[Tensor, int]
-
-#: Operators whose outputs have the channels of their inputs, which are the last axis.
-_SAME = (
-    *("ADD", "AVERAGE_POOL_2D", "DEQUANTIZE", "HARD_SWISH", "LEAKY_RELU", "LOGISTIC", "MAX_POOL_2D", "MAXIMUM", "MEAN"),
-    *("MINIMUM", "MUL", "PAD", "PRELU", "QUANTIZE", "RELU", "RELU6", "SUB", "TANH"),
-)
 
 
 def halved(graph: Graph, first: Tensor) -> Graph | None:
@@ -57,7 +52,8 @@ def _also_cut(node: Node, tensor: Tensor) -> list[tuple[Tensor, int]] | None:
     if kind == "DEPTHWISE_CONV_2D" and node.input(0).shape[-1] == node.output.shape[-1]:
         bias = [(t, 0) for t in node.inputs[2:3] if t is not None]
         return [(node.input(0), 3), (node.input(1), 3), (node.output, 3), *bias]
-    if kind in _SAME:
+    op = operators().get(kind)
+    if op is not None and (op.pointwise or op.keeps_channels):
         return list(_same_channels(node, tensor.shape[-1]))
     return None
 

@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 
 from twinfer.converter.build import Builder
 from twinfer.converter.emit.budget import Budget
+from twinfer.converter.facts import UNKNOWN
+from twinfer.converter.table import ROWS
 from twinfer.runtime.errors import ModelError, UnsupportedOperatorError
 from twinfer.runtime.graph import DTYPES, EMPTY, Quant, Tensor
 
@@ -29,9 +31,8 @@ WIDER = {"int4": np.int8, "uint4": np.uint8, "int2": np.int8, "uint2": np.uint8,
 #: Types that TFLite's kernels compute in. What only the exporter's shape arithmetic uses is folded before.
 CARRIED = frozenset({"FLOAT32", "INT8", "INT16", "INT32", "INT64", "UINT8", "BOOL"})
 
-#: Types that TFLite computes in as quantised numbers only, and operators to which that makes no difference.
+#: Types that most of TFLite's operators compute in as quantised numbers only.
 SMALL = frozenset({"INT8", "INT16", "UINT8"})
-ORDERED = frozenset({"CAST", "MAXIMUM", "MINIMUM", "REDUCE_MAX", "REDUCE_MIN", "EQUAL"})
 
 NHWC = (0, 2, 3, 1)
 NCHW = (0, 3, 1, 2)
@@ -93,7 +94,7 @@ class Emitter:
 
     def computes(self, op: str, kind: str) -> None:
         """UnsupportedOperatorError for sums and products of bytes: TFLite has them for quantised numbers only."""
-        if kind in SMALL and op not in ORDERED:
+        if kind in SMALL and not ROWS.get(op, UNKNOWN).bytes:
             raise UnsupportedOperatorError(f"arithmetic in {kind} without quantisation; cast to INT32")
 
     def binary(self, op: str, x: Operand, y: Operand, type: str = "", **options: Any) -> Tensor:

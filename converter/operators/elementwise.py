@@ -22,6 +22,7 @@ _Extreme = partial(
     (0, 1),
     types=INT8_AND_INT16,
     scales=Scales(same=True, imported=True),
+    bytes=True,
     versions={"INT8": 2, "INT16": 4},
     needs=((3, broadcast),),
 )
@@ -60,7 +61,7 @@ ROWS = {
     "PRELU": _Elements((0, 1), types=INT8, scales=Scales(imported=True)),  # slopes must be INT8
     "MAXIMUM": _Extreme(),
     "MINIMUM": _Extreme(),
-    "EQUAL": _Comparison(versions={"INT8": 2, "INT16": 4}),
+    "EQUAL": _Comparison(bytes=True, versions={"INT8": 2, "INT16": 4}),
     "NOT_EQUAL": _Comparison(versions={"INT8": 2}),
     "GREATER": _Comparison(versions={"INT8": 2}),
     "GREATER_EQUAL": _Comparison(versions=INT8_2_INT16_3),
@@ -81,6 +82,7 @@ ROWS = {
         needs=((5, lambda node: per_channel(node.input(0))),),
     ),
     "CAST": _Elements(
+        bytes=True,
         needs=tuple(
             (version, either_is(type))
             for type, version in {"UINT32": 2, "INT8": 3, "UINT16": 4, "FLOAT16": 5, "FLOAT64": 5, "INT4": 6}.items()

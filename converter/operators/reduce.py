@@ -8,6 +8,9 @@ from twinfer.converter.facts import INT8, INT8_AND_INT16, Dimensions, Row, Scale
 from twinfer.converter.operators._versions import INT8_2_INT16_3
 
 _Reduction = partial(Row, reduces=True, dimensions=Dimensions(axes=(1,)))
+_Extreme = partial(
+    _Reduction, types=INT8_AND_INT16, scales=Scales(same=True, imported=True), bytes=True, versions=INT8_2_INT16_3
+)
 _Index = partial(Row, reduces=True, types=INT8, scales=Scales(indices=True), versions={"INT8": 2, "BOOL": 3})
 _AlongLast = partial(Row, dimensions=Dimensions(last=True))
 _SPAN = 2**-15  # steps of an exponential have 26 fractional bits
@@ -15,8 +18,8 @@ _SPAN = 2**-15  # steps of an exponential have 26 fractional bits
 ROWS = {
     "MEAN": _Reduction(types=INT8_AND_INT16, scales=Scales(imported=True), versions=INT8_2_INT16_3),
     "SUM": _Reduction(types=INT8_AND_INT16, scales=Scales(imported=True), versions={"INT8": 2}),
-    "REDUCE_MAX": _Reduction(types=INT8_AND_INT16, scales=Scales(same=True, imported=True), versions=INT8_2_INT16_3),
-    "REDUCE_MIN": _Reduction(types=INT8_AND_INT16, scales=Scales(same=True, imported=True), versions=INT8_2_INT16_3),
+    "REDUCE_MAX": _Extreme(),
+    "REDUCE_MIN": _Extreme(),
     "REDUCE_PROD": _Reduction(versions={"INT8": 2, "INT16": 2}),
     "REDUCE_ANY": _Reduction(),
     "REDUCE_ALL": _Reduction(),

@@ -15,32 +15,15 @@ from dataclasses import replace
 import numpy as np
 
 from twinfer.runtime.graph import Graph, Node, Quant, Tensor
+from twinfer.runtime.op import Uint8
 from twinfer.runtime.ops.core.unsigned import ADDED, MARK, STACKED
+from twinfer.runtime.registry import operators
 
 
-def _names(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-#: Layers with weights.
-LAYERS = frozenset({"CONV_2D", "DEPTHWISE_CONV_2D", "TRANSPOSE_CONV", "FULLY_CONNECTED"})
-
-#: Operators that compute with uint8 as with int8.
-COMPUTING = LAYERS | _names("""
-    ADD SUB MUL DIV MAXIMUM MINIMUM RELU RELU6 RELU_N1_TO_1 RELU_0_TO_1 LEAKY_RELU PRELU HARD_SWISH GELU LOGISTIC TANH
-    SOFTMAX LOG_SOFTMAX AVERAGE_POOL_2D MAX_POOL_2D MEAN SUM REDUCE_MAX REDUCE_MIN ARG_MAX ARG_MIN LESS EQUAL LESS_EQUAL
-    GREATER GREATER_EQUAL NOT_EQUAL
-""")
-
-#: Operators that move uint8 as they move int8; they take it as it comes.
-MOVING = _names("""
-    CONCATENATION PACK UNPACK PAD PADV2 MIRROR_PAD RESHAPE SQUEEZE EXPAND_DIMS SLICE STRIDED_SLICE SPLIT SPLIT_V TILE
-    TRANSPOSE GATHER DEPTH_TO_SPACE SPACE_TO_DEPTH BATCH_TO_SPACE_ND SPACE_TO_BATCH_ND BROADCAST_TO REVERSE_V2
-    RESIZE_NEAREST_NEIGHBOR SELECT SELECT_V2 DEQUANTIZE
-""")
-
-#: Operators that LiteRT computes in float32 from what uint8 stands for.
-FLOATING = frozenset({"CUSTOM:TFLite_Detection_PostProcess"})
+def _does(node: Node, *what: Uint8) -> bool:
+    """Whether the operator does one of these with uint8."""
+    op = operators().get(node.op)
+    return op is not None and op.uint8 in what
 
 
 def is_byte(tensor: Tensor | None) -> bool:
@@ -62,10 +45,10 @@ def signed(graph: Graph, keep: bool = False) -> Graph:
 
 def signed_node(node: Node) -> Node:
     """The node over int8 (float32), itself if it has no uint8 or takes it as it is; for checks of one node."""
-    if node.op in FLOATING:
+    if _does(node, "floats"):
         return replace(node, inputs=tuple(_real(t) if t is not None and is_byte(t) else t for t in node.inputs))
     bytes_ = [tensor for tensor in (*node.inputs, *node.outputs) if is_byte(tensor)]
-    if not bytes_ or not (node.op in COMPUTING or _rescales(node)) or _mixes(node):
+    if not bytes_ or not (_does(node, "layer", "computes") or _rescales(node)) or _mixes(node):
         return node
     return _over(node, {tensor: twin(tensor) for tensor in bytes_ if tensor is not None})
 
@@ -99,7 +82,7 @@ def centred(weights: Tensor) -> Tensor:
 def _over(node: Node, twins: dict[Tensor, Tensor]) -> Node:
     """The node over these twins, marked."""
     inputs = [None if tensor is None else twins.get(tensor, tensor) for tensor in node.inputs]
-    if node.op in LAYERS and len(inputs) > 1 and inputs[1] is not None and inputs[1] is not node.inputs[1]:
+    if _does(node, "layer") and len(inputs) > 1 and inputs[1] is not None and inputs[1] is not node.inputs[1]:
         inputs[1] = centred(inputs[1])
     outputs = tuple(twins.get(tensor, tensor) for tensor in node.outputs)
     return replace(node, inputs=tuple(inputs), outputs=outputs, options={**node.options, MARK: True})
@@ -113,7 +96,7 @@ def _rescales(node: Node) -> bool:
 def _mixes(node: Node) -> bool:
     """Whether a layer of uint8 has values or weights of another type; LiteRT reads the bytes of one as the other's."""
     types = {t.type for t in (*node.inputs, *node.outputs) if t is not None}
-    return node.op in LAYERS and not types <= {"UINT8", "INT32"}
+    return _does(node, "layer") and not types <= {"UINT8", "INT32"}
 
 
 class _Rewrite:
@@ -141,7 +124,7 @@ class _Rewrite:
         self.tensors = (*graph.tensors, *(t for t in shared if t not in known))
 
     def _add(self, node: Node) -> None:
-        if node.op in FLOATING:
+        if _does(node, "floats"):
             node = replace(node, inputs=tuple(self._float(node, t) if is_byte(t) else t for t in node.inputs))
         sources = [tensor for tensor in node.inputs if is_byte(tensor)]
         if not self._takes(node):
@@ -174,8 +157,8 @@ class _Rewrite:
             if node.input(0).type == "INT8" and node.input(0).quant == twin(node.output).quant:
                 return False  # it flips only, as those that this walk puts in
             return not is_byte(node.input(0)) or node.input(0) in self.flipped or node.output.type == "UINT8"
-        moved = node.op in MOVING and any(tensor in self.flipped for tensor in node.inputs)
-        return node.op in COMPUTING or moved or _rescales(node)
+        moved = _does(node, "moves") and any(tensor in self.flipped for tensor in node.inputs)
+        return _does(node, "layer", "computes") or moved or _rescales(node)
 
     def _emit(self, node: Node) -> None:
         """The node over twins; what it shares with other nodes (weights without a zero point, rescaled inputs) once."""

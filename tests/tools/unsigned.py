@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from twinfer.runtime.graph import Array, Graph, Quant, Tensor
+from twinfer.runtime.graph import Array, Graph, Node, Quant, Tensor
 from twinfer.runtime.op import Case
-from twinfer.runtime.passes.unsigned import COMPUTING, LAYERS, MOVING, signed
+from twinfer.runtime.passes.unsigned import signed
 from twinfer.runtime.registry import operators
 
 #: Zero points of weights, in turn; 128 is none of int8.
@@ -29,11 +29,15 @@ REFUSED: Mapping[str, str] = {
 
 def unsigned_cases(op: str, cases: Mapping[str, Case]) -> dict[str, Case]:
     """The int8 cases of an operator, given by test name, as cases of uint8; none if it takes no uint8."""
-    if op not in COMPUTING | MOVING:
+    if operators()[op].uint8 not in ("layer", "computes", "moves"):
         return {}
     suited = [(name, case) for name, case in cases.items() if name not in REFUSED and _suits(case)]
-    taken = suited if op in LAYERS else suited[::EVERY]
+    taken = suited if operators()[op].uint8 == "layer" else suited[::EVERY]
     return {f"{name}-uint8": _twin(case, ZEROS[i % len(ZEROS)]) for i, (name, case) in enumerate(taken)}
+
+
+def _is_layer(node: Node) -> bool:
+    return operators()[node.op].uint8 == "layer"
 
 
 def _suits(case: Case) -> bool:
@@ -43,11 +47,11 @@ def _suits(case: Case) -> bool:
         return False
     if node.op == "BROADCAST_TO":  # LiteRT's first version is 2, which the nodes of cases do not say
         return False
-    if node.op in LAYERS and node.input(1).data is None:  # needs constant weights
+    if _is_layer(node) and node.input(1).data is None:  # needs constant weights
         return False
     if types & {"INT16", "INT4", "INT2"} or not any(t is not None and _shifts(t) for t in node.inputs):
         return False
-    if node.op in LAYERS and node.output.type == "FLOAT32":  # hybrid
+    if _is_layer(node) and node.output.type == "FLOAT32":  # hybrid
         return False
     if node.op in ("CONV_2D", "TRANSPOSE_CONV"):
         return node.optional(2 if node.op == "CONV_2D" else 3) is not None  # LiteRT wants a bias with uint8
@@ -64,7 +68,7 @@ def _shifts(tensor: Tensor) -> bool:
 
 def _twin(case: Case, zero: int) -> Case:
     """The case with uint8 in place of int8; weights get the zero point ``zero``."""
-    node, place = case.node, 1 if case.node.op in LAYERS else None
+    node, place = case.node, 1 if _is_layer(case.node) else None
     memo: dict[int, Tensor] = {}
 
     def flipped(i: int | None, tensor: Tensor | None) -> Tensor | None:

@@ -262,4 +262,4 @@ def _grouped_cases(rng: np.random.Generator) -> Iterator[Case]:
     yield _case(rng, (1, 5, 7, 16), (8, 2, 3, 8), Layer(per_tensor=True), dilation_w_factor=2)
 
 
-OP = Op("CONV_2D", infer, reference, lower, cases, beyond=beyond)
+OP = Op("CONV_2D", infer, reference, lower, cases, beyond=beyond, uint8="layer", packed_weights=True)

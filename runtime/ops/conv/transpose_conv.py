@@ -175,4 +175,4 @@ def _with_zero(node: Node, zero: int) -> Node:
     return replace(node, inputs=(shape, None if w is None else replace(w, quant=quant), *rest))
 
 
-OP = Op("TRANSPOSE_CONV", infer, reference, lower, cases)
+OP = Op("TRANSPOSE_CONV", infer, reference, lower, cases, uint8="layer")

@@ -250,4 +250,4 @@ def _wide_cases(rng: np.random.Generator) -> Iterator[Case]:
         yield _case(rng, (2, depth), 6, Layer(zero=-128, lowest=True))
 
 
-OP = Op("FULLY_CONNECTED", infer, reference, lower, cases)
+OP = Op("FULLY_CONNECTED", infer, reference, lower, cases, uint8="layer", packed_weights=True)

@@ -241,4 +241,4 @@ def _dead(case: Case, channel: int) -> Case:
     return replace(case, node=replace(case.node, inputs=(x, replace(w, data=weights), replace(b, data=bias))))
 
 
-OP = Op("DEPTHWISE_CONV_2D", infer, reference, lower, cases, beyond=beyond)
+OP = Op("DEPTHWISE_CONV_2D", infer, reference, lower, cases, beyond=beyond, uint8="layer", packed_weights=True)

@@ -139,6 +139,6 @@ def cases(op: str, rng: np.random.Generator) -> Iterator[Case]:
 
 
 OPS = (
-    Op("ADD", infer, reference, lower, lambda rng: cases("ADD", rng), pointwise="exact"),
-    Op("SUB", infer, reference, lower, lambda rng: cases("SUB", rng), pointwise="exact"),
+    Op("ADD", infer, reference, lower, lambda rng: cases("ADD", rng), pointwise="exact", uint8="computes"),
+    Op("SUB", infer, reference, lower, lambda rng: cases("SUB", rng), pointwise="exact", uint8="computes"),
 )

@@ -203,7 +203,7 @@ def _not_cases(rng: np.random.Generator) -> Iterator[Case]:
 
 
 def _op(name: str) -> Op:
-    return Op(name, infer, reference, lower, lambda rng: cases(name, rng))
+    return Op(name, infer, reference, lower, lambda rng: cases(name, rng), uint8="computes")
 
 
 def _logical_op(name: str) -> Op:

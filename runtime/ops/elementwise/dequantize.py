@@ -99,4 +99,4 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
     yield _case(weights, oracle="litert")
 
 
-OP = Op("DEQUANTIZE", infer, reference, lower, cases, pointwise="exact")
+OP = Op("DEQUANTIZE", infer, reference, lower, cases, pointwise="exact", uint8="moves")

@@ -253,7 +253,7 @@ def _squared_cases(rng: np.random.Generator) -> Iterator[Case]:
 
 
 OPS = (
-    Op("DIV", _infer_div, _div, lower, _div_cases, pointwise="exact"),
+    Op("DIV", _infer_div, _div, lower, _div_cases, pointwise="exact", uint8="computes"),
     Op("POW", lambda node: infer_binary(node, "FLOAT32", "INT32"), _pow, lower, _pow_cases, pointwise="near"),
     Op("SQUARED_DIFFERENCE", _infer_squared, _squared, lower, _squared_cases, pointwise="exact"),
 )

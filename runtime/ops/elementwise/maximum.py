@@ -54,6 +54,6 @@ def cases(op: str, rng: np.random.Generator) -> Iterator[Case]:
 
 
 OPS = (
-    Op("MAXIMUM", infer, reference, lower, lambda rng: cases("MAXIMUM", rng), pointwise="exact"),
-    Op("MINIMUM", infer, reference, lower, lambda rng: cases("MINIMUM", rng), pointwise="exact"),
+    Op("MAXIMUM", infer, reference, lower, lambda rng: cases("MAXIMUM", rng), pointwise="exact", uint8="computes"),
+    Op("MINIMUM", infer, reference, lower, lambda rng: cases("MINIMUM", rng), pointwise="exact", uint8="computes"),
 )

@@ -101,4 +101,4 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
         yield from stored_cases("MUL", type, rng)
 
 
-OP = Op("MUL", infer, reference, lower, cases, pointwise="exact")
+OP = Op("MUL", infer, reference, lower, cases, pointwise="exact", uint8="computes")

@@ -89,4 +89,4 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
     yield binary_case("PRELU", "FLOAT32", ((6,), (1,)), values=(odd, np.array([-0.5], np.float32)))
 
 
-OP = Op("PRELU", infer, reference, lower, cases, pointwise="exact")
+OP = Op("PRELU", infer, reference, lower, cases, pointwise="exact", uint8="computes")

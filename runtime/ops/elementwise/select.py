@@ -85,6 +85,6 @@ def cases(op: str, rng: np.random.Generator) -> Iterator[Case]:
 
 
 OPS = (
-    Op("SELECT", infer, reference, lower, lambda rng: cases("SELECT", rng)),
-    Op("SELECT_V2", infer, reference, lower, lambda rng: cases("SELECT_V2", rng)),
+    Op("SELECT", infer, reference, lower, lambda rng: cases("SELECT", rng), uint8="moves"),
+    Op("SELECT_V2", infer, reference, lower, lambda rng: cases("SELECT_V2", rng), uint8="moves"),
 )

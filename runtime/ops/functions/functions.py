@@ -10,7 +10,7 @@ import numpy as np
 
 from twinfer.runtime.graph import Array, Node
 from twinfer.runtime.later import dataclass
-from twinfer.runtime.op import Case, Op, Pointwise, Shape, need, need_type, tensor
+from twinfer.runtime.op import Case, Op, Pointwise, Shape, Uint8, need, need_type, tensor
 from twinfer.runtime.ops.functions import _int8, _wide
 from twinfer.runtime.ops.functions._unary import elementwise, in_double, infer, int8_case, lookup, through_float
 from twinfer.runtime.program import Call
@@ -234,7 +234,8 @@ def _int16_case(op: str, x: float, y: float, values: Array, options: dict[str, o
 
 def _op(name: str) -> Op:
     pointwise: Pointwise = "near" if FUNCTIONS[name].tolerance else "exact"
-    return Op(name, _infer, reference, lower, lambda rng: cases(name, rng), pointwise=pointwise)
+    uint8: Uint8 = "computes" if name == "GELU" else ""
+    return Op(name, _infer, reference, lower, lambda rng: cases(name, rng), pointwise=pointwise, uint8=uint8)
 
 
 OPS = tuple(map(_op, FUNCTIONS))

@@ -111,4 +111,4 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
         yield int8_case("HARD_SWISH", x, y, "none", FINER)
 
 
-OP = Op("HARD_SWISH", infer, reference, lower, cases, pointwise="exact")
+OP = Op("HARD_SWISH", infer, reference, lower, cases, pointwise="exact", uint8="computes")

@@ -79,4 +79,4 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
             yield Case(Node("LEAKY_RELU", (x,), (y,), {"alpha": alpha}), (everything,))
 
 
-OP = Op("LEAKY_RELU", infer, reference, lower, cases, pointwise="exact")
+OP = Op("LEAKY_RELU", infer, reference, lower, cases, pointwise="exact", uint8="computes")

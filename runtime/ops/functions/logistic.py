@@ -54,4 +54,4 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
         yield int16_case("LOGISTIC", scale, 1 / 32768)
 
 
-OP = Op("LOGISTIC", _sigmoid.infer, reference, lower, cases, pointwise="near")
+OP = Op("LOGISTIC", _sigmoid.infer, reference, lower, cases, pointwise="near", uint8="computes")

@@ -80,7 +80,7 @@ def _cases(op: str) -> Iterator[Case]:
 
 
 def _op(name: str) -> Op:
-    return Op(name, infer, reference, lower, lambda rng: _cases(name), pointwise="exact")
+    return Op(name, infer, reference, lower, lambda rng: _cases(name), pointwise="exact", uint8="computes")
 
 
 OPS = tuple(_op(name) for name in ("RELU", "RELU6", "RELU_N1_TO_1", "RELU_0_TO_1"))

@@ -50,4 +50,4 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
         yield int16_case("TANH", scale, 1 / 32768)
 
 
-OP = Op("TANH", _sigmoid.infer, reference, lower, cases, pointwise="near")
+OP = Op("TANH", _sigmoid.infer, reference, lower, cases, pointwise="near", uint8="computes")

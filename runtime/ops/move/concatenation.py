@@ -136,6 +136,6 @@ def pack_cases(rng: np.random.Generator) -> Iterator[Case]:
 
 
 OPS = (
-    Op("CONCATENATION", infer_concatenation, reference, lower, concatenation_cases),
-    Op("PACK", infer_pack, reference, lower, pack_cases),
+    Op("CONCATENATION", infer_concatenation, reference, lower, concatenation_cases, uint8="moves"),
+    Op("PACK", infer_pack, reference, lower, pack_cases, uint8="moves"),
 )

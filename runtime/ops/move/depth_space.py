@@ -71,6 +71,6 @@ def cases(op: str, rng: np.random.Generator) -> Iterator[Case]:
 
 
 OPS = (
-    Op("DEPTH_TO_SPACE", infer, reference, lower, lambda rng: cases("DEPTH_TO_SPACE", rng)),
-    Op("SPACE_TO_DEPTH", infer, reference, lower, lambda rng: cases("SPACE_TO_DEPTH", rng)),
+    Op("DEPTH_TO_SPACE", infer, reference, lower, lambda rng: cases("DEPTH_TO_SPACE", rng), uint8="moves"),
+    Op("SPACE_TO_DEPTH", infer, reference, lower, lambda rng: cases("SPACE_TO_DEPTH", rng), uint8="moves"),
 )

@@ -106,4 +106,4 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
         yield _case(rng, tensor((5, 7), type, name="rows"), type, 3, "litert")
 
 
-OP = Op("EMBEDDING_LOOKUP", infer, reference, lower, cases)
+OP = Op("EMBEDDING_LOOKUP", infer, reference, lower, cases, picks_rows=True)

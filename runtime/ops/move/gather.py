@@ -104,4 +104,4 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
     yield one("FLOAT32", ((2, 3, 4), (2, 5)), 1, 1, fed="INT16", oracle="litert")
 
 
-OP = Op("GATHER", infer, reference, lower, cases)
+OP = Op("GATHER", infer, reference, lower, cases, uint8="moves", picks_rows=True)

@@ -84,4 +84,4 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
                 yield case("MIRROR_PAD", (example(type, shape), at), [out], oracle, mode=mode)
 
 
-OP = Op("MIRROR_PAD", infer, reference, lower, cases)
+OP = Op("MIRROR_PAD", infer, reference, lower, cases, uint8="moves")

@@ -160,6 +160,6 @@ def padv2_cases(rng: np.random.Generator) -> Iterator[Case]:
 
 
 OPS = (
-    Op("PAD", infer, reference, lower, pad_cases, border=border),
-    Op("PADV2", infer, reference, lower, padv2_cases, border=border),
+    Op("PAD", infer, reference, lower, pad_cases, border=border, uint8="moves", keeps_channels=True),
+    Op("PADV2", infer, reference, lower, padv2_cases, border=border, uint8="moves"),
 )

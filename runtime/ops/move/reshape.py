@@ -87,7 +87,7 @@ def expand_dims_cases(rng: np.random.Generator) -> Iterator[Case]:
 
 
 def _op(name: str, infer: Callable[[Node], list[Shape]], cases: Callable[[np.random.Generator], Iterator[Case]]) -> Op:
-    return Op(name, infer, reference, lower, cases)
+    return Op(name, infer, reference, lower, cases, uint8="moves")
 
 
 OPS = (

@@ -171,6 +171,6 @@ def bilinear_cases(rng: np.random.Generator) -> Iterator[Case]:
 
 
 OPS = (
-    Op("RESIZE_NEAREST_NEIGHBOR", infer_nearest, reference_nearest, lower_nearest, nearest_cases),
+    Op("RESIZE_NEAREST_NEIGHBOR", infer_nearest, reference_nearest, lower_nearest, nearest_cases, uint8="moves"),
     Op("RESIZE_BILINEAR", infer_bilinear, reference_bilinear, lower_bilinear, bilinear_cases),
 )

@@ -169,6 +169,6 @@ def _reverse_cases(rng: np.random.Generator) -> Iterator[Case]:
 
 
 OPS = (
-    Op("SLICE", infer, reference, lower, cases),
-    Op("REVERSE_V2", _infer_reverse, _reverse, _lower_reverse, _reverse_cases),
+    Op("SLICE", infer, reference, lower, cases, uint8="moves"),
+    Op("REVERSE_V2", _infer_reverse, _reverse, _lower_reverse, _reverse_cases, uint8="moves"),
 )

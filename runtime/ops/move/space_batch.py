@@ -150,6 +150,6 @@ def cases(op: str, rng: np.random.Generator) -> Iterator[Case]:
 
 
 OPS = (
-    Op("SPACE_TO_BATCH_ND", infer, reference, lower, lambda rng: cases("SPACE_TO_BATCH_ND", rng)),
-    Op("BATCH_TO_SPACE_ND", infer, reference, lower, lambda rng: cases("BATCH_TO_SPACE_ND", rng)),
+    Op("SPACE_TO_BATCH_ND", infer, reference, lower, lambda rng: cases("SPACE_TO_BATCH_ND", rng), uint8="moves"),
+    Op("BATCH_TO_SPACE_ND", infer, reference, lower, lambda rng: cases("BATCH_TO_SPACE_ND", rng), uint8="moves"),
 )

@@ -143,7 +143,7 @@ def unpack_cases(rng: np.random.Generator) -> Iterator[Case]:
 
 
 OPS = (
-    Op("SPLIT", infer_split, reference, lower, split_cases),
-    Op("SPLIT_V", infer_split_v, reference, lower, split_v_cases),
-    Op("UNPACK", infer_unpack, reference, lower, unpack_cases),
+    Op("SPLIT", infer_split, reference, lower, split_cases, uint8="moves"),
+    Op("SPLIT_V", infer_split_v, reference, lower, split_v_cases, uint8="moves"),
+    Op("UNPACK", infer_unpack, reference, lower, unpack_cases, uint8="moves"),
 )

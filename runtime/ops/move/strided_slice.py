@@ -235,4 +235,4 @@ def _run_time_cases() -> Iterator[Case]:
         yield Case(outside.node, (values[0], np.array(far, np.int32)), "none", why)
 
 
-OP = Op("STRIDED_SLICE", infer, reference, lower, cases)
+OP = Op("STRIDED_SLICE", infer, reference, lower, cases, uint8="moves")

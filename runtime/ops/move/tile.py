@@ -90,6 +90,6 @@ def tile_cases(rng: np.random.Generator) -> Iterator[Case]:
 
 
 OPS = (
-    Op("BROADCAST_TO", infer_broadcast, _broadcast, _lower_broadcast, broadcast_cases),
-    Op("TILE", infer_tile, _tile, _lower_tile, tile_cases),
+    Op("BROADCAST_TO", infer_broadcast, _broadcast, _lower_broadcast, broadcast_cases, uint8="moves"),
+    Op("TILE", infer_tile, _tile, _lower_tile, tile_cases, uint8="moves"),
 )

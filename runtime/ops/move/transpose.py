@@ -73,4 +73,4 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
     yield _case("INT8", (17, 3, 2, 2, 3, 18), (5, 4, 3, 2, 1, 0), "litert")
 
 
-OP = Op("TRANSPOSE", infer, reference, lower, cases)
+OP = Op("TRANSPOSE", infer, reference, lower, cases, uint8="moves")

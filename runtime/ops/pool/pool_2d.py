@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from twinfer.runtime.graph import Array, Node
-from twinfer.runtime.op import Case, Op, Shape, need, need_type, tensor, unsupported
+from twinfer.runtime.op import Case, Op, Shape, Uint8, need, need_type, tensor, unsupported
 from twinfer.runtime.ops.core.activation import FLOAT_MAX, float_range, output_range, quantized_range
 from twinfer.runtime.ops.core.by_sums import with_sums
 from twinfer.runtime.ops.core.quantized import need_quant
@@ -183,7 +183,8 @@ def _nearly_the_next(op: str) -> Case:
 
 def _op(name: str) -> Op:
     cases: Callable[[np.random.Generator], Iterator[Case]] = lambda rng: _cases(name)  # noqa: E731
-    return Op(name, infer, reference, lower, cases, beyond=_beyond)
+    uint8: Uint8 = "" if name == "L2_POOL_2D" else "computes"
+    return Op(name, infer, reference, lower, cases, beyond=_beyond, keeps_channels=True, uint8=uint8)
 
 
 OPS = (_op("AVERAGE_POOL_2D"), _op("MAX_POOL_2D"), _op("L2_POOL_2D"))

@@ -78,6 +78,6 @@ def cases(op: str, rng: np.random.Generator) -> Iterator[Case]:
 
 
 OPS = (
-    Op("ARG_MAX", infer, reference, lower, lambda rng: cases("ARG_MAX", rng)),
-    Op("ARG_MIN", infer, reference, lower, lambda rng: cases("ARG_MIN", rng)),
+    Op("ARG_MAX", infer, reference, lower, lambda rng: cases("ARG_MAX", rng), uint8="computes"),
+    Op("ARG_MIN", infer, reference, lower, lambda rng: cases("ARG_MIN", rng), uint8="computes"),
 )

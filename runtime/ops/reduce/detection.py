@@ -254,4 +254,4 @@ def _byte_case(case: Case, rng: np.random.Generator) -> Case:
     return Case(replace(case.node, inputs=inputs), fed, "litert")
 
 
-OP = Op(NAME, infer, reference, lower, cases)
+OP = Op(NAME, infer, reference, lower, cases, uint8="floats")

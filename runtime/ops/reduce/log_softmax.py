@@ -95,4 +95,4 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
         yield Case(Node("LOG_SOFTMAX", (tensor((3, 9), "INT8", scale, 3),), (y,)))
 
 
-OP = Op("LOG_SOFTMAX", infer, reference, lower, cases)
+OP = Op("LOG_SOFTMAX", infer, reference, lower, cases, uint8="computes")

@@ -126,4 +126,4 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
         yield _case(tensor(shape, "INT64"), axes, False)
 
 
-OP = Op("MEAN", infer, reference, lower, cases)
+OP = Op("MEAN", infer, reference, lower, cases, uint8="computes", keeps_channels=True)

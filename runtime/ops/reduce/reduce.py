@@ -10,7 +10,7 @@ import numpy as np
 
 from twinfer.runtime.fixed_point import quantize_multiplier, requantize, wrap32
 from twinfer.runtime.graph import Array, Node, Tensor
-from twinfer.runtime.op import Case, Op, Shape, need, need_type, tensor, unsupported
+from twinfer.runtime.op import Case, Op, Shape, Uint8, need, need_type, tensor, unsupported
 from twinfer.runtime.ops.core.activation import FLOAT_MAX
 from twinfer.runtime.ops.core.quantized import need_symmetric
 from twinfer.runtime.ops.move._move import same_meaning
@@ -138,7 +138,8 @@ def cases(op: str, rng: np.random.Generator) -> Iterator[Case]:
 
 
 def _op(name: str) -> Op:
-    return Op(name, infer, reference, lower, lambda rng: cases(name, rng))
+    uint8: Uint8 = "computes" if name in ("SUM", "REDUCE_MAX", "REDUCE_MIN") else ""
+    return Op(name, infer, reference, lower, lambda rng: cases(name, rng), uint8=uint8)
 
 
 OPS = tuple(map(_op, TYPES))

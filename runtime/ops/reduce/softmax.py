@@ -201,4 +201,4 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
     yield Case(Node("SOFTMAX", (x,), (y,), {"beta": 2.5}), tolerance=3e-7)
 
 
-OP = Op("SOFTMAX", infer, reference, lower, cases)
+OP = Op("SOFTMAX", infer, reference, lower, cases, uint8="computes")
