@@ -112,6 +112,29 @@ def test_a_seed(project: Path, capsys: pytest.CaptureFixture[str], monkeypatch: 
     assert sorted(said[0]) == sorted(said[1])
 
 
+def test_kernels_of_a_test_are_those_of_the_headers(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where a fault of Python follows one of C; a header that does not compile is not judged."""
+    header = "bench/sum.h"
+    (project / header).write_text(HEADER)
+    built, tested = [HEADER], list[str]()
+
+    def ran(copy: Copy, command: list[str], _: float) -> int:
+        text = (copy.folder / header).read_text()
+        if "setup.py" in command:
+            built.append(text)
+        else:
+            assert text == built[-1]
+            tested.append(text)
+        return 0
+
+    monkeypatch.setattr(Copy, "_run", ran)
+    run([header, "bench/area.py"], 2, 99, "tests", project)
+    assert len(set(tested)) == 11, "ten faults of C"
+    assert tested.count(HEADER) == 4, "without a fault, and with three of Python"
+    monkeypatch.setattr(Copy, "_run", lambda self, command, _: int("setup.py" in command))
+    assert run([header], 0, 3, "tests", project) == (0, 0)
+
+
 def test_what_hangs_and_what_never_passed(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     copy = Copy(project.parent / "copy", project)
     copy.write("bench/area.py", b"while True:\n    pass\n")

@@ -203,16 +203,22 @@ class Copy:
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(root / path, folder / path, follow_symlinks=False)
         shared = os.environ.get("TWINFER_SHARED") or str(root.parent / "shared")
-        self.folder, self._time = folder, int(time.time())
+        self.folder, self._time, self._stale = folder, int(time.time()), False
         self._environment = {**os.environ, "PYTHONPATH": str(folder), "TWINFER_SHARED": shared}
 
-    def write(self, file: str, content: bytes) -> bool:
-        """Writes a file, and builds the kernels again after a header. Returns whether the headers compile."""
+    def write(self, file: str, content: bytes) -> None:
         self._time += 1  # Python compiles a module anew if its time, in whole seconds, or its size has changed
         (self.folder / file).write_bytes(content)
         os.utime(self.folder / file, (self._time, self._time))
+        if file.endswith(".h"):
+            os.utime(self.folder / file)
+            self._stale = True
+
+    def build(self) -> bool:
+        """Builds the kernels again if a header has changed since the last time. Returns whether they compile."""
         build = [sys.executable, "setup.py", "-q", "build_ext", "--inplace"]
-        return file.endswith(".py") or self._run(build, 1800) == 0
+        self._stale = self._stale and self._run(build, 1800) != 0
+        return not self._stale
 
     def test(self, arguments: str, seconds: float) -> int | None:
         """pytest's exit code; None if it was ended when the time was up."""
@@ -245,7 +251,7 @@ def run(files: list[str], seed: int, count: int, tests: str | None, root: Path) 
             asked = tests or asked_for(file, root)
             if asked not in seconds:
                 start = time.monotonic()
-                passed = copy.test(asked, 3600) == 0
+                passed = copy.build() and copy.test(asked, 3600) == 0
                 seconds[asked] = time.monotonic() - start if passed else None
                 if not passed:
                     print(f"not judged: without a fault, pytest {asked} does not pass")  # noqa: T201
@@ -253,11 +259,12 @@ def run(files: list[str], seed: int, count: int, tests: str | None, root: Path) 
             if limit is None:
                 continue
             try:
-                if not copy.write(file, source[: fault.start] + fault.new.encode() + source[fault.end :]):
+                copy.write(file, source[: fault.start] + fault.new.encode() + source[fault.end :])
+                if not copy.build():
                     continue
                 verdicts.append(copy.test(asked, 5 * limit + 60) != 0)
             finally:
-                (copy.folder / file).write_bytes(source)
+                copy.write(file, source)
             line = source[: fault.start].count(b"\n") + 1
             was = " ".join(source[fault.start : fault.end].decode().split())
             verdict = "noticed " if verdicts[-1] else "SURVIVED"
