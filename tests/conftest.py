@@ -90,7 +90,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "corpus(*groups, sample=None): which corpus models corpus_model runs over")
-    config.addinivalue_line("markers", "slow: takes more than a few seconds")
     config.addinivalue_line("markers", "deep: for make test-deep; make test leaves it out")
     new = config.getoption("new_examples")
     hypothesis.settings.load_profile("new" if new else "same")

@@ -53,7 +53,6 @@ def outputs(notebook: Any) -> str:
     return "\n".join(str(output.get("text", "")) + str(output.get("data", "")) for output in every)
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("board_tools")
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_notebook_runs(path: Path, kernels: Path) -> None:
@@ -75,7 +74,6 @@ def test_every_notebook_is_known() -> None:
     assert {path.stem for path in NOTEBOOKS} == set(SHOWN)
 
 
-@pytest.mark.slow
 def test_a_cell_that_fails_is_told(kernels: Path) -> None:
     from nbclient.exceptions import CellExecutionError
 

@@ -89,7 +89,7 @@ def test_sizes_and_stack(card: Card) -> None:
 def test_the_folder_that_compile_writes(card: Card, tmp_path: Path) -> None:
     write_project(dense(card).plan, "dense", tmp_path / "made", card=card, stack_bytes=0)
     command = ["make", "-C", str(tmp_path / "made"), "test"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=1200, check=False)
     assert "dense: ok" in done.stdout, done.stdout + done.stderr
     assert f"CC = {card.compiler}\n" in (tmp_path / "made" / "Makefile").read_text()
 

@@ -195,7 +195,7 @@ def test_a_projects_self_test(tmp_path: Path) -> None:
     plan = make_plan(builtin()["kws_int8"](), card.target, Options(memory="layers"))
     write_project(plan, "kws", tmp_path / "out", card=card)
     command = ["make", "-C", str(tmp_path / "out"), "test"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=1200, check=False)
     assert "kws: ok" in done.stdout + done.stderr
     assert "only memory that is written" not in (tmp_path / "out" / "README.md").read_text(), "there are two"
     places = addresses(tmp_path / "out" / "build" / "kws_test", "kws_static_arena")

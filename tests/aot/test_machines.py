@@ -72,7 +72,7 @@ def test_the_same_bits(machine: str, tmp_path: Path) -> None:
     projects = with_common_instances([project for project, _ in made])
     write_self_tests(tmp_path, [(project, inputs) for project, (_, inputs) in zip(projects, made, strict=True)])
     run_tool([*command, "all.c", "-o", "all", "-lm"], tmp_path)
-    done = subprocess.run([*emulator, tmp_path / "all"], capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run([*emulator, tmp_path / "all"], capture_output=True, text=True, timeout=1200, check=False)
     assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]
     assert done.stdout.count(": ok") == len(made)
 

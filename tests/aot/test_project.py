@@ -48,7 +48,7 @@ from twinfer.runtime.tools import write_files
 def make(folder: Path, *goals: str) -> subprocess.CompletedProcess[str]:
     if not shutil.which("make") or not shutil.which("cc"):
         pytest.skip("make and a C compiler are needed")
-    return subprocess.run(["make", "-C", folder, *goals], capture_output=True, text=True, timeout=300, check=False)
+    return subprocess.run(["make", "-C", folder, *goals], capture_output=True, text=True, timeout=1200, check=False)
 
 
 @pytest.mark.parametrize("mode", get_args(Mode))
@@ -71,7 +71,7 @@ def cmake() -> None:
 def compiled_with(folder: Path, source: str) -> list[str]:
     """The words of the command that compiles ``source`` in CMake's project ``folder``."""
     command = ["cmake", "-S", folder, "-B", folder / "out", "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON"]
-    subprocess.run(command, capture_output=True, timeout=300, check=True)
+    subprocess.run(command, capture_output=True, timeout=1200, check=True)
     (entry,) = (e for e in json.loads((folder / "out" / "compile_commands.json").read_text())
                 if e["file"].endswith(f"/{source}"))  # fmt: skip
     return shlex.split(entry["command"])
@@ -119,7 +119,9 @@ target_link_libraries(caller {name})
         build = tmp_path / source / "build"
         for command in (f"cmake -S {tmp_path / source} -B {build}", f"cmake --build {build}", *test):
             folder = build if build.exists() else tmp_path
-            done = subprocess.run(command.split(), cwd=folder, capture_output=True, text=True, timeout=300, check=False)
+            done = subprocess.run(
+                command.split(), cwd=folder, capture_output=True, text=True, timeout=1200, check=False
+            )
             assert done.returncode == 0, done.stdout + done.stderr
             assert "warning" not in done.stdout + done.stderr
     write_project(tiny.MODELS[name](), name, tmp_path / "made")

@@ -12,7 +12,7 @@ import tiny
 from cases import cases_of, graph_of
 from hypothesis import given
 from hypothesis import strategies as st
-from needs import sampled
+from needs import deep_but, sampled
 
 from twinfer.aot.board.arm.architecture import ARCHITECTURE, stack_taken
 from twinfer.aot.build import firmware as firmware_module
@@ -67,7 +67,7 @@ def tiny_graphs() -> dict[str, Graph]:
     return {name: make().graph for name, make in tiny.MODELS.items()}
 
 
-@pytest.mark.parametrize("core", CORES)
+@pytest.mark.parametrize("core", deep_but(CORES, "cortex-m4", "cortex-m55"))
 def test_mark_is_within_the_bound(core: str) -> None:
     emitted = projects({**tiny_graphs(), **({"digits": builtin()["digits_int8"]()} if core == M4.name else {})}, core)
     program = build(emitted, find(core))

@@ -166,7 +166,7 @@ def test_what_is_printed_of_a_card_stays_text(tmp_path: Path) -> None:
 
 def _said(folder: Path, *command: str) -> str:
     """The output of a command that must succeed."""
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=1200, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 

@@ -12,7 +12,7 @@ from typing import Any
 import browser
 import numpy as np
 import pytest
-from needs import ROOT
+from needs import ROOT, deep_but
 
 from twinfer.bench.lab.compression_report import compression_html
 from twinfer.bench.measure.embedded_html import embedded_html
@@ -30,19 +30,17 @@ from twinfer.converter.search.pareto import front
 from twinfer.converter.search.space import CORRECTIONS, Setting
 from twinfer.converter.search.trial import Trial
 
-pytestmark = pytest.mark.slow
-
 LONG = "a_model/with/quite_a_long_name_that_never_ends_number_{}_of_many"
 
 
-@pytest.fixture
-def look(tmp_path: Path) -> Callable[[str], None]:
+@pytest.fixture(params=deep_but(["telephone", "every window"], "telephone"))
+def look(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[str], None]:
     """A function that looks at a page; skips without a browser."""
     browser.need_browser()
 
     def at(html: str) -> None:
         (tmp_path / "page.html").write_text(html, encoding="utf-8")
-        browser.check(tmp_path / "page.html")
+        browser.check(tmp_path / "page.html", every=request.param == "every window")
 
     return at
 

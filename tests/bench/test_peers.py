@@ -56,7 +56,7 @@ def said(folder: Path, *command: str, status: int = 0) -> str:
     """What twinfer in ``folder`` prints."""
     environment = {**os.environ, "PYTHONPATH": str(folder), "XDG_CACHE_HOME": str(ROOT / "build" / "cache")}
     words = [sys.executable, "-m", "twinfer", *command]
-    done = subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True, timeout=1200, check=False)
     assert done.returncode == status, done.stdout + done.stderr
     return done.stdout + done.stderr
 

@@ -19,6 +19,7 @@ import tiny
 from flows import Sub
 from hypothesis import given
 from hypothesis import strategies as st
+from needs import deep_but
 
 from twinfer.aot.build.sizes import sizes
 from twinfer.aot.build.targets import find
@@ -456,16 +457,15 @@ PAGES: dict[str, Callable[[], str]] = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.parametrize("every", deep_but([False, True], False))
 @pytest.mark.parametrize("name", PAGES)
-def test_pages_in_a_browser(name: str, tmp_path: Path) -> None:
+def test_pages_in_a_browser(name: str, every: bool, tmp_path: Path) -> None:
     """No error, nothing cut off or over something else, all contrasts good, all reached by the keyboard."""
     browser.need_browser()
     (tmp_path / "page.html").write_text(PAGES[name](), encoding="utf-8")
-    browser.check(tmp_path / "page.html")
+    browser.check(tmp_path / "page.html", every)
 
 
-@pytest.mark.slow
 def test_the_slider_goes_through_the_operators(tmp_path: Path) -> None:
     browser.need_browser()
     kept = report()

@@ -64,7 +64,7 @@ def unsupported(tmp_path: Path) -> str:
 def twinfer(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
     """The command in a process of its own."""
     command = [sys.executable, "-m", "twinfer", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=300, **options)
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=1200, **options)
 
 
 # -- bench -------------------------------------------------------------------------------------------------------------
@@ -338,7 +338,7 @@ def ctrl_c_ignored() -> Iterator[None]:
 def test_interrupted() -> None:
     command = [sys.executable, "-m", "twinfer", "bench", "digits_int8", "--against", "none", "--seconds", "100"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=heed_ctrl_c) as process:
-        maps, until = Path(f"/proc/{process.pid}/maps"), time.monotonic() + 120
+        maps, until = Path(f"/proc/{process.pid}/maps"), time.monotonic() + 1200
         while str(cache_folder()) not in maps.read_text() and time.monotonic() < until:
             time.sleep(0.1)  # until the compiled model is loaded; Ctrl-C during imports may end CPython 3.11 by itself
         for _ in range(6):  # CPython drops one that meets a finaliser

@@ -352,7 +352,9 @@ def test_compile(core: str, mode: str, optimize: str, tmp_path: Path, capsys: py
     assert json.loads((folder / "twinfer.json").read_text())["optimize"] == optimize
     assert "stack" in capsys.readouterr().out
     assert "DIGITS_INT8_STACK_BYTES" in (folder / "digits_int8.h").read_text()
-    done = subprocess.run(["make", "-C", str(folder), "test"], capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(
+        ["make", "-C", str(folder), "test"], capture_output=True, text=True, timeout=1200, check=False
+    )
     assert done.returncode == 0, done.stderr
     assert "digits_int8: ok" in done.stdout + done.stderr
     again = tmp_path / "d"
@@ -366,7 +368,9 @@ def test_a_failing_self_test_is_told(tmp_path: Path) -> None:
     assert main(["compile", "digits_int8", "--target", M4, "-o", str(folder)]) == 0
     test = folder / "digits_int8_test.c"
     test.write_text(test.read_text().replace("g != w", "g == w"))
-    done = subprocess.run(["make", "-C", str(folder), "test"], capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(
+        ["make", "-C", str(folder), "test"], capture_output=True, text=True, timeout=1200, check=False
+    )
     assert done.returncode != 0
     assert "FAILED" in done.stdout + done.stderr
 

@@ -156,7 +156,7 @@ def test_standard_output_by_its_name(shell: str, there: Path) -> None:
     """Printed text stands around the result, wherever the shell sends it."""
     (there / "out").write_text("before\n")
     line = f"{sys.executable} -m twinfer bench in.tflite --against none --runs 3 --json /dev/stdout {shell}"
-    subprocess.run(["bash", "-c", line], cwd=there, check=True, timeout=300)
+    subprocess.run(["bash", "-c", line], cwd=there, check=True, timeout=1200)
     text = (there / "out").read_text()
     assert text.startswith("before\n{" if ">> out" in shell else "{")
     told, end = json.JSONDecoder().raw_decode(text[text.index("{") :])

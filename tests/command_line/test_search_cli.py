@@ -227,7 +227,6 @@ def test_instructions_on_a_microcontroller(
     assert "--target cortex-m4" in capsys.readouterr().err
 
 
-@pytest.mark.slow
 def test_ctrl_c_ends_all_processes_and_leaves_the_journal(file: str, tmp_path: Path) -> None:
     journal = tmp_path / "j.jsonl"
     command = [sys.executable, "-m", "twinfer", "search", "digits_float32", "--data", file, "--max-loss", "0"]
@@ -236,11 +235,11 @@ def test_ctrl_c_ends_all_processes_and_leaves_the_journal(file: str, tmp_path: P
     process = subprocess.Popen(
         command, stdout=out, stderr=out, text=True, start_new_session=True, preexec_fn=heed_ctrl_c
     )
-    until = time.monotonic() + 120
+    until = time.monotonic() + 1200
     while time.monotonic() < until and not (journal.exists() and journal.read_bytes().count(b"\n") > 2):
         time.sleep(0.1)
     os.killpg(process.pid, signal.SIGINT)
-    said, erred = process.communicate(timeout=60)
+    said, erred = process.communicate(timeout=1200)
     assert process.returncode == 130
     assert "Pareto front of " in said
     assert re.fullmatch(r"twinfer: interrupted; missing: up to \d+ of 2000 trials\n", erred)

@@ -314,7 +314,7 @@ def values(shape: Shape, seed: int = 2) -> np.ndarray:
 
 
 @pytest.mark.parametrize("name", CASES)
-@random(3)
+@random(2)
 @given(data=st.data())
 def test_layer(name: str, data: Any) -> None:
     """Four layers of a class over one input."""
@@ -408,7 +408,7 @@ OPERATIONS = (
 
 
 @pytest.mark.parametrize("name", OPERATIONS)
-@random(3)
+@random(2)
 @given(data=st.data())
 def test_operation(name: str, data: Any) -> None:
     """Functions of keras.ops with numbers and tensors of several types."""
@@ -497,7 +497,7 @@ def test_products_of_inputs_over_every_axis() -> None:
     check([*x.values()], outputs, *(values((2, *shape), k) for k, shape in enumerate(shapes.values())))
 
 
-@random(3)
+@random(2)
 @given(data=st.data())
 def test_states_that_layers_are_given(data: Any) -> None:
     """Alone and in both directions, each of which has states of its own."""
@@ -511,7 +511,7 @@ def test_states_that_layers_are_given(data: Any) -> None:
     check([x, *states], keras.tree.flatten(outputs), values((2, 4, 2)), *(values((2, units), k) for k in range(4)))
 
 
-@random(3)
+@random(2)
 @given(data=st.data())
 def test_attention(data: Any) -> None:
     """Self and cross attention by the layer with an importer and by two that are followed."""

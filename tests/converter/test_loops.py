@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from needs import needs
+from needs import deep_but, needs
 
 needs("onnx", "onnxruntime", "ai_edge_litert")
 
@@ -61,7 +61,7 @@ CASES: list[tuple[str, int, str, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("kind", "batch", "outputs", "options"), CASES)
-@pytest.mark.parametrize("quantize", [None, "int8", "int16x8"])
+@pytest.mark.parametrize("quantize", deep_but([None, "int8", "int16x8"], None, "int8"))
 def test_a_recurrent_layer_is_a_loop(
     kind: str, batch: int, outputs: str, options: dict[str, Any], quantize: str | None
 ) -> None:
@@ -152,7 +152,7 @@ def in_steps(graph: Graph) -> int:
 def test_any_repetition_gives_the_same_bits() -> None:
     """In LiteRT, as a loop or not; and its integers are a loop of as many steps as its floats."""
     made = 0
-    for seed in range(100):
+    for seed in range(50):
         rng = np.random.default_rng(seed)
         graph = repeated(rng)
         loop = rolled(graph)
@@ -164,7 +164,7 @@ def test_any_repetition_gives_the_same_bits() -> None:
             seen = calibrate(graph, [feeds, {name: -value for name, value in feeds.items()}])
             tied = rolled(quantize(graph, seen, Recipe((), Choice("int8")), Options("FLOAT32")))
             assert (loops(tied), in_steps(tied)) == (loops(loop), in_steps(loop)), seed
-    assert made > 20
+    assert made > 10
 
 
 def test_few_steps_stay() -> None:

@@ -188,7 +188,7 @@ def test_changed_files_are_read_after_unregister(folder: Path) -> None:
 def test_other_processes_know_it(folder: Path, file: str) -> None:
     register(folder)
     command = [sys.executable, "-m", "twinfer", "verify", file, "--against", "none"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=1200)
     assert done.returncode == 0, done.stderr
 
 

@@ -231,7 +231,7 @@ def assert_sanitized(folder: Path, programs: Sequence[tuple[Project, Sequence[Ar
     write_self_tests(folder, [(project, values) for project, (_, values) in zip(projects, programs, strict=True)])
     compiler = "clang" if shutil.which("clang") else "gcc"
     run_tool([compiler, *SANITIZE, "all.c", "-o", "all", "-lm"], folder)
-    done = subprocess.run([folder / "all"], capture_output=True, text=True, timeout=3000, check=False)
+    done = subprocess.run([folder / "all"], capture_output=True, text=True, timeout=1200, check=False)
     assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]
 
 

@@ -12,6 +12,7 @@ import pytest
 from chains import chain
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from needs import deep_but
 from pairs import pairs
 from passes_tools import assert_same
 
@@ -192,13 +193,13 @@ def graphs(draw: Callable[[st.SearchStrategy[Any]], Any], type: str) -> Graph:
 PIPELINES = st.one_of(st.just(PIPELINE), st.lists(st.sampled_from(EVERY), min_size=1, max_size=6))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(graphs("INT8"), PIPELINES)
 def test_any_passes_keep_integers_bit_by_bit(graph: Graph, pipeline: Sequence[Pass]) -> None:
     assert_same(graph, run(graph, pipeline))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(graphs("FLOAT32"), PIPELINES)
 def test_any_passes_keep_floats_within_rounding(graph: Graph, pipeline: Sequence[Pass]) -> None:
     assert_same(graph, run(graph, pipeline))
@@ -247,7 +248,7 @@ def twins(draw: Callable[[st.SearchStrategy[Any]], Any]) -> Graph:
     return g.builder.graph(ends)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(twins(), PIPELINES)
 def test_operators_that_differ_in_one_thing(graph: Graph, pipeline: Sequence[Pass]) -> None:
     assert_same(graph, run(graph, pipeline))
@@ -292,7 +293,7 @@ def siblings(draw: Callable[[st.SearchStrategy[Any]], Any]) -> tuple[Graph, int]
     return g.builder.graph(ends), alike
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(siblings())
 def test_layers_over_one_input_become_one(drawn: tuple[Graph, int]) -> None:
     graph, alike = drawn
@@ -339,7 +340,7 @@ def neighbours(draw: Callable[[st.SearchStrategy[Any]], Any]) -> tuple[Graph, bo
     return g.builder.graph(ends), free and known and not (odd == "times" and second == "DEPTHWISE_CONV_2D")
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(neighbours())
 def test_equalised_layers_have_ranges_alike(drawn: tuple[Graph, bool]) -> None:
     """The function stays; where it may, the greatest weights of each channel agree on both sides of it."""
@@ -361,28 +362,30 @@ def test_equalised_layers_have_ranges_alike(drawn: tuple[Graph, bool]) -> None:
         assert all(a is b or (a is not None and np.array_equal(a.data, b.data)) for a, b in pairs)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.sampled_from(["INT8", "FLOAT32"]).flatmap(graphs), st.sampled_from(EVERY))
 def test_every_pass_finds_nothing_behind_itself(graph: Graph, step: Pass) -> None:
     once = step(graph)
     assert text(step(once)) == text(once)
 
 
+@pytest.mark.parametrize("count", deep_but([6, 20], 6))
 @pytest.mark.parametrize("op", operators())
-def test_pairs_of_operators_keep_their_meaning(op: str) -> None:
+def test_pairs_of_operators_keep_their_meaning(op: str, count: int) -> None:
     """One of the operator's cases and one of another's, joined, through the whole pipeline."""
     ran = 0
-    for graph in pairs(op, np.random.default_rng(1), 20):
+    for graph in pairs(op, np.random.default_rng(1), count):
         try:
             make_plan(graph, GENERIC)
         except TwinferError:
             continue  # as an output that another operator's quantisation does not fit
         ran += 1
         assert_same(graph, run(graph))
-    assert ran or op.startswith("CUSTOM:SignalFilterBank")  # which nothing else gives what it reads
+    # nothing else gives the filter bank what it reads; few pairs of others can be planned
+    assert ran or count < 20 or op.startswith("CUSTOM:SignalFilterBank")
 
 
-@pytest.mark.parametrize("first", range(0, 1500, 100))
+@pytest.mark.parametrize("first", deep_but(range(0, 1500, 100), 0, 100, 200, 300))
 def test_chains_of_operators_with_constants_keep_their_meaning(first: int) -> None:
     graphs = [chain(seed) for seed in range(first, first + 100)]
     results = [run(graph) for graph in graphs]

@@ -20,7 +20,7 @@ def ran(sanitizer: str, folder: Path, *flags: str) -> subprocess.CompletedProces
     subprocess.run([*command, f"-I{FOLDER}", str(SOURCE), "-o", str(program), "-lpthread", "-lm"], check=True)
     # ThreadSanitizer knows only the usual places of memory
     return subprocess.run(
-        ["setarch", platform.machine(), "-R", str(program)], capture_output=True, text=True, timeout=100, check=False
+        ["setarch", platform.machine(), "-R", str(program)], capture_output=True, text=True, timeout=1200, check=False
     )
 
 

@@ -302,5 +302,7 @@ def test_bench_and_compile(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert "Weights stored coded on cortex-m4" in text
     folder = tmp_path / "c"
     assert main(["compile", *there, "huffman", "--decode", "start", "-o", str(folder)]) == 0
-    done = subprocess.run(["make", "-C", str(folder), "test"], capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(
+        ["make", "-C", str(folder), "test"], capture_output=True, text=True, timeout=1200, check=False
+    )
     assert done.returncode == 0, done.stderr

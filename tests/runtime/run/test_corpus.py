@@ -59,7 +59,10 @@ def assert_close(got: Any, want: Any, where: str) -> None:
 
 
 @pytest.mark.corpus("app")
-@pytest.mark.parametrize("engine", [Interpreter, CompiledModel], ids=["interpreted", "compiled"])
+@pytest.mark.parametrize(
+    "engine",
+    [pytest.param(Interpreter, id="interpreted"), pytest.param(CompiledModel, id="compiled", marks=pytest.mark.deep)],
+)
 def test_applications(corpus_model: Any, engine: type[Interpreter]) -> None:
     model = engine(model_path=corpus_model.path)
     model.allocate_tensors()
@@ -100,7 +103,7 @@ def test_a_shape_that_is_a_value(corpus: Path, engine: type[Interpreter]) -> Non
             assert_close(fixed.get_tensor(details["index"]), golden[f"s{sample}_out{i}"], f"k = {k}, output {i}")
 
 
-@pytest.mark.corpus("app")
+@pytest.mark.corpus("app", sample=12)
 def test_applications_on_every_choice_of_kernels(corpus_model: Any) -> None:
     """The kernels of other machines on this computer: SMLAD and Helium as plain C, against the same golden outputs."""
     graph, golden = read_file(corpus_model.path), corpus_model.golden()

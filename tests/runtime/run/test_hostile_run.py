@@ -18,6 +18,7 @@ import pytest
 from cases import graph_of
 from damage import Damage, damaged, victims
 from limits import cpu_below
+from needs import deep_but
 
 from twinfer.runtime.check import check
 from twinfer.runtime.errors import InvalidArgumentError, ModelError, TwinferError, UnsupportedOperatorError
@@ -32,8 +33,6 @@ from twinfer.runtime.run.interpreter import Interpreter
 from twinfer.runtime.run.session import Session
 from twinfer.runtime.shapes import infer_node, infer_shapes
 from twinfer.runtime.target import GENERIC, HOST, TARGETS
-
-ROUNDS = 250
 
 
 def runs(graph: Graph, seed: int) -> bool:
@@ -56,11 +55,12 @@ def runs(graph: Graph, seed: int) -> bool:
 
 
 @pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("rounds", deep_but([60, 250], 60))
 @pytest.mark.parametrize("op", operators())
-def test_damaged_graphs(op: str) -> None:
+def test_damaged_graphs(op: str, rounds: int) -> None:
     rng = random.Random(op)
     ran = 0
-    for seed in range(ROUNDS):
+    for seed in range(rounds):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             graph = damaged(rng.choice(victims(op)), rng)
@@ -69,7 +69,7 @@ def test_damaged_graphs(op: str) -> None:
         except TwinferError as error:
             assert len(str(error)) > 20  # noqa: PT017
             assert "do not fit together" not in str(error), "it deserves a message of its own"  # noqa: PT017
-    assert 0 < ran < ROUNDS
+    assert 0 < ran < rounds
 
 
 def refused(graph: Graph, message: str, error: type[TwinferError] = ModelError) -> None:

@@ -116,7 +116,7 @@ def ends_by_ctrl_c(lines: str, file: Path) -> None:
         try:
             assert process.stderr.readline() == "begun\n"
             process.send_signal(signal.SIGINT)
-            _, err = process.communicate(timeout=8)
+            _, err = process.communicate(timeout=1200)
         finally:
             process.kill()
     said = [line for line in err.splitlines() if line != "begun"]
