@@ -89,6 +89,7 @@ def test_bench_several_targets(capsys: pytest.CaptureFixture[str]) -> None:
     assert all(row["same_bits"] for row in rows)
 
 
+@pytest.mark.deep
 def test_settings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """More flash gives speed, more instructions give size. The comparison with TFLM is shown in the terminal and as a
     page."""

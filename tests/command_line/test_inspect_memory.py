@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from needs import deep_but
 from rich.console import Console
 from row_nets import network
 
@@ -41,7 +42,14 @@ def document(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, A
     return about
 
 
-@pytest.mark.parametrize("given", [("--input-in-place",), ("--memory", "--input-in-place"), ("--memory",)])
+@pytest.mark.parametrize(
+    "given",
+    [
+        ("--input-in-place",),
+        pytest.param(("--memory", "--input-in-place"), marks=pytest.mark.deep),
+        pytest.param(("--memory",), marks=pytest.mark.deep),
+    ],
+)
 def test_without_a_way_it_is_that_of_compile(capsys: pytest.CaptureFixture[str], given: tuple[str, ...]) -> None:
     about, graph, lent = document(capsys, "vww_int8", *given), load("vww_int8").graph, "--input-in-place" in given
     usual, layers = (make_plan(graph, M4, Options(memory=way, input_in_place=lent)) for way in ("auto", "layers"))  # type: ignore[arg-type]
@@ -49,7 +57,7 @@ def test_without_a_way_it_is_that_of_compile(capsys: pytest.CaptureFixture[str],
 
 
 @pytest.mark.parametrize("way", ["auto", "layers", "rows"])
-@pytest.mark.parametrize("model", ["kws_int8", "vww_int8"])
+@pytest.mark.parametrize("model", deep_but(["kws_int8", "vww_int8"], "kws_int8"))
 def test_the_promised_keys(capsys: pytest.CaptureFixture[str], model: str, way: str) -> None:
     """They are those of the plan itself; what forces the peak adds up to it."""
     about = document(capsys, model, "--memory", way)
