@@ -2,8 +2,8 @@
 
 A generalised assignment problem (Martello and Toth, Knapsack Problems, 1990, chapter 7) whose bins say themselves what
 fits: branch and bound, depth first, the cheapest bin first, so that the first answer is the greedy one. The bound gives
-every unit that is left its cheapest bin. The search is exact unless it gives up, at a count of looks, never of time;
-then units are moved and swapped as long as that pays.
+every unit that is left its cheapest bin. The search is exact, or gives up after a fixed number of tries, however long
+they take; then units are moved and swapped as long as that pays.
 """
 
 from __future__ import annotations
