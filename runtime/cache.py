@@ -1,4 +1,4 @@
-"""The user's cache folder: compiled libraries and programs, plans, and what ``twinfer tune`` has found.
+"""The user's cache folder: compiled libraries and programs, and what ``twinfer tune`` has found.
 
 Whatever is kept ends in a seal: its size and checksum. A file is used only if it is this user's own, a regular one, and
 matches its seal; all else (cut short, overwritten, a pipe, a folder, a link) is made anew and replaced. Files are
@@ -30,8 +30,8 @@ _SEAL, _MARK = struct.Struct("<8sQI"), b"\0twinfer"
 _WORK, _HOUR, _WEEK = "work-", 3600, 7 * 24 * 3600
 
 
-def folder(*below: str) -> Path:
-    """The cache folder, or one ``below`` it, made if it is missing.
+def folder() -> Path:
+    """The cache folder, made if it is missing.
 
     ToolError if it belongs to somebody else, if others may write there, or if it cannot be made.
     """
@@ -39,23 +39,21 @@ def folder(*below: str) -> Path:
         place = cache_folder()
     except RuntimeError as error:
         raise ToolError(f"no cache folder: {error} Set XDG_CACHE_HOME to one") from None
-    for name in ("", *below):
-        place = place / name
-        try:
-            place.mkdir(mode=0o700, parents=True, exist_ok=True)
-            about = place.stat()
-        except OSError as error:
-            raise ToolError(f"no cache folder {place}: {error.strerror}; set XDG_CACHE_HOME to another") from None
-        if about.st_uid != os.geteuid():
-            raise ToolError(
-                f"the cache folder {place} belongs to another user ({about.st_uid}) and is not used: set "
-                "XDG_CACHE_HOME to a folder of your own"
-            )
-        if about.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-            raise ToolError(
-                f"others may write to the cache folder {place}, so it is not used: chmod go-w it if you trust what is "
-                "there, or set XDG_CACHE_HOME to another"
-            )
+    try:
+        place.mkdir(mode=0o700, parents=True, exist_ok=True)
+        about = place.stat()
+    except OSError as error:
+        raise ToolError(f"no cache folder {place}: {error.strerror}; set XDG_CACHE_HOME to another") from None
+    if about.st_uid != os.geteuid():
+        raise ToolError(
+            f"the cache folder {place} belongs to another user ({about.st_uid}) and is not used: set "
+            "XDG_CACHE_HOME to a folder of your own"
+        )
+    if about.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise ToolError(
+            f"others may write to the cache folder {place}, so it is not used: chmod go-w it if you trust what is "
+            "there, or set XDG_CACHE_HOME to another"
+        )
     return place
 
 

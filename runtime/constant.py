@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import Enum
 
 from twinfer.runtime.graph import Array, Graph, Node, Tensor, walk
-from twinfer.runtime.later import dataclass
 
 
 class Role(Enum):

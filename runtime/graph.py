@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any
@@ -18,7 +18,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twinfer.runtime.errors import ModelError, UnsupportedOperatorError
-from twinfer.runtime.later import dataclass
 
 #: A numpy array of any type and shape.
 Array = NDArray[Any]

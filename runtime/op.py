@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
-from typing import Any, Literal
+from dataclasses import dataclass, replace
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from twinfer.runtime.errors import ModelError, UnsupportedOperatorError
 from twinfer.runtime.graph import Array, Node, Tensor
-from twinfer.runtime.later import dataclass
 from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target
 
@@ -36,8 +35,7 @@ class Case:
     tolerance: float = 0.0
 
 
-@dataclass(frozen=True)
-class Border:
+class Border(NamedTuple):
     """Pixels around images [batches, height, width, channels]: so many rows before and behind, columns before and
     behind, all of one value (an integer of quantised images, as it is stored)."""
 
@@ -131,9 +129,9 @@ def need(condition: bool, node: Node, message: str) -> None:
 def need_type(node: Node, tensor: Tensor, *types: str) -> None:
     """Raise UnsupportedOperatorError unless the tensor's type is one of ``types``."""
     if tensor.type not in types:
-        from twinfer.runtime.registry import operators
+        from twinfer.runtime.registry import find
 
-        op = operators().get(node.op)
+        op = find(node.op)
         if len(types) > 1 and "INT8" in types and op is not None and op.uint8 in ("layer", "computes"):
             types = (*types, "UINT8 with a scale")
         raise UnsupportedOperatorError(

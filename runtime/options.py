@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal, TypedDict, get_args
 
 from twinfer.runtime.errors import InvalidArgumentError
-from twinfer.runtime.later import dataclass
 
 #: speed: fewest instructions. size: least flash. balanced: between them.
 Optimize = Literal["speed", "balanced", "size"]

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 from twinfer.runtime.constant import Constant
 from twinfer.runtime.graph import Node, Tensor
-from twinfer.runtime.later import dataclass
 from twinfer.runtime.params import Param, check_params
 from twinfer.runtime.rows import Feed, Rows
 from twinfer.runtime.target import PLAIN, Choice
 
 
-@dataclass(frozen=True)
-class Slice:
+class Slice(NamedTuple):
     """The part of a value that a call in a loop works on: from byte ``offset``, ``stride`` bytes on per iteration."""
 
     value: Tensor | Constant
@@ -39,8 +39,7 @@ def part_of(argument: Tensor | Constant | Slice) -> Slice:
     return argument if isinstance(argument, Slice) else Slice(argument)
 
 
-@dataclass(frozen=True)
-class Weights:
+class Weights(NamedTuple):
     """How input 1 of a call, a constant array of int8 weights, may be stored in less flash.
 
     Its bytes are ``rows`` of ``head`` bytes, weights and ``tail`` bytes; head and tail are multiples of 4. With
@@ -160,30 +159,25 @@ class Step:
         return tuple(dict.fromkeys(outputs if self.scratch is None else [*outputs, self.scratch]))
 
 
-@dataclass(frozen=True, eq=False)
 class If:
     """Steps that run if ``condition``, one byte, is not 0, and those that run if it is."""
 
-    condition: Tensor
-    then: Program
-    orelse: Program
+    def __init__(self, condition: Tensor, then: Program, orelse: Program) -> None:
+        self.condition, self.then, self.orelse = condition, then, orelse
 
 
-@dataclass(frozen=True, eq=False)
 class While:
     """``test`` runs; while ``condition``, one byte, is not 0 then, ``body`` runs and ``test`` again."""
 
-    condition: Tensor
-    test: Program
-    body: Program
+    def __init__(self, condition: Tensor, test: Program, body: Program) -> None:
+        self.condition, self.test, self.body = condition, test, body
 
 
-@dataclass(frozen=True, eq=False)
 class Same:
     """A copy that is not needed: ``to`` has the memory of ``source``, and from here on its value. Nothing is run."""
 
-    source: Tensor
-    to: Tensor
+    def __init__(self, source: Tensor, to: Tensor) -> None:
+        self.source, self.to = source, to
 
 
 @dataclass(frozen=True, eq=False)
@@ -210,8 +204,7 @@ class Layer:
         return 0 if self.rows.sums else self.out.nbytes // self.height
 
 
-@dataclass(frozen=True)
-class Ring:
+class Ring(NamedTuple):
     """Where a tensor of a chain keeps the rows that are still needed: ``capacity`` of them, one after another.
 
     When there is no room for more, the last ``kept`` rows move to the start of ``memory``.

@@ -1,42 +1,48 @@
 """Finds operators and their variants: a module in a family of ``runtime/ops`` ends with ``OP = Op(...)`` or
 ``VARIANT = Variant(...)``, or with several, ``OPS = (...)`` or ``VARIANTS = (...)``.
 
+A model imports the files of its own operators (``runtime/ops/files.py`` says which), not those of all.
 Folders of the user's own hold such modules, too. ``register`` names them, and so do the environment variable
 TWINFER_OPERATORS and entry points of installed packages.
 """
 
 from __future__ import annotations
 
-import importlib
 import os
-import pkgutil
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
+from importlib import import_module
+from itertools import chain
 from pathlib import Path
 from threading import RLock
-from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 from twinfer import kernels_c
 from twinfer.runtime import ops
 from twinfer.runtime.control import CONTROL
-from twinfer.runtime.custom.load import Folder, load, load_package
-from twinfer.runtime.custom.modules import rows_of
 from twinfer.runtime.custom.places import name_folder, named_folders, packages, resolved, unname_folder
 from twinfer.runtime.errors import OperatorError, ToolWarning, UnsupportedOperatorError
 from twinfer.runtime.graph import Node
 from twinfer.runtime.op import Op
-from twinfer.runtime.ops.functions import _table
+from twinfer.runtime.ops.core.unsigned import STACKED
+from twinfer.runtime.ops.files import OPERATORS, may_serve, rows_of
 from twinfer.runtime.printable import printable
 from twinfer.runtime.target import Target
 from twinfer.runtime.variant import Variant
 
+if TYPE_CHECKING:
+    from twinfer.runtime.custom.load import Folder
+
 #: Packages of ``runtime/ops`` that hold what operators share.
 SHARED = ("core", "isa")
 
-#: Features that names of modules tell: a process that plans for computers alone never imports what needs them.
-FOR = frozenset({"dsp", "mve", "words"})
+#: Features that names of modules tell: a process whose target lacks one never imports what needs it.
+FOR = frozenset({"dsp", "mve", "words", "reference"})
 
+#: Types of input 0 that the last word of a module's name tells: of all its variants.
+TYPES = {"f32": "FLOAT32", "s16": "INT16"}
+VALUES = frozenset({"INT8", "UINT8", *TYPES.values()})
 
 #: Folders of the user's own, in the order in which they were registered.
 _ADDED: list[Folder] = []
@@ -48,20 +54,40 @@ _LOCK = RLock()
 def operators() -> Mapping[str, Op]:
     """All operators by TFLite name. Modules whose name starts with an underscore hold what a family shares."""
     _discover()
-    own = {op.name: op for module in _modules(frozenset()) for op in rows_of(module, "OP")}
+    own = {op.name: op for file in _files() if not needed(file) for op in _rows(file, "OP")}
     return own | {op.name: op for folder in _ADDED for _, op in folder.rows.ops}
 
 
-def variants(name: str, target: Target | None = None) -> tuple[Variant, ...]:
-    """The variants of an operator, best first; empty if there is only plain C. With ``target``, some that it cannot run
-    may be left out."""
-    return _variants(name, FOR if target is None else FOR & target.features)
+def find(name: str) -> Op | None:
+    """The operator of that name; None if twinfer has none. Only files that may hold it are imported."""
+    return operators().get(name) if operators.cache_info().currsize else _found(name)
 
 
 @cache
-def _variants(name: str, features: frozenset[str]) -> tuple[Variant, ...]:
+def _found(name: str) -> Op | None:
+    if name in CONTROL:
+        return None
     _discover()
-    rows = [row for module in _modules(features) for row in rows_of(module, "VARIANT")]
+    own = (op for file in _files() if name in OPERATORS.get(file, ()) for op in _rows(file, "OP"))
+    added = (op for folder in _ADDED for _, op in folder.rows.ops)
+    return next((op for op in chain(own, added) if op.name == name), None) or operators().get(name)
+
+
+def variants(name: str, target: Target | None = None, type: str = "") -> tuple[Variant, ...]:
+    """The variants of an operator, best first; empty if there is only plain C.
+
+    With ``target`` some that it cannot run may be left out; with the ``type`` of input 0, some that do not serve it.
+    """
+    known = type if type in VALUES else ""  # input 0 may be a shape
+    return _variants(name, FOR if target is None else FOR & target.features, known)
+
+
+@cache
+def _variants(name: str, features: frozenset[str], type: str) -> tuple[Variant, ...]:
+    _discover()
+    files = [file for file in _files() if file not in OPERATORS and may_serve(file, name)]
+    files = [file for file in files if needed(file) <= features and type in ("", served(file) or type)]
+    rows = [row for file in files for row in _rows(file, "VARIANT")]
     rows += [row for folder in _ADDED for _, row in folder.rows.variants]
     return tuple(sorted((row for row in rows if name in (*row.ops, *row.also)), key=lambda row: row.rank(name)))
 
@@ -81,11 +107,6 @@ def register(path: str | os.PathLike[str]) -> None:
     name_folder(folder)
 
 
-def has_folders() -> bool:
-    """Whether there are operators of the user's own."""
-    return bool(_ADDED)
-
-
 def unregister(path: str | os.PathLike[str]) -> None:
     """Forget a folder, so that ``register`` reads its files again; what is already planned or loaded stays."""
     place = resolved(path)
@@ -100,6 +121,8 @@ def unregister(path: str | os.PathLike[str]) -> None:
 
 def _register(path: Path) -> None:
     if all(path != folder.path for folder in _ADDED):
+        from twinfer.runtime.custom.load import load
+
         folder = load(path)
         try:
             _check(folder)
@@ -132,8 +155,8 @@ def _add(folder: Folder) -> None:
 
 def forget_known() -> None:
     """Let operators and variants be looked up anew."""
-    operators.cache_clear()
-    _variants.cache_clear()
+    for known in (operators, _found, _variants, _files):
+        known.cache_clear()
 
 
 _looked = False
@@ -156,6 +179,8 @@ def _discover() -> None:
             _looked = False
             raise
         for entry in packages():
+            from twinfer.runtime.custom.load import load_package
+
             try:
                 _add_package(load_package(entry))
             except Exception as error:
@@ -169,31 +194,30 @@ def _add_package(folder: Folder) -> None:
         _add(folder)
 
 
+def needed(file: str) -> frozenset[str]:
+    """The features of ``FOR`` that all variants of a file need, by its name: ``conv2d_dsp_s16`` needs "dsp"."""
+    return FOR.intersection(file.rpartition(".")[2].split("_"))
+
+
+def served(file: str) -> str:
+    """The one type of input 0 that all variants of a file serve, by its name; "" if it may be any."""
+    return TYPES.get(file.rpartition("_")[2], "")
+
+
+def _rows(file: str, kind: str) -> tuple[Any, ...]:
+    return rows_of(import_module(f"{ops.__name__}.{file}"), kind)
+
+
 @cache
-def _modules(features: frozenset[str]) -> tuple[ModuleType, ...]:
-    """All modules of the families but those for features of ``FOR`` that are not among these."""
-    return tuple(importlib.import_module(name) for name in _names() if needed(name) <= features)
-
-
-def needed(module: str) -> frozenset[str]:
-    """The features of ``FOR`` that all variants of a module need, by its name: ``conv2d_dsp_s16`` needs "dsp"."""
-    return FOR.intersection(module.rpartition(".")[2].split("_"))
-
-
-@cache
-def _names() -> tuple[str, ...]:
-    """The full names of all modules that define operators or variants."""
-    return tuple(_found())
-
-
-def _found() -> Iterator[str]:
-    for family in pkgutil.iter_modules(ops.__path__):
-        if family.name in SHARED:
-            continue
-        package = importlib.import_module(f"{ops.__name__}.{family.name}")
-        for module in sorted(pkgutil.iter_modules(package.__path__), key=lambda m: m.name):
-            if not module.name.startswith("_"):
-                yield f"{package.__name__}.{module.name}"
+def _files() -> tuple[str, ...]:
+    """The names of all modules that define operators or variants, each behind that of its family: ``conv.conv2d``."""
+    found = list[str]()
+    for family in sorted(name for folder in ops.__path__ for name in os.listdir(folder)):
+        if "." not in family and family[0] != "_" and family not in SHARED:
+            folders = import_module(f"{ops.__name__}.{family}").__path__
+            names = sorted(name for folder in folders for name in os.listdir(folder))
+            found += [f"{family}.{name[:-3]}" for name in names if name.endswith(".py") and name[0] != "_"]
+    return tuple(found)
 
 
 #: What helps where an operator is missing: one of these names, any other custom one, or any other.
@@ -206,7 +230,12 @@ _HINTS = {
 
 def operator(node: Node) -> Op:
     """The operator of a node, or the table that it has become; UnsupportedOperatorError if twinfer has none."""
-    op = _table.OP if _table.stacked_of(node) else operators().get(node.op)
+    if STACKED in node.options:
+        from twinfer.runtime.ops.functions import _table
+
+        if _table.stacked_of(node):
+            return _table.OP
+    op = find(node.op)
     if op is None:
         tensor = next((t for t in (*node.inputs, *node.outputs) if t is not None), None)
         hint = _HINTS.get(node.op, _HINTS["CUSTOM" if node.op.startswith("CUSTOM:") else ""])
@@ -216,10 +245,10 @@ def operator(node: Node) -> Op:
 
 def keeps_state(node: Node) -> bool:
     """Whether the node's operator keeps a state of its own from run to run."""
-    op = operators().get(node.op)
+    op = find(node.op)
     return op is not None and op.keeps_state
 
 
 def missing(nodes: Iterable[Node]) -> list[Node]:
     """The nodes whose operator twinfer does not know."""
-    return [node for node in nodes if node.op not in operators() and node.op not in CONTROL]
+    return [node for node in nodes if node.op not in CONTROL and find(node.op) is None]

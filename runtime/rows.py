@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import NamedTuple
 
 from twinfer.runtime.graph import Tensor
-from twinfer.runtime.later import dataclass
 
 
-@dataclass(frozen=True)
-class Rows:
+class Rows(NamedTuple):
     """How a call computes some rows of its output alone; the output is one image [1, height, ...].
 
     Row r needs of input 0 the rows from ``r * stride - pad`` to ``reach`` rows on, those of them that there are, and
@@ -55,19 +53,18 @@ class Rows:
 ELEMENTS = Rows(counts=("size",))
 
 
-@dataclass(frozen=True, eq=False)
 class Feed:
     """Input ``out`` of a graph, whose ``height`` rows the caller gives one by one: what a chain may begin with.
 
     The chain needs the first ``wanted`` of them. A feed computes and reads nothing; else it is like a layer.
     """
 
-    out: Tensor
-    height: int
-    wanted: int
-    band: ClassVar[int] = 1
-    rows: ClassVar[Rows] = Rows()
-    sources: ClassVar[tuple[tuple[int, Tensor, int], ...]] = ()
+    band = 1
+    rows = Rows()
+    sources: tuple[tuple[int, Tensor, int], ...] = ()
+
+    def __init__(self, out: Tensor, height: int, wanted: int) -> None:
+        self.out, self.height, self.wanted = out, height, wanted
 
     @property
     def row_bytes(self) -> int:

@@ -15,7 +15,7 @@ from twinfer.runtime.errors import InvalidArgumentError, ModelError, TwinferErro
 from twinfer.runtime.graph import DTYPES, PACKED_BITS, Array, Graph, Node, Tensor, walk
 from twinfer.runtime.op import Shape, need, unsupported
 from twinfer.runtime.passes.unsigned import signed_node
-from twinfer.runtime.registry import operator, operators
+from twinfer.runtime.registry import find, operator
 from twinfer.runtime.stored import plain_constants
 
 T = TypeVar("T")
@@ -222,7 +222,7 @@ def _inferred(node: Node, strict: bool) -> Node:
 
 def _fold(node: Node) -> list[Array] | None:
     """The values of the node's outputs by its operator's reference; None if twinfer does not know the operator."""
-    if node.op not in operators():
+    if find(node.op) is None:
         return None
     wanted = infer_node(node)
     for tensor in node.inputs:

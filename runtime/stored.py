@@ -14,9 +14,7 @@ import numpy as np
 
 from twinfer.runtime.errors import ModelError
 from twinfer.runtime.graph import DTYPES, Array, Graph, Node, Tensor
-from twinfer.runtime.read.packed import unpack
-from twinfer.runtime.read.sparse import element_places
-from twinfer.runtime.registry import operators
+from twinfer.runtime.registry import find
 
 #: Types of 2 and 4 bits that fit int8.
 BITS: Mapping[str, int] = MappingProxyType({"INT4": 4, "INT2": 2})
@@ -49,7 +47,7 @@ def _is_stored(node: Node, place: int, keep_half: bool) -> bool:
         return False
     if tensor.extra.get("sparsity") or (tensor.type == "FLOAT16" and _folds(node, keep_half)):
         return True
-    return tensor.type in BITS and not (place == 1 and (op := operators().get(node.op)) and op.packed_weights)
+    return tensor.type in BITS and not (place == 1 and (op := find(node.op)) and op.packed_weights)
 
 
 class _Walk:
@@ -91,7 +89,7 @@ class _Walk:
         y = node.outputs[0] if node.outputs else None
         if y is None or y.type not in BITS or y in self.graph.outputs:
             return node
-        op = operators().get(node.op)
+        op = find(node.op)
         if op is None or not op.picks_rows:
             return node
         self.known[y] = replace(y, type="INT8")
@@ -129,6 +127,8 @@ def _folded(node: Node) -> Array:
 
 def _wide(tensor: Tensor) -> Tensor:
     """A constant of 2 or 4 bits as int8."""
+    from twinfer.runtime.read.packed import unpack
+
     packed = np.asarray(tensor.data)
     if packed.nbytes != tensor.nbytes:
         raise ModelError(f"{tensor} has {packed.nbytes} bytes, {tensor.nbytes} are needed")
@@ -139,6 +139,8 @@ def _dense(tensor: Tensor) -> Tensor:
     """A sparse constant with all its elements; those that are not stored are 0."""
     if tensor.type not in DTYPES or tensor.data is None:
         raise ModelError(f"{tensor} is stored sparsely, which its type cannot be")
+    from twinfer.runtime.read.sparse import element_places
+
     try:
         places = element_places(tensor.shape, tensor.extra["sparsity"])
     except ModelError as error:

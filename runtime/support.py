@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from twinfer.runtime.control import CONTROL
 from twinfer.runtime.errors import TwinferError
 from twinfer.runtime.graph import Graph, Node, Tensor, walk
-from twinfer.runtime.later import dataclass
 from twinfer.runtime.op import Op
 from twinfer.runtime.passes.unsigned import signed_node
 from twinfer.runtime.plan.inline import inlined

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from twinfer.runtime.errors import InvalidArgumentError
-from twinfer.runtime.later import dataclass
 
 #: What a machine may offer to kernels, best first: a variant that needs an earlier one is tried before the others.
 #: "simd": vectors of any width, which compilers fill by themselves; "mve": Helium; "dsp": SMLAD and related
@@ -103,8 +103,7 @@ REFERENCE = Target("reference", frozenset({"reference"}), block_alignment=4)
 TARGETS = (HOST, AVX2, AVX_VNNI, AVX512_VNNI, NEON_I8MM, GENERIC, DSP, MVE, REFERENCE)
 
 
-@dataclass(frozen=True)
-class Choice:
+class Choice(NamedTuple):
     """The variant that an operator got, and those before it that are written for the operator and declined.
 
     ``declined`` are pairs of a variant's name and its reason.

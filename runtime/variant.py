@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import TypeVar
 
 from twinfer.runtime.graph import Node
-from twinfer.runtime.later import dataclass
 from twinfer.runtime.program import Call
 from twinfer.runtime.target import FEATURES, Target
 

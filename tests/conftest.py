@@ -131,12 +131,6 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     metafunc.parametrize("corpus_model", models or [None], ids=lambda m: m.path.stem if m else "absent", indirect=True)
 
 
-@pytest.fixture(autouse=True)
-def planned_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No test is given a plan that an earlier one has made; those of tests/runtime/run/test_kept.py ask for it."""
-    monkeypatch.setenv("TWINFER_KEEP_PLANS", "0")
-
-
 @pytest.fixture
 def corpus_model(request: pytest.FixtureRequest, corpus: Path) -> CorpusModel:
     model: CorpusModel = request.param

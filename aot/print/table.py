@@ -208,7 +208,7 @@ def _from(first: int, call: Call) -> Call:
 
 
 def _moved(part: Slice, iterations: int) -> Slice:
-    return replace(part, offset=part.offset + iterations * part.stride)
+    return part._replace(offset=part.offset + iterations * part.stride)
 
 
 def _loops(body: Sequence[Instruction]) -> Iterator[tuple[int, int]]:

@@ -1,7 +1,4 @@
-"""From a file to the first inference: importing, reading, planning, writing C, and a whole call with small tensors.
-
-A model is planned once; from then on its plan is kept (``runtime/run/kept.py``). Both are measured.
-"""
+"""From a file to the first inference: importing, reading, planning, writing C, and a whole call with small tensors."""
 
 from __future__ import annotations
 
@@ -35,21 +32,14 @@ FIRST = "import sys, numpy, twinfer; twinfer.Interpreter(sys.argv[1]).allocate_t
 
 
 @pytest.fixture(params=["kws_int8", "vww_int8"])
-def file(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A model's file; what is kept of it lies beside it."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+def file(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """A model's file."""
     path = tmp_path / f"{request.param}.tflite"
     path.write_bytes(load(request.param).content)
     return path
 
 
-@pytest.fixture(params=["0", "1"], ids=["planned", "kept"])
-def kept(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whether plans are kept."""
-    monkeypatch.setenv("TWINFER_KEEP_PLANS", request.param)
-
-
-def bench_first_interpreter(benchmark: Any, file: Path, kept: None) -> None:
+def bench_first_interpreter(benchmark: Any, file: Path) -> None:
     """A whole process, with the start of Python and numpy: compare with ``import numpy``."""
     benchmark.group = "start of Python"
     benchmark.pedantic(
@@ -57,7 +47,7 @@ def bench_first_interpreter(benchmark: Any, file: Path, kept: None) -> None:
     )
 
 
-def bench_read_and_prepare(benchmark: Any, file: Path, kept: None) -> None:
+def bench_read_and_prepare(benchmark: Any, file: Path) -> None:
     """A warm process."""
     benchmark.group = "read and prepare"
     benchmark(lambda: Interpreter(str(file)).allocate_tensors())

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from twinfer import kernels_c
 from twinfer.kernels_c.ffi_build import KERNEL, structs, typedefs
 from twinfer.kernels_c.includes import included
 from twinfer.runtime.errors import OperatorError
-from twinfer.runtime.later import dataclass
 
 if TYPE_CHECKING:
     from cffi import FFI
@@ -19,8 +18,7 @@ if TYPE_CHECKING:
 FAMILY = "custom"
 
 
-@dataclass(frozen=True)
-class Headers:
+class Headers(NamedTuple):
     """The headers of a folder, checked: path -> text, as in an emitted project; ``ffi`` has the kernels' structs."""
 
     folder: Path

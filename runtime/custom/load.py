@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from twinfer.runtime.custom.modules import Rows, as_package, forget, read_modules
 from twinfer.runtime.custom.places import resolved
 from twinfer.runtime.errors import OperatorError
-from twinfer.runtime.later import dataclass
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint

@@ -9,16 +9,15 @@ from dataclasses import replace
 from functools import wraps
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 from twinfer.runtime.errors import OperatorError, TwinferError
-from twinfer.runtime.later import dataclass
 from twinfer.runtime.op import Op
+from twinfer.runtime.ops.files import rows_of
 from twinfer.runtime.variant import Declined, Variant
 
 
-@dataclass(frozen=True)
-class Rows:
+class Rows(NamedTuple):
     """What the modules of a folder define, with the file of each row."""
 
     ops: tuple[tuple[Path, Op], ...]
@@ -43,11 +42,6 @@ def read_modules(folder: Path, package: str) -> Rows:
         ops += [(file, _op(file, row)) for row in own[0]]
         variants += [(file, _variant(file, row)) for row in own[1]]
     return Rows(tuple(ops), tuple(variants))
-
-
-def rows_of(module: ModuleType, name: str) -> tuple[Any, ...]:
-    """What a module defines as ``name``, or as its plural if there are several."""
-    return (getattr(module, name),) if hasattr(module, name) else tuple(getattr(module, f"{name}S", ()))
 
 
 def as_package(folder: Path, name: str) -> None:

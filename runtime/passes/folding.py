@@ -13,7 +13,7 @@ from dataclasses import replace
 from twinfer.runtime.errors import TwinferError
 from twinfer.runtime.graph import Graph, Node, consumers
 from twinfer.runtime.op import Border
-from twinfer.runtime.registry import operators
+from twinfer.runtime.registry import find
 from twinfer.runtime.shapes import infer_node
 
 #: The option of a node that tells the index of the node whose border was folded into it.
@@ -38,7 +38,7 @@ def folded(graph: Graph) -> Graph:
 
 def border_of(node: Node) -> Border | None:
     """The border that a node puts around its input 0, None if it does something else or does not hold together."""
-    known = operators().get(node.op)
+    known = find(node.op)
     return known.border(node) if known and known.border and _sound(node) else None
 
 
@@ -53,7 +53,7 @@ def _over(reader: Node, node: Node, border: Border) -> Node | None:
     """The reader over the image without the border that ``node`` puts around it, None if that is not the same."""
     padded = node.output
     valid = replace(reader, options={**reader.options, "padding": "VALID"})
-    known = operators().get(reader.op)
+    known = find(reader.op)
     if known is None or known.beyond is None or [i for i, t in enumerate(reader.inputs) if t is padded] != [0]:
         return None
     if not (_sound(reader) and _sound(valid)) or known.beyond(reader) != border.value:

@@ -17,8 +17,7 @@ from twinfer.runtime.errors import TwinferError
 from twinfer.runtime.graph import Array, Graph, Node, Tensor, consumers
 from twinfer.runtime.op import need
 from twinfer.runtime.ops.core.unsigned import STACKED
-from twinfer.runtime.ops.functions._table import Stacked
-from twinfer.runtime.registry import operator, operators
+from twinfer.runtime.registry import find, operator
 from twinfer.runtime.shapes import guarded, infer_node
 
 #: Tensor -> the nodes that compute another one from it alone, in execution order.
@@ -61,6 +60,8 @@ class _Stack:
         for source in sorted(dead, key=lambda t: (-len(dead[t]), len(sources[t]))):
             table = _table(source, sources[source]) if len(dead[source]) > 1 else None
             if table is not None:
+                from twinfer.runtime.ops.functions._table import Stacked  # of no use to most models
+
                 gone = dead[source] - {node}
                 value = Stacked(table, tuple(sorted({each.index for each in gone})))
                 self.new[node] = replace(node, inputs=(source,), options={**node.options, STACKED: value})
@@ -104,7 +105,7 @@ def _is_byte(tensor: Tensor) -> bool:
 
 def _is_pointwise(node: Node) -> bool:
     """Whether elements of the output depend on those at the same place of values alone, all with one scale."""
-    known = operators().get(node.op)
+    known = find(node.op)
     if known is None or not known.pointwise or len(node.outputs) != 1 or None in node.inputs or not _values(node):
         return False
     if node.op == "DIV" and node.output.type != "FLOAT32":  # verify and bench say what it divides by 0
@@ -135,7 +136,8 @@ def _nudges(nodes: Sequence[Node]) -> Iterator[int]:
 
 
 def _is_near(node: Node) -> bool:
-    return operators()[node.op].pointwise == "near" and node.output.type == "FLOAT32"
+    known = find(node.op)
+    return known is not None and known.pointwise == "near" and node.output.type == "FLOAT32"
 
 
 def _computed(source: Tensor, nodes: Sequence[Node], nudge: int) -> Array:

@@ -17,12 +17,12 @@ import numpy as np
 from twinfer.runtime.graph import Graph, Node, Quant, Tensor
 from twinfer.runtime.op import Uint8
 from twinfer.runtime.ops.core.unsigned import ADDED, MARK, STACKED
-from twinfer.runtime.registry import operators
+from twinfer.runtime.registry import find
 
 
 def _does(node: Node, *what: Uint8) -> bool:
     """Whether the operator does one of these with uint8."""
-    op = operators().get(node.op)
+    op = find(node.op)
     return op is not None and op.uint8 in what
 
 

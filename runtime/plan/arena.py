@@ -6,16 +6,13 @@ from bisect import bisect_left, insort
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
+from typing import NamedTuple
 
-from twinfer.runtime.later import dataclass
-from twinfer.runtime.plan.solve import exact as search
-from twinfer.runtime.plan.solve import greedy, sat
-from twinfer.runtime.plan.solve.core import lowered
+from twinfer.runtime.plan.solve import greedy
 from twinfer.runtime.plan.solve.puzzle import Puzzle, aligned
 
 
-@dataclass(frozen=True)
-class Block:
+class Block(NamedTuple):
     """``size`` bytes at a multiple of ``alignment`` that keep their value from step ``first`` to ``last``, included."""
 
     size: int
@@ -24,8 +21,7 @@ class Block:
     alignment: int = 1
 
 
-@dataclass(frozen=True)
-class Overlap:
+class Overlap(NamedTuple):
     """Block ``over`` is computed row by row from block ``under``, which dies with its last row: they may share bytes.
 
     That is all that happens to both from the first step of ``over`` to the last of ``under``. Rows are written in
@@ -40,8 +36,7 @@ class Overlap:
     backwards: bool = False
 
 
-@dataclass(frozen=True)
-class Placement:
+class Placement(NamedTuple):
     """An offset per block, in bytes. ``proven``: no placement of these blocks needs less."""
 
     offsets: tuple[int, ...]
@@ -60,10 +55,18 @@ def place(blocks: Sequence[Block], overlaps: Sequence[Overlap] = (), *, exact: b
     more greedy steps find, and the answer of CP-SAT if ``exact`` asks for it: ToolError without the package ortools.
     """
     puzzle, bound = puzzle_of(blocks, overlaps), lower_bound(blocks, overlaps)
-    offsets, proven = lowered(puzzle, greedy.placed(puzzle, bound), bound, search.decide)
+    offsets = greedy.placed(puzzle, bound)
+    if puzzle.height(offsets) == bound:
+        return Placement(tuple(offsets), True)
+    from twinfer.runtime.plan.solve import exact as search  # most models are placed by now
+    from twinfer.runtime.plan.solve.core import lowered
+
+    offsets, proven = lowered(puzzle, offsets, bound, search.decide)
     if not proven:
         offsets = greedy.improved(puzzle, offsets, bound)
     if exact and not proven:
+        from twinfer.runtime.plan.solve import sat
+
         offsets, proven = lowered(puzzle, offsets, bound, sat.decide)
     return Placement(tuple(offsets), proven or puzzle.height(offsets) == bound)
 

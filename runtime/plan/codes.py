@@ -7,13 +7,12 @@ Each takes blocks, int8 [slices, rows, n], n a multiple of 8, and gives the cons
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from twinfer.runtime.graph import Array
-from twinfer.runtime.later import dataclass
 
 Blocks = NDArray[np.int8]
 
@@ -25,8 +24,7 @@ LONGEST = 9
 MOST_BITS, PAIR_BITS = 7, 4
 
 
-@dataclass(frozen=True)
-class Table:
+class Table(NamedTuple):
     """A table that the decoder makes at run time: its kernel, its constants, and its size in bytes."""
 
     kernel: str
@@ -35,8 +33,7 @@ class Table:
     nbytes: int
 
 
-@dataclass(frozen=True)
-class Code:
+class Code(NamedTuple):
     """Coded blocks: the decoder's kernel, its params, and its constants in order.
 
     ``table`` is made first and takes the place of the input that is None. ``strides`` are the bytes by which the inputs
@@ -85,7 +82,7 @@ def for_helium(code: Code) -> Code:
     if code.kernel != "tw_decode_lut4" or code.table is None or code.table.params["halves"]:
         return code
     inputs = (code.inputs[0], *code.table.inputs)
-    return replace(code, kernel="tw_decode_lut4_mve", inputs=inputs, table=None)
+    return code._replace(kernel="tw_decode_lut4_mve", inputs=inputs, table=None)
 
 
 def huffman(blocks: Blocks, halves: bool) -> Code:

@@ -8,19 +8,16 @@ start, for ever.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
 from itertools import combinations
 
 from twinfer.runtime.constant import Constant, Pool
-from twinfer.runtime.graph import Tensor
-from twinfer.runtime.later import dataclass
 from twinfer.runtime.options import Options
 from twinfer.runtime.plan.codes import CODINGS, for_helium
 from twinfer.runtime.plan.decoders import CALL_BYTES, decoder_bytes
 from twinfer.runtime.plan.decoding import decoded_at_start, decoded_before, reading
 from twinfer.runtime.plan.lower import Lowered
 from twinfer.runtime.plan.weights import CodedWeights, PackedWeights
-from twinfer.runtime.program import Program, Step
+from twinfer.runtime.program import Step
 from twinfer.runtime.target import Target
 from twinfer.runtime.walks import steps_of, with_steps
 
@@ -28,24 +25,7 @@ from twinfer.runtime.walks import steps_of, with_steps
 SLOWER: Mapping[str, float] = {"tw_decode_huffman": 0.05, "tw_decode_bitmap": 0.025}
 
 
-@dataclass(frozen=True)
-class Stored:
-    """What every run does, and the steps before the first one: variables get values, weights are decoded.
-
-    ``borrowed`` is the input that stays where the caller has it, if there is one.
-    """
-
-    program: Program
-    start: tuple[Step, ...] = ()
-    borrowed: Tensor | None = None
-
-    @cached_property
-    def steps(self) -> tuple[Step, ...]:
-        """All steps of a run, in the order of their positions."""
-        return tuple(steps_of(self.program))
-
-
-def store(lowered: Lowered, target: Target, options: Options, pool: Pool) -> Stored:
+def store(lowered: Lowered, target: Target, options: Options, pool: Pool) -> Lowered:
     """The steps with their weights stored as ``options`` say."""
     layers = list(_layers(steps_of(lowered.program)))
     chosen = {coded.layer.step: coded for coded in _chosen(layers, target, options)}
@@ -56,7 +36,7 @@ def store(lowered: Lowered, target: Target, options: Options, pool: Pool) -> Sto
         start = decoded_at_start(list(chosen.values()), pool)
         after = {step: reading(step, decoders) for step, decoders in zip(chosen, start, strict=True)}
     program = with_steps(lowered.program, lambda step: after.get(step, step))
-    return Stored(program, (*lowered.start, *start))
+    return Lowered(program, (*lowered.start, *start))
 
 
 def _layers(steps: Iterable[Step]) -> Iterator[PackedWeights]:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import field
+from types import MappingProxyType
+from typing import NamedTuple
 
 from twinfer.runtime.graph import Node, Tensor
-from twinfer.runtime.later import dataclass
 
 
-@dataclass(frozen=True, eq=False)
-class Copy:
+class Copy(NamedTuple):
     """``to`` gets the value of ``source``, because ``node`` says so: a variable is read, or a subgraph returns."""
 
     node: Node
@@ -18,8 +17,7 @@ class Copy:
     to: Tensor
 
 
-@dataclass(frozen=True, eq=False)
-class Branch:
+class Branch(NamedTuple):
     """An IF: ``then`` runs if ``condition`` is true, else ``orelse``."""
 
     node: Node
@@ -28,8 +26,7 @@ class Branch:
     orelse: Block
 
 
-@dataclass(frozen=True, eq=False)
-class Repeat:
+class Repeat(NamedTuple):
     """A WHILE: ``test`` computes ``condition``; while that is true, ``body`` runs and then ``test`` again."""
 
     node: Node
@@ -46,16 +43,14 @@ Block = tuple[Part, ...]
 Key = tuple[str, str]
 
 
-@dataclass(frozen=True)
-class Resource:
+class Resource(NamedTuple):
     """The tensor of a variable, and the subgraph that a CALL_ONCE runs to give it its first value."""
 
     tensor: Tensor
     init: int | None = None
 
 
-@dataclass(frozen=True)
-class Flow:
+class Flow(NamedTuple):
     """All of a model: what runs before the first run, and what every run does.
 
     ``states`` gives for every node whose operator keeps a state the node of the file, which has one state wherever its
@@ -64,8 +59,8 @@ class Flow:
 
     start: Block
     main: Block
-    states: Mapping[Node, Node] = field(default_factory=dict)
-    resources: Mapping[Key, Resource] = field(default_factory=dict)
+    states: Mapping[Node, Node] = MappingProxyType({})
+    resources: Mapping[Key, Resource] = MappingProxyType({})
 
 
 def nodes_of(block: Block) -> Iterator[Node]:

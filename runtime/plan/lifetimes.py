@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
 from twinfer.runtime.errors import UnsupportedOperatorError
 from twinfer.runtime.graph import Graph, Tensor
-from twinfer.runtime.later import dataclass
 from twinfer.runtime.options import Options
-from twinfer.runtime.plan.coding import Stored
+from twinfer.runtime.plan.lower import Lowered
 from twinfer.runtime.plan.sharing import Life, loops_of, owners
 from twinfer.runtime.program import Chain
 from twinfer.runtime.walks import uses_of
 
 
-@dataclass(frozen=True)
-class Lifetimes:
+class Lifetimes(NamedTuple):
     """When tensors live, and whose memory they use.
 
     ``lives`` has all tensors that need memory. ``state`` are those that keep their value from run to run. ``owners``
@@ -28,7 +27,7 @@ class Lifetimes:
     borrowed: Tensor | None = None
 
 
-def lifetimes(graph: Graph, stored: Stored, options: Options) -> Lifetimes:
+def lifetimes(graph: Graph, stored: Lowered, options: Options) -> Lifetimes:
     """Lives of everything that the steps read and write; if all are preserved each has memory of its own for ever.
 
     Without placement tensors live for ever, too, but for scratch memory; without memory in place each has its own.
@@ -49,12 +48,12 @@ def lifetimes(graph: Graph, stored: Stored, options: Options) -> Lifetimes:
     return Lifetimes(lives, state, shared, stored.borrowed)
 
 
-def _end(stored: Stored) -> int:
+def _end(stored: Lowered) -> int:
     """The number of operators: the position behind all."""
     return max((step.position for step in stored.steps), default=-1) + 1
 
 
-def _lives(graph: Graph, state: tuple[Tensor, ...], stored: Stored) -> dict[Tensor, Life]:
+def _lives(graph: Graph, state: tuple[Tensor, ...], stored: Lowered) -> dict[Tensor, Life]:
     end = _end(stored)
     rings = {tensor for part in stored.program if isinstance(part, Chain) for tensor in part.rings}
     lives: dict[Tensor, Life] = {t: (-1, -1) for t in graph.inputs if t.data is None and t not in rings}
@@ -72,7 +71,7 @@ def _lives(graph: Graph, state: tuple[Tensor, ...], stored: Stored) -> dict[Tens
     return lives
 
 
-def _variables(graph: Graph, stored: Stored) -> Iterator[Tensor]:
+def _variables(graph: Graph, stored: Lowered) -> Iterator[Tensor]:
     """The variables of the graph, inputs that a step writes, and those that operators keep for themselves."""
     yield from (tensor for tensor in graph.tensors if tensor.variable)
     written = {tensor for step in stored.steps for tensor in step.written}
@@ -81,7 +80,7 @@ def _variables(graph: Graph, stored: Stored) -> Iterator[Tensor]:
         yield from (tensor for tensor in step.touched if tensor.variable)
 
 
-def _decoded(stored: Stored) -> Iterator[Tensor]:
+def _decoded(stored: Lowered) -> Iterator[Tensor]:
     """The weights that are decoded once and read in every run; a decoder's table is not among them."""
     read = {value for step in stored.steps for value in step.read}
     for step in stored.start:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from functools import partial
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from itertools import count, repeat
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from twinfer.runtime.constant import Constant, Pool
 from twinfer.runtime.errors import OperatorError, UnsupportedOperatorError
 from twinfer.runtime.graph import Node, Tensor
-from twinfer.runtime.later import dataclass
 from twinfer.runtime.op import need
 from twinfer.runtime.plan.attempts import attempts
 from twinfer.runtime.plan.flow import Block, Branch, Copy, Flow, Part, Repeat, nodes_of
@@ -31,12 +30,21 @@ By = Callable[[Node], tuple[Call, Choice]]
 UNTUNED: Settings = MappingProxyType({})
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Lowered:
-    """What runs before the first run, and what every run does."""
+    """What every run does, and the steps before the first one: variables get values, weights are decoded.
 
-    start: tuple[Step, ...]
+    ``borrowed`` is the input that stays where the caller has it, if there is one.
+    """
+
     program: Program
+    start: tuple[Step, ...] = ()
+    borrowed: Tensor | None = None
+
+    @cached_property
+    def steps(self) -> tuple[Step, ...]:
+        """All steps of a run, in the order of their positions."""
+        return tuple(steps_of(self.program))
 
 
 def lower(flow: Flow, target: Target, pool: Pool, settings: Settings = UNTUNED) -> Lowered:
@@ -51,7 +59,7 @@ def lower(flow: Flow, target: Target, pool: Pool, settings: Settings = UNTUNED) 
     start = _program(flow.start, repeat(-1), by, pool)
     program = (*start, *_program(flow.main, count(), by, pool))
     program = _with_one_state_each(program, flow.states)
-    return Lowered(tuple(steps_of(program[: len(start)])), program[len(start) :])
+    return Lowered(program[len(start) :], tuple(steps_of(program[: len(start)])))
 
 
 def _with_one_state_each(program: Program, origins: Mapping[Node, Node]) -> Program:

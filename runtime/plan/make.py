@@ -14,7 +14,7 @@ from twinfer.runtime.options import USUAL, Options
 from twinfer.runtime.passes.folding import folded
 from twinfer.runtime.passes.stacking import stacked
 from twinfer.runtime.passes.unsigned import signed
-from twinfer.runtime.plan import coding, replay
+from twinfer.runtime.plan import replay
 from twinfer.runtime.plan.first_values import first_values
 from twinfer.runtime.plan.inline import inlined
 from twinfer.runtime.plan.lower import UNTUNED, lower
@@ -39,7 +39,11 @@ def make_plan(graph: Graph, target: Target = HOST, options: Options = USUAL, set
     graph = _prepared(graph, options)
     pool = Pool(graph)
     flow = inlined(graph)
-    stored = coding.store(lower(flow, target, pool, _settings(settings, target, options)), target, options, pool)
+    stored = lower(flow, target, pool, _settings(settings, target, options))
+    if options.weights not in ("file", "plain") or (options.weights == "file" and target.flash_is_dear):
+        from twinfer.runtime.plan.coding import store  # of no use to most plans of a computer
+
+        stored = store(stored, target, options, pool)
     memory = placed(graph, stored, target, options)
     stored, lives, solution = memory.stored, memory.lives, memory.solution
     program = with_steps(stored.program, lambda step: _needed(step, solution.places))

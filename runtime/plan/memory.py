@@ -6,15 +6,13 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from twinfer.runtime.errors import InvalidArgumentError, UnsupportedOperatorError
 from twinfer.runtime.graph import Graph, Tensor
-from twinfer.runtime.later import dataclass
 from twinfer.runtime.options import Options
-from twinfer.runtime.plan.by_rows.kept import Over
-from twinfer.runtime.plan.coding import Stored
 from twinfer.runtime.plan.lifetimes import Lifetimes, lifetimes
+from twinfer.runtime.plan.lower import Lowered
 from twinfer.runtime.plan.order import reordered
 from twinfer.runtime.plan.placement import Problem, Solution, problem, solved
 from twinfer.runtime.plan.plan import Region
@@ -23,6 +21,7 @@ from twinfer.runtime.target import Target
 
 if TYPE_CHECKING:
     from twinfer.runtime.plan.by_rows.chains import Partitions
+    from twinfer.runtime.plan.by_rows.kept import Over
 
 #: The most that rows may cost by themselves, as a share of the instructions of a plan layer by layer.
 SHARE = 0.05
@@ -31,14 +30,13 @@ SHARE = 0.05
 MARGIN = 2
 
 
-@dataclass(frozen=True)
-class Memory:
+class Memory(NamedTuple):
     """A program, when its tensors live, and where they lie.
 
     ``over`` says which rows may lie over others, ``extra`` about how many more instructions rows take than layers.
     """
 
-    stored: Stored
+    stored: Lowered
     lives: Lifetimes
     task: Problem
     solution: Solution
@@ -55,7 +53,7 @@ class Memory:
         return max(extent.end for region, extent in self.solution.regions.items() if region != Region.INPUT)
 
 
-def placed(graph: Graph, stored: Stored, target: Target, options: Options) -> Memory:
+def placed(graph: Graph, stored: Lowered, target: Target, options: Options) -> Memory:
     """The memory of a program, by layers or by rows.
 
     UnsupportedOperatorError if nothing fits into ``options.ram`` or the target's banks, InvalidArgumentError if the
@@ -71,7 +69,7 @@ def placed(graph: Graph, stored: Stored, target: Target, options: Options) -> Me
     return memory
 
 
-def _borrowed(graph: Graph, stored: Stored) -> Tensor:
+def _borrowed(graph: Graph, stored: Lowered) -> Tensor:
     """The input that is read where the caller has it. InvalidArgumentError says why there is none."""
     inputs = [tensor for tensor in graph.inputs if tensor.data is None]
     if len(inputs) != 1:
@@ -84,7 +82,7 @@ def _borrowed(graph: Graph, stored: Stored) -> Tensor:
     return source
 
 
-def _orders(graph: Graph, stored: Stored, options: Options) -> Iterator[tuple[Stored, Lifetimes]]:
+def _orders(graph: Graph, stored: Lowered, options: Options) -> Iterator[tuple[Lowered, Lifetimes]]:
     """The program in the file's order and, if that has a lower peak, in another one; and when its tensors live."""
     every = [(stored, lifetimes(graph, stored, options))]
     if not (options.preserve_all or options.guard or "placement" in options.without):
@@ -107,11 +105,11 @@ def _in_banks(ways: Iterable[Memory], graph: Graph, target: Target) -> Memory:
         except UnsupportedOperatorError as error:
             refused.append(error)
         else:
-            return replace(memory, solution=solution)
+            return memory._replace(solution=solution)
     raise refused[0]
 
 
-def _fed(graph: Graph, stored: Stored) -> Stored:
+def _fed(graph: Graph, stored: Lowered) -> Lowered:
     """The same program behind rows of the input, which the caller gives."""
     from twinfer.runtime.plan.by_rows.chains import progress_of
     from twinfer.runtime.plan.by_rows.rows import feed_of
@@ -123,7 +121,7 @@ def _fed(graph: Graph, stored: Stored) -> Stored:
 class _Planner:
     """The plans of one program."""
 
-    def __init__(self, graph: Graph, stored: Stored, lives: Lifetimes, target: Target, options: Options) -> None:
+    def __init__(self, graph: Graph, stored: Lowered, lives: Lifetimes, target: Target, options: Options) -> None:
         self._graph, self._stored, self._target, self._options = graph, stored, target, options
         self._lives = lives
         self._whole = self._solved(stored, self._lives)
@@ -170,7 +168,7 @@ class _Planner:
         rows = self._partitions.within(peak, wide=wide)
         stored = replace(self._stored, program=rows.program)
         lives = lifetimes(self._graph, stored, self._options)
-        memory = replace(self._solved(stored, lives, rows.over), extra=rows.extra)
+        memory = self._solved(stored, lives, rows.over)._replace(extra=rows.extra)
         return self._whole if self._whole.arena_bytes <= memory.arena_bytes else memory
 
     def _cheap(self) -> int:
@@ -194,7 +192,7 @@ class _Planner:
         fit = [memory for memory in plans if memory.nbytes <= ram]
         return min(fit, key=lambda memory: memory.extra) if fit else self._least()
 
-    def _solved(self, stored: Stored, lives: Lifetimes, over: Sequence[Over] = ()) -> Memory:
+    def _solved(self, stored: Lowered, lives: Lifetimes, over: Sequence[Over] = ()) -> Memory:
         task = problem(lives, self._target, over)
         return Memory(stored, lives, task, solved(task, self._graph.name), over)
 
@@ -224,7 +222,7 @@ def _turned(memory: Memory) -> Memory:
 
     back = {each.over for each in memory.over if must(each)}
     program = tuple(map(turned, memory.stored.program))
-    return replace(memory, stored=replace(memory.stored, program=program))
+    return memory._replace(stored=replace(memory.stored, program=program))
 
 
 def _too_large(graph: Graph, memory: Memory, options: Options) -> str:

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import field, replace
+from dataclasses import replace
 
 from twinfer.runtime.errors import ModelError
 from twinfer.runtime.graph import Node, Tensor
-from twinfer.runtime.later import dataclass
 from twinfer.runtime.op import need
 
 
-@dataclass(eq=False)
 class Variable:
     """A variable, which several handles may name; its tensor is known from the first use on."""
 
-    name: str
-    tensor: Tensor | None = None
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.tensor: Tensor | None = None
 
     def holding(self, node: Node, value: Tensor) -> Tensor:
         """The tensor of the state that holds values such as ``value``."""
@@ -30,12 +29,12 @@ class Variable:
 Value = Tensor | Variable
 
 
-@dataclass()
 class Names:
     """What the tensors of one call of a subgraph are in the plan; without ``fresh``, as in the main one, themselves."""
 
-    fresh: bool = True
-    values: dict[Tensor, Value] = field(default_factory=dict)
+    def __init__(self, fresh: bool = True) -> None:
+        self.fresh = fresh
+        self.values: dict[Tensor, Value] = {}
 
     def value(self, tensor: Tensor) -> Value:
         if tensor not in self.values and self.fresh and tensor.data is None and not tensor.variable:

@@ -10,11 +10,11 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from heapq import heappop, heappush
 from itertools import pairwise
+from typing import NamedTuple
 
 from twinfer.runtime.graph import Tensor
-from twinfer.runtime.later import dataclass
-from twinfer.runtime.plan.coding import Stored
 from twinfer.runtime.plan.lifetimes import Lifetimes
+from twinfer.runtime.plan.lower import Lowered
 from twinfer.runtime.program import COPY, Step
 
 #: The most steps of a program whose order is looked at.
@@ -24,15 +24,14 @@ MOST_STEPS = 400
 MOST_TRIED = 25_000
 
 
-@dataclass(frozen=True)
-class Order:
+class Order(NamedTuple):
     """Numbers of steps in the order in which they run; ``peak`` is the most bytes that are live at a time."""
 
     steps: tuple[int, ...]
     peak: int
 
 
-def reordered(stored: Stored, lifetimes: Lifetimes, outputs: Collection[Tensor]) -> Stored | None:
+def reordered(stored: Lowered, lifetimes: Lifetimes, outputs: Collection[Tensor]) -> Lowered | None:
     """The same steps in the order with the lowest peak; None if that is no lower than in the file's order.
 
     Programs that branch or loop keep their order, and so do those of more than ``MOST_STEPS`` steps.
@@ -135,8 +134,7 @@ class Steps:
         return tensor in self._sizes and tensor not in self._outputs and not self._readers.get(tensor, 0) & ~done
 
 
-@dataclass(frozen=True)
-class _State:
+class _State(NamedTuple):
     """Steps that have run, as a set: what is live behind them, was live at most, and which ones may run next."""
 
     done: int
@@ -213,9 +211,9 @@ def _merged(begin: _State, steps: Steps) -> _State:
     """
     state = _eased(begin, steps)
     while state.ready:
-        every = [_segment(replace(state, peak=state.live), i, steps) for i in state.ready]
+        every = [_segment(state._replace(peak=state.live), i, steps) for i in state.ready]
         best = max(every, key=lambda further: further.peak - further.live)
-        state = _eased(replace(best, peak=max(best.peak, state.peak)), steps)
+        state = _eased(best._replace(peak=max(best.peak, state.peak)), steps)
     return state
 
 

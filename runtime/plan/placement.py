@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate
+from typing import TYPE_CHECKING, NamedTuple
 
 from twinfer.runtime.errors import UnsupportedOperatorError
 from twinfer.runtime.graph import Tensor
-from twinfer.runtime.later import dataclass
 from twinfer.runtime.plan import arena
 from twinfer.runtime.plan.arena import Block, Overlap
-from twinfer.runtime.plan.by_rows.kept import Over
 from twinfer.runtime.plan.lifetimes import Lifetimes
 from twinfer.runtime.plan.plan import Extent, Place, Region
 from twinfer.runtime.plan.sharing import Life
 from twinfer.runtime.plan.solve.puzzle import aligned
 from twinfer.runtime.target import Target
+
+if TYPE_CHECKING:
+    from twinfer.runtime.plan.by_rows.kept import Over
 
 #: Offsets and sizes are int32 in the kernels and in the emitted code.
 MOST_BYTES = 1 << 31
@@ -53,7 +55,7 @@ class Problem:
         """The same for some of the blocks, in that order; without the state."""
         number = {block: i for i, block in enumerate(chosen)}
         overlaps = [
-            replace(each, over=number[each.over], under=number[each.under])
+            each._replace(over=number[each.over], under=number[each.under])
             for each in self.overlaps
             if each.over in number and each.under in number
         ]
@@ -62,11 +64,10 @@ class Problem:
 
     @cached_property
     def _peak(self) -> tuple[int, int]:
-        return arena.peak([replace(block, alignment=1) for block in self.blocks], self.overlaps)
+        return arena.peak([block._replace(alignment=1) for block in self.blocks], self.overlaps)
 
 
-@dataclass(frozen=True)
-class Solution:
+class Solution(NamedTuple):
     """Where everything lies. ``proven``: no placement of the arenas' blocks needs less."""
 
     places: Mapping[Tensor, Place]

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar, Literal, Unpack
+from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, Unpack
 
 from twinfer.runtime.constant import Constant
 from twinfer.runtime.control import CONTROL
 from twinfer.runtime.graph import Graph, Node, Tensor
-from twinfer.runtime.later import dataclass
 from twinfer.runtime.options import Options, Printing
 from twinfer.runtime.plan.decoders import CALL_BYTES, decoder_bytes
 from twinfer.runtime.program import Chain, If, Program, Same, Step
@@ -52,8 +51,7 @@ Region.STATE = Region("state")
 Region.INPUT = Region("input")
 
 
-@dataclass(frozen=True)
-class Extent:
+class Extent(NamedTuple):
     """Where a region lies, in bytes, if one buffer holds them all."""
 
     offset: int
@@ -64,8 +62,7 @@ class Extent:
         return self.offset + self.nbytes
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(NamedTuple):
     """Where a tensor lies: at a byte of a region."""
 
     region: Region

@@ -9,12 +9,15 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Iterator
 from itertools import chain
+from typing import TYPE_CHECKING
 
 from twinfer.runtime.graph import Tensor
-from twinfer.runtime.plan.by_rows.replay_rows import RowReplay, Span
 from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.plan.regions import proof
 from twinfer.runtime.program import COPY, Chain, If, Layer, Program, Same, Step, While
+
+if TYPE_CHECKING:
+    from twinfer.runtime.plan.by_rows.replay_rows import Span
 
 
 def fault(plan: Plan) -> str | None:
@@ -143,6 +146,8 @@ class _Replay:
             for _, tensor, _ in layer.sources:
                 if tensor not in inner:
                     self.read(tensor, who, held)
+        from twinfer.runtime.plan.by_rows.replay_rows import RowReplay
+
         rows = RowReplay(chain, self.spans, held.span, who)
         self.faults += rows.faults
         for tensor in rows.lost:
@@ -164,6 +169,8 @@ class _Replay:
         if (self.spans[source][0] - self.spans[out][0]) % rows.planes:
             return False
         layer = Layer(step, rows, out.shape[1], 1, ((0, source, source.shape[1]),))
+        from twinfer.runtime.plan.by_rows.replay_rows import RowReplay
+
         return not RowReplay(Chain((layer,), {}), self.spans, {source: self.spans[source]}, self.number[step]).faults
 
     def read(self, tensor: Tensor, who: str, held: _Held) -> None:

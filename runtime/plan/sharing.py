@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 
 from twinfer.runtime.graph import Tensor
-from twinfer.runtime.later import dataclass
 from twinfer.runtime.program import COPY, If, Program, Step, While
 from twinfer.runtime.walks import steps_of, uses_of
 
@@ -35,13 +34,11 @@ def owners(
     return sharing.owner
 
 
-@dataclass()
 class _Group:
     """Tensors that use the same memory, and the positions between which one of them has a value."""
 
-    members: list[Tensor]
-    first: int
-    last: int
+    def __init__(self, tensor: Tensor, first: int, last: int) -> None:
+        self.members, self.first, self.last = [tensor], first, last
 
 
 class _Sharing:
@@ -52,7 +49,7 @@ class _Sharing:
         self.block: dict[Step, int] = dict(_blocks(program))
         self.steps = tuple(step for step in steps_of(program) if step in self.block)
         self.owner = {tensor: tensor for tensor in lives}
-        self.groups = {tensor: _Group([tensor], *lives[tensor]) for tensor in lives}
+        self.groups = {tensor: _Group(tensor, *lives[tensor]) for tensor in lives}
         self.uses: dict[Tensor, list[int]] = {}
         self.writers: dict[Tensor, list[Step]] = {}
         self.loops = {last: begin for begin, last in reversed([*loops_of(program)])}  # the inner of two that end there

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict
 from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
+from typing import NamedTuple
 
 from twinfer.runtime import cache
 from twinfer.runtime.errors import InvalidArgumentError, ToolError
 from twinfer.runtime.graph import Node
-from twinfer.runtime.later import dataclass
 from twinfer.runtime.plan.attempts import attempts
 from twinfer.runtime.program import Call
 from twinfer.runtime.registry import operator
@@ -21,8 +20,7 @@ from twinfer.runtime.tools import cpu
 from twinfer.runtime.variant import Variant
 
 
-@dataclass(frozen=True)
-class Setting:
+class Setting(NamedTuple):
     """A variant by its name and, where its kernel works block by block, their size; 0 for the usual one."""
 
     variant: str = PLAIN.variant
@@ -79,7 +77,7 @@ def kept(target: Target) -> Settings:
 def keep(target: Target, settings: Settings) -> Path:
     """Add settings to those that are kept for this computer; returns where."""
     every, place = {**kept(target), **settings}, file(target)
-    text = json.dumps({name: asdict(setting) for name, setting in sorted(every.items())}, indent=1)
+    text = json.dumps({name: setting._asdict() for name, setting in sorted(every.items())}, indent=1)
 
     def make(work: Path) -> Path:
         (work / "settings").write_text(text, encoding="utf-8")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from twinfer.runtime.constant import Constant
 from twinfer.runtime.graph import Array
-from twinfer.runtime.later import dataclass
 from twinfer.runtime.plan.codes import Blocks, Code
 from twinfer.runtime.program import Call, Step, Weights
 
@@ -14,8 +15,7 @@ from twinfer.runtime.program import Call, Step, Weights
 SLICE_BYTES = 2048
 
 
-@dataclass(frozen=True)
-class PackedWeights:
+class PackedWeights(NamedTuple):
     """A step whose weights may be coded."""
 
     step: Step
@@ -93,8 +93,7 @@ class PackedWeights:
         return max(small, default=fits[0] if fits else 0)
 
 
-@dataclass(frozen=True)
-class CodedWeights:
+class CodedWeights(NamedTuple):
     """A layer's weights in one coding, in slices of so many channels (0: whole)."""
 
     layer: PackedWeights

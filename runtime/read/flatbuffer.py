@@ -139,7 +139,7 @@ class Reader:
 
     def _table(self, table: Table, position: int) -> Values:
         self.spend(8)
-        layout, values, field = self._layout(table, position), {**table.absent}, None
+        layout, values, field = self._layout(table, position), table.absent.copy(), None
         numbers = self._unpack(layout.packed, position)
         values.update(zip(layout.names, numbers, strict=True))
         try:
@@ -176,34 +176,30 @@ class Reader:
         if field.enum and not field.vector:
             return _named(field.enum, number)
         start = self._target(position, number)
-        if field.vector:
-            return self._vector(field, start)
-        return self._string(start) if field.kind == "string" else self._table(TABLES[field.kind], start)
-
-    def _values(self, field: Field, position: int, count: int) -> tuple[Any, ...]:
-        """Scalars or enums at a position."""
-        values, enum = self._get(f"<{count}{field.format}", position), field.enum
-        return values if enum is None else tuple(_named(enum, value) for value in values)
-
-    def _vector(self, field: Field, start: int) -> tuple[Any, ...] | memoryview:
-        count = self._unpack(_UINT32, start)[0]
+        if not field.vector and field.kind != "string":
+            return self._table(TABLES[field.kind], start)
+        count, start = self._unpack(_UINT32, start)[0], start + 4
+        if not field.vector:
+            return self._string(start, count)
         size = count * (field.scalar.bytewidth if field.scalar else 4)
-        start += 4
         if start + size > self._length:
             raise Damage(f"{count} elements at byte {start} reach outside of the file ({self._length} bytes)")
         if field.kind == "uint8":
             return self.data[start : start + size]
         self.spend(size)
-        if field.scalar:
-            return self._values(field, start, count)
-        table = TABLES[field.kind]
-        places = enumerate(zip(range(start, start + size, 4), self._get(f"<{count}I", start), strict=True))
-        return tuple([self._element(table, self._target(at, offset), i) for i, (at, offset) in places])
+        if field.scalar and field.one:
+            form = field.one if count == 1 else _struct(f"<{count}{field.scalar.letter}")
+            values, enum = form.unpack_from(self.data, start), field.enum
+            return values if enum is None else tuple(_named(enum, value) for value in values)
+        table, offsets = TABLES[field.kind], _struct(f"<{count}I").unpack_from(self.data, start)
+        places = [(start + 4 * i, offset) for i, offset in enumerate(offsets)]
+        return tuple([self._element(table, self._target(*place), i) for i, place in enumerate(places)])
 
-    def _string(self, start: int) -> str:
-        size = self._unpack(_UINT32, start)[0]
+    def _string(self, start: int, size: int) -> str:
         self.spend(size)
-        raw = self._get(f"<{size}s", start + 4)[0]
+        if start + size > self._length:
+            raise Damage(f"it reaches outside of the file (byte {start}, {size} bytes, file {self._length})")
+        raw = bytes(self.data[start : start + size])
         try:
             return str(raw, "utf-8")
         except UnicodeDecodeError:
@@ -236,7 +232,7 @@ def _layout(table: Table, vtable: Sequence[int]) -> Layout:
     for field, offset in plain:
         if offset < end:
             raise Damage(f"field {field.name} of {table.name} overlaps another one")
-        letter = field.format if field.scalar and not field.vector else "I"
+        letter = field.scalar.letter if field.scalar and not field.vector else "I"
         form += f"{offset - end}x{letter}"
         end = offset + struct.calcsize("<" + letter)
     further = tuple((i, f) for i, (f, _) in enumerate(plain) if f.vector or f.enum or not f.scalar)

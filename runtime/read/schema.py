@@ -7,29 +7,41 @@ The rows follow TensorFlow Lite's schema (version 3); tests compare them with th
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import cached_property
+from functools import cache
+from struct import Struct
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
-from flatbuffers import number_types as _numbers
-
-from twinfer.runtime.later import dataclass
 from twinfer.runtime.read.schema_options import OPERATORS, OPTIONS, OPTIONS_2
 
 IDENTIFIER = b"TFL3"
 VERSION = 3
 
-#: Scalar type -> what flatbuffers knows of it (``bytewidth``, ``packer_type``, ``min_val``, ``max_val``).
-SCALARS: Mapping[str, Any] = MappingProxyType(
-    {flags.__name__.removesuffix("Flags").lower(): flags for flags in (
-        _numbers.BoolFlags, _numbers.Int8Flags, _numbers.Uint8Flags, _numbers.Int16Flags, _numbers.Uint16Flags,
-        _numbers.Int32Flags, _numbers.Uint32Flags, _numbers.Int64Flags, _numbers.Uint64Flags, _numbers.Float32Flags,
-    )}
-)  # fmt: skip
+
+class Scalar(NamedTuple):
+    """How a number is stored: its bytes, the letter by which ``struct`` knows it, and the range of integers."""
+
+    bytewidth: int
+    letter: str
+    min_val: int = 0
+    max_val: int = 0
 
 
-@dataclass(frozen=True)
-class Enum:
+#: Bits of a signed integer -> its letter.
+_INTEGERS = {8: "b", 16: "h", 32: "i", 64: "q"}
+
+#: Every scalar type.
+SCALARS: Mapping[str, Scalar] = MappingProxyType(
+    {
+        "bool": Scalar(1, "?", 0, 1),
+        "float32": Scalar(4, "f"),
+        **{f"int{n}": Scalar(n // 8, of, -(1 << n - 1), (1 << n - 1) - 1) for n, of in _INTEGERS.items()},
+        **{f"uint{n}": Scalar(n // 8, of.upper(), 0, (1 << n) - 1) for n, of in _INTEGERS.items()},
+    }
+)
+
+
+class Enum(NamedTuple):
     """Named values 0, 1, 2, … stored as ``scalar``."""
 
     name: str
@@ -100,49 +112,50 @@ Model | | version:uint32 operator_codes:[OperatorCode] subgraphs:[SubGraph] desc
 """
 
 
-@dataclass(frozen=True)
 class Field:
-    """One field of a table: ``kind`` names a scalar, enum, table or union, or is "string"."""
+    """One field of a table: ``kind`` names a scalar, enum, table or union, or is "string".
 
-    name: str
-    slot: int
-    kind: str
-    vector: bool
-    default: Any
+    ``enum`` is what its values name, None unless they name something. ``scalar`` says how the value, or one element, is
+    stored; None for strings, tables and unions.
+    """
 
-    @cached_property
-    def scalar(self) -> Any:
-        """How the value, or one element, is stored; None for strings, tables and unions."""
-        return SCALARS.get(ENUMS[self.kind].scalar if self.kind in ENUMS else self.kind)
-
-    @cached_property
-    def format(self) -> str:
-        """The letter by which ``struct`` knows the scalar."""
-        return str(self.scalar.packer_type.format[-1])
-
-    @cached_property
-    def enum(self) -> Enum | None:
-        """What its values name; None unless they name something."""
-        return ENUMS.get(self.kind)
+    def __init__(self, name: str, slot: int, kind: str, vector: bool, default: Any) -> None:
+        self.name, self.slot, self.kind, self.vector, self.default = name, slot, kind, vector, default
+        self.enum = ENUMS.get(kind)
+        self.scalar = SCALARS.get(self.enum.scalar if self.enum else kind)
+        self.one = Struct(f"<{self.scalar.letter}") if self.scalar else None
 
 
-@dataclass(frozen=True)
 class Table:
-    """One table of the format and, if it holds options, the operators that use it."""
+    """One table of the format and, if it holds options, the operators that use it.
 
-    name: str
-    operators: tuple[str, ...]
-    fields: tuple[Field, ...]
+    ``absent`` stands for the fields that a file leaves out; bytes that are not there are no empty ones.
+    """
+
+    def __init__(self, name: str, operators: tuple[str, ...], fields: tuple[Field, ...]) -> None:
+        self.name, self.operators, self.fields = name, operators, fields
+        none = [field.name for field in fields if field.vector and field.kind == "uint8"]
+        self.absent: dict[str, Any] = {**self.defaults, **dict.fromkeys(none)}
 
     @property
     def defaults(self) -> dict[str, Any]:
         return {field.name: field.default for field in self.fields}
 
-    @cached_property
-    def absent(self) -> Mapping[str, Any]:
-        """What stands for the fields that a file leaves out; bytes that are not there are no empty ones."""
-        none = [field.name for field in self.fields if field.vector and field.kind == "uint8"]
-        return MappingProxyType({**self.defaults, **dict.fromkeys(none)})
+
+class _Tables(Mapping[str, Table]):
+    """Tables by the names of rows. A row is parsed when its table is first asked for: a model has few of them."""
+
+    def __init__(self, rows: Mapping[str, str]) -> None:
+        self._rows = rows
+
+    def __getitem__(self, name: str) -> Table:
+        return _table(self._rows[name])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._rows)
+
+    def __len__(self) -> int:
+        return len(self._rows)
 
 
 def _rows(text: str) -> Iterator[str]:
@@ -156,6 +169,7 @@ def _enum(row: str) -> Enum:
     return Enum(name, scalar, tuple(members.split()))
 
 
+@cache
 def _table(row: str) -> Table:
     name, operators, words = row.split("|")
     fields, slot = [], 0
@@ -191,9 +205,8 @@ def _union(text: str) -> tuple[str, ...]:
 
 
 ENUMS: Mapping[str, Enum] = MappingProxyType({enum.name: enum for enum in map(_enum, _rows(_ENUMS))})
-TABLES: Mapping[str, Table] = MappingProxyType(
-    {table.name: table for text in (_TABLES, OPTIONS, OPTIONS_2) for table in map(_table, _rows(text))}
-)
+_ROWS = {row.partition(" ")[0]: row for text in (_TABLES, OPTIONS, OPTIONS_2) for row in _rows(text)}
+TABLES: Mapping[str, Table] = _Tables(_ROWS)
 #: Union -> its tables; the position is the type code.
 UNIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
@@ -204,8 +217,8 @@ UNIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     }
 )
 #: Operator -> its options table; operators without options are absent.
-OPERATOR_OPTIONS: Mapping[str, Table] = MappingProxyType(
-    {operator: table for table in TABLES.values() for operator in table.operators}
+OPERATOR_OPTIONS: Mapping[str, Table] = _Tables(
+    {operator: row for row in _ROWS.values() for operator in row.split("|")[1].split()}
 )
 
 

@@ -60,7 +60,7 @@ def spread(plan: Plan) -> Plan:
         raise GuardError(fault)
     starts = {region: _starts(plan, region) for region in plan.regions if region != Region.INPUT}
     places = {
-        tensor: replace(place, offset=place.offset + GAP * (1 + starts[place.region].index(place.offset)))
+        tensor: place._replace(offset=place.offset + GAP * (1 + starts[place.region].index(place.offset)))
         if place.region in starts
         else place
         for tensor, place in plan.places.items()

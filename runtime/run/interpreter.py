@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Self
 
 from twinfer.runtime.check import need_graph
 from twinfer.runtime.entry import named, with_main
-from twinfer.runtime.errors import InvalidArgumentError, NotReadyError
+from twinfer.runtime.errors import InvalidArgumentError, ModelWarning, NotReadyError
 from twinfer.runtime.graph import Array, Graph, Tensor, walk
 from twinfer.runtime.options import USUAL, Options
 from twinfer.runtime.plan.plan import Plan
+from twinfer.runtime.read.files import read_bytes
 from twinfer.runtime.run import isa
 from twinfer.runtime.run.details import NUMPY_TYPES
 from twinfer.runtime.run.feed import RowFeed
-from twinfer.runtime.run.kept import ModelFile
 from twinfer.runtime.run.resources import Resources
 from twinfer.runtime.run.session import Hook, Session
 from twinfer.runtime.run.signature_runner import SignatureRunner
@@ -75,8 +77,7 @@ class Interpreter:
             raise InvalidArgumentError("give one of model_path and model_content")
         keep = experimental_preserve_all_tensors
         options = Options(guard=guard, preserve_all=keep, input_rows=input_rows, tuned=tuned)
-        file = None if model_path is None else ModelFile(model_path, options)
-        self._setup(file.graph if file else _read(model_content), options, on_call, num_threads or 1, file)
+        self._setup(_read(model_path, model_content), options, on_call, num_threads or 1)
 
     @classmethod
     def from_graph(cls, graph: Graph, options: Options = USUAL, *, on_call: Hook | None = None) -> Self:
@@ -85,18 +86,10 @@ class Interpreter:
         self._setup(graph, options, on_call)
         return self
 
-    def _setup(
-        self,
-        graph: Graph,
-        options: Options,
-        on_call: Hook | None,
-        threads: int = 1,
-        file: ModelFile | None = None,
-    ) -> None:
+    def _setup(self, graph: Graph, options: Options, on_call: Hook | None, threads: int = 1) -> None:
         need_graph(graph)
         self._lock = RLock()  # whoever has it may call again, as ``on_call`` may
         self._subgraphs = [Subgraph(g, options, partial(with_main, graph, i)) for i, g in enumerate(walk(graph))]
-        self._file = file
         self._resources = Resources()
         self._signatures = {s.key: s for s in graph.signatures}
         self.on_call, self._options, self._threads = on_call, options, threads
@@ -117,8 +110,6 @@ class Interpreter:
         return engine
 
     def _plan(self, graph: Graph) -> Plan:
-        if self._file and graph is self._file.graph:
-            return self._file.plan()
         from twinfer.runtime.plan.make import make_plan  # brings the planner and all operators
 
         return make_plan(graph, isa.this_computer(), self._options)
@@ -317,7 +308,14 @@ class Interpreter:
         return SignatureRunner(self._subgraphs[signature.subgraph], signature, make, self._invoke, self._lock)
 
 
-def _read(content: Any) -> Graph:
-    from twinfer.runtime.read.tflite import read
+def _read(path: str | os.PathLike[str] | None, content: Any) -> Graph:
+    """The model of a file or of its content; warns as ``read`` does, at the line that made the interpreter."""
+    from twinfer.runtime.read.tflite import parse
 
-    return read(content)
+    name = "model"
+    if path is not None:
+        content, name = read_bytes(path), Path(path).stem
+    graph, repaired = parse(content, name)
+    if repaired:
+        warnings.warn(repaired, ModelWarning, stacklevel=3)
+    return graph

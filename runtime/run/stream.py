@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Array, Graph, Tensor
-from twinfer.runtime.later import dataclass
 from twinfer.runtime.rows import row_axis
 
 #: The entry of a streaming model's metadata: the axis of time, rows per window, new rows per step.
 METADATA = "twinfer_stream"
 
 
-@dataclass(frozen=True)
-class Steps:
+class Steps(NamedTuple):
     """What a step takes: ``hop`` rows of ``shape`` elements each; before step ``first`` no window is full."""
 
     source: Tensor

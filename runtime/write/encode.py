@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import nullcontext
 from typing import Any
 
 import flatbuffers
 import numpy as np
+from flatbuffers import number_types
 
 from twinfer.runtime.read.flatbuffer import Damage, Values, at
-from twinfer.runtime.read.schema import ENUMS, IDENTIFIER, TABLES, UNIONS, Field, Table
+from twinfer.runtime.read.schema import ENUMS, IDENTIFIER, SCALARS, TABLES, UNIONS, Field, Table
+
+#: Scalar type -> what flatbuffers knows of it.
+_FLAGS: Mapping[str, Any] = {name: getattr(number_types, f"{name.capitalize()}Flags") for name in SCALARS}
 
 #: Alignment in bytes of the data of every buffer in the file; kernels may read constants in place.
 BUFFER_ALIGNMENT = 16
@@ -64,7 +69,12 @@ class _Encoder:
 
     def _slot(self, field: Field, value: Any, offset: int | None) -> None:
         if offset is None:
-            self.builder.PrependSlot(field.scalar, field.slot, _scalar(field, value), _scalar(field, field.default))
+            self.builder.PrependSlot(
+                _FLAGS[field.enum.scalar if field.enum else field.kind],
+                field.slot,
+                _scalar(field, value),
+                _scalar(field, field.default),
+            )
         elif field.kind in UNIONS:
             self.builder.PrependUint8Slot(field.slot, UNIONS[field.kind].index(value[0]), 0)
             self.builder.PrependUOffsetTRelativeSlot(field.slot + 1, offset, 0)
@@ -82,7 +92,8 @@ class _Encoder:
         return int(self.builder.EndVector())
 
     def _numbers(self, field: Field, values: Any) -> int:
-        array = np.array([_scalar(field, value) for value in values], f"<{field.scalar.packer_type.format[-1]}")
+        letter = field.scalar.letter if field.scalar else ""
+        array = np.array([_scalar(field, value) for value in values], f"<{letter}")
         return int(self.builder.CreateNumpyVector(array))
 
     def _tables(self, field: Field, values: Any) -> int:
@@ -108,6 +119,6 @@ def _scalar(field: Field, value: Any) -> int | float | bool:
         raise Damage(f"{value!r} is not a {field.kind}")
     if field.kind == "float32":
         return float(value)
-    if not field.scalar.min_val <= value <= field.scalar.max_val:
+    if field.scalar and not field.scalar.min_val <= value <= field.scalar.max_val:
         raise Damage(f"{value!r} is out of the range of {field.kind}")
     return bool(value) if field.kind == "bool" else int(value)

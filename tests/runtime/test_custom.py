@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 from cases import assert_equal, assert_sanitized, cases_of, graph_of, interpreted, numpy_outputs, values_of
+from cffi import FFI
 from needs import ROOT
 
 import twinfer
@@ -444,7 +445,7 @@ def test_compiled_kernels_that_cannot_be_loaded(folder: Path, monkeypatch: pytes
 def test_levels_above_the_compiled_one_have_the_one_below(folder: Path) -> None:
     """Functions of a library that was compiled for the lowest level alone; a kernel that is in none is none."""
     name = "leaky_integrator_f32"
-    own = library.CustomLibrary(library.Headers.__new__(library.Headers))
+    own = library.CustomLibrary(library.Headers(folder, {}, (), FFI()))
     own.__dict__["_library"] = SimpleNamespace(**{f"{name}_{kernels_c.LEVELS[0]}": 7})
     assert [own.function(name, level) for level in range(len(kernels_c.LEVELS))] == [7] * len(kernels_c.LEVELS)
     with pytest.raises(KeyError, match="other"):

@@ -19,6 +19,7 @@ from twinfer.runtime.op import tensor
 from twinfer.runtime.ops import conv
 from twinfer.runtime.ops.conv import conv2d
 from twinfer.runtime.ops.core.layer_cases import Layer
+from twinfer.runtime.ops.files import OPERATORS, may_serve
 from twinfer.runtime.passes.unsigned import signed_node
 from twinfer.runtime.plan import attempts as asking
 from twinfer.runtime.plan.lower import lower_node
@@ -63,23 +64,42 @@ def kernel(node: Node, target: Target) -> str:
     return lower_node(node, target)[0].kernel
 
 
-def test_names_of_modules_tell_what_variants_need() -> None:
-    """All of a module's variants need what its name says: else some would be missing where it is not imported."""
-    named = [module for module in registry._modules(registry.FOR) if registry.needed(module.__name__)]
-    assert len(named) > 20
-    for module in named:
-        assert not registry.rows_of(module, "OP"), module
-        for variant in registry.rows_of(module, "VARIANT"):
-            assert registry.needed(module.__name__) & registry.FOR <= variant.needs, f"{module}: {variant}"
+def test_names_of_files_tell_what_variants_need() -> None:
+    """All of a file's variants need what its name says: else some would be missing where it is not read."""
+    named = [file for file in registry._files() if registry.needed(file)]
+    assert len(named) > 30
+    for file in named:
+        assert not registry._rows(file, "OP"), file
+        for variant in registry._rows(file, "VARIANT"):
+            assert registry.needed(file) <= variant.needs, f"{file}: {variant}"
 
 
-def test_computers_import_no_variants_of_microcontrollers(tmp_path: Path) -> None:
+@pytest.mark.parametrize("file", registry._files())
+def test_the_table_of_files_is_complete(file: str) -> None:
+    """Else runtime/ops/files.py lacks an operator of that file, or the file is called after none that it serves."""
+    own, rows = [op.name for op in registry._rows(file, "OP")], registry._rows(file, "VARIANT")
+    assert [*OPERATORS.get(file, ())] == own, f'write "{file}": {own} into OPERATORS'
+    assert not own or not rows, "variants have files of their own"
+    for name in (name for row in rows for name in (*row.ops, *row.also)):
+        assert may_serve(file, name), f'write "{file}": ["{name}"] into ALSO'
+    assert not rows or not all(may_serve(file, name) for name in operators()), "it is called after no operator's file"
+
+
+@pytest.mark.parametrize("op", SERVED)
+def test_variants_of_a_type_are_all_that_serve_it(op: str) -> None:
+    for type in {case.node.input(0).type for case in cases_of(op).values()}:
+        every = [row for row in variants(op) if not row.types or type in row.types]
+        assert [row for row in variants(op, type=type) if not row.types or type in row.types] == every
+
+
+def test_a_model_imports_the_files_of_its_operators(tmp_path: Path) -> None:
     path = tmp_path / "conv.tflite"
     graph_of(conv_node()).save(path)
     ran = subprocess.run([sys.executable, "-c", IMPORTED, path], check=True, capture_output=True, text=True)
-    imported = {*ran.stdout.split()} & {*registry._names()}
-    assert "twinfer.runtime.ops.conv.conv2d" in imported
-    assert not [name for name in imported if registry.needed(name)]
+    imported = {name.removeprefix("twinfer.runtime.ops.") for name in ran.stdout.split()} & {*registry._files()}
+    assert "conv.conv2d" in imported
+    assert not [file for file in imported if registry.needed(file) or file.startswith(("pool.", "recurrent.", "move."))]
+    assert len(imported) < 10
 
 
 @pytest.mark.parametrize("op", SERVED)
@@ -87,7 +107,7 @@ def test_every_variant_is_taken(op: str, monkeypatch: pytest.MonkeyPatch) -> Non
     """By some case, on some target, so that the tests of cases try it; and the plain one, too."""
     names = {variant.lower: f"{variant.lower.__module__}.{variant.lower.__name__}" for variant in variants(op)}
     apart = tuple(replace(variant, name=names[variant.lower]) for variant in variants(op))
-    monkeypatch.setattr(asking, "variants", lambda name, target: apart)
+    monkeypatch.setattr(asking, "variants", lambda *_: apart)
     nodes = [signed_node(case.node) for case in cases_of(op).values()]
     taken = {lower_node(node, target)[1].variant for node in nodes for target in TARGETS}
     assert taken >= {*names.values(), "plain"}
@@ -168,15 +188,12 @@ def new_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]
     (tmp_path / "aaa_new.py").write_text(FILE)
     (tmp_path / "aaa_operator.py").write_text(OPERATOR)
     monkeypatch.setattr(conv, "__path__", [*conv.__path__, str(tmp_path)])
-    caches = (registry._names, registry._modules, registry.operators, registry._variants)
-    for one in caches:
-        one.cache_clear()
+    registry.forget_known()
     yield
     monkeypatch.undo()
     for name in ("aaa_new", "aaa_operator"):
         sys.modules.pop(f"{conv.__name__}.{name}", None)
-    for one in caches:
-        one.cache_clear()
+    registry.forget_known()
 
 
 @pytest.mark.usefixtures("new_files")

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from twinfer.runtime.constant import Constant, bias, requantize, weights
 from twinfer.runtime.graph import Array, Node
-from twinfer.runtime.later import dataclass
 from twinfer.runtime.ops.core.packing import LANES_EIGHTS, LANES_HALVES, LANES_S8, pack_lanes, padded
 from twinfer.runtime.ops.core.requantize_s16 import Channels
 from twinfer.runtime.ops.core.window import Window

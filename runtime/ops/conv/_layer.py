@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from twinfer.runtime.graph import Array, Node
-from twinfer.runtime.later import dataclass
 from twinfer.runtime.ops.core.channels import constant_bias
 from twinfer.runtime.ops.core.hybrid import is_hybrid
 from twinfer.runtime.ops.core.unsigned import weight_zero
@@ -32,8 +33,7 @@ def beyond(node: Node) -> float | None:
     return 0.0 if w.type == "FLOAT32" and w.data is not None and np.isfinite(w.data).all() else None
 
 
-@dataclass(frozen=True)
-class Convolution:
+class Convolution(NamedTuple):
     """A convolution with constant weights and bias.
 
     ``weights`` are int8 or float32 [out_c, k_h, k_w, in_c / groups], or [1, k_h, k_w, out_c] in a DEPTHWISE_CONV_2D;

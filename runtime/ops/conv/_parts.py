@@ -3,12 +3,12 @@ phases of a TRANSPOSE_CONV (kernels_c/core/window.h)."""
 
 from __future__ import annotations
 
-from typing import Generic, TypeVar
+from dataclasses import dataclass
+from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 
 from twinfer.runtime.graph import Array, Node
-from twinfer.runtime.later import dataclass
 from twinfer.runtime.ops.conv import transpose_conv
 from twinfer.runtime.ops.conv._layer import Convolution, convolution_of
 from twinfer.runtime.ops.core import requantize, requantize_s16
@@ -73,8 +73,7 @@ def phases_s16(node: Node) -> Phases[requantize_s16.Channels]:
     return Phases(layer.window, channels, layer.macs)
 
 
-@dataclass(frozen=True)
-class Taps:
+class Taps(NamedTuple):
     """A TRANSPOSE_CONV, ``conv`` with its inputs as CONV_2D has them: its window, its bias [out_c], and the weights of
     every phase, int8 [out_c, k], zeros where outputs lie between windows."""
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from twinfer.runtime.constant import Constant, sums_of_weights, weights
 from twinfer.runtime.graph import Array, Node
-from twinfer.runtime.later import dataclass
 from twinfer.runtime.ops.conv._layer import geometry
 from twinfer.runtime.ops.core.activation import float_range, vector_range
 from twinfer.runtime.ops.core.hybrid import hybrid_constants, is_hybrid, symmetric_hybrid
@@ -24,8 +25,7 @@ from twinfer.runtime.variant import Variant, accept, present
 MOST = (1 << 16) - 1
 
 
-@dataclass(frozen=True)
-class Hybrid:
+class Hybrid(NamedTuple):
     """A node as windows over float images: weights int8 [out_c, k], and which scales it has (``tw_conv2d_hybrid``)."""
 
     node: Node

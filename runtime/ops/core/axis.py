@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
-from twinfer.runtime.later import dataclass
 from twinfer.runtime.op import Shape
 
 
@@ -18,8 +18,7 @@ def one_axis(shape: Shape, axis: int) -> dict[str, int]:
     return {"outer": math.prod(shape[:axis]), "count": shape[axis], "inner": math.prod(shape[axis + 1 :])}
 
 
-@dataclass(frozen=True)
-class Axes:
+class Axes(NamedTuple):
     """``tw_axes``: ``first``, ``middle`` and ``last`` are reduced, the others kept."""
 
     outer: int

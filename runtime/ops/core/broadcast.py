@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from twinfer.runtime.graph import Array, Node, Tensor
-from twinfer.runtime.later import dataclass
 from twinfer.runtime.op import Case, Shape, need, need_type, tensor, unsupported
 from twinfer.runtime.ops.core.loops import LOOPS, Dimension, Outer, collapse, distances
 from twinfer.runtime.ops.core.quantized import need_symmetric
@@ -83,8 +82,7 @@ def _tile(dims: Sequence[Dimension]) -> int:
     return max((k for k in fit if rows % k == 0), default=1)
 
 
-@dataclass(frozen=True)
-class Walk:
+class Walk(NamedTuple):
     """The member ``walk`` of a broadcasting kernel's params; kernels_c/core/broadcast.h describes it."""
 
     size: int
@@ -121,7 +119,8 @@ def broadcast_call(
     scratch = y.dtype.itemsize * walk.size if walk.tile != 1 else 0
     inplace = (0, 1) if a.dtype.itemsize == y.dtype.itemsize else ()
     rows = Rows(counts=("walk.size",)) if a.shape == b.shape and walk.outer.rows == 1 else None
-    return Call(kernel, {"walk": asdict(walk), **params}, operands, (y,), scratch, inplace=inplace, rows=rows)
+    params = {"walk": {**walk._asdict(), "outer": walk.outer._asdict()}, **params}
+    return Call(kernel, params, operands, (y,), scratch, inplace=inplace, rows=rows)
 
 
 def commuted(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:

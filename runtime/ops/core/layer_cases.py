@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from twinfer.runtime.graph import PACKED_BITS, Node, Tensor
-from twinfer.runtime.later import dataclass
 from twinfer.runtime.op import Case, Shape, along, tensor
 from twinfer.runtime.read.packed import pack
 
@@ -20,8 +19,7 @@ IN_FLOAT64 = "LiteRT's reference scales the sums in float64; TFLM's fixed point 
 LOWEST = "LiteRT negates weights of -128 to themselves where it multiplies 16 at once"
 
 
-@dataclass(frozen=True)
-class Layer:
+class Layer(NamedTuple):
     """What a case varies; ``kind``: INT8, INT16 (int8 w), INT4 or INT2 (int8 x), FLOAT32 or HYBRID (float x, int8 w).
 
     ``bound`` limits the bias; ``bias_type`` is its type ("": INT64 with INT16, else INT32). ``halves``: small sums

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import groupby
+from typing import NamedTuple
 
-from twinfer.runtime.later import dataclass
 from twinfer.runtime.op import Shape
 
 #: Most loops of a kernel around its rows: TW_MAX_LOOPS.
@@ -40,8 +40,7 @@ def filled(values: Sequence[int], fill: int) -> tuple[int, ...]:
     return (*[fill] * (LOOPS - len(values)), *values)
 
 
-@dataclass(frozen=True)
-class Outer:
+class Outer(NamedTuple):
     """``tw_outer``: loops over the rows of two operands together."""
 
     rows: int

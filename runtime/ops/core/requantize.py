@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from twinfer.runtime.fixed_point import requantize
 from twinfer.runtime.graph import Array
-from twinfer.runtime.later import dataclass
 
 #: Shifts that tw_scaled (kernels_c/isa/dsp/dsp.h) takes, as TFLite signs them, and the bound of its sums.
 SHIFTS = (-22, -1)
@@ -19,8 +18,7 @@ BOUND = 1 << 30
 EITHER = -28
 
 
-@dataclass(frozen=True)
-class Channels:
+class Channels(NamedTuple):
     """A layer's output channels: weights int8 [out, k], bias int32 [out] with the input zero point folded in, and the
     multiplier int32 [out] and shift int8 [out] of the sum. Outputs get ``out_zero`` added, then are
     clamped to ``low..high``."""
@@ -36,8 +34,8 @@ class Channels:
     def part(self, first: int, end: int) -> Channels:
         """Some of the channels."""
         some = slice(first, end)
-        return replace(
-            self, weights=self.weights[some], bias=self.bias[some], mult=self.mult[some], shift=self.shift[some]
+        return self._replace(
+            weights=self.weights[some], bias=self.bias[some], mult=self.mult[some], shift=self.shift[some]
         )
 
     def ends(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from twinfer.runtime.fixed_point import reduced_multiplier, requantize_wide
 from twinfer.runtime.graph import Array, Node
-from twinfer.runtime.later import dataclass
 from twinfer.runtime.ops.core.activation import quantized_range
 from twinfer.runtime.ops.core.channels import constant_bias, multipliers, narrow_sums
 from twinfer.runtime.ops.core.packing import padded
@@ -21,8 +20,7 @@ SHIFTS, SATURATED = (-17, -1), -14
 MOST, BOUND = 1 << 15, 1 << 30
 
 
-@dataclass(frozen=True)
-class Channels:
+class Channels(NamedTuple):
     """A layer's output channels: weights int8 [out, k], bias int32 [out], and the multiplier int32 [out]: an output is
     sum * mult / 2^32 rounded half up, clamped to ``low..high``. Sums that leave 32 bits are saturated to them."""
 
@@ -35,7 +33,7 @@ class Channels:
     def part(self, first: int, end: int) -> Channels:
         """Some of the channels."""
         some = slice(first, end)
-        return replace(self, weights=self.weights[some], bias=self.bias[some], mult=self.mult[some])
+        return self._replace(weights=self.weights[some], bias=self.bias[some], mult=self.mult[some])
 
     @property
     def limits(self) -> dict[str, int]:

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 
 from twinfer.runtime.errors import ModelError
 from twinfer.runtime.graph import Array, Node
-from twinfer.runtime.later import dataclass
 from twinfer.runtime.op import need
 from twinfer.runtime.rows import Rows
 
 _TOO_LARGE = 1 << 30  # the sum of two sizes must fit int32
 
 
-@dataclass(frozen=True)
-class Window:
+class Window(NamedTuple):
     """Geometry of a node whose windows slide over height and width: ``tw_window`` (kernels_c/core/window.h)."""
 
     batches: int
@@ -38,7 +37,7 @@ class Window:
     @property
     def params(self) -> dict[str, int]:
         """The members of ``tw_window``."""
-        return {**vars(self)}
+        return self._asdict()
 
     @property
     def shape(self) -> tuple[int, int, int, int]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
 from twinfer.runtime.graph import Array, Node
-from twinfer.runtime.later import dataclass
 from twinfer.runtime.ops.core.by_sums import with_sums
 from twinfer.runtime.ops.core.channels import constant_bias
 from twinfer.runtime.ops.core.hybrid import is_hybrid
@@ -22,8 +22,7 @@ from twinfer.runtime.variant import accept, present
 ASYMMETRIC = "asymmetric_quantize_inputs"
 
 
-@dataclass(frozen=True)
-class Dense:
+class Dense(NamedTuple):
     """A FULLY_CONNECTED with constant weights and bias.
 
     ``weights`` are int8 or float32 [out, depth], ``bias`` is [out]. weights of 4 or 2 bits are unpacked in ``node``.

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from twinfer.runtime.constant import Constant
 from twinfer.runtime.graph import Node, Tensor
-from twinfer.runtime.later import dataclass
 from twinfer.runtime.ops.core.channels import bias_of, constant_bias, epilogue, multipliers
 from twinfer.runtime.ops.core.hybrid import is_hybrid
 from twinfer.runtime.ops.core.loops import Outer
@@ -32,8 +31,7 @@ _PRODUCT = 255 * 255
 _APART = 9362
 
 
-@dataclass(frozen=True)
-class Product:
+class Product(NamedTuple):
     """What the kernels need: ``matrices`` is ``tw_matrices`` of kernels_c/dense/batch_matmul.h, ``bias`` is [cols]."""
 
     node: Node
@@ -100,7 +98,7 @@ def _of_dense(node: Node) -> Product:
     shape = shape_of(node)
     depth, out = shape["depth"], shape["out"]
     matrices = {
-        "batches": asdict(Outer.of([], [], [])), "rows": shape["batches"], "depth": depth, "cols": out,
+        "batches": Outer.of([], [], [])._asdict(), "rows": shape["batches"], "depth": depth, "cols": out,
         "a_row": depth, "a_depth": 1, "b_depth": 1, "b_col": depth,
     }  # fmt: skip
     mult, shift = multipliers(node, out)

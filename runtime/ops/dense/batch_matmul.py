@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -129,7 +129,7 @@ def matrices(node: Node) -> dict[str, Any]:
     dims = collapse(a.shape[:-2], b.shape[:-2])
     batches = Outer.of([n for n, _ in dims], distances(dims, 0), distances(dims, 1))
     return {
-        "batches": asdict(batches),
+        "batches": batches._asdict(),
         "rows": rows,
         "depth": depth,
         "cols": cols,

@@ -205,14 +205,14 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
         yield _case(rng, (2, 20), 19, fused_activation_function=act)
         yield _case(rng, (2, 20), 19, floats, fused_activation_function=act)
     for layer in (plain, floats):
-        yield _case(rng, (2, 12), 9, replace(layer, bias=False))
+        yield _case(rng, (2, 12), 9, layer._replace(bias=False))
     for rows, depth, out in ((1, 4, 4), (2, 17, 3), (1, 31, 6)):
         yield _case(rng, (rows, depth), out, Layer(bound=1 << 20))
     yield _case(rng, (4, 12), 21, Layer())
     yield _case(rng, (1, 12), 21, Layer(zero=127, out_zero=-128))
-    yield _case(rng, (2, 24), 16, replace(plain, zero=-128, out_zero=127))
-    yield _case(rng, (2, 8), 16, replace(plain, out_scale=0.0002))  # multiplier above 1: a left shift
-    yield _case(rng, (2, 8), 16, replace(plain, out_scale=100.0))
+    yield _case(rng, (2, 24), 16, plain._replace(zero=-128, out_zero=127))
+    yield _case(rng, (2, 8), 16, plain._replace(out_scale=0.0002))  # multiplier above 1: a left shift
+    yield _case(rng, (2, 8), 16, plain._replace(out_scale=100.0))
     yield _case(rng, (2, 3, 10), 4, keep_num_dims=True)
     yield _case(rng, (2, 3, 10), 4)
     yield _case(rng, (1, 2, 3, 2), 4, floats, depth=12)
@@ -220,7 +220,7 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
     yield _runtime_case(rng, constant=False)
     for asymmetric in (False, True):
         yield _case(rng, (3, 20), 18, hybrid, asymmetric_quantize_inputs=asymmetric)
-        yield _case(rng, (1, 33), 5, replace(hybrid, bias=False), asymmetric_quantize_inputs=asymmetric)
+        yield _case(rng, (1, 33), 5, hybrid._replace(bias=False), asymmetric_quantize_inputs=asymmetric)
     yield from codes(rng)
     yield from _wide_cases(rng)
 
@@ -230,12 +230,12 @@ def _wide_cases(rng: np.random.Generator) -> Iterator[Case]:
     wide = Layer("INT16", bound=1 << 24)
     for rows, depth, out in ((1, 1, 1), (3, 33, 17), (2, 1100, 5)):
         yield _case(rng, (rows, depth), out, wide)
-        yield _case(rng, (rows, depth), out, replace(wide, per_tensor=True), fused_activation_function="RELU6")
-        yield _case(rng, (rows, depth), out, replace(wide, bias_type="INT32", per_tensor=True))
+        yield _case(rng, (rows, depth), out, wide._replace(per_tensor=True), fused_activation_function="RELU6")
+        yield _case(rng, (rows, depth), out, wide._replace(bias_type="INT32", per_tensor=True))
         yield replace(_case(rng, (rows, depth), out, Layer("INT4")), oracle="litert")  # TFLM: one scale only
         yield _case(rng, (rows, depth), out, Layer("INT4", per_tensor=True))
         yield replace(_case(rng, (rows, depth), out, Layer("INT2", per_tensor=True)), oracle="litert")
-    yield _case(rng, (2, 3, 10), 4, replace(wide, bias=False), keep_num_dims=True)
+    yield _case(rng, (2, 3, 10), 4, wide._replace(bias=False), keep_num_dims=True)
     for kind in ("INT8", "INT16"):
         yield _case(rng, (5, 6), 19, Layer(kind, bound=9, halves=True))
         below = X_SCALE * (1 + 2.0**-20)  # multipliers just below powers of two, to which 15 bits round
@@ -246,7 +246,7 @@ def _wide_cases(rng: np.random.Generator) -> Iterator[Case]:
     yield replace(lowest, oracle="none", why=LOWEST)
     for depth in (1, 2):  # rows shorter than a word
         yield _case(rng, (3, depth), 13, Layer(bound=1 << 20))
-        yield _case(rng, (1, depth), 16, replace(Layer(per_tensor=True), zero=127), fused_activation_function="RELU6")
+        yield _case(rng, (1, depth), 16, Layer(per_tensor=True, zero=127), fused_activation_function="RELU6")
         yield _case(rng, (2, depth), 6, Layer(zero=-128, lowest=True))
 
 

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from twinfer.runtime.graph import Array
-from twinfer.runtime.later import dataclass
 from twinfer.runtime.ops.conv._layer import Convolution
 from twinfer.runtime.ops.core.window import Window
 from twinfer.runtime.variant import accept
 
 
-@dataclass(frozen=True)
-class Axis:
+class Axis(NamedTuple):
     """Lines or the walk along them: ``extent`` of the image with the padding in front, outputs, taps of a window."""
 
     extent: int

@@ -45,7 +45,7 @@ def lower(node: Node, target: Target) -> Call:
     g, times = layer.window, layer.window.out_c // layer.window.in_c
     if g.in_c == 1 or times == 1:
         return _lower(layer, g)
-    repeated = replace(g, in_c=g.out_c)
+    repeated = g._replace(in_c=g.out_c)
     values, call = g.batches * g.in_h * g.in_w * g.in_c, _lower(layer, repeated)
     accept(values * times <= REPEATED, f"its image takes {values * times} bytes with every channel {times} times")
     params: dict[str, Param] = {"all": call.params, "times": times, "values": values}
@@ -77,7 +77,7 @@ def _upright(g: Window) -> Window:
     if not g.k_h == g.in_h == g.out_h == 1:
         return g
     turned = {f"{name}_h": getattr(g, f"{name}_w") for name in _SIDES} | {f"{name}_w": 1 for name in _SIDES}
-    upright = replace(g, **turned | {"pad_w": 0})
+    upright = g._replace(**turned | {"pad_w": 0})
     return upright if _is_column(upright) and upright.k_h <= ROWS else g
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
 from twinfer.runtime.constant import per_channel, requantize, weights
 from twinfer.runtime.graph import Array, Node
-from twinfer.runtime.later import dataclass
 from twinfer.runtime.ops.conv._layer import Convolution, convolution_of
 from twinfer.runtime.ops.core.packing import ENDS, PAIRS
 from twinfer.runtime.ops.core.window import Window
@@ -28,8 +28,7 @@ LONGEST = 254
 CHANNEL = 205
 
 
-@dataclass(frozen=True)
-class Axis:
+class Axis(NamedTuple):
     """One axis of a node; neighbours lie ``x_bytes`` apart in the input and ``y_bytes`` in the output."""
 
     extent: int
@@ -57,8 +56,7 @@ class Axis:
         return self.extent <= LONGEST and (self.stride == 2 or (self.stride == 1 and self.x_bytes == self.y_bytes))
 
 
-@dataclass(frozen=True)
-class Walk:
+class Walk(NamedTuple):
     """How the kernel walks over a node's images: weights int8 [out_c, along * lines], and the params."""
 
     weights: Array

@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from twinfer.runtime.graph import Array, Node
-from twinfer.runtime.later import dataclass
 from twinfer.runtime.op import Case, Op, Shape, need
 from twinfer.runtime.ops.core.unsigned import STACKED
 from twinfer.runtime.ops.functions._unary import by_bytes

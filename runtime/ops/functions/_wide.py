@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
 from twinfer.runtime import constant
 from twinfer.runtime.fixed_point import quantize_multiplier, requantize
 from twinfer.runtime.graph import Array, Node
-from twinfer.runtime.later import dataclass
 from twinfer.runtime.op import unsupported
 from twinfer.runtime.ops.core.lookup import lookup_s16, table_s16
 from twinfer.runtime.ops.functions._int8 import by_root, check, root_multiplier
@@ -23,8 +23,7 @@ LEAST, MOST = -(1 << 15), (1 << 15) - 1
 Real = Callable[[Node, Array], Array]
 
 
-@dataclass(frozen=True)
-class Wide:
+class Wide(NamedTuple):
     """``reference`` maps stored int16 values, ``lower`` gives the call; ``check`` refuses what they cannot take."""
 
     reference: Callable[[Node, Array], Array]

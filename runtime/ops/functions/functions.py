@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from twinfer.runtime.graph import Array, Node
-from twinfer.runtime.later import dataclass
 from twinfer.runtime.op import Case, Op, Pointwise, Shape, Uint8, need, need_type, tensor
 from twinfer.runtime.ops.functions import _int8, _wide
 from twinfer.runtime.ops.functions._unary import elementwise, in_double, infer, int8_case, lookup, through_float
@@ -32,8 +31,7 @@ def _gelu_tanh(x: Array) -> Array:
     return np.asarray(0.5 * x * (1 + _tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x))))
 
 
-@dataclass(frozen=True)
-class Function:
+class Function(NamedTuple):
     """One operator.
 
     ``real`` maps arrays of float64, and of float32 as TFLite does for int8. ``int8`` maps stored values, if TFLite does

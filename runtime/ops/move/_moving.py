@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from twinfer.runtime.graph import Array, Node, Tensor
-from twinfer.runtime.later import dataclass
 from twinfer.runtime.op import Shape, need, need_type, unsupported
 from twinfer.runtime.ops.core.loops import LOOPS, filled
 from twinfer.runtime.ops.move._move import Axis, slice_call, steps

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from twinfer.runtime.graph import Array, Node
-from twinfer.runtime.later import dataclass
 from twinfer.runtime.ops.core.channels import fold_zero
 from twinfer.runtime.ops.recurrent.svdf import bias_of
 from twinfer.runtime.variant import present
 
 
-@dataclass(frozen=True)
-class Filters:
+class Filters(NamedTuple):
     """Features int8 [filters, size], time [filters, memory], and what sums begin with, zero points folded in: those of
     features, int32 [filters], and of units, int32 [units]."""
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from twinfer.runtime.graph import Node, Tensor
-from twinfer.runtime.later import dataclass
 from twinfer.runtime.op import need, need_type, unsupported
 from twinfer.runtime.ops.recurrent._sequences import (
     Layout,
@@ -26,8 +27,7 @@ TYPES = {
 }
 
 
-@dataclass(frozen=True)
-class Gate:
+class Gate(NamedTuple):
     """Positions of a gate's inputs; None: there is no such input."""
 
     weights: int
@@ -38,8 +38,7 @@ class Gate:
     other: int | None
 
 
-@dataclass(frozen=True)
-class Places:
+class Places(NamedTuple):
     """Where an operator has its inputs: the first weights, the hidden state (the cell follows), x, another input,
     norm factors and the other input's weights (the four gates' from there on)."""
 

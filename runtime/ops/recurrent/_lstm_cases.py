@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from twinfer.runtime.graph import Node, Tensor
-from twinfer.runtime.later import dataclass
 from twinfer.runtime.op import Case, Shape, tensor
 from twinfer.runtime.ops.recurrent._lstm import Gate, Lstm, Places
 from twinfer.runtime.ops.recurrent._sequences import Layout

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import cast
+from typing import NamedTuple, cast
 
 import numpy as np
 
 from twinfer.runtime.graph import Array, Node
-from twinfer.runtime.later import dataclass
 from twinfer.runtime.ops.core.channels import fold_zero
 from twinfer.runtime.ops.core.requantize import EITHER
 from twinfer.runtime.ops.recurrent._lstm import Lstm
@@ -16,8 +15,7 @@ from twinfer.runtime.ops.recurrent.lstm import lstm_of
 from twinfer.runtime.variant import accept, present
 
 
-@dataclass(frozen=True)
-class Gate:
+class Gate(NamedTuple):
     """Weights int8 [units, size] over the input, [units, units] over the hidden state, and what the sums over each
     begin with, int32 [units], zero points folded in; of int16 LSTMs int64 [units], and zeros."""
 

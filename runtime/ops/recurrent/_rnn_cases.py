@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from twinfer.runtime.graph import Node, Tensor
-from twinfer.runtime.later import dataclass
 from twinfer.runtime.op import Case, Shape, tensor
 from twinfer.runtime.ops.recurrent._sequences import Layout
 
@@ -20,8 +19,7 @@ _RUNS_AGAIN = "LiteRT runs over the whole sequence once for every step"
 _IGNORES = "batch by batch, LiteRT lets the second RNN run over the first input"
 
 
-@dataclass(frozen=True)
-class _Form:
+class _Form(NamedTuple):
     """``kind``: type of the weights. ``sizes``: batches, steps, values of an input. ``units``: of each direction.
     ``extra``: values of a second input, 0 for none; ``linked``: it has weights."""
 

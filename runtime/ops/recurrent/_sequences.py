@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from twinfer.runtime.graph import Array, Node, Tensor
-from twinfer.runtime.later import dataclass
 from twinfer.runtime.op import Shape, need
 from twinfer.runtime.ops.core.activation import bounded, vector_range
 from twinfer.runtime.ops.core.hybrid import quantize_dynamic
@@ -16,8 +15,7 @@ from twinfer.runtime.ops.core.quantized import need_quant
 from twinfer.runtime.params import Param
 
 
-@dataclass(frozen=True)
-class Layout:
+class Layout(NamedTuple):
     """Sequences, [batches, steps, values], or [steps, batches, values] with ``time_major``.
 
     ``flat``: [batches, values], which is one step.

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from twinfer.runtime.graph import Array, Node, Tensor
-from twinfer.runtime.later import dataclass
 from twinfer.runtime.op import Case, Op, Shape, need, need_type, tensor
 from twinfer.runtime.ops.recurrent import _lstm, _lstm_float
 from twinfer.runtime.ops.recurrent._lstm import Lstm, Places
@@ -90,8 +89,7 @@ def lower(node: Node, target: Target) -> Call:
     return Call("tw_bidirectional_lstm_hybrid", params, inputs, tuple(outputs), scratch, macs=macs)
 
 
-@dataclass(frozen=True)
-class _Form:
+class _Form(NamedTuple):
     """``extra``: values of the second input, 0 for none; ``linked``: it has weights. ``flags``: as of LSTMs.
     ``units``: of both directions; ``outputs``: of their projections, 0 for none."""
 

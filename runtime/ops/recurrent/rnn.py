@@ -7,12 +7,11 @@ weights is ignored. A second input of another width is read by the first one's.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from twinfer.runtime.graph import Array, Node, Tensor
-from twinfer.runtime.later import dataclass
 from twinfer.runtime.op import Op, Shape, need, need_type
 from twinfer.runtime.ops.recurrent import _rnn_cases, _sequences
 from twinfer.runtime.ops.recurrent._sequences import Layout, need_plain_weights, need_shape, need_state, times
@@ -24,8 +23,7 @@ from twinfer.runtime.target import Target
 OTHER = 9
 
 
-@dataclass(frozen=True)
-class Rnn:
+class Rnn(NamedTuple):
     """One RNN of a node. Positions of x and of the weights (then come recurrent weights, bias and hidden state), and of
     the second input's weights."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Iterator, Mapping
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,6 @@ from flatbuffers import flexbuffers
 
 from twinfer.runtime.errors import ModelError
 from twinfer.runtime.graph import Array, Node
-from twinfer.runtime.later import dataclass
 from twinfer.runtime.op import Case, Op, Shape, need, need_type, tensor
 from twinfer.runtime.ops.move._move import check_arity
 from twinfer.runtime.program import Call

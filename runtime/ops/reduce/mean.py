@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -63,13 +62,13 @@ def integer_params(node: Node) -> dict[str, Param]:
     """The params of tw_mean_s8 and tw_mean_s16."""
     mult, shift = multiplier(node)
     zero = node.input(0).zero * count_of(node)
-    axes: dict[str, Param] = {"axes": asdict(reduced_axes(node))}
+    axes: dict[str, Param] = {"axes": reduced_axes(node)._asdict()}
     return axes | {"zero": zero, "mult": mult, "shift": shift, "out_zero": node.output.zero}
 
 
 def lower(node: Node, target: Target) -> Call:
     x, y, count = node.input(0), node.output, count_of(node)
-    params: dict[str, Param] = {"axes": asdict(reduced_axes(node))}
+    params: dict[str, Param] = {"axes": reduced_axes(node)._asdict()}
     if x.type == "FLOAT32":
         return Call("tw_mean_f32", params | {"divisor": float(count)}, (x,), (y,))
     if x.type in ("INT32", "INT64"):

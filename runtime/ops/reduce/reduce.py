@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -91,7 +90,7 @@ def reference(node: Node, inputs: list[Any]) -> list[Array]:
 
 def lower(node: Node, target: Target) -> Call:
     x, y = node.input(0), node.output
-    params: dict[str, Param] = {"axes": asdict(reduced_axes(node))}
+    params: dict[str, Param] = {"axes": reduced_axes(node)._asdict()}
     if node.op != "SUM":
         params["minimum"] = int(node.op in ("REDUCE_MIN", "REDUCE_ALL"))
         return Call(f"tw_reduce_max_{_ENDS[x.type]}", params, (x,), (y,))

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from twinfer.runtime.graph import DTYPES, Array, Node
-from twinfer.runtime.later import dataclass
 from twinfer.runtime.op import need, need_type, unsupported
 from twinfer.runtime.ops.signal._options import whole
 from twinfer.runtime.params import Param
@@ -93,8 +92,7 @@ def twiddles(n: int, inverse: bool, type: str) -> tuple[Array, Array]:
     return _circle(stages, type), _circle(halves, type)
 
 
-@dataclass(frozen=True)
-class Arithmetic:
+class Arithmetic(NamedTuple):
     """kissfft's arithmetic of one type, on arrays."""
 
     type: str

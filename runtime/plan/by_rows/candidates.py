@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
+from typing import NamedTuple
 
 from twinfer.runtime.graph import Tensor
-from twinfer.runtime.later import dataclass
 from twinfer.runtime.plan.by_rows.kept import Kept, Over, kept
 from twinfer.runtime.plan.by_rows.layers import MOST_ROWS, layer_of
 from twinfer.runtime.plan.by_rows.price import more
@@ -27,8 +27,7 @@ WIDE = (64, 32, 16, 12, 8, 6, 4, 3, 2)
 PROGRESS_BYTES = 12
 
 
-@dataclass(frozen=True)
-class Candidate:
+class Candidate(NamedTuple):
     """Consecutive places of a program as a chain (``links`` and what they keep), or one step by itself.
 
     ``cost`` is its peak in bytes, ``extra`` about how many more instructions it takes than steps by themselves.
@@ -127,7 +126,7 @@ class Candidates:
         plain = self._live(i, j, absent) + rings + scratch.nbytes
         extra = 0.0 if planes else more(links, keeps, self._target)
         if planes:
-            keeps = replace(keeps, over=tuple(over for over in keeps.over if not over.backwards))
+            keeps = keeps._replace(over=tuple(over for over in keeps.over if not over.backwards))
         best = max(keeps.over, key=lambda over: over.saved, default=None)
         if best is None or best.saved <= 0:
             return Candidate(i, j + 1, plain, extra, links, keeps, (), views)

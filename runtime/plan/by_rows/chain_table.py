@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 from twinfer.runtime.graph import Tensor
-from twinfer.runtime.later import dataclass
 from twinfer.runtime.plan.by_rows.rows import Link
 from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.program import Chain
@@ -16,8 +16,7 @@ from twinfer.runtime.program import Chain
 ALL = {"band": 0, "stride": 0, "pad": 0, "reach": 0}
 
 
-@dataclass(frozen=True)
-class Entry:
+class Entry(NamedTuple):
     """A tw_rows_layer but for its function and context: ``link`` has them, or it is a whole value and needs none."""
 
     link: Link | None

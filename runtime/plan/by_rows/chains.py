@@ -8,11 +8,10 @@ fewest instructions. Both are found by dynamic programming.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import replace
 from math import inf
+from typing import NamedTuple
 
 from twinfer.runtime.graph import Tensor
-from twinfer.runtime.later import dataclass
 from twinfer.runtime.plan.by_rows.candidates import PROGRESS_BYTES, Candidate, Candidates, Scratch, height_of
 from twinfer.runtime.plan.by_rows.kept import Over
 from twinfer.runtime.plan.lifetimes import Lifetimes
@@ -21,8 +20,7 @@ from twinfer.runtime.rows import Feed
 from twinfer.runtime.target import Target
 
 
-@dataclass(frozen=True)
-class Chained:
+class Chained(NamedTuple):
     """A program with its chains. ``extra``: about how many more instructions it takes than without them.
 
     ``over`` says which outputs may lie over an input.
@@ -100,7 +98,7 @@ def chain_of(candidate: Candidate) -> Chain:
     layers = tuple(scratch.of(link) for link in links if isinstance(link, Layer))
     feed = next((link for link in links if isinstance(link, Feed)), None)
     if feed and candidate.kept:
-        feed = replace(feed, wanted=candidate.kept.computed[0])
+        feed = Feed(feed.out, feed.height, candidate.kept.computed[0])
     return Chain(layers, rings, feed=feed, progress=progress_of(len(links)) if feed else None, views=candidate.views)
 
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from typing import NamedTuple
 
 from twinfer.runtime.graph import Tensor
-from twinfer.runtime.later import dataclass
 from twinfer.runtime.plan.by_rows.rows import ChainRun, Link
 
 
-@dataclass(frozen=True)
-class Over:
+class Over(NamedTuple):
     """Tensor ``over`` is computed row by row from ``under``, which dies: it may lie over it.
 
     It must begin at least ``distance`` bytes below or, if computed ``backwards``, end so far above.
@@ -27,8 +26,7 @@ class Over:
         return self.over.nbytes + self.under.nbytes - max(self.under.nbytes + self.distance, self.over.nbytes)
 
 
-@dataclass(frozen=True)
-class Room:
+class Room(NamedTuple):
     """For how many rows of a tensor there is room, how many of them stay when it is full, and how often it is full."""
 
     capacity: int
@@ -36,8 +34,7 @@ class Room:
     moves: int
 
 
-@dataclass(frozen=True)
-class Kept:
+class Kept(NamedTuple):
     """What a chain must keep.
 
     ``rooms``: of every tensor between its layers. ``over``: every pair of an output and an input that dies. Of every

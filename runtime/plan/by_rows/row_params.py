@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
-from twinfer.runtime.later import dataclass
 from twinfer.runtime.program import Layer
 
 #: Values of ``Member.each`` that say what else is counted (kernels_c/run/rows.h).
 SEEN, PADDING, FIRST = 0, -1, -2
 
 
-@dataclass(frozen=True)
-class Member:
+class Member(NamedTuple):
     """A member of a call's params that is another one in a part of its rows; ``path`` leads there.
 
     It is ``each`` times the rows of the part that are among those from ``low`` to before ``high``. With SEEN it counts

@@ -7,10 +7,10 @@ as few rows as its readers allow.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from typing import NamedTuple
 
 from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Graph, Tensor
-from twinfer.runtime.later import dataclass
 from twinfer.runtime.program import Chain, Layer, Program
 from twinfer.runtime.rows import Feed, row_axis
 from twinfer.runtime.walks import steps_of
@@ -22,8 +22,7 @@ Link = Feed | Layer
 MOST_HEIGHT = 1 << 17
 
 
-@dataclass(frozen=True)
-class RowPart:
+class RowPart(NamedTuple):
     """Rows ``first`` to before ``end`` of the output of link ``link``, which are computed by one call."""
 
     link: int

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from twinfer.runtime.errors import UnsupportedOperatorError
 from twinfer.runtime.graph import Graph
 from twinfer.runtime.plan import arena, placement
-from twinfer.runtime.plan.coding import Stored
+from twinfer.runtime.plan.lower import Lowered
 from twinfer.runtime.plan.placement import Problem, Solution
 from twinfer.runtime.plan.plan import Region
 from twinfer.runtime.plan.regions.traffic import Traffic, traffic
@@ -21,7 +21,7 @@ from twinfer.runtime.target import Bank
 from twinfer.runtime.walks import uses_of
 
 
-def solved(task: Problem, stored: Stored, graph: Graph, one_arena: Solution, banks: Sequence[Bank]) -> Solution:
+def solved(task: Problem, stored: Lowered, graph: Graph, one_arena: Solution, banks: Sequence[Bank]) -> Solution:
     """The cheapest solution that was found for these memories; ``one_arena`` is that for a single one.
 
     ``proven`` says that no split costs less, of all whose parts the solver of one arena can place. The state is in none
@@ -65,7 +65,7 @@ def _homes(
     return homes
 
 
-def _too_large(task: Problem, stored: Stored, graph: Graph, banks: Sequence[Bank]) -> str:
+def _too_large(task: Problem, stored: Lowered, graph: Graph, banks: Sequence[Bank]) -> str:
     """The message about a model that does not fit, and what forces that."""
     at, room = task.forced_at, ", ".join(f"{bank.name} of {bank.nbytes:,} bytes" for bank in banks)
     names = {step.position: str(step.node) for step in stored.steps}

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from itertools import chain
 
 from twinfer.runtime.graph import Graph, Tensor
-from twinfer.runtime.later import dataclass
 from twinfer.runtime.plan.plan import Place, Plan, Region
 from twinfer.runtime.program import COPY, Argument, Chain, Loop, Program, Step, part_of
 from twinfer.runtime.target import Bank

@@ -8,8 +8,8 @@ Sussmann 1964; immediate selection, Carlier and Pinson 1989). The search ends wh
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
-from twinfer.runtime.later import dataclass
 from twinfer.runtime.plan.solve.core import Core, GaveUp
 from twinfer.runtime.plan.solve.puzzle import Puzzle, aligned
 
@@ -24,8 +24,7 @@ def decide(puzzle: Puzzle, height: int) -> list[int] | None:
     return None if offsets is None else core.completed(offsets)
 
 
-@dataclass(frozen=True)
-class _State:
+class _State(NamedTuple):
     """The lowest and the highest offset of each block, and the orders that are decided: (low, high)."""
 
     lowest: list[int]

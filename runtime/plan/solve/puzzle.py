@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
-
-from twinfer.runtime.later import dataclass
 
 
 def aligned(value: int, alignment: int) -> int:

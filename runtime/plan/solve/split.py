@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate
-
-from twinfer.runtime.later import dataclass
+from typing import NamedTuple
 
 #: The most often that a search asks whether units fit into a bin.
 MOST_LOOKS = 2000
@@ -20,8 +19,7 @@ MOST_LOOKS = 2000
 Fits = Callable[[int, frozenset[int]], bool]
 
 
-@dataclass(frozen=True)
-class Split:
+class Split(NamedTuple):
     """The bin of every unit. ``proven``: no split that fits costs less."""
 
     bins: tuple[int, ...]

@@ -12,7 +12,7 @@ import pytest
 from twinfer.aot.build.compiled import CompiledModel
 from twinfer.bench.peers.engines import installed
 from twinfer.converter.build import Builder
-from twinfer.runtime.errors import InvalidArgumentError, NotReadyError, UnsupportedOperatorError
+from twinfer.runtime.errors import InvalidArgumentError, ModelWarning, NotReadyError, UnsupportedOperatorError
 from twinfer.runtime.graph import Graph, Tensor
 from twinfer.runtime.run.details import NUMPY_TYPES
 from twinfer.runtime.run.interpreter import Interpreter
@@ -350,3 +350,11 @@ def test_types_of_details_are_litert_s(type: str) -> None:
     content = write(Graph("types", (x,), (), (x,), (x,)))
     mine, theirs = (open_(model_content=content).get_input_details()[0]["dtype"] for open_ in (Interpreter, litert))
     assert mine is theirs
+
+
+def test_repaired_models_warn_where_the_interpreter_is_made(corpus: Path) -> None:
+    path = corpus / "models/tflm_person_detect.tflite"
+    for given in ({"model_path": path}, {"model_content": path.read_bytes()}):
+        with pytest.warns(ModelWarning, match="14 1-D tensors") as said:
+            Interpreter(**given)  # type: ignore[arg-type]
+        assert said[0].filename == __file__
