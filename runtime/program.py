@@ -159,18 +159,22 @@ class Step:
         return tuple(dict.fromkeys(outputs if self.scratch is None else [*outputs, self.scratch]))
 
 
+@dataclass(frozen=True, eq=False)
 class If:
     """Steps that run if ``condition``, one byte, is not 0, and those that run if it is."""
 
-    def __init__(self, condition: Tensor, then: Program, orelse: Program) -> None:
-        self.condition, self.then, self.orelse = condition, then, orelse
+    condition: Tensor
+    then: Program
+    orelse: Program
 
 
+@dataclass(frozen=True, eq=False)
 class While:
     """``test`` runs; while ``condition``, one byte, is not 0 then, ``body`` runs and ``test`` again."""
 
-    def __init__(self, condition: Tensor, test: Program, body: Program) -> None:
-        self.condition, self.test, self.body = condition, test, body
+    condition: Tensor
+    test: Program
+    body: Program
 
 
 class Same:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
 
 from twinfer.runtime.graph import Tensor
 
@@ -53,18 +54,19 @@ class Rows(NamedTuple):
 ELEMENTS = Rows(counts=("size",))
 
 
+@dataclass(frozen=True, eq=False)
 class Feed:
     """Input ``out`` of a graph, whose ``height`` rows the caller gives one by one: what a chain may begin with.
 
     The chain needs the first ``wanted`` of them. A feed computes and reads nothing; else it is like a layer.
     """
 
-    band = 1
-    rows = Rows()
-    sources: tuple[tuple[int, Tensor, int], ...] = ()
-
-    def __init__(self, out: Tensor, height: int, wanted: int) -> None:
-        self.out, self.height, self.wanted = out, height, wanted
+    out: Tensor
+    height: int
+    wanted: int
+    band: ClassVar[int] = 1
+    rows: ClassVar[Rows] = Rows()
+    sources: ClassVar[tuple[tuple[int, Tensor, int], ...]] = ()
 
     @property
     def row_bytes(self) -> int:

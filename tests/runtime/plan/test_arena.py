@@ -47,7 +47,7 @@ def test_placement_is_sound(problem: Problem) -> None:
     assert faulty(blocks, placed.offsets, overlaps) == []
     assert arena.height(blocks, placed.offsets) >= arena.lower_bound(blocks, overlaps)
     assert placed == arena.place(blocks, overlaps)
-    unaligned = [replace(block, alignment=1) for block in blocks]
+    unaligned = [block._replace(alignment=1) for block in blocks]
     assert arena.lower_bound(unaligned, overlaps) == naive_bound(blocks, overlaps)
     assert arena.lower_bound(unaligned, overlaps) <= arena.lower_bound(blocks, overlaps)
 
@@ -251,7 +251,7 @@ def test_a_solution_uses_overlaps() -> None:
     assert [solution.places[tensor].offset for tensor in tensors] == [3, 0]
     assert (solution.regions[Region.ARENA].nbytes, solution.proven, problem.lower_bound) == (13, True, 13)
     assert solution.regions[Region.STATE].offset == 16
-    assert replace(problem, blocks=[replace(block, alignment=16) for block in blocks]).lower_bound == 13
+    assert replace(problem, blocks=[block._replace(alignment=16) for block in blocks]).lower_bound == 13
 
 
 @pytest.mark.parametrize("looks", [0, exact.MOST_LOOKS])

@@ -140,7 +140,7 @@ def test_no_ring_that_loses_rows_is_taken() -> None:
             ):
                 if ring.capacity - less < 1 or ring.kept < fewer:
                     continue
-                small = replace(ring, capacity=ring.capacity - less, kept=ring.kept - fewer)
+                small = ring._replace(capacity=ring.capacity - less, kept=ring.kept - fewer)
                 bad = with_chain(plan, chain, rings={**chain.rings, tensor: small})
                 if replay.fault(bad) is None:
                     assert right(bad, seed)

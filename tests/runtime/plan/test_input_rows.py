@@ -170,7 +170,7 @@ def test_the_proof_notices_rings_that_are_too_small() -> None:
         source = feed_of(plan).out
         ring = chain.rings[source]
         if ring.capacity > 1:
-            rings = {**chain.rings, source: replace(ring, capacity=ring.capacity - 1)}
+            rings = {**chain.rings, source: ring._replace(capacity=ring.capacity - 1)}
             assert replay.fault(changed(plan, rings=rings)) is not None
             tried += 1
     assert tried > 5

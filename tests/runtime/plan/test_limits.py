@@ -44,7 +44,7 @@ def test_layers_by_rows_have_numbers_of_16_bits(what: str) -> None:
     (step,) = (s for s in make_plan(conv(2, 1, 1, "SAME", 9)).steps if s.node.op == "CONV_2D")
     assert step.call.rows is not None
     for number in (1, MOST, MOST + 1, 1 << 20):
-        call = replace(step.call, rows=replace(step.call.rows, **{what: number}), rows_call=None)
+        call = replace(step.call, rows=step.call.rows._replace(**{what: number}), rows_call=None)
         assert (layer_of(replace(step, call=call, body=(call,))) is None) == (number > MOST)
 
 
@@ -141,7 +141,7 @@ def test_traffic_of_copies(by: int) -> None:
     copy = Call(COPY, {"size": 64}, (t["x"],), (t["y"],))
     step = Step(plan.steps[0].node, 0, copy, (copy,))
     place = plan.places[t["x"]]
-    moved = traffic((step,), plan.graph, {t["x"]: place, t["y"]: replace(place, offset=place.offset + by)})
+    moved = traffic((step,), plan.graph, {t["x"]: place, t["y"]: place._replace(offset=place.offset + by)})
     assert moved == {t["x"]: Traffic(64 * (by > 0), 64), t["y"]: Traffic(64, 64 * (by > 0))}
 
 
@@ -149,7 +149,7 @@ def test_traffic_of_copies(by: int) -> None:
 def test_costs_are_traffic_times_the_memorys_own(bank: str) -> None:
     plan, _ = looped()
     home = Region("arena", bank)
-    places = {tensor: replace(place, region=home) for tensor, place in plan.places.items()}
+    places = {tensor: place._replace(region=home) for tensor, place in plan.places.items()}
     read = 320 + 128 + 192 + 64 + 32 + 64 + 24
     written = 64 + 64 + 32 + 128 + 24
     want = read + written if bank == "fast" else 5 * read + 3 * written

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -178,7 +177,7 @@ def test_a_call_costs_its_set_up() -> None:
     calls = Kept({}, (), (4,), (layer.height,))
     assert price.more([layer], calls, plan.target) == 3 * (price.CALL + layer.rows.setup)
     rooms = {layer.out: Room(capacity=4, kept=2, moves=3)}
-    moved = price.more([layer], replace(calls, rooms=rooms), plan.target) - price.more([layer], calls, plan.target)
+    moved = price.more([layer], calls._replace(rooms=rooms), plan.target) - price.more([layer], calls, plan.target)
     assert moved == pytest.approx(3 * (price.MOVE + price.MOVED * 2 * layer.out.nbytes / layer.height))
 
 

@@ -17,7 +17,7 @@ from twinfer.runtime.options import USUAL, Memory, Options
 from twinfer.runtime.plan import coding, order
 from twinfer.runtime.plan.inline import inlined
 from twinfer.runtime.plan.lifetimes import lifetimes
-from twinfer.runtime.plan.lower import lower
+from twinfer.runtime.plan.lower import Lowered, lower
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.plan.order import Steps, lowest, reordered
 from twinfer.runtime.program import Step
@@ -64,7 +64,7 @@ def branches(count: int, length: int, seed: int = 0) -> Graph:
     return b.graph([b.op("CONCATENATION", ends, axis=3, fused_activation_function="NONE")])
 
 
-def stored_of(graph: Graph) -> coding.Stored:
+def stored_of(graph: Graph) -> Lowered:
     pool, options = Pool(graph), Options()
     return coding.store(lower(inlined(graph), GENERIC, pool), GENERIC, options, pool)
 

@@ -70,7 +70,7 @@ def test_chain_of_elementwise_runs_in_place() -> None:
 def test_a_plan_says_whether_its_arena_is_proven_to_be_the_least(proven: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks that were moved apart are not."""
     x, y = value("x"), value("y")
-    monkeypatch.setattr(memory, "solved", lambda *task: replace(solved(*task), proven=proven))
+    monkeypatch.setattr(memory, "solved", lambda *task: solved(*task)._replace(proven=proven))
     plan = make_plan(graph((x,), (relu(x, y),), (y,)))
     assert plan.proven == proven
     assert not spread(plan).proven

@@ -195,7 +195,7 @@ def moved_to(plan: Plan, region: Region) -> list[Plan]:
     """Each tensor of the other arena alone at the start of this one."""
     others = [tensor for tensor, place in plan.places.items() if place.region != region and tensor.nbytes]
     return [
-        replace(plan, places={**plan.places, tensor: replace(plan.places[tensor], region=region, offset=0)})
+        replace(plan, places={**plan.places, tensor: plan.places[tensor]._replace(region=region, offset=0)})
         for tensor in others
     ]
 
@@ -213,12 +213,12 @@ def test_the_proof_notices_wrong_regions() -> None:
     plan = make_plan(pooled(16, 2), GENERIC.with_banks(*two_banks(512, 512)), LAYERS)
     small = replace(plan, target=GENERIC.with_banks(*two_banks(511, 512)))
     assert replay.fault(small) == "arena_fast takes 512 bytes, its memory has 511"
-    low = {**plan.regions, SLOW: replace(plan.regions[SLOW], offset=500)}
+    low = {**plan.regions, SLOW: plan.regions[SLOW]._replace(offset=500)}
     assert [*proof.faults(replace(plan, regions=low))] == [
         "arena_fast ends at byte 512 of one buffer, behind the start of arena_slow at 500"
     ]
     tensor = next(tensor for tensor, place in plan.places.items() if place.region == SLOW)
-    beyond = {**plan.places, tensor: replace(plan.places[tensor], offset=16)}
+    beyond = {**plan.places, tensor: plan.places[tensor]._replace(offset=16)}
     assert replay.fault(replace(plan, places=beyond)) == f"{tensor} at 16 ends outside of arena_slow"
 
 

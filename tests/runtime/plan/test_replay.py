@@ -37,7 +37,7 @@ def apart(graph: Graph) -> Plan:
 def onto(plan: Plan, tensor: Tensor, other: Tensor, by: int = 0) -> Plan:
     """The plan with a tensor in the place of another one, or so many bytes behind its beginning."""
     place = plan.places[other]
-    return replace(plan, places={**plan.places, tensor: replace(place, offset=place.offset + by)})
+    return replace(plan, places={**plan.places, tensor: place._replace(offset=place.offset + by)})
 
 
 def out(plan: Plan, i: int) -> Tensor:

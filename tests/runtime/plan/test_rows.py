@@ -136,7 +136,7 @@ def test_the_proof_notices_a_ring_that_is_too_small() -> None:
             for tensor, ring in chain.rings.items():
                 if ring.capacity == 1:
                     continue
-                small = replace_ring(plan, chain, tensor, replace(ring, capacity=ring.capacity - 1))
+                small = replace_ring(plan, chain, tensor, ring._replace(capacity=ring.capacity - 1))
                 assert replay.fault(small) is not None
                 tried += 1
     assert tried > 20
@@ -150,8 +150,8 @@ def test_the_proof_notices_a_ring_that_keeps_too_little() -> None:
             for tensor, ring in chain.rings.items():
                 if ring.kept == 0:
                     continue
-                less = replace_ring(plan, chain, tensor, replace(ring, kept=ring.kept - 1))
-                full = replace_ring(plan, chain, tensor, replace(ring, kept=ring.capacity))
+                less = replace_ring(plan, chain, tensor, ring._replace(kept=ring.kept - 1))
+                full = replace_ring(plan, chain, tensor, ring._replace(kept=ring.capacity))
                 assert replay.fault(less) is not None
                 assert replay.fault(full) is not None
                 tried += 1
