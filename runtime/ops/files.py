@@ -97,9 +97,9 @@ OPERATORS: Mapping[str, Sequence[str]] = {
 #: The operators of other files that variants serve, too, by the first words of their files' names.
 ALSO: Mapping[str, Sequence[str]] = {
     "conv.conv2d": ["DEPTHWISE_CONV_2D"],
-    "conv.conv2d_dsp_groups": ["TRANSPOSE_CONV"],
+    "conv.conv2d_dsp": ["TRANSPOSE_CONV"],
     "conv.conv2d_hybrid": ["FULLY_CONNECTED"],
-    "conv.conv2d_mve_groups": ["TRANSPOSE_CONV"],
+    "conv.conv2d_mve": ["TRANSPOSE_CONV"],
     "conv.conv_reference": ["CONV_2D", "DEPTHWISE_CONV_2D"],
     "dense.batch_matmul": ["FULLY_CONNECTED"],
     "dense.fully_connected": ["BATCH_MATMUL"],
