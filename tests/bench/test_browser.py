@@ -46,7 +46,7 @@ def look(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[str], None
 
 
 def figures(name: str) -> Any:
-    return json.loads((ROOT / "bench" / "data" / "figures" / f"{name}.json").read_text())
+    return json.loads((ROOT / "bench" / "lab" / "data" / "figures" / f"{name}.json").read_text())
 
 
 # -- bench -------------------------------------------------------------------------------------------------------------

@@ -410,8 +410,9 @@ ELSEWHERE = {
     "explain": {"--ladder", "--techniques", "--input-rows", "--input-in-place", "--io", "--json", "--html"},
     "report": {"--input-rows", "--input-in-place", "--io"},
     "diff": {"--with", "--input-rows", "--input-in-place", "--io", "--json", "--output"},
-    "inspect": {"--json", "--target", "--memory", "--input-rows", "--input-in-place", "--io"},
+    "inspect": {"--json", "--target", "--memory", "--input-rows", "--input-in-place", "--io", "--trace"},
     "ops": {"--json", "--markdown", "--target"},
+    "solve": {"--capacity", "--exact", "--output"},
     "stream": {"--output"},
     "tune": {"--seconds", "--json"},
 }

@@ -49,6 +49,6 @@ def test_a_copy_of_a_constant_is_named_after_it() -> None:
     assert named(weights(array), 0) == "weights of operator 7 MUL", "x is no constant"
     assert named(weights(array), 2) == "weights of operator 7 MUL", "there is no input 2"
     assert named(weights(array), "codes 1") == "weights of operator 7 MUL"
-    assert named(requantize(array), 1) == "requantize of operator 7 MUL", "it is made of scales"
+    assert named(requantize(array), 1) == "shifts of operator 7 MUL", "it is made of scales"
     assert named(replace(weights(array), name="a name"), 1) == "a name"
     assert pool_of(node).value(W).name == '"w"'

@@ -113,7 +113,7 @@ def corrupted(draw: Any, plan: Plan) -> Plan:
         return with_chain(plan, chain, layers=tuple(layers))
     ring = chain.rings[tensor]
     capacity = max(1, ring.capacity + draw(st.integers(-2, 1)))
-    new = replace(ring, capacity=capacity, kept=min(max(0, ring.kept + draw(st.integers(-2, 1))), capacity))
+    new = ring._replace(capacity=capacity, kept=min(max(0, ring.kept + draw(st.integers(-2, 1))), capacity))
     return with_chain(plan, chain, rings={**chain.rings, tensor: new})
 
 
