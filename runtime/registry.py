@@ -40,10 +40,6 @@ SHARED = ("core", "isa")
 #: Features that names of modules tell: a process whose target lacks one never imports what needs it.
 FOR = frozenset({"dsp", "mve", "words", "reference"})
 
-#: Types of input 0 that the last word of a module's name tells: of all its variants.
-TYPES = {"f32": "FLOAT32", "s16": "INT16"}
-VALUES = frozenset({"INT8", "UINT8", *TYPES.values()})
-
 #: Folders of the user's own, in the order in which they were registered.
 _ADDED: list[Folder] = []
 
@@ -73,21 +69,17 @@ def _found(name: str) -> Op | None:
     return next((op for op in chain(own, added) if op.name == name), None) or operators().get(name)
 
 
-def variants(name: str, target: Target | None = None, type: str = "") -> tuple[Variant, ...]:
-    """The variants of an operator, best first; empty if there is only plain C.
-
-    With ``target`` some that it cannot run may be left out; with the ``type`` of input 0, some that do not serve it.
-    """
-    known = type if type in VALUES else ""  # input 0 may be a shape
-    return _variants(name, FOR if target is None else FOR & target.features, known)
+def variants(name: str, target: Target | None = None) -> tuple[Variant, ...]:
+    """The variants of an operator, best first; empty if there is only plain C. With ``target``, some that it cannot run
+    may be left out."""
+    return _variants(name, FOR if target is None else FOR & target.features)
 
 
 @cache
-def _variants(name: str, features: frozenset[str], type: str) -> tuple[Variant, ...]:
+def _variants(name: str, features: frozenset[str]) -> tuple[Variant, ...]:
     _discover()
     files = [file for file in _files() if file not in OPERATORS and may_serve(file, name)]
-    files = [file for file in files if needed(file) <= features and type in ("", served(file) or type)]
-    rows = [row for file in files for row in _rows(file, "VARIANT")]
+    rows = [row for file in files if needed(file) <= features for row in _rows(file, "VARIANT")]
     rows += [row for folder in _ADDED for _, row in folder.rows.variants]
     return tuple(sorted((row for row in rows if name in (*row.ops, *row.also)), key=lambda row: row.rank(name)))
 
@@ -197,11 +189,6 @@ def _add_package(folder: Folder) -> None:
 def needed(file: str) -> frozenset[str]:
     """The features of ``FOR`` that all variants of a file need, by its name: ``conv2d_dsp_s16`` needs "dsp"."""
     return FOR.intersection(file.rpartition(".")[2].split("_"))
-
-
-def served(file: str) -> str:
-    """The one type of input 0 that all variants of a file serve, by its name; "" if it may be any."""
-    return TYPES.get(file.rpartition("_")[2], "")
 
 
 def _rows(file: str, kind: str) -> tuple[Any, ...]:

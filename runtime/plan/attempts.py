@@ -14,7 +14,7 @@ from twinfer.runtime.variant import Declined, Lower, Variant
 def attempts(node: Node, target: Target) -> Iterator[tuple[Variant, Call | Declined]]:
     """Every variant that serves the node, with its call or the reason why there is none. ``infer`` must have agreed."""
     asked = set[Lower]()
-    for variant in variants(operator(node).name, target, node.inputs[0].type if node.inputs and node.inputs[0] else ""):
+    for variant in variants(operator(node).name, target):
         if variant.lower in asked or not variant.serves(node, target):
             continue
         asked.add(variant.lower)

@@ -85,13 +85,6 @@ def test_the_table_of_files_is_right(file: str) -> None:
     assert not rows or not all(may_serve(file, name) for name in operators()), "it is called after no operator's file"
 
 
-@pytest.mark.parametrize("op", SERVED)
-def test_variants_of_a_type_are_all_that_serve_it(op: str) -> None:
-    for type in {case.node.input(0).type for case in cases_of(op).values()}:
-        every = [row for row in variants(op) if not row.types or type in row.types]
-        assert [row for row in variants(op, type=type) if not row.types or type in row.types] == every
-
-
 def test_a_model_imports_the_files_of_its_operators(tmp_path: Path) -> None:
     path = tmp_path / "conv.tflite"
     graph_of(conv_node()).save(path)
