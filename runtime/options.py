@@ -83,6 +83,10 @@ class Options:
         if self.input_rows and self.input_in_place:
             raise InvalidArgumentError("an input by rows is nowhere in place: take one of the two options")
 
+    def codes(self, flash_is_dear: bool) -> bool:
+        """Whether weights may be stored coded on a target (``Target.flash_is_dear``)."""
+        return self.weights != "plain" and (self.weights != "file" or flash_is_dear)
+
 
 class Printing(TypedDict, total=False):
     """The options that change how a plan is printed and run, but not the plan."""

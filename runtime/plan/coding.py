@@ -53,7 +53,7 @@ def _chosen(layers: Sequence[PackedWeights], target: Target, options: Options) -
         return _smallest(layers, CODINGS, target, whole)
     if options.weights in CODINGS:
         return _candidates(layers, options.weights, target, whole)
-    if options.weights == "plain" or not target.flash_is_dear:
+    if not options.codes(target.flash_is_dear):
         return []
     packed = [layer for layer in layers if layer.step.node.input(1).type in ("INT4", "INT2")]
     return _smallest(packed, ["lut"], target, whole)

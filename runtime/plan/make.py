@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -28,6 +28,13 @@ from twinfer.runtime.walks import steps_of, with_steps
 if TYPE_CHECKING:
     from twinfer.runtime.plan.tuned import Settings
 
+#: What is done to a graph whose shapes are known before it is lowered: name, what it is, function.
+GRAPH_STAGES: tuple[tuple[str, str, Callable[[Graph], Graph]], ...] = (
+    ("Padding", "PAD goes into the operators behind it.", folded),
+    ("Unsigned", "uint8 becomes int8.", signed),
+    ("Tables", "Operators over one value of 8 bits become one table.", stacked),
+)
+
 
 def make_plan(graph: Graph, target: Target = HOST, options: Options = USUAL, settings: Settings | None = None) -> Plan:
     """Lower every operator for ``target``, store its weights as ``options`` say, and place all tensors in one arena.
@@ -40,7 +47,7 @@ def make_plan(graph: Graph, target: Target = HOST, options: Options = USUAL, set
     pool = Pool(graph)
     flow = inlined(graph)
     stored = lower(flow, target, pool, _settings(settings, target, options))
-    if options.weights not in ("file", "plain") or (options.weights == "file" and target.flash_is_dear):
+    if options.codes(target.flash_is_dear):
         from twinfer.runtime.plan.coding import store  # of no use to most plans of a computer
 
         stored = store(stored, target, options, pool)
@@ -112,7 +119,9 @@ def _signed(graph: Graph, options: Options) -> Graph:
     check(graph, inputs_written=True)
     if options.preserve_all or "fusion" in options.without:
         return signed(graph, keep=options.preserve_all)
-    return stacked(signed(folded(graph)))
+    for _, _, stage in GRAPH_STAGES:
+        graph = stage(graph)
+    return graph
 
 
 def _needed(step: Step, places: Mapping[Tensor, Place]) -> Step | Same | None:

@@ -11,22 +11,14 @@ from twinfer.bench.page.page import Part, Section, page
 from twinfer.converter.text import text
 from twinfer.runtime.graph import Graph, Tensor
 from twinfer.runtime.options import USUAL
-from twinfer.runtime.passes.folding import folded
-from twinfer.runtime.passes.stacking import stacked
-from twinfer.runtime.passes.unsigned import signed
-from twinfer.runtime.plan.make import make_plan
+from twinfer.runtime.plan.make import GRAPH_STAGES, make_plan
 from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.printable import in_html
 from twinfer.runtime.shapes import infer_shapes
 from twinfer.runtime.target import Target
 
 #: The stages that make a graph from a graph: name, what it does, function.
-STAGES = (
-    ("Shapes", "Shapes that the file leaves open are inferred.", infer_shapes),
-    ("Padding", "PAD goes into the operators behind it.", folded),
-    ("Unsigned", "uint8 becomes int8.", signed),
-    ("Tables", "Operators over one value of 8 bits become one table.", stacked),
-)
+STAGES = (("Shapes", "Shapes that the file leaves open are inferred.", infer_shapes), *GRAPH_STAGES)
 
 
 def trace(name: str, graph: Graph, target: Target) -> str:
