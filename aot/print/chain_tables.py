@@ -139,11 +139,8 @@ static const tw_rows_call {symbol} = {{
             return
         memory, count = Memory(self.plan), len(ChainTable(self.plan, chain).number)
         blocks, run = memory.rows(chain), "tw_chain_back" if chain.backwards else "tw_chain_run"
-        lines = [
-            *memory.unused([f"{block} +" for block in blocks.split(", ")]),
-            f"tw_rows_progress at[{count}];",
-            f"{run}(&{self._symbol(chain)}, at, {blocks});",
-        ]
+        lines = [f"tw_rows_progress at[{count}];", f"{run}(&{self._symbol(chain)}, at, {blocks});"]
+        lines = [*memory.unused(lines), *lines]
         yield "\n".join(braced(lines, f"static TW_NOINLINE void {self._symbol(chain)}_run({memory.parameters})"))
 
     def _about(self, chain: Chain) -> str:

@@ -23,9 +23,11 @@ def used(text: str) -> list[str]:
     return [name for name in VARIABLES if re.search(rf"(?<![.\w]){name}\b", text)]
 
 
-def with_params(layer: Layer, invoke: str) -> list[str]:
-    """The lines of a call for some rows of a layer, up to its scratch memory; ``invoke`` is the function called."""
-    fields = params(layer)
+def with_params(layer: Layer, fields: str, invoke: str) -> list[str]:
+    """The lines of a call for some rows of a layer, up to its scratch memory; ``invoke`` is the function called.
+
+    ``fields`` are the layer's ``params``.
+    """
     storage = "const" if used(fields) else "static const"
     head = f"{storage} {layer.step.call.kernel}_params params = {{"
     return [head, *fields.split("\n"), "};", f"{invoke}(&params, in, out, "]

@@ -82,8 +82,13 @@ class RowLoops:
             calls.setdefault(self._key(layers[0]), []).append(layers[0])
         return calls
 
+    @cached_property
+    def _params(self) -> Mapping[Layer, str]:
+        """The params of every layer of a chain for some of its rows; printing all of them takes most of its time."""
+        return {layer: params(layer) for chain in {*self.plan.chains.values()} for layer in chain.layers}
+
     def _key(self, layer: Layer) -> tuple[str, str]:
-        return self.invoke(layer.step), params(layer)
+        return self.invoke(layer.step), self._params[layer]
 
     def _group(self, layer: Layer) -> Sequence[Layer]:
         """The layers that have this one's loop."""
@@ -94,7 +99,7 @@ class RowLoops:
         users = self._calls[self._key(layer)] if layer is self._group(layer)[0] else ()
         if len(users) < 2 or users[0] is not layer:
             return
-        needed = [f"int32_t {name}" for name in used(params(layer))]
+        needed = [f"int32_t {name}" for name in used(self._params[layer])]
         parameters = ", ".join([*needed, "const void *const *in", "void *const *out", "void *scratch"])
         yield f"/* Some rows of layers {', '.join(str(self.numbers[user.step]) for user in users)} */"
         yield _function(
@@ -110,10 +115,10 @@ class RowLoops:
         users = self._calls[self._key(self._group(layer)[0])]
         if len(users) < 2:
             return self._own_call(layer, scratch)
-        return [f"{self._part_symbol(users)}({', '.join([*used(params(layer)), 'in', 'out', scratch])});"]
+        return [f"{self._part_symbol(users)}({', '.join([*used(self._params[layer]), 'in', 'out', scratch])});"]
 
     def _own_call(self, layer: Layer, scratch: str) -> list[str]:
-        *lines, call = with_params(layer, self.invoke(layer.step))
+        *lines, call = with_params(layer, self._params[layer], self.invoke(layer.step))
         return [*lines, f"{call}{scratch});"]
 
     def _shared_loop(self, chain: Chain, layer: Layer) -> Iterator[str]:

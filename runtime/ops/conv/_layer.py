@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -12,6 +13,8 @@ from twinfer.runtime.ops.core.hybrid import is_hybrid
 from twinfer.runtime.ops.core.unsigned import weight_zero
 from twinfer.runtime.ops.core.weights import unpacked
 from twinfer.runtime.ops.core.window import Window, window_of
+from twinfer.runtime.params import Param
+from twinfer.runtime.program import Argument, Call, Weights
 from twinfer.runtime.variant import accept, present
 
 #: Operators that are a convolution over all input channels if there is one input channel.
@@ -59,6 +62,20 @@ class Convolution(NamedTuple):
     def groups(self) -> int:
         """Groups of channels; as many as input channels in a DEPTHWISE_CONV_2D."""
         return self.window.in_c if self._depthwise else self.window.in_c // self.weights.shape[3]
+
+    def call(
+        self,
+        kernel: str,
+        params: Mapping[str, Param],
+        inputs: tuple[Argument, ...],
+        scratch: int,
+        pixels: int,
+        stored: Weights | None = None,
+    ) -> Call:
+        """The call of a kernel that takes ``pixels`` at once; ``stored`` says how its weights may be coded."""
+        rows = self.window.by_rows(pixels)
+        outputs = (self.node.output,)
+        return Call(kernel, params, inputs, outputs, scratch, macs=self.macs, weights=stored, rows=rows)
 
     @property
     def _depthwise(self) -> bool:

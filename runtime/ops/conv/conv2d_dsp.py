@@ -30,16 +30,7 @@ def lower_s8(node: Node, target: Target) -> Call:
     params = {"window": layer.window.params, "k4": k4, "in_zero": node.input(0).zero, "end": channels.end}
     inputs = (node.input(0), weights(words, PAIRS), per_channel(ends_of(channels), ENDS))
     scratch, stored = (2 * PIXELS + 1) * k4, Weights(halves=True)
-    return Call(
-        "tw_conv2d_dsp_s8",
-        params,
-        inputs,
-        (node.output,),
-        scratch,
-        macs=layer.macs,
-        weights=stored,
-        rows=layer.window.by_rows(PIXELS),
-    )
+    return layer.call("tw_conv2d_dsp_s8", params, inputs, scratch, PIXELS, stored)
 
 
 def ends_of(c: Channels) -> Array:
@@ -58,16 +49,7 @@ def lower_s16(node: Node, target: Target) -> Call:
     params = {"window": layer.window.params, "words": words, "chunk": 2 * c.chunk(4), "limits": c.limits}
     inputs = (node.input(0), weights(packed, PAIRS), per_channel(ends, ENDS))
     scratch = 4 * (PIXELS + 1) * words
-    return Call(
-        "tw_conv2d_dsp_s16",
-        params,
-        inputs,
-        (node.output,),
-        scratch,
-        macs=layer.macs,
-        weights=Weights(),
-        rows=layer.window.by_rows(PIXELS),
-    )
+    return layer.call("tw_conv2d_dsp_s16", params, inputs, scratch, PIXELS, Weights())
 
 
 def _packed(parts: Sequence[Channels]) -> tuple[Constant, Constant]:
@@ -89,9 +71,9 @@ def lower_groups(node: Node, target: Target) -> Call:
     k4 = _padded(depth)
     sizes = {"k4": k4, "in_zero": node.input(0).zero, "bytes": layer.weights.shape[3], "out": out}
     params: dict[str, Param] = {"window": layer.window.params, "end": groups[0].end, **sizes}
-    inputs, rows = (node.input(0), *_packed(groups)), layer.window.by_rows(PIXELS)
+    inputs = (node.input(0), *_packed(groups))
     scratch = (2 * PIXELS + 1) * k4
-    return Call("tw_conv2d_groups_dsp_s8", params, inputs, (node.output,), scratch, macs=layer.macs, rows=rows)
+    return layer.call("tw_conv2d_groups_dsp_s8", params, inputs, scratch, PIXELS)
 
 
 def lower_transposed(node: Node, target: Target) -> Call:
@@ -112,9 +94,9 @@ def lower_groups_s16(node: Node, target: Target) -> Call:
     whole, ends = (np.concatenate(parts) for parts in zip(*packed, strict=True))
     sizes = {"words": whole.shape[1], "bytes": 2 * layer.weights.shape[3], "out": len(groups[0].weights)}
     params: dict[str, Param] = {"window": layer.window.params, "limits": groups[0].limits, **sizes}
-    inputs, rows = (node.input(0), weights(whole, PAIRS), per_channel(ends, ENDS)), layer.window.by_rows(PIXELS)
+    inputs = (node.input(0), weights(whole, PAIRS), per_channel(ends, ENDS))
     kernel, scratch = "tw_conv2d_groups_dsp_s16", 4 * (PIXELS + 1) * whole.shape[1]
-    return Call(kernel, params, inputs, (node.output,), scratch, macs=layer.macs, rows=rows)
+    return layer.call(kernel, params, inputs, scratch, PIXELS)
 
 
 VARIANTS = (

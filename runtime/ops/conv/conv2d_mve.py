@@ -35,16 +35,7 @@ def lower_s8(node: Node, target: Target) -> Call:
     packed = fours_of(channels)
     stored = Weights(rows=len(packed), head=4 * FOUR, tail=5 * FOUR)
     inputs, scratch = (node.input(0), weights(packed, FOURS)), 2 * BLOCK_S8 * tile["blocks"]
-    return Call(
-        "tw_conv2d_mve_s8",
-        params,
-        inputs,
-        (node.output,),
-        scratch,
-        macs=layer.macs,
-        weights=stored,
-        rows=layer.window.by_rows(PIXELS),
-    )
+    return layer.call("tw_conv2d_mve_s8", params, inputs, scratch, PIXELS, stored)
 
 
 def tile_of(layer: Convolution, block: int) -> dict[str, int]:
@@ -70,16 +61,7 @@ def lower_s16(node: Node, target: Target) -> Call:
     params: dict[str, Param] = {"window": layer.window.params, "limits": c.limits, **numbers}
     packed = packed_fours(c)
     inputs, scratch = (node.input(0), weights(packed, FOURS)), 4 * BLOCK_S16 * tile["blocks"]
-    return Call(
-        "tw_conv2d_mve_s16",
-        params,
-        inputs,
-        (node.output,),
-        scratch,
-        macs=layer.macs,
-        weights=stored(packed),
-        rows=layer.window.by_rows(PIXELS),
-    )
+    return layer.call("tw_conv2d_mve_s16", params, inputs, scratch, PIXELS, stored(packed))
 
 
 def _packed(parts: Sequence[Channels]) -> Constant:
@@ -99,9 +81,9 @@ def lower_groups(node: Node, target: Target) -> Call:
     blocks = -(-depth // BLOCK_S8)
     sizes = {"blocks": blocks, "in_zero": node.input(0).zero, "bytes": layer.weights.shape[3], "out": out}
     params: dict[str, Param] = {"window": layer.window.params, "end": groups[0].end, **sizes}
-    inputs, rows = (node.input(0), _packed(groups)), layer.window.by_rows(PIXELS)
+    inputs = (node.input(0), _packed(groups))
     kernel, scratch = "tw_conv2d_groups_mve_s8", _scratch(depth)
-    return Call(kernel, params, inputs, (node.output,), scratch, macs=layer.macs, rows=rows)
+    return layer.call(kernel, params, inputs, scratch, PIXELS)
 
 
 def lower_transposed(node: Node, target: Target) -> Call:
@@ -120,9 +102,9 @@ def lower_groups_s16(node: Node, target: Target) -> Call:
     sizes = {"blocks": blocks, "bytes": 2 * layer.weights.shape[3], "out": out}
     params: dict[str, Param] = {"window": layer.window.params, "limits": groups[0].limits, **sizes}
     packed = np.concatenate([packed_fours(channels) for channels in groups])
-    inputs, rows = (node.input(0), weights(packed, FOURS)), layer.window.by_rows(PIXELS)
+    inputs = (node.input(0), weights(packed, FOURS))
     kernel, scratch = "tw_conv2d_groups_mve_s16", 4 * BLOCK_S16 * blocks
-    return Call(kernel, params, inputs, (node.output,), scratch, macs=layer.macs, rows=rows)
+    return layer.call(kernel, params, inputs, scratch, PIXELS)
 
 
 VARIANTS = (
