@@ -113,17 +113,6 @@ def test_channels_come_last_once() -> None:
     assert "TRANSPOSE" not in {node.op for node in turned.nodes}
 
 
-def test_an_output_that_the_model_turned_itself() -> None:
-    """A detector's head, which transposes its own output: the input's channels are first, the output's last."""
-    source = image("Relu")
-    source.graph.node.append(helper.make_node("Transpose", ["y"], ["boxes"], perm=[0, 2, 3, 1]))
-    del source.graph.output[:]
-    source.graph.output.append(onnx.ValueInfoProto(name="boxes"))
-    plain, turned = twinfer.convert(source), twinfer.convert(source, channels_last=True)
-    x = floats(RNG, *CUBE)
-    compare(run(turned, {"x": last(x)}), run(plain, {"x": x}), 1e-6)
-
-
 def test_nothing_of_four_dimensions() -> None:
     source = model([helper.make_node("Relu", ["x"], ["y"])], {"x": floats(RNG, 1, 4, 8)}, {}, ["y"])
     with pytest.warns(twinfer.ModelWarning, match=r"nothing: no input .* has four.*channels_last=\['x', 'y'\]"):

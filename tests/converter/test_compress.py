@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
-import re
 from fractions import Fraction
 from itertools import combinations
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,9 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_graphs import random_graph, random_samples
 
-from twinfer.bench.models.builtin import float_model, int8_model, samples
+from twinfer.bench.models.builtin import float_model, samples
 from twinfer.bench.peers.engines import open_peer
-from twinfer.command_line.main import main
 from twinfer.converter.build import Builder
 from twinfer.converter.compress.blocks import Block, block, budgets, energies, mask, zeros
 from twinfer.converter.compress.cluster import codebook, snapped
@@ -32,7 +28,6 @@ from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Graph
 from twinfer.runtime.options import Options
 from twinfer.runtime.plan.make import make_plan
-from twinfer.runtime.read.tflite import read, read_file
 from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.run.session import Session
 from twinfer.runtime.target import GENERIC
@@ -56,10 +51,6 @@ def test_single_weights_reach_the_share_exactly_and_the_largest_stay(values: Any
     kept = mask(values, count, Block())
     assert int((~kept).sum()) == count
     assert values[kept].min(initial=np.inf) >= values[~kept].max(initial=0.0)
-
-
-def test_a_tenth_of_ten_is_one() -> None:
-    assert [zeros(0.1, 10), zeros(0.1, 11), zeros(0.7, 10), zeros(0.0, 5), zeros(0.999, 3)] == [1, 2, 7, 0, 3]
 
 
 @given(values=squares, shape=blocks, data=st.data())
@@ -130,11 +121,6 @@ def test_the_codebook_is_the_best_there_is(values: list[int], count: int, keep_z
     assert 0 in best or not fixed
     every = [c for c in combinations(range(-5, 6), min(count, 11)) if 0 in c or not fixed]
     assert cost(best) <= min(map(cost, every)) + 1e-9
-
-
-def test_few_values_stay_as_they_are() -> None:
-    stored = np.array([-3.0, 0, 7, 7])
-    np.testing.assert_array_equal(codebook(stored, np.ones(1), 4), [-3, 0, 7])
 
 
 # -- graphs ------------------------------------------------------------------------------------------------------------
@@ -229,20 +215,6 @@ def test_what_another_operator_reads_is_left_alone() -> None:
         prune(graph, Recipe(default=Choice(prune=0.5)))
 
 
-def test_two_layers_that_share_weights_still_do() -> None:
-    b = Builder("twice")
-    x = b.input("x", "FLOAT32", (1, 4))
-    w = b.constant(np.random.default_rng(1).normal(size=(4, 4)).astype(np.float32))
-    for _ in range(2):
-        x = b.op("FULLY_CONNECTED", [x, w, None], shape=(1, 4))
-    graph = b.graph([x])
-    for data in (None, [{"x": row} for row in np.random.default_rng(2).normal(size=(9, 1, 4)).astype(np.float32)]):
-        pruned = prune(graph, Recipe(default=Choice(prune=0.5)), data)
-        (weights,) = layers_of(pruned)
-        assert len(weights.nodes) == 2
-        assert (weights.stored() == 0).sum() == 8
-
-
 #: Pruned and clustered without fitting, outputs are at 16 dB.
 POOR = pytest.mark.filterwarnings("ignore:the int8 model's outputs:twinfer.runtime.errors.ModelWarning")
 
@@ -267,19 +239,6 @@ def test_pruned_and_clustered_it_runs_everywhere_with_the_same_bits(compensate: 
     for results in (coded, *(open_peer(peer, content, len(want))(values) for peer in ("tflm", "litert-ref"))):
         for got, expected in zip(results, want, strict=True):
             np.testing.assert_array_equal(got.reshape(expected.shape), expected)
-
-
-@pytest.mark.parametrize("compensate", [False, True])
-def test_only_the_clustered_layers_change(compensate: bool) -> None:
-    graph = int8_model("digits")
-    rules = recipe({"rule": [{"operator": "CONV_2D", "cluster": 4}]})
-    data = [{"input": x} for x in quantised_samples(graph, 8)] if compensate else None
-    clustered = convert(graph, recipe=rules, calibration=data, compensate=compensate)
-    for old, new in zip(layers_of(convert(graph)), layers_of(clustered), strict=True):
-        if old.node.op == "CONV_2D":
-            assert len(np.unique(new.stored())) == 16
-        else:
-            np.testing.assert_array_equal(new.stored(), old.stored())
 
 
 def quantised_samples(graph: Graph, count: int) -> list[Any]:
@@ -349,28 +308,3 @@ def test_arguments_that_do_not_fit(how: Any, message: str) -> None:
 def test_recipes_that_do_not_fit(rule: Any, message: str) -> None:
     with pytest.raises(InvalidArgumentError, match=message):
         recipe({"rule": [{"operator": "CONV_2D", **rule}]})
-
-
-def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A float model becomes pruned and clustered int8, which is then pruned further."""
-    float_model("digits").save(tmp_path / "model.tflite")
-    np.savez(tmp_path / "data.npz", input=np.concatenate(samples("digits", 8)))
-    first, second, report = tmp_path / "one.tflite", tmp_path / "two.tflite", tmp_path / "r.json"
-    compress = ["--prune", "0.5", "--prune-block", "1x4", "--cluster", "4", "--compensate"]
-    quantize = ["--quantize", "int8", "--calibration", str(tmp_path / "data.npz")]
-    assert main(["convert", str(tmp_path / "model.tflite"), "-o", str(first), *quantize, *compress]) == 0
-    again = ["--prune", "0.8", "--prune-scope", "layer", "--report", str(report)]
-    assert main(["convert", str(first), "-o", str(second), *again]) == 0
-    said = capsys.readouterr().out
-    assert "Weights in flash: estimates" in said
-    rows = json.loads(report.read_text())["compression"]
-    by_name = {w.name: w for w in layers_of(read(second.read_bytes()))}
-    stored = [w.stored().ravel() for w in by_name.values()]
-    assert re.search(r"^ *all +([\d.]+) %", said, re.M)[1] == f"{100 * np.mean(np.concatenate(stored) == 0):.1f}"
-    for row in rows:
-        assert row["sparsity"] == np.mean(by_name[row["name"]].stored() == 0)
-        assert row["sparsity"] >= 0.8 or row["operator"] == "DEPTHWISE_CONV_2D"
-        assert row["distinct"] <= 16
-    assert sum(r["plain"] for r in rows) == sum(w.tensor.nbytes for w in layers_of(read_file(first)))
-    assert main(["convert", str(first), "-o", str(second), "--report"]) == 2
-    assert "--prune" in capsys.readouterr().err

@@ -13,12 +13,10 @@ from pages import Page, ShownChart
 from random_graphs import random_graph
 
 import twinfer
-from twinfer.bench.models.builtin import float_model, int8_model, samples
+from twinfer.bench.models.builtin import float_model, samples
 from twinfer.bench.page import page as charts
 from twinfer.bench.page.page import data_of
 from twinfer.command_line.main import main
-from twinfer.converter.build import Builder
-from twinfer.converter.convert import conversion
 from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Graph
 from twinfer.runtime.read.tflite import read_file
@@ -57,33 +55,6 @@ def test_a_recipe_file_and_python_data(model: str, tmp_path: Path) -> None:
         model, quantize="int8", calibration=values, recipe=tmp_path / "r.toml", method="entropy"
     )
     assert [n.op for n in converted.nodes][-3:] == ["DEQUANTIZE", "SOFTMAX", "QUANTIZE"]
-
-
-def test_int8_in_is_left_as_it_is() -> None:
-    graph = int8_model("digits")
-    assert types(twinfer.convert(graph)) == {"INT8"}
-
-
-def test_passes_are_applied_in_order() -> None:
-    seen: list[str] = []
-
-    def first(graph: Graph) -> Graph:
-        seen.append("first")
-        return graph
-
-    def second(graph: Graph) -> Graph:
-        seen.append("second")
-        return graph
-
-    twinfer.convert(float_model("digits"), passes=[first, second, first])
-    assert seen == ["first", "second", "first"]
-
-
-@pytest.mark.filterwarnings("ignore:the int.* model:UserWarning", "ignore:calibration data:UserWarning")
-def test_what_it_saw_on_the_way(data: str) -> None:
-    converted = conversion(float_model("digits"), quantize="int8", calibration=data)
-    assert types(converted.source) == {"FLOAT32"}
-    assert all(observed.count == 4 for observed in converted.seen.values())
 
 
 def open_shape(shape: tuple[int, ...], signature: tuple[int, ...]) -> Graph:
@@ -139,24 +110,6 @@ def test_no_half_files(model: str, data: str, tmp_path: Path) -> None:
     with pytest.raises(InvalidArgumentError, match="no such file"):
         twinfer.convert(tmp_path / "none.tflite")
     assert sorted(p.name for p in tmp_path.iterdir()) == ["model.tflite", "out.tflite", "samples.npz"]
-
-
-def test_onnx_in(tmp_path: Path) -> None:
-    onnx = pytest.importorskip("onnx")
-    kind = onnx.TensorProto.FLOAT
-    x, y = (onnx.helper.make_tensor_value_info(name, kind, [1, 2, 4, 4]) for name in "xy")
-    weights = onnx.numpy_helper.from_array(np.random.default_rng(1).standard_normal((2, 2, 3, 3)).astype("f4"), "w")
-    nodes = [
-        onnx.helper.make_node("Conv", ["x", "w"], ["c"], pads=[1] * 4),
-        onnx.helper.make_node("Relu", ["c"], ["y"]),
-    ]
-    graph = onnx.helper.make_graph(nodes, "g", [x], [y], [weights])
-    proto = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=9)
-    onnx.save(proto, tmp_path / "m.onnx")
-    data = {"x": np.random.default_rng(2).standard_normal((4, 2, 4, 4)).astype(np.float32)}
-    graphs = [twinfer.convert(s, quantize="int8", calibration=data) for s in (proto, tmp_path / "m.onnx")]
-    assert types(graphs[0]) == {"INT8"}
-    assert [n.op for n in graphs[0].nodes] == [n.op for n in graphs[1].nodes]
 
 
 # -- the command -------------------------------------------------------------------------------------------------------
@@ -247,13 +200,6 @@ def test_without_the_library_of_charts_nothing_is_converted(
     assert main([*command, str(tmp_path / "r.json")]) == 0
 
 
-def test_command_without_quantisation(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["convert", "digits_float32", "-o", str(tmp_path / "x.tflite")]) == 0
-    assert "7 of them float" in capsys.readouterr().out
-    assert main(["convert", "digits_float32", "-o", str(tmp_path / "x.tflite"), "--report"]) == 2
-    assert "--quantize" in capsys.readouterr().err
-
-
 def test_command_with_passes_and_dump(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The graph behind every pass, by number and name; the last one is in the file."""
     command = ["convert", "digits_float32", "-o", str(tmp_path / "x.tflite"), "--dump", str(tmp_path / "dump")]
@@ -269,24 +215,3 @@ def test_command_with_passes_and_dump(tmp_path: Path, capsys: pytest.CaptureFixt
     assert "there is no 'magic'; there are: batch_norm" in capsys.readouterr().err
     assert main([*command[:-1], str(tmp_path / "x.tflite")]) == 2
     assert "x.tflite: cannot be written: it is not a folder" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("shape", ["x", "=", "x=1,a", "1,2"])
-def test_wrong_shapes(shape: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["convert", "digits_float32", "-o", str(tmp_path / "x.tflite"), "--shape", shape]) == 2
-    assert "twinfer: " in capsys.readouterr().err
-
-
-def test_command_with_a_shape(tmp_path: Path) -> None:
-    (tmp_path / "m.tflite").write_bytes(write(open_shape((1, 1, 1, 2), (1, -1, -1, 2))))
-    command = ["convert", str(tmp_path / "m.tflite"), "-o", str(tmp_path / "o.tflite")]
-    assert main([*command, "--shape", "x=1,6,5,2"]) == 0
-    assert read_file(tmp_path / "o.tflite").inputs[0].shape == (1, 6, 5, 2)
-
-
-@pytest.mark.filterwarnings("ignore:the int.* model:UserWarning", "ignore:calibration data:UserWarning")
-def test_builders_graphs_of_constants_are_fine() -> None:
-    b = Builder("constant")
-    x = b.input("x", "FLOAT32", (1, 3))
-    y = b.op("MAXIMUM", [x, np.zeros((1, 3), np.float32)])
-    assert types(twinfer.convert(b.graph([y, x]), quantize="int8", calibration={"x": np.ones((2, 3))})) == {"INT8"}

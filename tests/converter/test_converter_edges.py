@@ -13,13 +13,12 @@ from twinfer.converter.facts import Parameters
 from twinfer.converter.passes._clip import both
 from twinfer.converter.quantize.affine import activation
 from twinfer.converter.quantize.calibrate import calibrate
-from twinfer.converter.quantize.methods import CLIPPED, METHODS, _error, _outside, entropy, method, mse
+from twinfer.converter.quantize.methods import METHODS, _error, method, mse
 from twinfer.converter.quantize.observed import Observed
 from twinfer.converter.quantize.quantize import quantize
 from twinfer.converter.quantize.states import _cell
 from twinfer.converter.quantize.weights import Layer, weight_quant
 from twinfer.converter.search.journal import Journal
-from twinfer.converter.search.pareto import front
 from twinfer.converter.search.space import Space
 from twinfer.converter.search.strategy import Ledger
 from twinfer.converter.search.trial import Trial
@@ -49,23 +48,6 @@ def observed(*samples: list[float]) -> Observed:
     return seen
 
 
-def test_totals_are_of_all_samples() -> None:
-    seen = observed([1, 2], [10, 20], [100, 200])
-    assert seen.total is not None
-    assert seen.total.tolist() == [111, 222]
-    assert (seen.count, seen.low, seen.high) == (3, 1, 200)
-
-
-def test_ranges_grow_with_what_is_seen() -> None:
-    """Ranges that a quantisation has stored are computed again after more samples."""
-    b = Builder("tanh")
-    graph = b.graph([b.op("TANH", [b.input("x", "FLOAT32", (2,))])])
-    seen = calibrate(graph, {"x": np.array([[-1, 1]], np.float32)})
-    assert quantize(graph, seen).inputs[0].scale == pytest.approx(2 / 255)
-    seen[graph.inputs[0]].add(np.array([-3, 3], np.float32))
-    assert quantize(graph, seen).inputs[0].scale == pytest.approx(6 / 255)
-
-
 @pytest.mark.parametrize("sign", [1, -1])
 def test_mse_shrinks_either_end(sign: int) -> None:
     """One value far out at one end, thousands around the other."""
@@ -83,13 +65,6 @@ def test_mse_looks_at_the_first_end_again() -> None:
     low, high = mse(seen, "INT8")
     least = min(_error(seen, (end, high), "INT8") for end in np.linspace(-10, 0, 50))
     assert _error(seen, (low, high), "INT8") <= 1.01 * least
-
-
-def test_entropy_clips_few() -> None:
-    """If half of the values lie far out, they are kept, even if a narrow range suits the rest."""
-    rng = np.random.default_rng(0)
-    seen = observed([*rng.normal(0, 0.1, 5000), *rng.normal(8, 0.01, 500)])
-    assert _outside(seen, entropy(seen, "INT8")) <= CLIPPED
 
 
 @pytest.mark.parametrize(("kept", "right"), [("100", True), ("50.1", True), ("50", False), ("100.1", False)])
@@ -110,22 +85,6 @@ def test_one_clip_behind_another(first: tuple[float, float], second: tuple[float
     assert both(first, second) == want
     for value in np.linspace(-10, 10, 41):
         assert np.clip(np.clip(value, *first), *second) == np.clip(value, *both(first, second))
-
-
-def test_a_point_that_gains_nothing_is_not_on_the_front() -> None:
-    assert front([(1, 5), (2, 5), (3, 4), (3, 4), (4, 4), (5, 1)]) == [0, 2, 5]
-
-
-@pytest.mark.parametrize(("least", "type"), [(0.05, "FLOAT32"), (1.0, "INT8"), (-0.05, "FLOAT32"), (-1.0, "INT8")])
-def test_divisors_that_come_near_0_stay_float(least: float, type: str) -> None:
-    """Two of 255 steps over 0 to 10, or to -10, are 0.08."""
-    b = Builder("div")
-    x, y = (b.input(name, "FLOAT32", (1, 2)) for name in "xy")
-    graph = b.graph([b.op("DIV", [x, y])])
-    most = np.copysign(10.0, least)
-    samples = {"x": np.array([[-1, 1]], np.float32), "y": np.array([[least, most]], np.float32)}
-    (node,) = (n for n in quantize(graph, calibrate(graph, samples)).nodes if n.op == "DIV")
-    assert node.output.type == type
 
 
 def test_a_scale_that_the_kernel_would_refuse_is_widened() -> None:

@@ -61,27 +61,6 @@ def test_names_of_the_signature() -> None:
     assert [t.shape for t in twinfer.convert(vague, shapes={"signal": (3, 4)}).outputs] == [(3, 4)]
 
 
-def test_a_shape_and_a_value_together() -> None:
-    """An input of open extent takes the constant's; other inputs take their shapes as before."""
-    sub = Sub("main")
-    x, y = (sub.input((1, 2), shape_signature=(-1, 2)) for _ in range(2))
-    graph = sub.graph([sub.add(x, y)])
-    fixed = twinfer.convert(graph, constants={"main_1": np.arange(6).reshape(3, 2)}, shapes={"main_0": (3, 2)})
-    (result,) = run(fixed, np.ones((3, 2)))
-    np.testing.assert_array_equal(result, [[1, 2], [3, 4], [5, 6]])
-
-
-def test_as_many_numbers_in_another_form() -> None:
-    """A constant of as many elements as the input has takes the input's shape, also where that is open."""
-    sub = Sub("main")
-    x, y = (sub.input((2, 3), shape_signature=signature) for signature in ((-1, 3), ()))
-    graph = sub.graph([sub.op("NEG", [x]), sub.op("NEG", [y])])
-    fixed = twinfer.convert(graph, constants={"main_0": np.arange(6), "main_1": np.arange(6)[None]}, passes=[])
-    for t in fixed.tensors:
-        assert t.data is None or t.data.shape == (2, 3)
-    assert [t.shape for t in fixed.outputs] == [(2, 3), (2, 3)]
-
-
 def test_own_names_go_first() -> None:
     """A signature may call each input by the other's name: constants and shapes are those of the tensors' own names."""
     sub = Sub("main")
@@ -155,14 +134,6 @@ def test_integers_hold_their_own_range_and_no_more(type: str) -> None:
     for wrong in (low - 1, high + 1, 0.5):
         with pytest.raises(InvalidArgumentError, match="cannot hold"):
             frozen(graph, {"x": [low, wrong]})
-
-
-def test_an_input_that_is_written() -> None:
-    sub = Sub("main")
-    x, y = sub.input((2,)), sub.input((2,))
-    sub.run("ADD", [x, y], [y], fused_activation_function="NONE")
-    with pytest.raises(InvalidArgumentError, match="an operator writes this input"):
-        twinfer.convert(sub.graph([y]), constants={"main_1": [1, 2]})
 
 
 def test_inputs_of_one_name() -> None:

@@ -15,7 +15,7 @@ from tflite_micro.python.tflite_micro import runtime as tflm
 import twinfer
 from twinfer.converter.build import Builder
 from twinfer.converter.onnx import read_onnx
-from twinfer.runtime.errors import ModelError, TwinferError, UnsupportedOperatorError
+from twinfer.runtime.errors import TwinferError, UnsupportedOperatorError
 from twinfer.runtime.graph import Tensor
 
 X = 2 * floats(np.random.default_rng(0), 2, 8)
@@ -33,49 +33,6 @@ def nodes_of(text: str) -> list[onnx.NodeProto]:
 def spelled(text: str) -> onnx.ModelProto:
     constants = {name: np.array(value, np.float32) for name, value in NUMBERS.items() if f" {name} " in text}
     return model(nodes_of(text), {"x": X}, constants, ["y"])
-
-
-@pytest.mark.parametrize(
-    ("text", "ops"),
-    [
-        ("Div x root a;Erf a e;Add e one p;Mul x p q;Mul q half y", ["GELU"]),
-        ("Mul x inverse a;Erf a e;Add one e p;Mul half x q;Mul q p y", ["GELU"]),
-        ("Div x root a;Erf a e;Add e one p;Mul p half q;Mul q x y", ["GELU"]),
-        ("Div x root a;Erf a e;Add e one p;Mul p x q;Div q two y", ["GELU"]),
-        ("Mul x inverse a;Erf a e;Mul e half f;Add f half p;Mul p x y", ["GELU"]),
-        ("Mul x inverse a;Erf a e;Mul x half q;Mul q e w;Add q w y", ["GELU"]),
-        ("Mul x third z;Div z root a;Erf a e;Add e one p;Mul z p q;Mul q half y", ["MUL", "GELU"]),
-        ("Div x root a;Erf a e;Add e one p;Mul x p q;Mul q half g;Mul g x y", ["GELU", "MUL"]),
-        ("Div x two a;Erf a e;Add e one p;Mul x p y", ["MUL", "GELU", "MUL"]),
-    ],
-)
-def test_gelu_by_erf(text: str, ops: list[str]) -> None:
-    proto = spelled(text)
-    graph = twinfer.convert(proto)
-    assert [node.op for node in graph.nodes] == ops
-    wanted = by_onnxruntime(proto, {"x": X})
-    compare(by_ours(graph, {"x": X}), wanted)
-    compare(by_litert(graph, {"x": X}), wanted)
-    int8 = twinfer.convert(
-        proto, quantize="int8", inference_type="FLOAT32", calibration={"x": np.stack([X, -X, X / 2, X])}
-    )
-    assert "GELU" in [node.op for node in int8.nodes]
-    assert np.abs(by_ours(int8, {"x": X})[0] - wanted[0]).max() < 0.02 * np.abs(wanted[0]).max()
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "Erf x y",
-        "Div x root a;Erf a e;Add e one y",
-        "Div x root a;Erf a e;Add e two p;Mul x p y",
-        "Div x root a;Erf a e;Add e one p;Mul x p q;Mul q half g;Add g e y",
-        "Mul x x z;Div x root a;Erf a e;Add e one p;Mul z p q;Mul q half g;Mul e x y",
-    ],
-)
-def test_erf_that_is_no_gelu_is_refused(text: str) -> None:
-    with pytest.raises(UnsupportedOperatorError, match=r"Erf \(1x\): .*within GELU"):
-        twinfer.convert(spelled(text))
 
 
 def at_random(rng: np.random.Generator) -> onnx.ModelProto:
@@ -156,17 +113,6 @@ def test_indices_from_the_end(quantize: Any, kind: Any, stored: bool) -> None:
         np.testing.assert_allclose(micro.get_output(0), wanted, atol=tolerance)
 
 
-def test_known_and_nonnegative_indices_cost_nothing() -> None:
-    x = floats(np.random.default_rng(2), 3, 4)
-    known = model([helper.make_node("Gather", ["x", "i"], ["y"])], {"x": x}, {"i": np.array([-1, 0])}, ["y"])
-    assert [node.op for node in twinfer.convert(known).nodes] == ["GATHER"]
-    nodes = [
-        helper.make_node("ArgMax", ["x"], ["i"], axis=1, keepdims=0),
-        helper.make_node("Gather", ["x", "i"], ["y"], axis=1),
-    ]
-    assert [node.op for node in twinfer.convert(model(nodes, {"x": x}, {}, ["y"])).nodes] == ["ARG_MAX", "GATHER"]
-
-
 @pytest.mark.parametrize("text", ["Sub i k j", "Neg i j", "Sub k i j"])
 def test_indices_that_a_model_computes(text: str) -> None:
     """From what is never below zero comes what may be."""
@@ -183,52 +129,6 @@ def test_scattering_by_indices_at_run_time_is_refused(op: str) -> None:
     feeds = {"x": X, "i": np.array([[0, 1]]), "u": X[0, :1] if op == "ScatterND" else X[:1, :2]}
     with pytest.raises(UnsupportedOperatorError, match=rf"{op} \(1x\): indices that are known at run time only"):
         twinfer.convert(model([helper.make_node(op, ["x", "i", "u"], ["y"])], feeds, {}, ["y"]))
-
-
-@pytest.mark.parametrize("name", ["INT2", "UINT2", "INT4", "UINT4"])
-def test_casts_to_less_than_a_byte_are_refused(name: str) -> None:
-    code = TensorProto.DataType.Value(name)
-    like = helper.make_tensor("like", code, [1], [1])
-    for node in (helper.make_node("Cast", ["x"], ["c"], to=code), helper.make_node("CastLike", ["x", "like"], ["c"])):
-        graph = helper.make_graph(
-            [node, helper.make_node("Cast", ["c"], ["y"], to=TensorProto.FLOAT)],
-            "net",
-            [helper.make_tensor_value_info("x", TensorProto.FLOAT, [4])],
-            [helper.make_tensor_value_info("y", TensorProto.FLOAT, [4])],
-            [like],
-        )
-        proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 25)], ir_version=13)
-        with pytest.raises(UnsupportedOperatorError, match=f"tensors of type {name}"):
-            twinfer.convert(proto)
-
-
-@pytest.mark.parametrize("scale", [np.inf, 0.0, -0.5])
-def test_scales_without_integers_are_refused(scale: float) -> None:
-    nodes = nodes_of("QuantizeLinear x s z q;DequantizeLinear q s z y")
-    proto = model(nodes, {"x": X}, {"s": np.array(scale, np.float32), "z": np.array(0, np.int8)}, ["y"])
-    with pytest.raises(ModelError, match=r"QuantizeLinear 'q': tensor 'x'.* scale .*finite and above zero"):
-        twinfer.convert(proto)
-
-
-def test_weights_of_a_scale_without_integers_keep_their_values() -> None:
-    constants = {"q": np.array([[1, -2], [3, 4]], np.int8), "s": np.array([0.5, 0.0], np.float32)}
-    nodes = [
-        helper.make_node("DequantizeLinear", ["q", "s"], ["w"], axis=0),
-        helper.make_node("MatMul", ["x", "w"], ["y"]),
-    ]
-    proto = model(nodes, {"x": X[:, :2].copy()}, constants, ["y"])
-    feeds = {"x": X[:, :2].copy()}
-    compare(by_ours(twinfer.convert(proto), feeds), by_onnxruntime(proto, feeds))
-
-
-@pytest.mark.parametrize(("extent", "parts"), [(5, 4), (2, 4), (3, 5)])
-def test_splits_into_parts_that_there_are_not(extent: int, parts: int) -> None:
-    outputs = [f"y{i}" for i in range(parts)]
-    node = helper.make_node("Split", ["x"], outputs, axis=1, num_outputs=parts)
-    proto = model([node], {"x": X[:, :extent].copy()}, {}, [], 18)
-    proto.graph.output.extend([onnx.ValueInfoProto(name=name) for name in outputs])
-    with pytest.raises(ModelError, match=r"Split 'y0': .*cannot be split along 1 into"):
-        twinfer.convert(proto)
 
 
 def without_kernel(b: Builder, x: Tensor) -> Any:

@@ -15,11 +15,10 @@ os.environ.setdefault("KERAS_BACKEND", "torch")
 keras = needs("keras", os.environ["KERAS_BACKEND"])
 
 from keras import layers as L  # noqa: E402
-from onnx_tools import as_litert, compare, run  # noqa: E402
+from onnx_tools import compare, run  # noqa: E402
 
 import twinfer  # noqa: E402
 from twinfer.command_line.main import main  # noqa: E402
-from twinfer.runtime.errors import InvalidArgumentError  # noqa: E402
 from twinfer.runtime.graph import Graph  # noqa: E402
 from twinfer.runtime.write.tflite import write  # noqa: E402
 
@@ -107,17 +106,6 @@ def test_inputs_and_outputs_by_the_keys_of_a_dict() -> None:
         twinfer.convert(graph, quantize="int8", calibration={"first": x["left"], "second": x["right"]})
 
 
-def test_channels_are_last_already() -> None:
-    """There are as many rows as channels, so that only values tell. The same line of code serves PyTorch and Keras."""
-    x = keras.Input((16, 16, 16))
-    graph = twinfer.from_keras(randomised(keras.Model(x, L.Conv2D(16, 3, padding="same")(x))))
-    images = data((1, 16, 16, 16))[0]
-    with pytest.warns(twinfer.ModelWarning, match="changes nothing"):
-        converted = twinfer.convert(graph, quantize="int8", calibration={"x": images}, channels_last=True)
-    plain = twinfer.convert(graph, quantize="int8", calibration=images)
-    assert write(converted) == write(plain)
-
-
 def test_transformer_block() -> None:
     tokens = keras.Input((6,), dtype="int32", name="tokens")
     x = L.Embedding(11, 8)(tokens)
@@ -138,20 +126,6 @@ def test_shared_layers_nested_models_several_ends() -> None:
     assert [t.name for t in graph.inputs] == ["a", "b"]
     assert len({t.name for t in graph.outputs}) == 4
     assert dict(graph.signatures[0].outputs)["sum"] is graph.outputs[0]
-
-
-def test_operations_between_layers() -> None:
-    ops = keras.ops
-    x, y = keras.Input((6, 4)), keras.Input((6, 4))
-    a = ops.relu(x) * 2.0 - ops.abs(y) / 3.0 + ops.maximum(x, y) ** 2
-    b = ops.concatenate([ops.sigmoid(x), ops.softmax(y, axis=1), -x], axis=-1)
-    c = ops.stack([ops.mean(a, axis=1), ops.max(y, axis=1), ops.sum(ops.square(x), axis=1)], axis=1)
-    d = ops.matmul(x, ops.transpose(y, (0, 2, 1))) + ops.expand_dims(ops.var(x, axis=-1), -1)
-    e = ops.where(x > y, x * 0.5, ops.clip(y, -1, 1))[:, 1:, ..., ::2]
-    f, g = ops.split(ops.reshape(ops.swapaxes(a, 1, 2), (-1, 8, 3)), 2, axis=1)
-    h = ops.pad(ops.take(y, [0, 2], axis=1), ((0, 0), (1, 0), (0, 0))) + ops.squeeze(x[:, None, 0:3], 1)
-    i = ops.repeat(ops.rsqrt(ops.exp(ops.minimum(x, 2.0))), 2, axis=1)[:, 3] + ops.flip(ops.leaky_relu(y), 2)[:, -1]
-    check(keras.Model([x, y], [b, c, d, e, f, g, h, i, ops.gelu(x), ops.hard_sigmoid(y)]), data((2, 6, 4), (2, 6, 4)))
 
 
 class Gate(L.Layer):
@@ -214,34 +188,6 @@ def test_all_that_is_unsupported_is_told_at_once() -> None:
     assert [part for part in parts if part not in text] == []
 
 
-class Hidden(L.Layer):
-    """A custom layer that gives its input to a recurrent one."""
-
-    def build(self, shape: Any) -> None:
-        self.inner = L.LSTM(3)
-        self.inner.build(shape)
-
-    def call(self, x: Any) -> Any:
-        return self.inner(x)
-
-
-@pytest.mark.filterwarnings("ignore:Layer .* was passed an input with a mask:UserWarning")
-@pytest.mark.parametrize("kind", ["model", "model in a model", "sequential", "custom", "custom in a model"])
-def test_a_mask_that_goes_into_an_inner_layer_is_refused(kind: str) -> None:
-    x = keras.Input((6, 4))
-    inner: Any = Hidden(name="hidden") if "custom" in kind else L.LSTM(3, name="hidden")
-    if "model" in kind:
-        inner = keras.Model(x, inner(x), name="inner")
-    if kind == "model in a model":
-        inner = keras.Model(x, inner(x), name="outer")
-    if kind == "sequential":
-        inner = keras.Sequential([x, L.Dense(4), inner])
-    tokens = keras.Input((6,), dtype="int32")
-    model = keras.Model(tokens, inner(L.Embedding(9, 4, mask_zero=True)(tokens)))
-    with pytest.raises(twinfer.UnsupportedOperatorError, match="masks are not carried"):
-        twinfer.from_keras(model)
-
-
 def test_shapes() -> None:
     x = keras.Input((None, 4), name="x")
     model = keras.Model(x, L.Conv1D(2, 3)(x))
@@ -293,27 +239,12 @@ def test_outputs_of_one_layer_are_counted() -> None:
         twinfer.from_keras(model, shapes={"x": (1, 4, 3)})
 
 
-def test_numbers_of_outputs_make_no_name_of_another_layer() -> None:
-    """A second LSTM is called lstm_1 by Keras itself: every output stays."""
-    x = keras.Input((3, 2))
-    first, second = L.LSTM(2, return_state=True, name="lstm"), L.LSTM(3, name="lstm_1")
-    graph = twinfer.from_keras(keras.Model(x, [*first(x), second(x)]))
-    assert [t.name for t in graph.outputs] == ["lstm_0", "lstm_2", "lstm_3", "lstm_1"]
-    assert [t.shape for t in graph.outputs] == [(1, 2), (1, 2), (1, 2), (1, 3)]
-
-
 @pytest.mark.parametrize("channels", [4, 12])
 def test_groups_of_one_channel(channels: int) -> None:
     """A convolution whose every group reads one channel is a depthwise one, also along one dimension."""
     for layer, shape in ((L.Conv2D(channels, 3, groups=4), (2, 6, 5, 4)), (L.Conv1D(channels, 3, groups=4), (2, 6, 4))):
         graph = check(through(layer, shape), data(shape))
         assert "DEPTHWISE_CONV_2D" in {node.op for node in graph.nodes}
-
-
-@pytest.mark.parametrize("sequences", [True, False])
-def test_both_directions_apart(sequences: bool) -> None:
-    layer = L.Bidirectional(L.GRU(3, return_sequences=sequences), merge_mode=None)
-    assert len(check(through(layer, (2, 5, 4)), data((2, 5, 4))).outputs) == 2
 
 
 class Moody(L.Layer):
@@ -357,23 +288,3 @@ def test_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name, message in (("bad.keras", "cannot be loaded by Keras"), ("none.keras", "no such file"), ("x.h5", "old")):
         with pytest.raises(twinfer.TwinferError, match=message):
             twinfer.convert(tmp_path / name)
-
-
-def test_int8_runs_here_and_in_litert() -> None:
-    model, images = cnn(), np.random.default_rng(5).normal(0, 1, (8, 16, 16, 3)).astype(np.float32)
-    graph = twinfer.convert(
-        twinfer.from_keras(model), quantize="int8", calibration={"image": images}, inference_type="FLOAT32"
-    )
-    want = keras.ops.convert_to_numpy(model(images[:1]))
-    assert np.abs(as_litert(graph, {"image": images[:1]}, 1) - want).max() < 0.1
-
-
-def test_a_sequential_model_by_itself(tmp_path: Path) -> None:
-    model = randomised(keras.Sequential([keras.Input((4,), name="x"), L.Dense(3, activation="relu"), L.Dense(2)]))
-    graph = check(model, data((1, 4)))
-    model.save(tmp_path / "m.keras")
-    for each in (graph, twinfer.from_keras(tmp_path / "m.keras")):
-        assert [t.name for t in each.inputs] == ["x"]
-        assert [node.op for node in each.nodes] == [node.op for node in graph.nodes]
-    with pytest.raises(InvalidArgumentError, match="has no inputs yet"):
-        twinfer.from_keras(keras.Sequential([L.Dense(3)]))

@@ -435,25 +435,6 @@ def test_relu_with_all_its_arguments() -> None:
     check(x, [L.ReLU(top, slope, threshold)(x) for top, slope, threshold in table], values((2, 40)))
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_layer_by_its_defaults(name: str) -> None:
-    """Of every rank that it takes."""
-    known = inspect.signature(getattr(L, name)).parameters
-    for rank in CASES[name][0]:
-        shape = (2, *(6, 5)[: rank - 2], 4)
-        some = {"filters": 3, "units": 3, "kernel_size": 2, "rate": 0.5, "activation": "tanh", "height": 4, "width": 3,
-                "scale": 0.5, "n": 2, "dims": tuple(range(rank - 1, 0, -1)), "target_shape": (-1,), "stddev": 0.1,
-                "factor": 0.5, "pool_size": 2, "height_factor": 0.5, "width_factor": 0.5,
-                "equation": "abc,cd->abd", "output_shape": (None, 3)}  # fmt: skip
-        own = {n: some[n] for n in some if n in known and known[n].default is inspect.Parameter.empty}
-        inner = {"TimeDistributed": L.Dense(3), "SpectralNormalization": L.Dense(3), "Bidirectional": L.GRU(3)}
-        own |= {"layer": inner[name]} if name in inner else {"cell": L.GRUCell(3)} if name == "RNN" else {}
-        own |= {"mean": [1.0] * 4, "variance": [2.0] * 4} if name == "Normalization" else {}
-        own |= {"groups": 2} if name == "GroupNormalization" else {}
-        x = keras.Input(shape[1:])
-        check(x, getattr(L, name)(**own)(x), values(shape))
-
-
 MERGES = ("Add", "Average", "Maximum", "Minimum", "Multiply", "Subtract")
 
 
@@ -470,17 +451,6 @@ def test_merges_broadcast(shapes: tuple[Shape, Shape]) -> None:
     outputs = [getattr(L, name)()([a, b]) for name in MERGES]
     outputs += [getattr(L, name)()(o) for name in MERGES if name != "Subtract" for o in ([b, a, c], [c, b, a])]
     check([a, b, c], outputs, *(values((2, *shape), k) for k, shape in enumerate((*shapes, shapes[0]))))
-
-
-@pytest.mark.parametrize("rank", [2, 3, 4])
-def test_concatenations_along_every_axis(rank: int) -> None:
-    """Of two and three inputs of different extents, counted from the front and the end."""
-    for axis in range(1, rank):
-        sides = [tuple(2 + d + (k if d == axis else 0) for d in range(rank)) for k in range(3)]
-        x = [keras.Input(side[1:]) for side in sides]
-        outputs = [L.Concatenate(axis)(x), L.Concatenate(axis - rank)(x[:2]), L.Concatenate(axis)(x[::-1])]
-        outputs += [L.Concatenate()(x)] if axis == rank - 1 else []
-        check(x, outputs, *(values(side, k) for k, side in enumerate(sides)))
 
 
 def test_products_of_inputs_over_every_axis() -> None:
@@ -524,26 +494,6 @@ def test_attention(data: Any) -> None:
     outputs = [L.MultiHeadAttention(**own)(x, y, z, **call), L.MultiHeadAttention(**own)(y, x, x, **call)]
     outputs += [L.Attention(use_scale=data.draw(BOOL))([x, y])]
     check([x, y, z], keras.tree.flatten(outputs), values(shape, 1), values(longer, 2), values(longer, 3))
-
-
-@pytest.mark.parametrize("axis", [-1, -2, -3])
-def test_axes_that_count_from_the_end(axis: int) -> None:
-    """Every function that takes an axis."""
-    x, y = keras.Input((4, 3), batch_size=2), keras.Input((4, 3), batch_size=2)
-    names = ("max", "min", "mean", "sum", "var", "softmax", "log_softmax", "flip", "expand_dims")
-    outputs = [getattr(ops, name)(x, axis=axis) for name in names]
-    outputs += [ops.take(x, at, axis=axis) for at in (1, -1, [0, -2])]
-    outputs += [ops.take_along_axis(x, np.zeros((2, 4, 3), np.int32), axis=axis), ops.repeat(x, 2, axis=axis)]
-    outputs += [ops.concatenate([x, y], axis=axis), ops.stack([x, y], axis=axis), ops.swapaxes(x, axis, 1)]
-    outputs += ops.split(x, [1], axis=axis)
-    check([x, y], outputs, values((2, 4, 3), 1), values((2, 4, 3), 2))
-
-
-@pytest.mark.parametrize("shape", [(), (1,), (1, 1, 1), (1, 1, 1, 1)])
-@pytest.mark.parametrize("exponent", [2.0, 3.0])
-def test_powers_by_one_number_of_any_rank(shape: Shape, exponent: float) -> None:
-    x = keras.Input((3,))
-    check(x, ops.power(x, np.full(shape, exponent, np.float32)), values((1, 3)))
 
 
 @random(4)

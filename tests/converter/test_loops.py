@@ -86,14 +86,6 @@ def test_a_recurrent_layer_is_a_loop(
         assert np.sqrt(((g - w) ** 2).mean()) < (0.1 if quantize == "int8" else 0.01) * np.abs(w).max()
 
 
-def test_without_loops_every_step_is_written_out() -> None:
-    proto, feeds = recurrent("GRU", 1, "sequence")
-    flat = twinfer.convert(proto, loops=False)
-    assert loops(flat) == 0
-    assert flat.subgraphs == ()
-    compare(by_ours(flat, feeds), by_onnxruntime(proto, feeds))
-
-
 def repeated(rng: np.random.Generator) -> Graph:
     """Steps of a recurrent layer written out, mostly as a loop can have them, with oddities that none can have."""
     n, h, plain = int(rng.integers(9, 14)), 4, {"fused_activation_function": "NONE"}

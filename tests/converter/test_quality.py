@@ -18,15 +18,14 @@ from hypothesis import strategies as st
 
 from twinfer.command_line.main import main
 from twinfer.converter.build import Builder
-from twinfer.converter.convert import conversion, convert
+from twinfer.converter.convert import conversion
 from twinfer.converter.passes._rewrite import constant
 from twinfer.converter.quantize.calibrate import calibrate
 from twinfer.converter.quantize.quality import Quality, remedies
 from twinfer.converter.quantize.quantize import Options
 from twinfer.converter.quantize.recipe import Choice, Recipe, Rule
-from twinfer.converter.quantize.sensitivity import sensitivity
-from twinfer.converter.report import OutputReport, Sensitivity, decibels, in_words
-from twinfer.runtime.errors import InvalidArgumentError, ModelWarning
+from twinfer.converter.report import OutputReport, Sensitivity
+from twinfer.runtime.errors import ModelWarning
 from twinfer.runtime.graph import Graph
 from twinfer.runtime.write.tflite import write
 
@@ -51,18 +50,6 @@ def test_a_poor_result_is_warned_of_with_what_may_be_done() -> None:
     assert converted.quality is not None
     assert converted.quality.snr_db < 20
     assert converted.quality.worst[0].snr_db == min(layer.snr_db for layer in converted.quality.worst)
-
-
-def test_int16x8_is_not_advised_to_itself() -> None:
-    what = r"int16x8 model's outputs .*: keep these 2 layers float by a recipe, with float inputs and outputs \(\d"
-    with pytest.warns(ModelWarning, match=what):
-        convert(blind(), quantize="int16x8", calibration={"x": normal(last=1e6)})
-
-
-def test_a_good_result_is_only_said() -> None:
-    converted = conversion(blind(), quantize="int8", calibration={"x": normal()})
-    assert converted.quality is not None
-    assert 20 < converted.quality.snr_db < 80
 
 
 def several(shares: tuple[float, ...]) -> Graph:
@@ -129,17 +116,6 @@ def test_every_output_is_judged(worst: int, tmp_path: Path, capsys: Any) -> None
     assert all(f"{o['name']} {o['snr_db']:.1f} dB" in page for o in told["outputs"])
 
 
-def test_the_worst_of_poor_outputs_is_named_with_its_figure_and_how_many_there_are() -> None:
-    graph, data = several((0.01, 1.0, 0.003)), normal(12)
-    with pytest.warns(ModelWarning, match=r"below 20 dB \(2 of 3 outputs are\)") as told:
-        converted = conversion(graph, quantize="int8", calibration=data)
-    losses = [np.square(np.subtract(a, b)).sum() / np.square(a).sum()
-              for a, b in zip(by_litert(graph, data), by_litert(converted.graph, data), strict=True)]  # fmt: skip
-    name, figure = re.findall(r"the int8 model's output '(.*)' is at (-?[\d.]+) dB", str(told[0].message))[0]
-    assert name == graph.outputs[int(np.argmax(losses))].name
-    assert float(figure) == pytest.approx(-10 * np.log10(max(losses)), abs=0.5)
-
-
 def test_outputs_that_are_no_computed_floats_are_not_judged() -> None:
     """Constants and indices."""
     b = Builder("ends")
@@ -152,23 +128,6 @@ def test_outputs_that_are_no_computed_floats_are_not_judged() -> None:
     assert judged is not None
     assert [output.name for output in judged.outputs] == [y.name]
     assert 20 < judged.snr_db < 80
-
-
-@pytest.mark.filterwarnings("ignore:the int8 model:twinfer.runtime.errors.ModelWarning")
-def test_the_costliest_layers_are_kept_the_first_three_are_named() -> None:
-    """Twelve of fourteen, with the figures of the report."""
-    b = Builder("long")
-    y = b.input("x", "FLOAT32", (1, 8))
-    for i in range(7):
-        y = b.op("TANH", [b.op("MUL", [y, np.array([0.03 if i == 3 else 1.5] * 7 + [1], np.float32)])])
-    graph, data = b.graph([y]), normal(6, last=30)
-    with pytest.warns(ModelWarning) as told:
-        converted = conversion(graph, quantize="int8", calibration=data)
-    assert converted.quality is not None
-    every = sensitivity(graph, converted.graph, data)
-    assert converted.quality.worst == every[:12]
-    said = str(told[0].message).split("the worst layers: ")[1]
-    assert said == ", ".join(f"'{each.name}' {each.operator} ({each.snr_db:.1f} dB alone)" for each in every[:3])
 
 
 #: What a made-up model of a recipe and border gives, in dB.
@@ -220,26 +179,6 @@ def test_remedies_are_chosen_by_what_they_reach(
     assert got == want
 
 
-@pytest.mark.filterwarnings("ignore:the int8 model:twinfer.runtime.errors.ModelWarning")
-def test_the_worst_layer_is_that_of_the_worst_output() -> None:
-    """Layers of loud outputs lose more energy, but nobody would notice."""
-    b = Builder("loud")
-    x = b.input("x", "FLOAT32", (1, 8))
-    loud = b.op("TANH", [b.op("MUL", [x, np.array([1.0], np.float32)])])
-    quiet = b.op("TANH", [b.op("MUL", [x, np.array([1e-3] * 7 + [1], np.float32)])])
-    graph = b.graph(
-        [
-            b.op("MUL", [loud, np.array([1e4], np.float32)]),
-            b.op("FULLY_CONNECTED", [quiet, np.eye(3, 8, dtype=np.float32)]),
-        ]
-    )
-    judged = conversion(graph, quantize="int8", calibration=normal(12)).quality
-    assert judged is not None
-    assert judged.outputs[0].name == graph.outputs[1].name
-    before = next(node for node in graph.nodes if quiet in node.outputs).input(0)
-    assert judged.worst[0].name in (quiet.name, before.name, graph.outputs[1].name)
-
-
 @pytest.mark.parametrize("mode", ["int8", "int4"])
 def test_what_is_advised_was_tried(mode: str) -> None:
     """Following the advice gives the ratio that was told, on the same samples."""
@@ -266,45 +205,10 @@ def test_what_is_advised_was_tried(mode: str) -> None:
         assert again.snr_db == pytest.approx(float(ratio), abs=0.06)
 
 
-def test_what_does_not_help_is_not_advised() -> None:
-    """Where inputs are integers, what is lost beside a large one is lost in every type."""
-    b = Builder("lost")
-    x = b.input("x", "FLOAT32", (1, 8))
-    graph = b.graph([b.op("MUL", [x, np.array([1e-9] * 7 + [0], np.float32)])])
-    with pytest.warns(ModelWarning) as told:
-        conversion(graph, quantize="int8", calibration=normal(8, last=1e9))
-    assert "int16x8" not in str(told[0].message)
-    assert "with float inputs and outputs (300.0 dB on 8 samples)" in str(told[0].message)
-
-
 def test_an_iterator_is_judged_by_its_first_samples() -> None:
     whole = conversion(blind(), quantize="int8", calibration={"x": normal(8)})
     once = conversion(blind(), quantize="int8", calibration=({"x": row} for row in normal(8)))
     assert once.quality == whole.quality
-
-
-@pytest.mark.parametrize("last", [1.0, 1000.0])
-def test_the_command_says_how_good_it_is(tmp_path: Path, capsys: Any, last: float) -> None:
-    source, data, out = tmp_path / "m.tflite", tmp_path / "d.npy", tmp_path / "o.tflite"
-    source.write_bytes(write(blind()))
-    np.save(data, normal(last=last))
-    assert main(["convert", str(source), "-o", str(out), "--quantize", "int8", "--calibration", str(data)]) == 0
-    said = capsys.readouterr()
-    assert "int8: outputs at " in said.out
-    assert "worst layer: '" in said.out
-    assert ("warning: the int8 model's outputs" in said.err) == (last > 1)
-
-
-def test_terminal_and_report_name_the_same_layer_with_the_same_figure(tmp_path: Path, capsys: Any) -> None:
-    """Of many samples the line and the report judge a layer on the same ones."""
-    source, data, out = tmp_path / "m.tflite", tmp_path / "d.npy", tmp_path / "o.tflite"
-    source.write_bytes(write(blind()))
-    np.save(data, np.concatenate([normal(400), 40 * normal(400)]))  # later samples are much louder
-    asked = ["--quantize", "int8", "--calibration", str(data), "--report", str(tmp_path / "r.json")]
-    assert main(["convert", str(source), "-o", str(out), *asked]) == 0
-    worst = json.loads((tmp_path / "r.json").read_text())["sensitivity"][0]
-    layer = f"worst layer: {worst['name']!r} {worst['operator']} ({worst['snr_db']:.1f} dB alone)"
-    assert layer in capsys.readouterr().out.replace("\n", " ")
 
 
 @pytest.mark.parametrize(("count", "value"), [(4, 0.0), (4, 3.0), (1, 3.0)])
@@ -338,21 +242,3 @@ def test_integers_for_floats_are_warned_of_once() -> None:
     with pytest.warns(ModelWarning, match=r"'x' FLOAT32\[1, 8\] is given uint8 from 0 to 7 in sample 0") as told:
         calibrate(blind(), {"x": data})
     assert len(told) == 1
-
-
-def test_data_that_are_no_numbers_name_the_input() -> None:
-    data = normal()
-    data[1, 0, 3] = np.nan
-    with pytest.raises(InvalidArgumentError, match=r"sample 1, input 'x': the value at .* is nan"):
-        convert(blind(), quantize="int8", calibration={"x": data})
-
-
-def test_good_data_are_not_warned_of() -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        calibrate(blind(), {"x": normal()})
-
-
-def test_ratios_in_words() -> None:
-    assert in_words(decibels(1, 0.5)) == "3.0 dB"
-    assert in_words(decibels(0, 1)) == "-300 dB (all of it is noise)"

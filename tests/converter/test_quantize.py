@@ -14,7 +14,6 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from random_graphs import LAYERS, random_graph, random_samples
 
-from twinfer.bench.lab.train_digits import correct, load
 from twinfer.bench.models.builtin import float_model, samples
 from twinfer.bench.models.topologies import NETS
 from twinfer.bench.peers.engines import open_peer
@@ -204,15 +203,6 @@ def test_functions_that_int16_holds_badly_stay_float(op: str, low: float, high: 
     assert np.abs(got - want).max() <= 1.1e-3 * np.abs(want).max()
 
 
-@settings(max_examples=30, deadline=None)
-@given(layers=tflm_lists, seed=seeds)
-def test_tflm_runs_int4_weights_as_we_do(layers: list[str], seed: int) -> None:
-    integer = quantized(random_graph(seed, ["conv", *layers]), seed, Recipe(default=Choice("int4")))
-    assert any(t.type == "INT4" for t in integer.tensors)
-    values = random_inputs(integer, seed)
-    assert_same(ours(integer, values), open_peer("tflm", write(integer), len(integer.outputs))(values))
-
-
 @settings(max_examples=60, deadline=None)
 @given(layers=layer_lists, seed=seeds)
 def test_fixed_and_same_scales_and_bias_scales(layers: list[str], seed: int) -> None:
@@ -288,16 +278,6 @@ def test_models_keep_their_outputs(name: str, method: str) -> None:
     assert snr_db(want, [ours(integer, [x])[0] for x in data]) > least
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_digits_stay_as_accurate(method: str) -> None:
-    graph = float_model("digits")
-    (train, _), (images, labels) = load()
-    seen = calibrate(graph, {"input": train[:200]})
-    integer = quantize(graph, seen, Recipe(default=Choice(method=method)), Options("FLOAT32"))
-    before, after = (correct(g, images, labels) / len(labels) for g in (graph, integer))
-    assert before - after <= 0.005
-
-
 @pytest.mark.parametrize("precision", ["int8", "int4"])
 def test_bias_correction_centres_the_outputs_of_a_layer(precision: str) -> None:
     rng = np.random.default_rng(5)
@@ -360,15 +340,6 @@ def test_adaptive_rounding_helps_weights_of_four_bits() -> None:
     assert gained(Options("FLOAT32", grams=grams(graph, known))) > gained(Options("FLOAT32")) + 3
 
 
-def test_four_bits_name_nearly_as_many_digits() -> None:
-    graph = float_model("digits")
-    (train, _), held = load()
-    known = {"input": train[:100]}
-    options = Options("FLOAT32", True, grams(graph, known))
-    integer = quantize(graph, calibrate(graph, known), Recipe(default=Choice("int4")), options)
-    assert correct(graph, *held) - correct(integer, *held) <= 0.01 * len(held[0])
-
-
 def test_adaptive_rounding_needs_data_that_last() -> None:
     with pytest.raises(InvalidArgumentError, match="more than once"):
         grams(random_graph(1, ["conv"]), iter([]))
@@ -392,16 +363,6 @@ def test_equalisation_keeps_the_function_and_helps_per_tensor_weights() -> None:
     np.testing.assert_allclose(np.ravel(run(even)), np.ravel(want), rtol=1e-4, atol=1e-4)
     plain, better = (quantize(g, calibrate(g, data), Recipe(), Options("FLOAT32")) for g in (graph, even))
     assert snr_db(want, run(better)) > snr_db(want, run(plain)) + 6
-
-
-def test_equalisation_leaves_what_is_not_homogeneous() -> None:
-    rng = np.random.default_rng(3)
-    b = Builder("two")
-    x = b.input("x", "FLOAT32", (1, 4))
-    y = b.op("FULLY_CONNECTED", [x, np.eye(4, dtype=np.float32)], fused_activation_function="RELU6")
-    z = b.op("FULLY_CONNECTED", [y, rng.standard_normal((3, 4)).astype(np.float32)])
-    graph = b.graph([z])
-    assert write(equalize(graph)) == write(graph)
 
 
 @pytest.mark.parametrize("op", ["FULLY_CONNECTED", "CONV_2D", "DEPTHWISE_CONV_2D"])

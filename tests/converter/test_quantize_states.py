@@ -14,13 +14,9 @@ from hypothesis import strategies as st
 from twinfer.bench.lab.quantisers import from_type, to_type
 from twinfer.bench.peers.engines import open_peer
 from twinfer.converter.build import Builder
-from twinfer.converter.compress.layers import layers_of
-from twinfer.converter.compress.refit import Watch
 from twinfer.converter.convert import convert
-from twinfer.converter.quantize.sensitivity import sensitivity
 from twinfer.converter.quantize.states import lstm
 from twinfer.runtime.graph import Graph, Quant
-from twinfer.runtime.op import tensor
 from twinfer.runtime.ops.recurrent.lstm import CELL, GATES, HIDDEN
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.read.tflite import read_file
@@ -127,32 +123,6 @@ def test_cells_of_every_step_count() -> None:
     assert node.input(CELL).scale * 2**15 >= max(cells)
 
 
-def test_lstm_with_a_projection_stays_float() -> None:
-    """TFLM has no int8 kernel for it."""
-    rng = np.random.default_rng(4)
-    graph = lstm_graph(rng, (1, 4, 2, 3), 0.5)
-    node = graph.nodes[0]
-    narrow = replace(node.input(HIDDEN), shape=(1, 2))
-    swapped = {node.input(HIDDEN): narrow, node.output: replace(node.output, shape=(1, 4, 2))}
-    swapped |= {node.input(r): tensor((3, 2), data=rng.normal(size=(3, 2)), name=f"r{r}") for _, r, _ in GATES}
-    swapped[graph.outputs[0]] = replace(graph.outputs[0], shape=(1, 4, 2))
-    new = [swapped.get(t, t) for t in graph.tensors]
-    projection = tensor((2, 3), data=rng.normal(size=(2, 3)), name="projection")
-
-    def changed(side: Any) -> Any:
-        return tuple(None if t is None else swapped.get(t, t) for t in side)
-
-    inputs = list(changed(node.inputs))
-    inputs[16] = projection
-    nodes = [replace(node, inputs=tuple(inputs), outputs=changed(node.outputs))]
-    nodes += [replace(n, inputs=changed(n.inputs), outputs=changed(n.outputs)) for n in graph.nodes[1:]]
-    projected = replace(graph, tensors=(*new, projection), nodes=tuple(nodes), outputs=changed(graph.outputs))
-    x = rng.standard_normal((6, 1, 4, 2)).astype(np.float32)
-    integer = convert(projected, quantize="int8", calibration={"x": x})
-    (kept,) = [n for n in integer.nodes if n.op == "UNIDIRECTIONAL_SEQUENCE_LSTM"]
-    assert {t.type for t in (*kept.inputs, *kept.outputs) if t is not None} == {"FLOAT32"}
-
-
 def test_lstm_in_float_beside_int8(tmp_path: Path) -> None:
     """A recipe keeps it float, and so does int16x8, which has no kernel for it."""
     graph = lstm_graph(np.random.default_rng(6), (1, 3, 2, 4), 0.5)
@@ -227,35 +197,3 @@ def test_svdf_without_relu_stays_float() -> None:
     x = np.random.default_rng(1).standard_normal((9, 1, 16)).astype(np.float32)
     integer = convert(svdf_graph(np.random.default_rng(2), "NONE"), quantize="int8", calibration={"x": x})
     assert [n.op for n in integer.nodes] == ["DEQUANTIZE", "SVDF", "QUANTIZE", "FULLY_CONNECTED"]
-
-
-def test_samples_of_a_stream_begin_anew_for_every_layer() -> None:
-    """SVDF remembers earlier samples: a layer's inputs before and after the change must come from the same stream."""
-    graph = svdf_graph(np.random.default_rng(3), "NONE")
-    x = np.random.default_rng(1).standard_normal((3, 1, 16)).astype(np.float32)
-    watch, (weights,) = Watch(graph, {"x": x}), layers_of(graph)
-    for _ in range(2):
-        moments = watch.moments(graph, weights)
-        assert (moments.gram == moments.cross).all()
-
-
-def test_every_layer_keeps_its_state_in_a_model_over_a_stream() -> None:
-    """An SVDF makes samples parts of a stream; an LSTM behind it is judged on the states of before, too."""
-    rng, b = np.random.default_rng(3), Builder("both")
-    x = b.input("x", "FLOAT32", (1, 6))
-    inputs = [x, *((rng.normal(size=shape) / 2).astype(np.float32) for shape in ((8, 6), (8, 5), (4,)))]
-    inputs.append(b.variable("svdf_state", "FLOAT32", (1, 8 * 5)))
-    y = b.op("RESHAPE", [b.op("SVDF", inputs, rank=2, fused_activation_function="RELU"), np.array([1, 1, 4], np.int32)])
-    gates: list[Any] = [None] * 24
-    gates[0] = y
-    for w, r, bias in GATES:
-        gates[w], gates[r] = (rng.normal(size=(3, n)).astype(np.float32) for n in (4, 3))
-        gates[bias] = np.ones(3, np.float32)
-    for i in (HIDDEN, CELL):
-        gates[i] = b.variable(f"state_{i}", "FLOAT32", (1, 3))
-    y = b.op("UNIDIRECTIONAL_SEQUENCE_LSTM", gates, fused_activation_function="TANH", time_major=False)
-    graph = b.graph([y])
-    data = {"x": rng.normal(size=(30, 1, 6)).astype(np.float32)}
-    integer = convert(graph, quantize="int8", calibration=data, passes=[])
-    (judged,) = [each for each in sensitivity(graph, integer, data) if "LSTM" in each.operator]
-    assert judged.snr_db > 25

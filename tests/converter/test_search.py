@@ -7,7 +7,6 @@ import sys
 from collections.abc import Iterator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import replace
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -23,12 +22,11 @@ from twinfer.converter.build import Builder
 from twinfer.converter.freeze import swapped
 from twinfer.converter.quantize.calibrate import run
 from twinfer.converter.quantize.recipe import Rule
-from twinfer.converter.search import trial as trial_module
 from twinfer.converter.search import workers as workers_module
 from twinfer.converter.search.find import Found
 from twinfer.converter.search.space import Setting
 from twinfer.converter.search.trial import Bench
-from twinfer.runtime.errors import InvalidArgumentError, ToolError, UnsupportedOperatorError
+from twinfer.runtime.errors import InvalidArgumentError, ToolError
 from twinfer.runtime.graph import Graph
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.run.inputs import random_inputs
@@ -221,36 +219,7 @@ def test_workers_that_die(digits: Graph, data: dict[str, Any]) -> None:
         twinfer.search(digits, data, 0.1, executor=Dies(), **FEW)
 
 
-def test_workers_that_do_not_see_the_job() -> None:
-    with pytest.raises(ToolError, match=r"cannot read /none/job: No such file.*TMPDIR"):
-        trial_module.work("/none/job", "trial", Setting("int8", "minmax"))
-
-
-def test_a_trial_that_fails_is_a_row(digits: Graph, data: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    real = trial_module.quantize
-
-    def fails(graph: Any, seen: Any, recipe: Any, options: Any) -> Any:
-        if recipe.default.precision == "int4":
-            raise UnsupportedOperatorError("no int4 here")
-        return real(graph, seen, recipe, options)
-
-    monkeypatch.setattr(trial_module, "quantize", fails)
-    result = twinfer.search(digits, data, 0.02, **FEW)
-    assert {t.error for t in result.trials if t.setting.precision == "int4"} == {"no int4 here"}
-    assert result.chosen is not None
-    assert result.chosen.setting.precision == "int8"
-    with pytest.raises(InvalidArgumentError, match="no int4 here"):
-        result.graph(result.trials[0])
-
-
 # -- other models, costs and data --------------------------------------------------------------------------------------
-
-
-def test_without_labels_the_float_model_is_right(digits: Graph, data: dict[str, Any]) -> None:
-    result = twinfer.search(digits, {"input": data["input"]}, 0.2, **{**FEW, "trials": 4})
-    assert result.job.judge.float_score == 1
-    assert result.chosen is not None
-    assert result.chosen.loss == pytest.approx(1 - result.chosen.score)
 
 
 def many_small_layers() -> Graph:
@@ -293,32 +262,6 @@ def test_the_float_model_is_chosen_where_it_is_cheapest(how: dict[str, Any], win
     assert result.chosen.setting.precision != "float" or result.chosen not in result.trials
 
 
-def test_the_float_model_takes_no_place_of_a_cheaper_one_that_loses_too_much(digits: Graph, plain: Any) -> None:
-    result = twinfer.search(digits, plain, 0.0, **{**ERROR, "trials": 2, "precisions": ("int8", "float")})
-    assert result.chosen is None
-    assert min(trial.cost for trial in result.trials) < result.float_cost
-
-
-def test_targets_and_errors_of_a_regression() -> None:
-    rng = np.random.default_rng(4)
-    b = Builder("regression")
-    x = b.input("x", "FLOAT32", (1, 6))
-    weights = rng.normal(size=(3, 6)).astype(np.float32)
-    graph = b.graph([b.op("FULLY_CONNECTED", [x, weights, None])])
-    rows = rng.uniform(-1, 1, (200, 6)).astype(np.float32)
-    targets = rows @ weights.T + rng.normal(0, 0.1, (200, 3))
-    corners = {"x": np.array(list(product((-1, 1), repeat=6)), np.float32)}  # no output lies beyond theirs
-    with_targets = twinfer.search(graph, {"x": rows, "labels": targets}, 0.001, calibration=corners, **FEW)
-    without = twinfer.search(graph, {"x": rows}, 0.001, calibration=corners, **ERROR)
-    assert 0 < with_targets.job.judge.float_score < 0.01
-    assert without.job.judge.float_score == 0
-    for result in (with_targets, without):
-        assert result.search["metric"] == "error"
-        assert result.chosen is not None
-        assert result.chosen.setting.precision != "int4"  # 15 steps of weights cannot be that exact
-        assert result.chosen.loss <= 0.001 < max(trial.loss for trial in result.trials)
-
-
 def test_what_divides_by_a_step_of_zero_fails_and_the_search_goes_on() -> None:
     """A division stays float, but the probabilities before it are quantised, and the least ones become 0."""
     rng = np.random.default_rng(5)
@@ -349,14 +292,6 @@ def test_arguments_that_there_are_not(digits: Graph, plain: dict[str, Any]) -> N
             call(*given, **wrong)
 
 
-def test_a_cost_of_another_machine_is_another_search(digits: Graph, plain: dict[str, Any]) -> None:
-    how = {**ERROR, "trials": 1, "cost": "constants"}
-    targets = DSP, replace(DSP, features=frozenset()), replace(DSP, alignment=32)
-    assert len({twinfer.search(digits, plain, 0.5, target=t, **how).search["target"] for t in targets}) == 3
-    with pytest.raises(InvalidArgumentError, match=r"a model cannot cost 0\.5: give a whole number"):
-        twinfer.search(digits, plain, 0.5, **{**how, "cost": lambda graph, content, target: 0.5})
-
-
 @pytest.mark.parametrize("cost", ["arena", "constants"])
 def test_costs_are_those_of_the_plan(cost: str, digits: Graph, plain: dict[str, Any]) -> None:
     result = twinfer.search(digits, plain, 0.05, cost=cost, target=DSP, **{**ERROR, "trials": 4})
@@ -364,13 +299,6 @@ def test_costs_are_those_of_the_plan(cost: str, digits: Graph, plain: dict[str, 
         assert trial.cost == getattr(make_plan(result.graph(trial), DSP), f"{cost}_bytes".replace("ts_b", "t_b"))
     assert result.chosen is not None
     assert result.chosen.cost < result.float_cost
-
-
-def test_equalised_weights_are_another_model(digits: Graph, plain: dict[str, Any]) -> None:
-    result, other = (twinfer.search(digits, plain, 0.05, equalize=e, **{**ERROR, "trials": 1}) for e in (False, True))
-    assert other.search["model"] != result.search["model"]
-    assert other.trials[0].loss != result.trials[0].loss
-    np.testing.assert_allclose(other.job.judge.floats[0], result.job.judge.floats[0], atol=1e-5)
 
 
 def operators(graph: Graph, content: bytes, target: Any) -> int:
@@ -385,18 +313,6 @@ def test_a_cost_of_ones_own(digits: Graph, plain: dict[str, Any]) -> None:
     assert result.search["cost"] == "operators"
 
 
-def test_layers_that_cannot_be_quantised_alone_are_raised_in_the_order_of_the_graph(
-    digits: Graph, plain: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fails(*_: Any) -> Any:
-        raise UnsupportedOperatorError("not alone")
-
-    monkeypatch.setattr(trial_module, "sensitivity", fails)
-    result = twinfer.search(digits, plain, BUDGET, **{**ERROR, "trials": 16})
-    (raised,) = next(trial.setting.layers for trial in result.trials if trial.setting.layers)
-    assert raised == (result.graph(result.trials[0]).nodes[0].output.name, "int8")
-
-
 def test_the_order_is_that_of_the_settings_rules_on_the_first_samples(result: Found) -> None:
     """Layers that rules keep float are not in it; raised layers and samples from the 33rd on do not count."""
     own, graph = Setting("int4", "minmax"), result.graph(result.trials[0])
@@ -408,20 +324,6 @@ def test_the_order_is_that_of_the_settings_rules_on_the_first_samples(result: Fo
     assert more.order(own) == names == first.order(own.at(names[0], "float"))
     ruled = first.order(replace(own, rules=(Rule(operator="CONV_2D", precision="float"),)))
     assert {*names} - {*ruled} == {n.output.name for n in graph.nodes if n.op == "CONV_2D"}
-
-
-def test_inputs_and_outputs_have_the_type_that_is_asked_for(
-    digits: Graph, plain: dict[str, Any], tmp_path: Path
-) -> None:
-    """One journal does for all: it knows which is which."""
-    how = {**ERROR, "methods": ("minmax",), "precisions": ("int8", "int16x8"), "trials": 2}
-    for asked, types in ((None, ["INT8", "INT16"]), ("INT16", ["INT16"] * 2), ("FLOAT32", ["FLOAT32"] * 2)):
-        result = twinfer.search(digits, plain, 0.5, inference_type=asked, journal=tmp_path / "all.jsonl", **how)
-        graphs = [result.graph(trial) for trial in result.trials]
-        assert [graph.inputs[0].type for graph in graphs] == [graph.outputs[0].type for graph in graphs] == types
-        files = [write(graph) for graph in graphs]
-        assert [trial.cost for trial in result.trials] == [*map(len, files)]
-        assert [trial.sha256 for trial in result.trials] == [hashlib.sha256(file).hexdigest() for file in files]
 
 
 def test_a_budget_is_told_by_answers_not_samples() -> None:
@@ -496,11 +398,3 @@ def test_recipes_are_tried_beside_the_rest(digits: Graph, data: dict[str, Any], 
 def test_nonsense(loss: Any, how: dict[str, Any], message: str, digits: Graph, data: dict[str, Any]) -> None:
     with pytest.raises(InvalidArgumentError, match=message):
         twinfer.search(digits, data, loss, **{**FEW, **how})
-
-
-def test_a_model_that_is_quantised_already(data: dict[str, Any]) -> None:
-    from twinfer.bench.models.builtin import int8_model
-
-    rows = {"input": np.random.default_rng(1).integers(-128, 128, (40, 8, 8, 1), np.int8)}
-    with pytest.raises(InvalidArgumentError, match="search takes a float model"):
-        twinfer.search(int8_model("digits"), rows, 0.1, **FEW)

@@ -50,23 +50,6 @@ SCORES = (Tensor("y", "FLOAT32", (1, 3)),)
 FLOATS = np.array([[[5, 1, 1]], [[1, 5, 1]], [[1, 1, 5]], [[5, 1, 1]]], np.float32)
 
 
-def test_answers_with_labels_and_without() -> None:
-    answers = FLOATS[[0, 1, 1, 1]]  # the last two answers differ from the float model's
-    with_labels = judge(SCORES, [FLOATS], np.array([0, 1, 1, 2]), "auto")
-    assert (with_labels.float_score, with_labels.score([answers]), with_labels.loss([answers])) == (0.5, 0.75, -0.25)
-    without = judge(SCORES, [FLOATS], None, "auto")
-    assert (without.float_score, without.score([answers]), without.loss([answers])) == (1, 0.5, 0.5)
-    assert with_labels.step == without.step == 0.25
-
-
-def test_a_loss_of_answers_is_counted_not_rounded() -> None:
-    """30 minus 29 of 100 is 0.01, which 0.3 - 0.29 is not."""
-    rows = np.eye(2, dtype=np.float32)[[1] * 30 + [0] * 70][:, None]
-    answers = np.eye(2, dtype=np.float32)[[1] * 29 + [0] * 71][:, None]
-    judgement = judge((Tensor("y", "FLOAT32", (1, 2)),), [rows], np.ones(100, np.int64), "auto")
-    assert judgement.loss([answers]) == 0.01
-
-
 @given(st.integers(0, 2**32 - 1), st.sampled_from([(3,), (1, 3), (2, 3), (1, 4, 5)]), st.booleans())
 def test_every_answer_counts_also_where_a_sample_has_several(seed: int, shape: tuple[int, ...], labelled: bool) -> None:
     rng = np.random.default_rng(seed)
@@ -100,19 +83,6 @@ def test_errors_are_relative_to_the_spread_of_what_is_wanted(targets: bool) -> N
     assert judgement.loss([floats]) == judgement.step == 0
 
 
-def test_several_outputs_count_alike() -> None:
-    rng = np.random.default_rng(3)
-    small = rng.normal(size=(8, 2)).astype(np.float32)
-    outputs = (Tensor("a", "FLOAT32", (2,)), Tensor("b", "FLOAT32", (2,)))
-    judgement = judge(outputs, [small, 1000 * small], None, "auto")
-    assert judgement.loss([1.1 * small, 1000 * small]) == pytest.approx(judgement.loss([small, 1100 * small]))
-
-
-def test_integers_are_answers() -> None:
-    judgement = judge((Tensor("y", "INT64", (1,)),), [np.array([[3], [1]])], np.array([3, 2]), "auto")
-    assert (judgement.metric, judgement.float_score) == ("answers", 0.5)
-
-
 ONE = (Tensor("y", "FLOAT32", (1, 1)),)
 
 
@@ -135,13 +105,6 @@ ONE = (Tensor("y", "FLOAT32", (1, 1)),)
 def test_what_cannot_be_judged(outputs: Any, floats: Any, labels: Any, metric: str, message: str) -> None:
     with pytest.raises(InvalidArgumentError, match=message):
         judge(outputs, [floats] * len(outputs), labels, metric)
-
-
-def test_snr_is_in_decibels() -> None:
-    floats = np.array([[1.0, 2.0], [2.0, 4.0]], np.float32)
-    judgement = Judge("error", (floats,), (floats,))
-    assert judgement.snr_db([1.1 * floats]) == pytest.approx(20)
-    assert judgement.snr_db([floats]) > 200
 
 
 @pytest.mark.parametrize("worst", [0, 1, 2])
@@ -304,26 +267,6 @@ def test_values_of_a_journal_that_are_none_are_found_anew() -> None:
 # -- settings ----------------------------------------------------------------------------------------------------------
 
 
-def test_neighbours_differ_in_one_thing() -> None:
-    space = Space(("minmax", "mse"), recipes={"r": (Rule("x"),)})
-    start = Setting("int8", "mse", ("bias correction",), "r", (Rule("x"),), (("a", "float"),))
-    neighbours = list(space.neighbours(start, ["a", "b"]))
-    assert len(set(neighbours)) == len(neighbours) == 1 + len(CORRECTIONS) + 2 + 2
-    for setting in neighbours:
-        changed = [key for key in ("method", "corrections", "layers") if getattr(setting, key) != getattr(start, key)]
-        assert len(changed) == 1
-        assert setting.json() != start.json()
-
-
-def test_a_layer_lowered_to_the_default_is_not_mentioned() -> None:
-    start = Setting("int4", "mse")
-    assert start.at("a", "float").at("a", "int4") == start
-    assert start.at("b", "int8").at("a", "int8") == start.at("a", "int8").at("b", "int8")
-    with_rules = replace(start, recipe="r", rules=(Rule("a", precision="float"),))
-    assert with_rules.at("a", "int4") != with_rules
-    assert str(start.at("a", "int8").at("b", "float")) == "int4, mse, 1 in int8, 1 in float"
-
-
 def test_a_layer_has_the_precision_that_it_is_put_at() -> None:
     """Whatever the default and the rules of a recipe say of it, and in whatever order layers are put."""
     nodes = [Node("RELU", (), (Tensor(name, "FLOAT32", (1,)),)) for name in ("a", "a+b", "aab")]
@@ -402,20 +345,6 @@ def test_the_walk_finds_the_least_number_of_layers(needed: int) -> None:
     assert set(raised) == (set(last[:needed]) if needed < 10 else set())
 
 
-@pytest.mark.parametrize("needed", [2, 3, 6, 7])
-def test_steps_of_the_walk_that_fail_meet_no_budget(needed: int) -> None:
-    """Nothing is known of their loss."""
-
-    def outcome(setting: Setting) -> Trial:
-        trial = by_layers(needed)(setting)
-        return Trial(setting, error="no") if setting.layers and trial.loss > 0.05 else trial
-
-    space = Space(("minmax",), ("int4", "int8"))
-    chosen, wanted = (tried(each, space, net(12), limit=18).chosen() for each in (outcome, by_layers(needed)))
-    assert chosen is not None
-    assert chosen == wanted
-
-
 @pytest.mark.parametrize("limit", [1, 5, 18, 30])
 def test_no_more_trials_than_allowed_and_none_twice(limit: int) -> None:
     ledger = tried(by_layers(99), Space(("minmax", "mse")), net(4), limit=limit)
@@ -486,25 +415,6 @@ def test_each_round_starts_from_the_best_of_every_precision_and_recipe(seed: int
     assert [t.setting for t in done[plain:]][: len(raised)] == raised
 
 
-@pytest.mark.parametrize("helps", [(), CORRECTIONS[:1], CORRECTIONS])
-def test_corrections_that_help_are_combined(helps: tuple[str, ...]) -> None:
-    def outcome(setting: Setting) -> Trial:
-        return Trial(setting, 1, 1 - sum(0.1 if name in helps else -0.1 for name in setting.corrections), sha256="0")
-
-    ledger = tried(outcome, Space(("minmax",), ("int8", "float")), net(), limit=4)
-    corrections = [trial.setting.corrections for trial in ledger.trials.values() if not trial.setting.layers]
-    assert corrections == [(), *((name,) for name in CORRECTIONS), *([CORRECTIONS] if helps == CORRECTIONS else [])]
-
-
-def test_of_equal_settings_the_one_of_least_noise_is_chosen() -> None:
-    def outcome(setting: Setting) -> Trial:
-        return Trial(setting, 1, 0.0, snr_db=30.0 if setting.method == "mse" else 20.0, sha256="0")
-
-    chosen = tried(outcome, Space(("minmax", "mse", "entropy"), ("int8",)), net(), limit=3).chosen()
-    assert chosen is not None
-    assert chosen.setting.method == "mse"
-
-
 def test_only_layers_that_would_change_are_raised() -> None:
     b = Builder("b")
     x = b.input("x", "FLOAT32", (1, 4))
@@ -515,8 +425,3 @@ def test_only_layers_that_would_change_are_raised() -> None:
     assert list(raisable(graph, Setting("int4", "mse"), ["int16x8"])) == names
     ruled = Setting("int4", "mse", rules=(Rule(operator="FULLY_CONNECTED", precision="float"),))
     assert list(raisable(graph, ruled, ["int16x8"])) == names[1:]
-
-
-def test_a_journal_where_no_file_can_be(tmp_path: Path) -> None:
-    with pytest.raises(InvalidArgumentError, match=r"none/j: cannot be used as a journal: No such file or directory"):
-        Journal(tmp_path / "none" / "j", "m", "d", {})

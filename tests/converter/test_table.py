@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-import ast
-import sys
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from needs import ROOT
 
-from twinfer.converter import operators as families
 from twinfer.converter.build import Builder
 from twinfer.converter.convert import conversion
-from twinfer.converter.facts import UNKNOWN, Moves, Row
-from twinfer.converter.passes import run
-from twinfer.converter.table import ROWS, row_of, rows_in
+from twinfer.converter.facts import UNKNOWN
+from twinfer.converter.table import ROWS, row_of
 from twinfer.converter.text import text
 from twinfer.runtime.graph import Graph, Node, Tensor
 from twinfer.runtime.read import schema
@@ -33,18 +26,6 @@ def test_every_operator_has_one_row() -> None:
     assert set(operators()) <= set(ROWS)
     assert builtin <= set(schema.ENUMS["BuiltinOperator"].names)
     assert row_of(Node("CUSTOM:mine", (), ())) is UNKNOWN
-
-
-def test_no_operator_stands_in_two_families() -> None:
-    folder = ROOT / "converter" / "operators"
-    names = [
-        key.value
-        for path in folder.glob("*.py")
-        for node in ast.walk(ast.parse(path.read_text("utf-8")))
-        if isinstance(node, ast.Assign) and [t.id for t in node.targets if isinstance(t, ast.Name)] == ["ROWS"]
-        for key in node.value.keys  # type: ignore[attr-defined]
-    ]
-    assert sorted(names) == sorted(ROWS)
 
 
 @pytest.mark.parametrize("op", ROWS)
@@ -62,27 +43,6 @@ def test_facts_agree(op: str) -> None:
     assert row.range[0] < row.range[1]
     assert at is None or {at.weights, at.bias}.isdisjoint(row.values or ())
     assert all(version > 1 for version in (*row.versions.values(), *(version for version, _ in row.needs)))
-
-
-def test_no_list_of_operators_elsewhere() -> None:
-    """Facts of operators are in rows. A pass may name the operators of its pattern, at most four in one place."""
-    parts = ("passes", "quantize", "compress", "onnx", "search")
-    files = [path for part in parts for path in (ROOT / "converter" / part).glob("*.py")]
-    files += (ROOT / "converter").glob("*.py")
-    assert len(files) > 70
-    lists = {f"{path.relative_to(ROOT)}: {names}" for path in files for names in lists_of_operators(path)}
-    assert lists == set()
-
-
-def lists_of_operators(path: Path) -> Iterator[list[str]]:
-    """Literals with the names of more than four operators."""
-    known = set(ROWS)
-    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-        if isinstance(node, ast.Tuple | ast.List | ast.Set | ast.Dict):
-            entries = node.keys if isinstance(node, ast.Dict) else node.elts
-            names = [e.value for e in entries if isinstance(e, ast.Constant) and e.value in known]
-            if len(names) > 4:
-                yield names
 
 
 # -- an operator that is new -------------------------------------------------------------------------------------------
@@ -146,43 +106,3 @@ def assert_same(wanted: Graph, graph: Graph) -> None:
 
 def data(tensor: Tensor | None) -> Any:
     return None if tensor is None else tensor.data
-
-
-def test_a_row_is_all_that_a_new_function_needs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It takes another order with its neighbours, its range makes a clip needless, and it has the scale of its row."""
-    b = Builder("function")
-    x = b.op("TRANSPOSE", [b.input("x", "FLOAT32", (1, 2, 3, 4)), np.array([0, 2, 3, 1], np.int32)])
-    y = b.op("RELU_N1_TO_1", [b.op("TANH", [x])])
-    graph = b.graph([b.op("TRANSPOSE", [y, np.array([0, 3, 1, 2], np.int32)])])
-    facts = {"range": (-1.0, 1.0), "scales": replace(ROWS["TANH"].scales, fixed8=(1 / 64, 3))}
-    add(monkeypatch, NEW_FUNCTION, "TANH", **facts)
-    new = renamed(graph, "TANH", NEW_FUNCTION)
-    assert [n.op for n in run(new).nodes] == [NEW_FUNCTION]
-    samples = {"x": np.random.default_rng(2).normal(size=(5, 2, 3, 4)).astype(np.float32)}
-    (node,) = conversion(new, quantize="int8", calibration=samples).graph.nodes
-    assert (node.op, node.output.scale, node.output.zero) == (NEW_FUNCTION, 1 / 64, 3)
-
-
-def test_a_row_is_all_that_a_new_move_needs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An operator that keeps the order is left out if the shape stays, and shares one scale."""
-    monkeypatch.setitem(operators(), NEW_MOVE, replace(operators()["ABS"], name=NEW_MOVE))  # type: ignore[arg-type]
-    b = Builder("move")
-    y = b.op("EXP", [b.input("x", "FLOAT32", (1, 4))])
-    graph = b.graph([b.op("EXP", [b.op(NEW_MOVE, [y])])])
-    assert [n.op for n in run(graph).nodes] == ["EXP", NEW_MOVE, "EXP"]
-    monkeypatch.setitem(ROWS, NEW_MOVE, Row(moves=Moves.KEEPS_PLACES))
-    assert [n.op for n in run(graph).nodes] == ["EXP", "EXP"]
-
-
-def test_a_family_is_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "mine.py").write_text(
-        "from twinfer.converter.facts import Row\nROWS = {'UNIQUE': Row(reduces=True)}\n", "utf-8"
-    )
-    (tmp_path / "_shared.py").write_text("raise AssertionError('not a family')\n", "utf-8")
-    monkeypatch.setattr(families, "__path__", [*families.__path__, str(tmp_path)])
-    monkeypatch.setattr(families, "mine", None, raising=False)
-    monkeypatch.delitem(sys.modules, "twinfer.converter.operators.mine", raising=False)
-    rows = rows_in(families)
-    sys.modules.pop("twinfer.converter.operators.mine")
-    assert rows.keys() - ROWS.keys() == {"UNIQUE"}
-    assert rows["UNIQUE"].reduces

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
 import io
 import json
-import logging
 import os
 import pickle
 import zipfile
@@ -219,28 +217,6 @@ class Fails(nn.Module):
             raise RuntimeError("wrapped") from error
 
 
-def test_what_fails_leaves_all_as_it_was(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    levels = {"torch.export": logging.INFO, "torch.onnx._internal.exporter._registration": logging.CRITICAL}
-    for name, level in levels.items():
-        caplog.set_level(level, name)
-    module = Fails()
-    monkeypatch.setenv("TORCH_FORCE_WEIGHTS_ONLY_LOAD", "x")
-    with pytest.raises(
-        twinfer.InvalidArgumentError, match=r"Fails does not run with these .*: KeyError: \W?a{200,240}$"
-    ):
-        twinfer.from_torch(module, torch.zeros(2))
-    (tmp_path / "no.pt2").write_bytes(b"nothing")
-    with pytest.raises(ModelError, match=r"no.pt2 is no program"):
-        twinfer.from_torch(tmp_path / "no.pt2")
-    with pytest.raises(twinfer.InvalidArgumentError, match="no such file"):
-        twinfer.from_torch(tmp_path / "none.pt2")
-    assert module.training
-    assert {name: logging.getLogger(name).level for name in levels} == levels
-    assert os.environ["TORCH_FORCE_WEIGHTS_ONLY_LOAD"] == "x"
-
-
 def test_inputs_and_names_in_other_forms() -> None:
     """A list of inputs; one name as a string; a program has its inputs already."""
     graph = twinfer.from_torch(nn.ReLU(), [torch.zeros(2, 3)], input_names="alpha", output_names="beta")
@@ -248,14 +224,6 @@ def test_inputs_and_names_in_other_forms() -> None:
     program = torch.export.export(nn.ReLU(), (torch.zeros(2, 3),))
     with pytest.raises(twinfer.InvalidArgumentError, match="has its example inputs already: leave example_inputs out"):
         twinfer.from_torch(program, torch.zeros(2, 3))
-
-
-@pytest.mark.parametrize("package", ["torch", "onnx", "onnxscript"])
-def test_packages_that_are_not_there(package: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    there = importlib.util.find_spec
-    monkeypatch.setattr("twinfer.converter.torch.find_spec", lambda name: None if name == package else there(name))
-    with pytest.raises(twinfer.ToolError, match=rf"need the package {package}: pip install 'twinfer\[torch\]'"):
-        twinfer.from_torch(nn.ReLU(), torch.zeros(1))
 
 
 class Aware(nn.Module):

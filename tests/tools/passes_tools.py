@@ -18,17 +18,17 @@ from twinfer.runtime.target import HOST
 
 Build = Callable[[Builder], list[Tensor]]
 
-#: Test name -> the pass, the graph, its text before and after.
-CASES: dict[str, tuple[Pass, Build, str, str]] = {}
+#: Name of a case -> the pass and the graph.
+CASES: dict[str, tuple[Pass, Build]] = {}
 
 CONV = {"stride_h": 1, "stride_w": 1}
 
 
-def shows(step: Pass, before: str, after: str) -> Callable[[Build], Build]:
+def shows(step: Pass) -> Callable[[Build], Build]:
     """Adds a function that builds a graph to the cases."""
 
     def register(build: Build) -> Build:
-        CASES[build.__name__] = step, build, before.lstrip("\n"), after.lstrip("\n")
+        CASES[build.__name__] = step, build
         return build
 
     return register

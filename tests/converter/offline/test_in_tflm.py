@@ -8,8 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from cases import cases_of, graph_of
-from flows import Sub
-from hostile import below, branching, function
 from needs import needs
 from tflm_arena import in_tflm, same
 
@@ -64,32 +62,6 @@ def moved(graph: Graph, index: int, at: int) -> Graph:
     words = offsets_of(graph)
     words[3 + index] = at
     return replace(graph, metadata={OFFLINE_PLAN: words.tobytes()})
-
-
-def test_every_offset_is_the_tensors_own(capfd: pytest.CaptureFixture[str]) -> None:
-    """A tensor of any subgraph that the plan moves up takes the arena's end with it: positions run through the file."""
-    graph = with_plan(branching(function("then", "ADD", "RELU"), function("else", "RELU")))
-    counts = [len(graph.tensors), *(len(each.tensors) for each in graph.subgraphs)]
-    assert offsets_of(graph)[:3].tolist() == [1, 3, sum(counts)]
-    want, _ = in_tflm(graph, capfd)
-    for index in range(sum(counts)):
-        got, head = in_tflm(moved(graph, index, 4096 * (1 + index)), capfd)
-        assert head == 4096 * (1 + index) + 16
-        assert same(want, got)
-
-
-def test_a_loop(capfd: pytest.CaptureFixture[str]) -> None:
-    """What comes into a loop, and what its subgraphs compute, keep out of each other's way."""
-    main, body = Sub("main"), Sub("body")
-    x = body.input()
-    step = body.graph([body.add(body.mul(x, x), np.array([1.5], np.float32))])
-    a, beside = main.input(), main.input()
-    (y,) = main.loop(1, 2, [main.mul(a, a)])
-    graph = main.graph([main.add(y, beside)], below(1e6), step)
-    want, head = in_tflm(graph, capfd, range(8))
-    got, less = in_tflm(with_plan(graph), capfd, range(8))
-    assert same(want, got)
-    assert less <= head
 
 
 #: The cases of all operators that only change the shape, in types that TFLM takes.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from itertools import pairwise, permutations
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -15,13 +15,11 @@ from hypothesis import strategies as st
 from random_graphs import LAYERS, random_graph
 from tflm_replay import Clobbered, Replay
 
-from twinfer.converter.offline import place
 from twinfer.converter.offline.check import fault
 from twinfer.converter.offline.lives import lives_in_tflm, needs_place
 from twinfer.converter.offline.place import bytes_in_tflm, places_in_tflm
 from twinfer.runtime.errors import UnsupportedOperatorError
 from twinfer.runtime.graph import Graph, Node, Tensor, walk
-from twinfer.runtime.plan.arena import Block, height
 
 #: An operator of a user's own: only its maker knows what it does in place.
 OWN = "CUSTOM:own"
@@ -71,12 +69,6 @@ def named(graph: Graph, places: Mapping[Tensor, int]) -> dict[str, int]:
 def at(graph: Graph, *offsets: int) -> dict[Tensor, int]:
     """Offsets of the graph's tensors in their order."""
     return dict(zip(graph.tensors, offsets, strict=True))
-
-
-def test_lives_of_operators_in_a_row() -> None:
-    """Moment 0 is the caller's; an output begins where its operator's inputs end, and the last one stays."""
-    graph = line(16, 16, 16)
-    assert [lives_in_tflm(graph)[t] for t in graph.tensors] == [(0, 1), (1, 2), (2, 3)]
 
 
 def test_lives_through_subgraphs() -> None:
@@ -146,18 +138,6 @@ def test_room_for_scratch() -> None:
     assert bytes_in_tflm(places) == 288
 
 
-@settings(max_examples=40, deadline=None)
-@given(seed=st.integers(0, 10**6))
-def test_the_room_costs_no_height(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    firsts = rng.integers(0, 20, 30)
-    blocks = [Block(16 * int(rng.integers(1, 40)), int(a), int(a + rng.integers(0, 6)), 16) for a in firsts]
-    chosen = place._with_room(blocks)
-    usual = place.place(blocks).offsets
-    assert height(blocks, chosen) <= height(blocks, usual)
-    assert place._cost(blocks, chosen) <= place._cost(blocks, usual)
-
-
 def test_two_gigabytes() -> None:
     """TFLM rounds the size of the highest tensor up, too."""
     with pytest.raises(UnsupportedOperatorError, match="2 GiB"):
@@ -189,14 +169,6 @@ def test_in_place_where_it_is_safe() -> None:
     assert fault(kept, at(own, 0, 16, 128)) != ""
 
 
-def test_memory_of_custom_operators() -> None:
-    """A tensor that nobody writes holds no value: Vela hands its operators the whole arena as one."""
-    x, whole, y = (Tensor(name, "INT8", (size,)) for name, size in (("x", 64), ("whole", 256), ("y", 64)))
-    graph = Graph("vela", (x, whole, y), (Node(OWN, (whole, x), (y,)),), (x,), (y,))
-    assert fault(graph, at(graph, 0, 0, 64)) == ""
-    assert fault(graph, at(graph, 0, 0, 16)) == "", "its output over its input"
-
-
 def test_a_variable_lives_for_ever() -> None:
     """Also behind the last operator that reads it: the next run does."""
     x, level, y, z = (Tensor(n, "INT8", (16,), variable=n == "level") for n in ("x", "level", "y", "z"))
@@ -204,12 +176,3 @@ def test_a_variable_lives_for_ever() -> None:
     graph = Graph("state", (x, level, y, z), nodes, (x,), (z,))
     assert fault(graph, at(graph, 0, 32, 16, 0)) == ""
     assert "'level'" in fault(graph, at(graph, 0, 32, 16, 32))
-
-
-def test_every_pair_is_looked_at() -> None:
-    """Two tensors on one another are a fault if, and only if, their lives meet."""
-    graph = line(32, 48, 16, 64, 32)
-    lives = lives_in_tflm(graph)
-    for a, b in permutations(graph.tensors, 2):
-        meet = lives[a][0] <= lives[b][1] and lives[b][0] <= lives[a][1]
-        assert bool(fault(graph, {a: 16, b: 16})) is meet

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from flows import Random, Sub
+from flows import Random
 from hostile import chain
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -127,13 +127,6 @@ def test_what_is_sound(content: bytes, plan: tuple[int, int, int], text: str) ->
     assert str(stored) == f"memory plan for TFLM: {text}"
 
 
-def test_offsets_that_tflm_does_not_read() -> None:
-    """Those of constants."""
-    graph = net()
-    stored = judged(graph, words(1, 1, len(graph.tensors), *([8] * len(graph.tensors))))
-    assert stored.tensors == sum(t.data is None for t in graph.tensors)
-
-
 def test_a_model_without_any_plan() -> None:
     stored = judged(chain(40), words(1, 1, 0))
     assert (stored.own_bytes, stored.tensors) == (None, 0)
@@ -189,17 +182,6 @@ def test_a_conversion_leaves_it_out(how: dict[str, Any], tmp_path: Path) -> None
     assert left_out(twinfer.convert(read_file(file), **how))
 
 
-def test_quantising_leaves_it_out(tmp_path: Path) -> None:
-    file = planned_file(tmp_path, net())
-    samples = np.random.default_rng(0).standard_normal((4, 4, 4, 4)).astype(np.float32)
-    assert left_out(twinfer.convert(file, quantize="int8", calibration=samples))
-    planned = twinfer.convert(file, quantize="int8", calibration=samples, store_plan=True)
-    assert planned.metadata["author"] == b"me"
-    stored = stored_plan(planned)
-    assert stored is not None
-    assert (stored.fault, stored.bytes, stored.left) == ("", stored.own_bytes, 0)
-
-
 def dead(graph: Graph) -> Graph:
     """The graph with an operator that nobody reads, and so with another plan."""
     b = Builder("dead")
@@ -231,12 +213,6 @@ def test_what_changes_a_graph_leaves_it_out(name: str, tmp_path: Path, monkeypat
 def test_a_stream_leaves_it_out() -> None:
     graph = with_plan(replace(builtin()["tcn_int8"](), metadata={"author": b"me"}))
     assert left_out(stream(graph).graph)
-
-
-def test_a_pass_without_work_keeps_it() -> None:
-    graph = with_plan(net())
-    assert dead_code(graph).metadata == graph.metadata
-    assert twinfer.make_plan(graph).arena_bytes == twinfer.make_plan(net()).arena_bytes
 
 
 # -- the command line --------------------------------------------------------------------------------------------------
@@ -274,24 +250,3 @@ def test_a_damaged_plan_is_a_line_of_inspect(tmp_path: Path, capsys: pytest.Capt
     assert any(line.startswith("Bytes by target") for line in lines)
     assert json.loads("\n".join(told(capsys, ["inspect", file, "--json"])))["stored_plan"]["fault"] in line
     assert main(["run", file]) == 0
-
-
-def test_subgraphs_in_inspect(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A plan for control flow counts the tensors of all subgraphs."""
-    side, top = Sub("side"), Sub("top")
-    called = side.graph([side.add(side.input((4,)), np.array([1] * 4, np.float32))])
-    test, x = top.input(type="BOOL"), top.input((4,))
-    with_plan(top.graph(top.branch(test, 1, 1, [x], [x]), called)).save(tmp_path / "if.tflite")
-    lines = told(capsys, ["inspect", str(tmp_path / "if.tflite")])
-    assert "memory plan for TFLM: 5 tensors in 80 bytes, sound; twinfer's takes 80 bytes" in lines
-
-
-def test_operators_that_only_change_a_shape_in_subgraphs_that_nothing_calls() -> None:
-    """Their tensors live at no time, and meet no others."""
-    net, idle = Sub("main"), Sub("idle")
-    idle.op("RESHAPE", [idle.input((4,)), np.array([2, 2], np.int32)], shape=(2, 2), new_shape=(2, 2))
-    y = net.op("RELU", [net.input((1, 4))])
-    graph = net.graph([y], idle.graph([idle.nodes[0].output]))
-    stored = stored_plan(with_plan(graph))
-    assert stored is not None
-    assert (stored.fault, stored.tensors, stored.bytes) == ("", 4, 32)

@@ -15,12 +15,9 @@ from onnx_tools import by_onnxruntime, compare, floats, model, run
 
 import twinfer
 from twinfer.command_line.main import main
-from twinfer.converter.build import Builder
 from twinfer.converter.emit import budget
 from twinfer.converter.onnx import read_onnx
-from twinfer.converter.source import opened
 from twinfer.runtime.errors import InvalidArgumentError, ModelError, UnsupportedOperatorError
-from twinfer.runtime.graph import Tensor
 
 Node = onnx.NodeProto
 FLOAT = np.zeros((1, 4), np.float32)
@@ -71,13 +68,6 @@ def test_the_branch_of_a_constant_condition(taken: bool) -> None:
     compare(run(graph, feeds), by_onnxruntime(proto, feeds))
 
 
-def test_a_branch_that_cannot_be_expressed() -> None:
-    inner = branch("a", helper.make_node("NonZero", ["x"], ["n"]))
-    proto = model([choice("c", inner, inner)], {"x": FLOAT}, {"c": np.array(True)}, ["y"])
-    with pytest.raises(UnsupportedOperatorError, match=r"NonZero \(1x\)"):
-        read_onnx(proto)
-
-
 def looped() -> Node:
     ends = [value("i", [], TensorProto.INT64), value("on", [], TensorProto.BOOL), value("v", [1, 4])]
     nodes = [helper.make_node("Add", ["v", "x"], ["w"]), helper.make_node("Identity", ["on"], ["still"])]
@@ -92,15 +82,6 @@ def test_control_flow_of_a_run_is_refused_for_what_it_is() -> None:
         read_onnx(model([choice("c", relu, neg)], {"x": FLOAT, "c": np.array(True)}, {}, ["y"]))
     with pytest.raises(UnsupportedOperatorError, match=r"Loop \(1x\): export the model with the loop unrolled"):
         read_onnx(model([looped()], {"x": FLOAT}, {"n": np.array(3)}, ["y"]))
-
-
-def test_damage_inside_of_control_flow() -> None:
-    bad = branch("bad", helper.make_node("Relu", ["x"], ["s"], nonsense=1))
-    weights = onnx.numpy_helper.from_array(np.array([np.nan, np.nan], np.float32), "k")
-    nan = branch("nan", helper.make_node("Add", ["x", "k"], ["s"]), constants=[weights])
-    for inner, message in ((bad, "node Relu .* is damaged: .*nonsense"), (nan, "initializer 'k' .* NaN")):
-        with pytest.raises(ModelError, match=message):
-            read_onnx(model([choice("c", inner, inner)], {"x": FLOAT}, {"c": np.array(True)}, ["y"]))
 
 
 # -- shapes ------------------------------------------------------------------------------------------------------------
@@ -118,84 +99,7 @@ def test_a_suggested_shape_is_taken(shape: Any, tmp_path: Path, capsys: pytest.C
     assert list(twinfer.read_file(tmp_path / "m.tflite").inputs[0].shape) == stated
 
 
-def test_shapes_suggested_for_a_tflite_file_are_taken(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    b = Builder("open")
-    x, z = (b.add(Tensor(name, "FLOAT32", (1, 1), shape_signature=(-1, -1))) for name in ("x", "z"))
-    b.inputs += [x, z]
-    y = b.op("ADD", [x, z], shape=(1, 1))
-    b.graph([y]).save(tmp_path / "open.tflite")
-    command = ["convert", str(tmp_path / "open.tflite"), "-o", str(tmp_path / "m.tflite")]
-    assert main(command) == 2
-    suggested = re.findall(r"--shape [^\s)]+", capsys.readouterr().err)
-    assert len(suggested) == 2
-    assert main([*command, *(part for text in suggested for part in text.split())]) == 0
-
-
-def test_shapes_that_do_not_fit() -> None:
-    proto = plain([helper.make_node("Relu", ["x"], ["y"])], ["n", 3], {})
-    for shape in ([0, 3], [-1, 3], [1, 4], [1]):
-        with pytest.raises(InvalidArgumentError, match=r"'x' cannot have the shape"):
-            read_onnx(proto, shapes={"x": shape})
-
-
-CHAINS: dict[str, tuple[list[Node], dict[str, np.ndarray]]] = {
-    "columns": (
-        [
-            helper.make_node("Transpose", ["x"], ["t"], perm=[0, 2, 1]),
-            helper.make_node("Flatten", ["t"], ["f"]),
-            helper.make_node("Gemm", ["f", "w"], ["y"]),
-        ],
-        {"w": np.ones((16, 3), np.float32)},
-    ),
-    "rows": (
-        [
-            helper.make_node("Flatten", ["x"], ["f"]),
-            helper.make_node("Gemm", ["f", "w"], ["g"]),
-            helper.make_node("Reshape", ["g", "s"], ["r"]),
-            helper.make_node("Transpose", ["r"], ["y"], perm=[0, 2, 1]),
-        ],
-        {"w": np.ones((16, 6), np.float32), "s": np.array([0, 2, 3])},
-    ),
-    "scales": (
-        [
-            helper.make_node("Flatten", ["x"], ["f"]),
-            helper.make_node("Mul", ["f", "k"], ["m"]),
-            helper.make_node("Gemm", ["m", "w"], ["y"]),
-        ],
-        {"w": np.ones((16, 6), np.float32), "k": np.arange(1, 17, dtype=np.float32)},
-    ),
-}
-
-
-@pytest.mark.parametrize("name", CHAINS)
-def test_no_batches(name: str) -> None:
-    nodes, constants = CHAINS[name]
-    graph = twinfer.convert(plain(nodes, [0, 4, 4], constants))
-    assert graph.outputs[0].shape[0] == graph.outputs[0].size == 0
-
-
 # -- constants ---------------------------------------------------------------------------------------------------------
-
-CEILED = {"kernel_shape": [2, 2], "strides": [2, 2], "auto_pad": "SAME_UPPER", "ceil_mode": 1}
-
-
-def test_a_constant_that_the_reference_does_not_pool() -> None:
-    """ONNX's reference implementation asserts, and is slow. We have the operator, or name it."""
-    for op in ("AveragePool", "LpPool"):
-        nodes = [helper.make_node(op, ["k"], ["p"], **CEILED), helper.make_node("Add", ["x", "p"], ["y"])]
-        proto = model(nodes, {"x": IMAGE[..., :3, :3]}, {"k": IMAGE}, ["y"], 19)
-        if op == "AveragePool":
-            compare(run(read_onnx(proto), {"x": IMAGE[..., :3, :3]}), [np.full((1, 1, 3, 3), 2, np.float32)])
-        else:
-            with pytest.raises(UnsupportedOperatorError, match=r"LpPool \(1x\)"):
-                read_onnx(proto)
-
-
-def test_a_constant_for_which_a_package_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "PIL", None)
-    nodes = [helper.make_node("ImageDecoder", ["k"], ["i"]), helper.make_node("Cast", ["i"], ["y"], to=1)]
-    with pytest.raises(UnsupportedOperatorError, match=r"ImageDecoder \(1x\)"):
-        read_onnx(model(nodes, {"x": FLOAT}, {"k": np.frombuffer(b"abc", np.uint8)}, ["y"], 20))
 
 
 def test_a_constant_index_far_out_of_range() -> None:
@@ -310,20 +214,6 @@ def test_functions_that_call_themselves(calls: dict[str, str]) -> None:
         read_onnx(proto)
 
 
-def test_overloads_of_a_function_are_functions_of_their_own() -> None:
-    """One that calls the other does not call itself."""
-    opsets = [helper.make_opsetid("", 18), helper.make_opsetid("own", 1)]
-    inner = helper.make_node("F", ["a"], ["b"], domain="own", overload="two")
-    bodies = {"two": [helper.make_node("Neg", ["a"], ["b"])], "one": [inner]}
-    proto = plain([helper.make_node("F", ["x"], ["y"], domain="own", overload="one")], [1, 4], {})
-    proto.ir_version = 10
-    proto.opset_import.append(opsets[1])
-    proto.functions.extend(
-        helper.make_function("own", "F", ["a"], ["b"], body, opsets, overload=name) for name, body in bodies.items()
-    )
-    assert [node.op for node in read_onnx(proto).nodes] == ["NEG"]
-
-
 @pytest.mark.parametrize(("depth", "taken"), [(3, True), (40, False)])
 def test_functions_that_call_the_next_twice(depth: int, taken: bool) -> None:
     """Forty of them would be 2^40 nodes."""
@@ -363,23 +253,3 @@ def test_names_that_the_importer_would_give() -> None:
         assert {"x", *names} <= {*given}
         compare(run(graph, feeds), by_onnxruntime(proto, feeds))
         names = [*[name for name in given if name.startswith("y/")][:3], "y"]
-
-
-def test_an_error_counts_all_nodes_and_names_eight() -> None:
-    nodes = [helper.make_node("Det", ["x"], [f"d{i}"], name=f"det{i}") for i in range(10)]
-    nodes += [helper.make_node("NonZero", ["x"], [f"n{i}"], name=f"non{i}") for i in range(8)]
-    with pytest.raises(UnsupportedOperatorError) as error:
-        read_onnx(model(nodes, {"x": np.ones((2, 2), np.float32)}, {}, [node.output[0] for node in nodes]))
-    first, *lines = str(error.value).splitlines()
-    assert first == "18 nodes cannot be converted:"
-    told = [", ".join(f"{name}{i}" for i in range(8)) for name in ("det", "non")]
-    assert [line.partition("; nodes ")[2] for line in lines] == [f"{told[0]} and 2 more", told[1]]
-    assert [line.strip().partition(":")[0] for line in lines] == ["Det (10x)", "NonZero (8x)"]
-
-
-def test_a_file_that_is_damaged_is_refused_where_it_is_read(tmp_path: Path) -> None:
-    path = tmp_path / "net.onnx"
-    path.write_bytes(b"no model")
-    assert opened(path) == path
-    with pytest.raises(ModelError, match=r"net\.onnx is not an ONNX file or damaged"):
-        twinfer.convert_file(path, tmp_path / "net.tflite")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from pathlib import Path
 from typing import Any
 
@@ -86,19 +85,6 @@ def test_as_onnxruntime(form: Any, activations: Any, per_channel: bool, tmp_path
         assert np.abs(got - want).max() <= 2.01 * step
 
 
-def test_activations_of_16_bits_move_as_integers(tmp_path: Path) -> None:
-    """What is put around them (a border, minus infinity before a maximum) has their type."""
-    options = {"activation_type": QuantType.QInt16, "weight_type": QuantType.QInt8}
-    proto, samples = quantised(tmp_path, np.random.default_rng(7), quant_format=QuantFormat.QDQ, **options)
-    graph = read_onnx(proto)
-    moved = {n.op: n.input(0).type for n in graph.nodes if n.op in ("PAD", "PADV2", "MAX_POOL_2D", "CONCATENATION")}
-    assert moved == dict.fromkeys(("PAD", "PADV2", "MAX_POOL_2D", "CONCATENATION"), "INT16")
-    step = graph.nodes[-1].input(0).scale
-    for sample in samples:
-        (got,), (want,) = run(graph, {"x": sample}), by_onnxruntime(proto, {"x": sample})
-        assert np.abs(got - want).max() <= 2.01 * step
-
-
 def scaled(name: str, scale: float, zero: int, dtype: Any) -> dict[str, Array]:
     """Scale and zero point of a tensor."""
     return {f"{name}s": np.array(scale, np.float32), f"{name}z": np.array(zero, dtype)}
@@ -127,52 +113,6 @@ def operands(rng: np.random.Generator, op: str, kind: Any, many: bool) -> tuple[
         other = {"o": rng.integers(info.min, info.max, (3, 1, 1)).astype(kind)}
         return [*x, "o", "os", "oz", *y], other | scaled("o", 0.03, int(rng.integers(info.min, info.max)), kind)
     return ([*y, *x, *x] if op == "QLinearConcat" else [*x, *y]), {}
-
-
-def qlinear(rng: np.random.Generator, op: str, kind: Any, many: bool) -> tuple[onnx.ModelProto, Array]:
-    """One operator on uint8 or int8, which come from floats and go back to floats."""
-    zeros = [int(z) for z in rng.integers(np.iinfo(kind).min, np.iinfo(kind).max, 2)]
-    inputs, constants = operands(rng, op, kind, many)
-    constants |= scaled("x", 0.02, zeros[0], kind) | scaled("y", 0.05, zeros[1], kind)
-    turned = int(rng.integers(2))
-    if op == "QGemm" and not turned:
-        constants["w"] = constants["w"].T.copy()
-    attributes: dict[str, Any] = {
-        "QLinearConcat": lambda: {"axis": 1},
-        "QGemm": lambda: {"transB": turned},
-        "QLinearSoftmax": lambda: {"axis": int(rng.integers(-1, 2)), "opset": int(rng.choice([12, 13]))},
-        "QLinearAveragePool": lambda: {"kernel_shape": [2, 3], "pads": [0, 1, 1, 1], "count_include_pad": turned},
-    }.get(op, dict)()
-    n, domain = helper.make_node, "" if op in ("QLinearConv", "QLinearMatMul") else "com.microsoft"
-    nodes = [
-        n("QuantizeLinear", ["f", "xs", "xz"], ["q"]),
-        n(op, inputs, ["r"], domain=domain, **attributes),
-        n("DequantizeLinear", ["r", "ys", "yz"], ["y"]),
-    ]
-    if op == "QGemm" and rng.integers(2):  # without a scale of the result it gives floats
-        nodes[1] = n(op, inputs[:-2], ["s"], domain=domain, **attributes)
-        nodes.insert(2, n("QuantizeLinear", ["s", "ys", "yz"], ["r"]))
-    f = floats(rng, 5, 6) if op == "QGemm" else floats(rng, 1, 3, 5, 6)
-    return model(nodes, {"f": f}, constants, ["y"]), f
-
-
-@pytest.mark.parametrize("kind", [np.int8, np.uint8])
-@pytest.mark.parametrize(
-    "op",
-    ["QLinearConv", "QLinearMatMul", "QLinearAdd", "QLinearMul", "QLinearConcat", "QLinearGlobalAveragePool",
-     "QLinearLeakyRelu", "QLinearSigmoid", "QGemm", "QLinearSoftmax", "QLinearAveragePool"],
-)  # fmt: skip
-def test_single_operators_are_one_step_off_at_most(op: str, kind: Any) -> None:
-    for seed in range(5):
-        proto, f = qlinear(np.random.default_rng(seed), op, kind, seed % 2 > 0)
-        graph = read_onnx(proto)
-        assert integer_share(graph) == []
-        (got,), (want,) = run(graph, {"f": f}), by_onnxruntime(proto, {"f": f})
-        steps = np.rint((got - want) / 0.05)
-        assert np.abs(steps).max() <= 1
-        assert (steps != 0).mean() < (
-            0.3 if op in ("QLinearConcat", "QLinearAveragePool") else 0.1
-        )  # TFLite requantises with two roundings
 
 
 def trained(rng: np.random.Generator, per_channel: bool) -> onnx.ModelProto:
@@ -204,20 +144,6 @@ def trained(rng: np.random.Generator, per_channel: bool) -> onnx.ModelProto:
     add("Transpose", [fake("m", "m")], "t", perm=[1, 0])
     add("MatMul", [fake("l", "h"), "t"], "r")
     return model(nodes, {"f": np.zeros((1, 3, 4, 4), np.float32)}, constants, [fake("r", "y")])
-
-
-@pytest.mark.parametrize("per_channel", [False, True])
-def test_quantisation_aware_training(per_channel: bool) -> None:
-    rng = np.random.default_rng(3)
-    proto, f = trained(rng, per_channel), floats(rng, 1, 3, 4, 4)
-    graph = read_onnx(proto)
-    assert integer_share(graph) == []
-    weights = next(node for node in graph.nodes if node.op == "CONV_2D").input(1)
-    scale = next(onnx.numpy_helper.to_array(t) for t in proto.graph.initializer if t.name == "ws")
-    assert weights.quant is not None
-    np.testing.assert_array_equal(weights.quant.scale, scale.reshape(-1))
-    (got,), (want,) = run(graph, {"f": f}), by_onnxruntime(proto, {"f": f})
-    assert np.abs(got - want).max() < 0.101
 
 
 class Net:
@@ -363,28 +289,6 @@ def random_net(net: Net, part: str) -> tuple[onnx.ModelProto, dict[str, Array], 
     return model(net.nodes, feeds, net.constants, [y, *more]), feeds, steps
 
 
-@pytest.mark.parametrize("axis", [None, 0, 1])
-@pytest.mark.parametrize("kind", [np.int8, np.uint8])
-def test_rows_of_a_quantised_table(kind: Any, axis: int | None) -> None:
-    """What is taken of a constant by indices that the model computes: one scale, one for each row or each column."""
-    rng = np.random.default_rng(3)
-    count = (7, 4)[axis] if axis is not None else 1
-    zeros = rng.integers(-5, 6, count) + (128 if kind == np.uint8 else 0)
-    own = {"s": rng.uniform(0.01, 0.03, count).astype(np.float32), "z": zeros.astype(kind)}
-    if axis is None:
-        own = {name: value.reshape(()) for name, value in own.items()}
-    table = rng.integers(np.iinfo(kind).min, np.iinfo(kind).max, (7, 4)).astype(kind)
-    constants = {"w": table, **own, **scaled("y", 0.03, 100, np.uint8)}
-    n, some = helper.make_node, {} if axis is None else {"axis": axis}
-    nodes = [n("DequantizeLinear", ["w", "s", "z"], ["t"], **some), n("Gather", ["t", "i"], ["g"], axis=0),
-             n("QuantizeLinear", ["g", "ys", "yz"], ["q"]),
-             n("DequantizeLinear", ["q", "ys", "yz"], ["y"])]  # fmt: skip
-    feeds = {"i": np.array([[3, 0, 6], [-1, 2, 3]])}
-    proto = model(nodes, feeds, constants, ["y", "g"])
-    for got, want, step in zip(run(read_onnx(proto), feeds), by_onnxruntime(proto, feeds), (0.03, 1e-5), strict=True):
-        assert np.abs(got - want).max() <= 1.01 * step
-
-
 @pytest.mark.parametrize("kind", [np.int8, np.uint8])
 def test_integers_that_only_move_keep_their_scale(kind: Any) -> None:
     """From an input to where they are dequantised, and from where they are quantised to an output. A border of zeros is
@@ -407,18 +311,6 @@ def test_integers_that_only_move_keep_their_scale(kind: Any) -> None:
     np.testing.assert_allclose(real, want, atol=1e-6)
     assert np.abs(integers.astype(int) - steps).max() <= 1
     assert np.array_equal(moved, same)
-
-
-def test_widths_are_not_joined() -> None:
-    """Integers of 8 and 16 bits with the same scale and zero point."""
-    n, constants = helper.make_node, {**scaled("a", 0.03, 0, np.int8), **scaled("b", 0.03, 0, np.int16)}
-    nodes = [*(n("QuantizeLinear", ["f", f"{k}s", f"{k}z"], [f"{k}q"]) for k in "ab"),
-             *(n("DequantizeLinear", [f"{k}q", f"{k}s", f"{k}z"], [f"{k}f"]) for k in "ab"),
-             n("Concat", ["bf", "af"], ["y"], axis=1), n("Concat", ["af", "bf"], ["z"], axis=1)]  # fmt: skip
-    f = {"f": 9 * floats(np.random.default_rng(5), 2, 3)}
-    proto = model(nodes, f, constants, ["y", "z"], 21)
-    for got, want in zip(run(read_onnx(proto), f), by_onnxruntime(proto, f), strict=True):
-        np.testing.assert_allclose(got, want, atol=1e-5)
 
 
 @pytest.mark.parametrize(("part", "whole"), [("layer", 50), ("move", 110), ("both", 65)])
@@ -464,26 +356,3 @@ def test_sums_of_integers_that_floats_hold(depth: int, exact: bool) -> None:
         return
     with pytest.raises(UnsupportedOperatorError, match=r"may pass 2\*\*24"):
         read_onnx(proto)
-
-
-@pytest.mark.parametrize("op", ["Identity", "MaxPool", "Transpose", "Relu"])
-@pytest.mark.parametrize("zeros", [(0, 0), (3, 3), (-7, 12)])
-def test_two_quantisations_behind_each_other(op: str, zeros: tuple[int, int]) -> None:
-    """Of every mix of types and scales, with an operator that keeps values between: only the same numbers are one."""
-    attributes = {"MaxPool": {"kernel_shape": [1, 1]}, "Transpose": {"perm": [0, 1, 3, 2]}}.get(op, {})
-    for first, second in itertools.product((np.int8, np.uint8), repeat=2):
-        for scale in (0.05, 0.08, 0.013):
-            at = [int(z) + 128 * (kind == np.uint8) for z, kind in zip(zeros, (first, second), strict=True)]
-            constants = scaled("a", 0.05, at[0], first) | scaled("b", scale, at[1], second)
-            nodes = [
-                helper.make_node("QuantizeLinear", ["x", "as", "az"], ["qa"]),
-                helper.make_node("DequantizeLinear", ["qa", "as", "az"], ["da"]),
-                helper.make_node(op, ["da"], ["m"], **attributes),
-                helper.make_node("QuantizeLinear", ["m", "bs", "bz"], ["qb"]),
-                helper.make_node("DequantizeLinear", ["qb", "bs", "bz"], ["y"]),
-            ]
-            feeds = {"x": 3 * floats(np.random.default_rng(3), 1, 2, 5, 4)}
-            proto = model(nodes, feeds, constants, ["y"])
-            (got,), (want,) = run(read_onnx(proto), feeds), by_onnxruntime(proto, feeds)
-            assert np.abs(got - want).max() <= 1.001 * scale, (first, second, scale)
-            assert (got == want).mean() > 0.8, (first, second, scale)

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
-import pytest
 from passes_tools import CONV, assert_same, bytes_
 
 from twinfer.converter.build import Builder
 from twinfer.converter.passes.dilations import dilations
 from twinfer.runtime.errors import TwinferError
-from twinfer.runtime.graph import Array, Graph, Quant
-from twinfer.runtime.shapes import infer_node
+from twinfer.runtime.graph import Array, Graph
 
 
 def around(rng: np.random.Generator, shape: Array, block: Array, size: Array) -> tuple[Array, Array]:
@@ -58,40 +54,3 @@ def test_results_stay() -> None:
         assert_same(graph, after, seeds=(1,))
         joined, kept = joined + (len(after.nodes) == 1), kept + (len(after.nodes) == 3)
     assert min(joined, kept) > 40
-
-
-def one(**options: object) -> Graph:
-    """A graph whose three operators become one."""
-    b = Builder("one")
-    x = b.input("x", "INT8", (1, 6, 6, 2), 0.05, 3)
-    block, none = np.array([2, 2], np.int32), np.zeros((2, 2), np.int32)
-    split = b.op("SPACE_TO_BATCH_ND", [x, block, none])
-    layer = b.op("CONV_2D", [split, b.constant(bytes_(3, 3, 3, 2), 0.01)], scale=0.1, zero=7, **{**CONV, **options})
-    return b.graph([b.op("BATCH_TO_SPACE_ND", [layer, block, none])])
-
-
-@pytest.mark.parametrize("place", [0, 2])
-def test_another_scale_keeps_them_apart(place: int) -> None:
-    graph = one()
-    assert len(dilations(graph).nodes) == 1
-    node = graph.nodes[place]
-    other = replace(node.output, quant=Quant.per_tensor(0.0500001, node.output.zero))
-    nodes = tuple(
-        replace(
-            n,
-            inputs=tuple(other if t is node.output else t for t in n.inputs),
-            outputs=tuple(other if t is node.output else t for t in n.outputs),
-        )
-        for n in graph.nodes
-    )
-    tensors = tuple(other if t is node.output else t for t in graph.tensors)
-    outputs = tuple(other if t is node.output else t for t in graph.outputs)
-    changed = replace(graph, nodes=nodes, tensors=tensors, outputs=outputs)
-    assert len(dilations(changed).nodes) == 3
-
-
-def test_a_layer_that_others_read_stays() -> None:
-    graph = one()
-    shown = replace(graph, outputs=(*graph.outputs, graph.nodes[1].output))
-    assert len(dilations(shown).nodes) == 3
-    assert [infer_node(n) for n in dilations(shown).nodes] == [[t.shape for t in n.outputs] for n in shown.nodes]

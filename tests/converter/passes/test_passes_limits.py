@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -11,7 +10,6 @@ import pytest
 from passes_tools import CONV, assert_same, bytes_, f, floats, order
 
 from twinfer.converter.build import Builder
-from twinfer.converter.convert import convert
 from twinfer.converter.passes import Pass
 from twinfer.converter.passes.batch_norm import batch_norm
 from twinfer.converter.passes.constant_folding import constant_folding, results
@@ -19,12 +17,9 @@ from twinfer.converter.passes.elementwise_constants import elementwise_constants
 from twinfer.converter.passes.equalize import equalize
 from twinfer.converter.passes.fuse_padding import fuse_padding
 from twinfer.converter.passes.identities import identities
-from twinfer.converter.passes.merge_relus import merge_relus
 from twinfer.converter.passes.transposes import transposes
 from twinfer.converter.text import text
-from twinfer.runtime.check import check
 from twinfer.runtime.graph import Graph, Node, Quant, Tensor
-from twinfer.runtime.op import tensor
 
 SCALES = Quant(np.array([0.5, 0.25], np.float32), np.zeros(2, np.int64), 1)
 
@@ -143,52 +138,6 @@ def test_numbers_that_change_nothing(op: str, number: float, second: bool) -> No
     assert [node.op for node in identities(graph).nodes] == (["NEG"] if neutral else [op, "NEG"])
 
 
-@pytest.mark.parametrize("multiplier", [1, 2])
-@pytest.mark.parametrize("op", ["MUL", "ADD"])
-def test_channels_before_a_depthwise_convolution(op: str, multiplier: int) -> None:
-    """Every output channel has the number of the input channel that it reads."""
-    b = Builder("depthwise")
-    y = b.op(op, [b.input("x", "FLOAT32", (1, 4, 4, 3)), f(2, 3, -5)])
-    weights = floats(1, 2, 2, 3 * multiplier)
-    options = {"padding": "VALID", "depth_multiplier": multiplier, "stride_h": 1, "stride_w": 1}
-    graph = b.graph([b.op("DEPTHWISE_CONV_2D", [y, weights, floats(3 * multiplier)], **options)])
-    (layer,) = batch_norm(graph).nodes
-    if op == "MUL":
-        np.testing.assert_allclose(layer.input(1).data, weights * np.repeat([2, 3, -5], multiplier), rtol=1e-6)
-    assert_same(graph, batch_norm(graph))
-
-
-@pytest.mark.parametrize(
-    ("kind", "scales", "goes"),
-    [
-        ("INT8", (0.5, 0.5), True), ("INT8", (0.5, 0.25), False), ("INT16", (0.5, 0.5), True),
-        ("INT16", (0.5, 0.25), False), ("UINT8", (0.5, 0.5), False),
-    ],
-)  # fmt: skip
-def test_there_and_back(kind: str, scales: tuple[float, float], goes: bool) -> None:
-    """QUANTIZE(DEQUANTIZE(q)) goes where every integer comes back: of one type and scale; scales per channel stay."""
-    b = Builder("back")
-    x = b.input("x", kind, (1, 4), scale=scales[0])
-    y = b.op("QUANTIZE", [b.op("DEQUANTIZE", [x], type="FLOAT32")], type=kind, scale=scales[1])
-    graph = b.graph([b.op("RESHAPE", [y, order(4)], new_shape=(4,))])
-    assert ("QUANTIZE" not in {node.op for node in identities(graph).nodes}) == goes
-    assert ("QUANTIZE" not in {node.op for node in identities(per_channel(graph)).nodes}) is False
-
-
-def per_channel(graph: Graph) -> Graph:
-    """The graph with two scales for each quantised tensor, which are the same."""
-    quant = Quant(np.array([0.5, 0.5, 0.5, 0.5], np.float32), np.zeros(4, np.int64), 1)
-    now = {t: replace(t, quant=quant) if len(t.shape) == 2 and t.quant is not None else t for t in graph.tensors}
-    nodes = tuple(
-        replace(n, inputs=tuple(t and now[t] for t in n.inputs), outputs=tuple(now[t] for t in n.outputs))
-        for n in graph.nodes
-    )
-    ends = (tuple(now[t] for t in side) for side in (graph.inputs, graph.outputs))
-    return replace(
-        graph, tensors=tuple(now.values()), nodes=nodes, **dict(zip(("inputs", "outputs"), ends, strict=True))
-    )
-
-
 def test_constants_that_only_others_can_compute_stay() -> None:
     """An operator that twinfer lacks, and one over constants that do not fit it; what can be computed goes."""
     b = Builder("others")
@@ -208,51 +157,3 @@ CLIPS = (
     ("RELU", None), ("RELU6", None), ("RELU_N1_TO_1", None), ("RELU_0_TO_1", None), ("MAXIMUM", -2.0), ("MAXIMUM", 3.0),
     ("MINIMUM", -2.0), ("MINIMUM", 0.5), ("MINIMUM", 7.0),
 )  # fmt: skip
-
-
-@pytest.mark.parametrize("quant", [None, (0.5, -20)], ids=["float", "int8"])
-def test_clips_in_a_row_whether_or_not_their_ranges_meet(quant: tuple[float, int] | None) -> None:
-    """Every fifth row of three; all that is read has the quantisation of what it is compared with."""
-    sizes = {"scale": quant[0], "zero": quant[1]} if quant else {}
-    for clips in [*itertools.product(CLIPS, repeat=3)][::5]:
-        b = Builder("clips")
-        y = b.input("x", "INT8" if quant else "FLOAT32", (1, 40), **sizes)
-        for op, number in clips:
-            inputs = [y]
-            if number is not None and quant:
-                inputs.append(b.constant(np.array([number / quant[0] + quant[1]]).astype(np.int8), **sizes))
-            elif number is not None:
-                inputs.append(b.constant(np.array([number], np.float32)))
-            y = b.op(op, inputs, shape=(1, 40), **sizes)
-        graph = b.graph([y])
-        merged = merge_relus(graph)
-        assert_same(graph, merged)
-        assert len(merged.nodes) <= len(graph.nodes)
-        assert all(t.quant == graph.inputs[0].quant for node in merged.nodes for t in node.inputs if t is not None)
-
-
-@pytest.mark.parametrize("second", ["ADD", "SUB", "MUL", "DIV"])
-@pytest.mark.parametrize("first", ["ADD", "SUB", "MUL", "DIV"])
-@pytest.mark.parametrize("sides", [(0, 0), (0, 1), (1, 0), (1, 1)])
-def test_two_constants_on_either_side(first: str, second: str, sides: tuple[int, int]) -> None:
-    """c / x is no multiple of x, and c - x none that keeps its sign."""
-    b = Builder("g")
-    y = b.input("x", "FLOAT32", (1, 6))
-    for op, side, number in ((first, sides[0], 3.0), (second, sides[1], -0.5)):
-        c = b.constant(np.array([number], np.float32))
-        y = b.op(op, [y, c] if side else [c, y], shape=(1, 6))
-    graph = b.graph([y])
-    assert_same(graph, elementwise_constants(graph))
-    assert_same(graph, convert(graph))
-
-
-@pytest.mark.parametrize("given", [(0,), (1,), (2,), (0, 2), (1, 2)])
-def test_a_constant_that_is_split_and_of_which_parts_are_outputs(given: tuple[int, ...]) -> None:
-    b = Builder("parts")
-    x = b.input("x", "FLOAT32", (1, 2))
-    axis, whole = b.constant(np.array(1, np.int32)), b.constant(np.arange(6, dtype=np.float32).reshape(1, 6))
-    parts = b.node("SPLIT", [axis, whole], [tensor((1, 2), name=f"part{i}") for i in range(3)], {"num_splits": 3})
-    graph = b.graph([*(parts[i] for i in given), b.op("ADD", [x, parts[0]]), b.op("MUL", [x, parts[1]])])
-    for after in (constant_folding(graph), convert(graph)):
-        check(after)
-        assert_same(graph, after)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,8 +10,6 @@ import numpy as np
 import pytest
 
 from twinfer.aot.build.compiled import CompiledModel
-from twinfer.aot.build.host import build, find_compiler
-from twinfer.aot.print.emit import emit
 from twinfer.bench.models.builtin import builtin
 from twinfer.bench.peers.engines import open_peer
 from twinfer.command_line.main import main
@@ -67,21 +64,6 @@ def test_quantised_in_the_run_needs_all_rows(op: str) -> None:
     assert prove(graph, streaming).different == 0
 
 
-def test_a_wrong_model_is_seen() -> None:
-    """The proof can fail: a state that begins a row late."""
-    graph = builtin()["tcn_int8"]()
-    streaming = stream(graph)
-    nodes = list(streaming.graph.nodes)
-    i = next(i for i, node in enumerate(nodes) if node.op == "SLICE")
-    begin = nodes[i].input(1)
-    assert begin.data is not None
-    wrong = replace(begin, data=np.zeros_like(begin.data))
-    assert begin.data.any()
-    nodes[i] = replace(nodes[i], inputs=(nodes[i].inputs[0], wrong, *nodes[i].inputs[2:]))
-    graph_wrong = replace(streaming.graph, nodes=tuple(nodes), tensors=(*streaming.graph.tensors, wrong))
-    assert prove(graph, replace(streaming, graph=graph_wrong)).different > 0
-
-
 @pytest.mark.parametrize("wrong", [0, 1])
 def test_a_proof_looks_at_every_output(wrong: int) -> None:
     def graph(ops: list[str]) -> Graph:
@@ -125,45 +107,6 @@ def test_chunks_of_any_size(engine: type[Interpreter]) -> None:
     assert len({*results[0]}) > 1
 
 
-def test_a_stream_goes_on_until_it_is_reset() -> None:
-    streaming = stream(builtin()["tcn_int8"]())
-    model = Interpreter.from_graph(streaming.graph)
-    model.allocate_tensors()
-    rows = np.random.default_rng(3).integers(-128, 128, (80, 40)).astype(np.int8)
-    first = [outputs[0].tobytes() for outputs in model.stream([rows])]
-    again = [outputs[0].tobytes() for outputs in model.stream([rows])]
-    model.reset_all_variables()
-    anew = [outputs[0].tobytes() for outputs in model.stream([rows])]
-    assert first == anew
-    assert (len(first), len(again)) == (80 - 63, 80)
-
-
-def test_push(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """``NAME_push`` of the header, over the caller's arena and state."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    streaming = stream(builtin()["tcn_int8"]())
-    project = emit(make_plan(streaming.graph), "tcn")
-    assert f"#define TCN_STREAM_STEPS {streaming.steps}" in project.files["tcn.h"]
-    code = {
-        **project.code,
-        "tcn.c": project.code["tcn.c"] + "\nint push(void *a, void *s, void *x, void *y);\n"
-        "int push(void *a, void *s, void *x, void *y) { return tcn_push(a, s, x, y); }\n",
-    }
-    library = ctypes.CDLL(str(build([replace(project, code=code)], find_compiler(), ("-shared", "-fPIC", "-O1"))))
-    sizes = (project.plan.arena_bytes, project.plan.state_bytes)
-    arena, state = (np.zeros(size + 64, np.uint8) for size in sizes)
-    blocks = [ctypes.c_void_p(each.ctypes.data + -each.ctypes.data % 64) for each in (arena, state)]
-    library.tcn_reset(blocks[1])
-    rows = np.random.default_rng(3).integers(-128, 128, (80, 40)).astype(np.int8)
-    out, pushed = np.zeros(8, np.int8), []
-    for row in rows:
-        assert library.push(*blocks, ctypes.c_void_p(row.ctypes.data), ctypes.c_void_p(out.ctypes.data)) == 0
-        pushed.append(out.tobytes())
-    model = Interpreter.from_graph(streaming.graph)
-    model.allocate_tensors()
-    assert pushed[streaming.steps - 1 :] == [outputs[0].tobytes() for outputs in model.stream([rows])]
-
-
 def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "streaming.tflite"
     assert main(["stream", "tcn_int8", "-o", str(out)]) == 0
@@ -176,19 +119,6 @@ def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert "4 new in a step" in capsys.readouterr().out
     assert main(["stream", "tcn_int8", "-o", str(out), "--axis", "2"]) == 2
     assert "no rows along axis 2" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("arguments", "why"),
-    [
-        ({"axis": 9}, "no rows along axis 9"),
-        ({"hop": 64}, "64 new ones a step are no stream"),
-        ({"hop": 0}, "at least"),
-    ],
-)
-def test_refused_arguments(arguments: dict[str, int], why: str) -> None:
-    with pytest.raises(InvalidArgumentError, match=why):
-        stream(builtin()["tcn_int8"](), **arguments)
 
 
 def test_a_stream_is_refused() -> None:
@@ -211,14 +141,6 @@ def test_several_signatures_are_refused() -> None:
         stream(replace(both, signatures=both.signatures[:1]))
 
 
-def test_rows_that_do_not_lie_one_after_the_other() -> None:
-    b = Builder("picture")
-    x = b.input("x", "FLOAT32", (1, 6, 1, 4))
-    graph = b.graph([b.op("RELU", [x])])
-    with pytest.raises(InvalidArgumentError, match=r"\[1, 6, 1, 4\]: its rows along axis 3 do not lie"):
-        stream(graph, axis=3)
-
-
 def test_a_step_that_gains_nothing_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = str(tmp_path / "stream.tflite")
     assert main(["stream", "kws_int8", "-o", out, "--hop", "3"]) == 0
@@ -230,20 +152,3 @@ def test_a_step_that_gains_nothing_says_so(tmp_path: Path, capsys: pytest.Captur
     assert "a step costs as much as a window\n" in capsys.readouterr().out
     assert main(["stream", "kws_int8", "-o", out]) == 0
     assert "gained" not in capsys.readouterr().out
-
-
-def test_chunks_that_do_not_fit() -> None:
-    model = Interpreter.from_graph(stream(builtin()["tcn_int8"]()).graph)
-    model.allocate_tensors()
-    for chunk in (np.zeros((2, 40), np.float32), np.zeros(39, np.int8)):
-        with pytest.raises(InvalidArgumentError, match="whole rows of 40 elements of int8"):
-            next(model.stream([chunk]))
-
-
-@pytest.mark.parametrize("text", [b"", b"[]", b'{"axis": 1}', b'{"axis": "x", "rows": 3}', b'{"axis": 7, "rows": 3}'])
-def test_damaged_metadata(text: bytes) -> None:
-    graph = replace(stream(builtin()["tcn_int8"]()).graph, metadata={METADATA: text})
-    model = Interpreter.from_graph(graph)
-    model.allocate_tensors()
-    with pytest.raises(InvalidArgumentError):
-        next(model.stream([np.zeros((1, 40), np.int8)]))

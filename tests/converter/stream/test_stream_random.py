@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import itertools
-import json
 import math
-import tempfile
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,15 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from twinfer.command_line.main import main
 from twinfer.converter.build import Builder
 from twinfer.converter.stream.convert import stream
 from twinfer.converter.stream.prove import prove
 from twinfer.runtime.errors import InvalidArgumentError, TwinferError
 from twinfer.runtime.graph import Array, Graph, Tensor
-from twinfer.runtime.read.tflite import read_file
 from twinfer.runtime.run.interpreter import Interpreter
-from twinfer.runtime.run.stream import METADATA
 
 NONE = {"fused_activation_function": "NONE"}
 
@@ -365,25 +359,6 @@ def test_ways_that_meet(graph: Graph, number: int) -> None:
     assert_slides(graph, streaming.graph, streaming.rows, hop)
 
 
-@pytest.mark.parametrize("first", [False, True])
-@pytest.mark.parametrize("op", ["SPLIT", "UNPACK"])
-def test_parts_that_need_different_rows(op: str, first: bool) -> None:
-    """Of one part only new rows are read, of the other one all, whichever comes first."""
-    net = Net("FLOAT32", (1, 9, 2), 3)
-    x = net.op("ABS", [net.there[0]])
-    if op == "SPLIT":
-        parts = [Tensor(f"part{i}", "FLOAT32", (1, 9, 1)) for i in range(2)]
-        net.b.node("SPLIT", [np.array(2, np.int32), x], parts, {"num_splits": 2})
-    else:
-        parts = [Tensor(f"part{i}", "FLOAT32", (1, 9)) for i in range(2)]
-        net.b.node("UNPACK", [x], parts, {"num": 2, "axis": 2})
-    whole, fresh = (parts[0], parts[1]) if first else (parts[1], parts[0])
-    graph = net.b.graph([net.op("REVERSE_V2", [whole, np.array([1], np.int32)]), net.op("NEG", [fresh])])
-    for hop in (1, 2, 5):
-        streaming = stream(graph, axis=1, hop=hop)
-        assert_slides(graph, streaming.graph, streaming.rows, hop)
-
-
 def windows(graph: Graph, hop: int, count: int = 3) -> list[list[Array]]:
     """The outputs of windows that begin ``hop`` rows apart."""
     (source,) = graph.inputs
@@ -396,59 +371,6 @@ def reused(before: Array, after: Array, axis: int, shift: int) -> list[int]:
     """The rows of ``after`` that ``before`` has ``shift`` rows later."""
     rows = range(after.shape[axis] - shift) if shift else []
     return [j for j in rows if np.array_equal(after.take(j, axis), before.take(j + shift, axis))]
-
-
-@st.composite
-def layers(draw: Any) -> tuple[Graph, Tensor, int, int]:
-    """A layer with windows and what it returns, all of whose rows are read; the dimension of time, the stride there."""
-    axis, rows = draw(st.sampled_from([1, 2])), draw(st.integers(4, 20))
-    shape = (1, rows, draw(st.integers(1, 3)), 2) if axis == 1 else (1, 1, rows, 2)
-    net = Net("FLOAT32", shape, draw(st.integers(0, 99)))
-    window(draw, net, net.there[0])
-    node = net.b.nodes.pop()
-    plain = {**NONE, f"dilation_{'hw'[axis - 1]}_factor": 1}  # all rows that one row reads lie side by side
-    options = {name: plain.get(name, value) for name, value in node.options.items()}
-    y = net.op(node.op, node.inputs, **options)
-    end = net.op("REVERSE_V2", [y, np.array([axis], np.int32)])
-    return net.b.graph([y, end]), y, axis, node.options[f"stride_{'hw'[axis - 1]}"]
-
-
-@settings(max_examples=150, deadline=None)
-@given(layers(), st.integers(0, 99))
-def test_only_rows_that_the_window_before_lacks_are_computed(
-    layer: tuple[Graph, Tensor, int, int], number: int
-) -> None:
-    """Also the rows that are kept are those that are needed again: the fewest."""
-    graph, y, axis, stride = layer
-    hop = number % (graph.inputs[0].shape[axis] - 1) + 1
-    before, after = (each[0] for each in windows(graph, hop, 2))
-    shift = hop // stride if hop % stride == 0 else 0
-    same = reused(before, after, axis, shift)
-    streaming = stream(graph, axis=axis, hop=hop)
-    reason = next((why for node, why in streaming.whole.items() if node.output is y), "")
-    if reason == "it pools over padding, which counts as nothing":
-        assert graph.nodes[0].op in ("MAX_POOL_2D", "AVERAGE_POOL_2D")
-        assert graph.nodes[0].options["padding"] == "SAME"
-        return
-    nodes = [node for node in streaming.graph.nodes if node.op == graph.nodes[0].op]
-    assert sum(node.output.shape[axis] for node in nodes) == y.shape[axis] - len(same)
-    assert bool(reason) == (not same), reason
-    kept = [node.output.shape[axis] for node in streaming.graph.nodes if node.op == "READ_VARIABLE"]
-    assert kept == [n for n in (kept_of_input(graph, axis, hop, same), len(same)) if n]
-
-
-def kept_of_input(graph: Graph, axis: int, hop: int, same: list[int]) -> int:
-    """Old rows of the input from the first that a row of output 0 reads which is not the ``same`` as before."""
-    (source,) = graph.inputs
-    size = source.shape[axis]
-    base = np.random.default_rng(2).standard_normal(source.shape).astype(np.float32)
-    changed = np.repeat(base[None], size - hop, 0)
-    for r in range(size - hop):
-        changed[r].swapaxes(0, axis)[r] += 50
-    first, *others = (each[0] for each in run(graph, [base, *changed]))
-    new = [j for j in range(first.shape[axis]) if j not in same]
-    read = [r for r, each in enumerate(others) if not np.array_equal(each.take(new, axis), first.take(new, axis))]
-    return size - hop - min(read, default=size - hop)
 
 
 #: Operators that compute every row by itself, under a condition at most.
@@ -525,34 +447,3 @@ def test_hops_at_the_ends() -> None:
     for hop in (0, -1, 6, 7):
         with pytest.raises(InvalidArgumentError, match=r"no stream|at least one"):
             stream(graph, hop=hop)
-
-
-@settings(max_examples=12, deadline=None)
-@given(nets(), st.sampled_from([None, 1, 2]))
-def test_the_command_does_the_same(graph: Graph, hop: int | None) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        paths = [str(Path(folder, name)) for name in ("window.tflite", "step.tflite")]
-        graph.save(paths[0])
-        assert main(["stream", paths[0], "-o", paths[1], *([] if hop is None else ["--hop", str(hop)])]) == 0
-        step = read_file(paths[1])
-        about = json.loads(step.metadata[METADATA])
-        assert hop in (None, about["hop"])
-        assert_slides(graph, step, about["rows"], about["hop"])
-
-
-def test_an_output_over_time_costs_its_new_rows_alone() -> None:
-    """The other rows are neither computed nor kept."""
-    graph = strided(12, 2, 2)
-    streaming = stream(graph, hop=4)
-    nodes = streaming.graph.nodes
-    assert [node.output.shape[1] for node in nodes if node.op == "CONV_2D"] == [2]
-    assert len([node for node in nodes if node.op == "READ_VARIABLE"]) <= 1
-
-
-def test_a_flat_input_that_others_read_too_stays_flat() -> None:
-    net = Net("INT8", (12,), 0)
-    shaped = net.op("RESHAPE", [net.there[0], np.array([6, 2], np.int32)], shape=(6, 2))
-    graph = net.b.graph([net.op("RELU", [shaped]), net.op("RELU", [net.there[0]])])
-    streaming = stream(graph, axis=0, hop=3)
-    assert (streaming.rows, streaming.hop) == (12, 3)
-    assert_slides(graph, streaming.graph, 12, 3)
