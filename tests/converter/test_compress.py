@@ -126,7 +126,6 @@ def test_the_codebook_is_the_best_there_is(values: list[int], count: int, keep_z
 # -- graphs ------------------------------------------------------------------------------------------------------------
 
 LAYERS = ["conv", "depthwise", "transpose_conv", "dense"]
-ALL = Recipe(default=Choice(prune=0.6, cluster=3))
 
 
 def float_graph(seed: int = 1) -> Graph:

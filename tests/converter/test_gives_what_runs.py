@@ -30,11 +30,6 @@ def nodes_of(text: str) -> list[onnx.NodeProto]:
     return [helper.make_node(op, names[:-1], names[-1:]) for op, *names in parts]
 
 
-def spelled(text: str) -> onnx.ModelProto:
-    constants = {name: np.array(value, np.float32) for name, value in NUMBERS.items() if f" {name} " in text}
-    return model(nodes_of(text), {"x": X}, constants, ["y"])
-
-
 def at_random(rng: np.random.Generator) -> onnx.ModelProto:
     """GELU by Erf, now and then with another number, operator or reader in it."""
 

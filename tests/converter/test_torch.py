@@ -206,17 +206,6 @@ def test_the_module_is_left_as_it_was(capfd: pytest.CaptureFixture[str]) -> None
     assert capfd.readouterr() == ("", "")
 
 
-class Fails(nn.Module):
-    """A module whose own code raises in training and in evaluation; the reason lies behind another error."""
-
-    def forward(self, x: Any) -> Any:
-        assert not self.training
-        try:
-            raise KeyError("a" * 300)
-        except KeyError as error:
-            raise RuntimeError("wrapped") from error
-
-
 def test_inputs_and_names_in_other_forms() -> None:
     """A list of inputs; one name as a string; a program has its inputs already."""
     graph = twinfer.from_torch(nn.ReLU(), [torch.zeros(2, 3)], input_names="alpha", output_names="beta")

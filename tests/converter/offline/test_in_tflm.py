@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 from cases import cases_of, graph_of
 from needs import needs
@@ -14,8 +12,6 @@ from tflm_arena import in_tflm, same
 from twinfer.converter.facts import Moves
 from twinfer.converter.offline.stored import stored_plan, with_plan
 from twinfer.converter.table import ROWS
-from twinfer.runtime.graph import Graph
-from twinfer.runtime.metadata import OFFLINE_PLAN
 from twinfer.runtime.read.tflite import read_file
 
 needs("tflite_micro")
@@ -51,17 +47,6 @@ def test_real_models(name: str, corpus: Path, capfd: pytest.CaptureFixture[str])
     stored = stored_plan(planned)
     assert stored is not None
     assert stored.bytes == less or (name in SCRATCH and stored.bytes < less)
-
-
-def offsets_of(graph: Graph) -> np.ndarray:
-    return np.frombuffer(graph.metadata[OFFLINE_PLAN], "<i4").copy()
-
-
-def moved(graph: Graph, index: int, at: int) -> Graph:
-    """The graph whose plan puts tensor ``index``, counted over all subgraphs, at another byte."""
-    words = offsets_of(graph)
-    words[3 + index] = at
-    return replace(graph, metadata={OFFLINE_PLAN: words.tobytes()})
 
 
 #: The cases of all operators that only change the shape, in types that TFLM takes.

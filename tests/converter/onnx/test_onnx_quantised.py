@@ -146,6 +146,52 @@ def trained(rng: np.random.Generator, per_channel: bool) -> onnx.ModelProto:
     return model(nodes, {"f": np.zeros((1, 3, 4, 4), np.float32)}, constants, [fake("r", "y")])
 
 
+def qlinear(rng: np.random.Generator, op: str, kind: Any, many: bool) -> tuple[onnx.ModelProto, Array]:
+    """One operator on uint8 or int8, which come from floats and go back to floats."""
+    zeros = [int(z) for z in rng.integers(np.iinfo(kind).min, np.iinfo(kind).max, 2)]
+    inputs, constants = operands(rng, op, kind, many)
+    constants |= scaled("x", 0.02, zeros[0], kind) | scaled("y", 0.05, zeros[1], kind)
+    turned = int(rng.integers(2))
+    if op == "QGemm" and not turned:
+        constants["w"] = constants["w"].T.copy()
+    attributes: dict[str, Any] = {
+        "QLinearConcat": lambda: {"axis": 1},
+        "QGemm": lambda: {"transB": turned},
+        "QLinearSoftmax": lambda: {"axis": int(rng.integers(-1, 2)), "opset": int(rng.choice([12, 13]))},
+        "QLinearAveragePool": lambda: {"kernel_shape": [2, 3], "pads": [0, 1, 1, 1], "count_include_pad": turned},
+    }.get(op, dict)()
+    n, domain = helper.make_node, "" if op in ("QLinearConv", "QLinearMatMul") else "com.microsoft"
+    nodes = [
+        n("QuantizeLinear", ["f", "xs", "xz"], ["q"]),
+        n(op, inputs, ["r"], domain=domain, **attributes),
+        n("DequantizeLinear", ["r", "ys", "yz"], ["y"]),
+    ]
+    if op == "QGemm" and rng.integers(2):  # without a scale of the result it gives floats
+        nodes[1] = n(op, inputs[:-2], ["s"], domain=domain, **attributes)
+        nodes.insert(2, n("QuantizeLinear", ["s", "ys", "yz"], ["r"]))
+    f = floats(rng, 5, 6) if op == "QGemm" else floats(rng, 1, 3, 5, 6)
+    return model(nodes, {"f": f}, constants, ["y"]), f
+
+
+@pytest.mark.parametrize("kind", [np.int8, np.uint8])
+@pytest.mark.parametrize(
+    "op",
+    ["QLinearConv", "QLinearMatMul", "QLinearAdd", "QLinearMul", "QLinearConcat", "QLinearGlobalAveragePool",
+     "QLinearLeakyRelu", "QLinearSigmoid", "QGemm", "QLinearSoftmax", "QLinearAveragePool"],
+)  # fmt: skip
+def test_single_operators_are_one_step_off_at_most(op: str, kind: Any) -> None:
+    for seed in range(5):
+        proto, f = qlinear(np.random.default_rng(seed), op, kind, seed % 2 > 0)
+        graph = read_onnx(proto)
+        assert integer_share(graph) == []
+        (got,), (want,) = run(graph, {"f": f}), by_onnxruntime(proto, {"f": f})
+        steps = np.rint((got - want) / 0.05)
+        assert np.abs(steps).max() <= 1
+        assert (steps != 0).mean() < (
+            0.3 if op in ("QLinearConcat", "QLinearAveragePool") else 0.1
+        )  # TFLite requantises with two roundings
+
+
 class Net:
     """Nodes and constants of a random model; ``weights`` and ``quantised`` add what exporters add around operators."""
 

@@ -151,9 +151,3 @@ def test_constants_that_only_others_can_compute_stay() -> None:
     assert results(far) is None
     near = replace(far, inputs=(k, Tensor("at", "INT32", (1,), None, order(1))))
     np.testing.assert_array_equal(np.asarray(results(near)), floats(2, 3)[None, 1:])
-
-
-CLIPS = (
-    ("RELU", None), ("RELU6", None), ("RELU_N1_TO_1", None), ("RELU_0_TO_1", None), ("MAXIMUM", -2.0), ("MAXIMUM", 3.0),
-    ("MINIMUM", -2.0), ("MINIMUM", 0.5), ("MINIMUM", 7.0),
-)  # fmt: skip
