@@ -64,12 +64,11 @@ class Build(build_ext):
         """Whether a file is compiled for the highest level that this CPU runs, or for none."""
         with TemporaryDirectory() as folder:
             source, program = Path(folder, "level.c"), Path(folder, "level")
-            source.write_text(
-                '#include <stdio.h>\n#include "run/cpu.h"\nint main(void) { return puts(tw_levels[tw_level()]) < 0; }\n'
-            )
+            says = 'printf("%s %s", tw_levels[tw_level()], tw_set(tw_level()))'
+            source.write_text(f'#include <stdio.h>\n#include "run/cpu.h"\nint main(void) {{ return {says} < 0; }}\n')
             subprocess.run([*self.compiler.compiler, "-I", here / "kernels_c", source, "-o", program], check=True)
-            level = subprocess.run([program], capture_output=True, text=True, check=True).stdout.strip()
-        own = (f"level_{level}_", *(["set_avx_vnni"] if level == "v3" else []))
+            level, *sets = subprocess.run([program], capture_output=True, text=True, check=True).stdout.split()
+        own = (f"level_{level}_", *(f"set_{name}" for name in sets))
         return lambda path: Path(path).name.startswith(own) or not Path(path).name.startswith(("level_", "set_"))
 
 

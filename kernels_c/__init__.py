@@ -16,11 +16,9 @@ from twinfer.kernels_c._ffi import ffi, lib
 FOLDER = Path(__file__).resolve().parent
 #: Instruction-set levels of this architecture, which the kernels are compiled for, each above the one before.
 LEVELS = tuple(ffi.string(lib.tw_levels[i]).decode() for i in range(lib.tw_level_count))
-#: What ``lib.tw_features`` tells, a bit each; names of ``runtime.target.FEATURES``.
-FEATURES = ("avx_vnni", "avx512_vnni", "avx2", "neon_dotprod", "neon_i8mm")
 
 __all__ = [
-    "FEATURES", "FOLDER", "LEVELS", "Library", "add", "ffi", "kernel", "kernels", "lib", "new_params", "params_bytes",
+    "FOLDER", "LEVELS", "Library", "add", "ffi", "kernel", "kernels", "lib", "new_params", "params_bytes",
     "params_type", "remove", "sources",
 ]  # fmt: skip
 

@@ -28,7 +28,7 @@ from twinfer.runtime.op import Op
 from twinfer.runtime.ops.core.unsigned import STACKED
 from twinfer.runtime.ops.files import OPERATORS, may_serve, rows_of
 from twinfer.runtime.printable import printable
-from twinfer.runtime.target import Target
+from twinfer.runtime.target import FEATURES, Target
 from twinfer.runtime.variant import Variant
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 SHARED = ("core", "isa")
 
 #: Features that names of modules tell: a process whose target lacks one never imports what needs it.
-FOR = frozenset({"dsp", "mve", "words", "reference"})
+FOR = frozenset(feature.name for feature in FEATURES.values() if feature.in_names)
 
 #: Folders of the user's own, in the order in which they were registered.
 _ADDED: list[Folder] = []

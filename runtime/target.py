@@ -8,15 +8,6 @@ from typing import NamedTuple
 
 from twinfer.runtime.errors import InvalidArgumentError
 
-#: What a machine may offer to kernels, best first: a variant that needs an earlier one is tried before the others.
-#: "simd": vectors of any width, which compilers fill by themselves; "mve": Helium; "dsp": SMLAD and related
-#: instructions; "words": integer work in 32-bit words pays, such as four int8 in one word. "reference" is no feature of
-#: a machine: kernels as TFLM's reference has them, which the others are measured against.
-FEATURES = (
-    "reference", "avx512_vnni", "avx_vnni", "avx2", "neon_i8mm", "neon_dotprod", "simd", "mve", "dsp", "words",
-)  # fmt: skip
-
-
 #: What a memory may be called: its name becomes a part of names in C.
 BANK_NAME = "[a-z][a-z0-9_]*"
 
@@ -99,8 +90,47 @@ MVE = microcontroller("mve", "dsp", "mve")
 
 REFERENCE = Target("reference", frozenset({"reference"}), block_alignment=4)
 
-#: Together these targets use every kernel; all of them run on the host.
-TARGETS = (HOST, AVX2, AVX_VNNI, AVX512_VNNI, NEON_I8MM, GENERIC, DSP, MVE, REFERENCE)
+
+@dataclass(frozen=True)
+class Feature:
+    """Something that a machine may offer to kernels, such as an instruction set.
+
+    ``machines`` says in few words which have it; ``target`` is one that has no better, if there are kernels for it.
+    ``instructions`` is whether it stands for instructions that C does not reach by itself. If ``in_names``, a file of
+    variants with the feature's name in its own serves it alone, and is not imported for other targets. ``options`` are
+    gcc's. How a CPU tells that it has the feature is a line of ``kernels_c/run/cpu.h``.
+    """
+
+    name: str
+    machines: str
+    target: Target | None = None
+    instructions: bool = True
+    in_names: bool = False
+    options: tuple[str, ...] = ()
+
+
+#: What kernels know, best first: a variant that needs an earlier one is tried before the others. "simd": vectors of any
+#: width, which compilers fill by themselves; "mve": Helium; "dsp": SMLAD and related instructions; "words": integer
+#: work in 32-bit words pays, such as four int8 in one word. "reference" is no feature of a machine: kernels as TFLM's
+#: reference has them, which the others are measured against.
+_FEATURES = (
+    Feature("reference", "TFLM's reference", REFERENCE, instructions=False, in_names=True),
+    Feature("mve", "Cortex-M55", MVE, in_names=True),
+    Feature("dsp", "Cortex-M4, M7, M33", DSP, in_names=True),
+    Feature("words", "any 32-bit core", GENERIC, instructions=False, in_names=True),
+    Feature("neon_i8mm", "with Arm's i8mm", NEON_I8MM),
+    Feature("neon_dotprod", "with Arm's dot products"),
+    Feature("avx512_vnni", "with AVX512-VNNI", AVX512_VNNI, options=("-march=x86-64-v4", "-mavx512vnni")),
+    Feature("avx_vnni", "with AVX-VNNI", AVX_VNNI, options=("-march=x86-64-v3", "-mavxvnni")),
+    Feature("avx2", "with AVX2", AVX2, options=("-march=x86-64-v3",)),
+    Feature("simd", "any computer", HOST),
+)
+
+#: All features by name, best first.
+FEATURES = {feature.name: feature for feature in _FEATURES}
+
+#: Together these targets use every kernel; all of them run on the host. The last is the reference.
+TARGETS = tuple(feature.target for feature in reversed(_FEATURES) if feature.target is not None)
 
 
 class Choice(NamedTuple):

@@ -52,7 +52,7 @@ class Variant:
 
     def rank(self, op: str) -> tuple[int, int]:
         """Lower is better: the best feature that it needs, then whether it is written for ``op``."""
-        return min(map(FEATURES.index, self.needs)), int(op in self.also)
+        return min(map([*FEATURES].index, self.needs)), int(op in self.also)
 
 
 def accept(condition: bool, reason: str) -> None:

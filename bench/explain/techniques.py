@@ -74,7 +74,7 @@ def applies(key: str, target: Target) -> bool:
 
 def simd(target: Target) -> frozenset[str]:
     """The features of a target that are instructions, for which C can stand in."""
-    return target.features & {"dsp", "mve", "avx2", "avx_vnni", "avx512_vnni", "neon_dotprod", "neon_i8mm", "simd"}
+    return target.features & {feature.name for feature in FEATURES.values() if feature.instructions}
 
 
 @dataclass(frozen=True)

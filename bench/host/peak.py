@@ -10,16 +10,10 @@ from pathlib import Path
 from twinfer.runtime.graph import Node
 from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.run import isa
+from twinfer.runtime.target import FEATURES
 from twinfer.runtime.tools import built, compiler_version, find_compiler, run_tool
 
 SOURCE = Path(__file__).with_name("peak.c")
-
-#: Feature of a computer -> the compiler's options for it; the first that a computer has is taken.
-_OPTIONS = {
-    "avx512_vnni": ("-march=x86-64-v4", "-mavx512vnni"),
-    "avx_vnni": ("-march=x86-64-v3", "-mavxvnni"),
-    "avx2": ("-march=x86-64-v3",),
-}
 
 
 @dataclass(frozen=True)
@@ -58,7 +52,7 @@ def peak(options: tuple[str, ...] | None = None) -> Peak:
 def _options() -> tuple[str, ...]:
     """What the compiler may use: what the level of the interpreter's kernels has."""
     features = isa.this_computer().features
-    return next((options for feature, options in _OPTIONS.items() if feature in features), ())
+    return next((feature.options for feature in FEATURES.values() if feature.options and feature.name in features), ())
 
 
 #: What ``python -m twinfer.bench.host.peak`` measures on x86-64: the feature that it needs, more options.
@@ -74,7 +68,7 @@ def main() -> None:
     features = isa.this_computer().features
     for name, (feature, more) in SETS.items():
         if feature in features:
-            sys.stdout.write(f"{peak((*_OPTIONS[feature], *more)).int8:6.1f} GMAC/s  {name}\n")
+            sys.stdout.write(f"{peak((*FEATURES[feature].options, *more)).int8:6.1f} GMAC/s  {name}\n")
 
 
 if __name__ == "__main__":

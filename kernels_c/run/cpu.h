@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The instruction-set levels, and which this CPU runs. setup.py asks, too. */
+/* The instruction-set levels, which this CPU runs, and what it offers to kernels. setup.py asks, too. */
 #ifndef TW_CPU_H
 #define TW_CPU_H
+
+#include <string.h>
 
 #include "level.h"
 
@@ -33,5 +35,29 @@ static int tw_level(void) {
 #endif
     return 0;
 }
+
+/* Whether kernels of a level may use a feature of runtime/target.py: from which level on, and what the CPU says of it
+ * that the level does not imply. */
+static int tw_has(int level, const char *feature) {
+#define TW_FEATURE(name, from, cpu)                                                                                    \
+    if (strcmp(feature, #name) == 0) return level >= (from) && (cpu)
+#ifdef TW_LEVELS_X86
+    TW_FEATURE(avx2, 1, 1);
+    TW_FEATURE(avx512_vnni, 2, 1);
+#endif
+#ifdef TW_SET_AVX_VNNI
+    __builtin_cpu_init();
+    TW_FEATURE(avx_vnni, 1, __builtin_cpu_supports("avxvnni"));
+#endif
+#ifdef TW_LEVELS_ARM
+    TW_FEATURE(neon_dotprod, 1, 1);
+    TW_FEATURE(neon_i8mm, 2, 1);
+#endif
+#undef TW_FEATURE
+    return (void)level, (void)feature, 0;
+}
+
+/* The set whose kernels this CPU takes before those of a level; empty if there is none. */
+static const char *tw_set(int level) { return level == 1 && tw_has(level, "avx_vnni") ? "avx_vnni" : ""; }
 
 #endif

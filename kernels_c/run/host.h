@@ -12,9 +12,6 @@
 #include "pool.h"
 #include "rows.h"
 
-/* Bits of tw_features: kernels_c.FEATURES. */
-enum { TW_HAS_AVX_VNNI = 1, TW_HAS_AVX512_VNNI = 2, TW_HAS_AVX2 = 4, TW_HAS_NEON_DOTPROD = 8, TW_HAS_NEON_I8MM = 16 };
-
 #define TW_ENTRY(name) #name,
 const char *const tw_names[] = {
 #include "names.inc"
@@ -46,27 +43,9 @@ static tw_fn *const *tw_level_table(int level) {
 
 static int tw_built(int level) { return tw_level_table(level) != 0; }
 
-static int tw_features(int level) {
-    int features = 0;
-#ifdef TW_LEVELS_X86
-    if (level >= 1) features |= TW_HAS_AVX2;
-    if (level >= 2) features |= TW_HAS_AVX512_VNNI;
-#endif
-#ifdef TW_LEVELS_ARM
-    if (level >= 1) features |= TW_HAS_NEON_DOTPROD;
-    if (level >= 2) features |= TW_HAS_NEON_I8MM;
-#endif
-#ifdef TW_SET_AVX_VNNI
-    __builtin_cpu_init();
-    if (level >= 1 && __builtin_cpu_supports("avxvnni")) features |= TW_HAS_AVX_VNNI;
-#endif
-    return features;
-}
-
 static tw_fn *tw_kernel(int level, int index) {
 #ifdef TW_SET_AVX_VNNI
-    if (level == 1 && tw_table_avx_vnni && tw_table_avx_vnni[index] && (tw_features(level) & TW_HAS_AVX_VNNI))
-        return tw_table_avx_vnni[index];
+    if (*tw_set(level) && tw_table_avx_vnni && tw_table_avx_vnni[index]) return tw_table_avx_vnni[index];
 #endif
     return tw_level_table(level)[index];
 }

@@ -57,8 +57,8 @@ class CustomLibrary:
 
     def function(self, name: str, isa_level: int) -> Any:
         """Function pointer of the shared instance of a kernel for a level, or for the one below that was compiled."""
-        vnni = isa_level == 1 and kernels_c.lib.tw_features(isa_level) & 1
-        for end in (*(["avx_vnni"] if vnni else []), *reversed(LEVELS[: isa_level + 1])):
+        own_set = kernels_c.ffi.string(kernels_c.lib.tw_set(isa_level)).decode()
+        for end in (own_set, *reversed(LEVELS[: isa_level + 1])):
             symbol = getattr(self._library, f"{name}_{end}", None)
             if symbol is not None:
                 return symbol

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 
-from twinfer.kernels_c import FEATURES, LEVELS, lib
+from twinfer.kernels_c import LEVELS, lib
 from twinfer.runtime.errors import InvalidArgumentError
-from twinfer.runtime.target import NATIVE, Target, computer
+from twinfer.runtime.target import FEATURES, NATIVE, Target, computer
 
 #: The environment variable that names a level.
 VARIABLE = "TWINFER_ISA"
@@ -46,5 +46,4 @@ def this_computer() -> Target:
 
 def features(at: int) -> list[str]:
     """The features that this CPU has of those which kernels of that level use."""
-    bits = lib.tw_features(at)
-    return [name for i, name in enumerate(FEATURES) if bits >> i & 1]
+    return [name for name in FEATURES if lib.tw_has(at, name.encode())]

@@ -15,6 +15,7 @@ from cases import cases_of
 from needs import ROOT
 
 from twinfer.command_line.main import main
+from twinfer.command_line.ops import _targets
 from twinfer.command_line.show.support import joined, page
 from twinfer.command_line.targets import machine
 from twinfer.converter.build import Builder
@@ -25,10 +26,10 @@ from twinfer.runtime.options import Options
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.registry import operators, variants
 from twinfer.runtime.support import PLAIN, Form, audit, forms, types_of
-from twinfer.runtime.target import AVX2, AVX512_VNNI, AVX_VNNI, DSP, GENERIC, HOST, MVE, NEON_I8MM, REFERENCE, TARGETS
+from twinfer.runtime.target import DSP, GENERIC, HOST, REFERENCE, TARGETS
 from twinfer.runtime.write.tflite import write
 
-SHOWN = (GENERIC, DSP, MVE, HOST, AVX2, AVX_VNNI, AVX512_VNNI, NEON_I8MM)
+SHOWN = _targets(None)
 
 
 @pytest.fixture(scope="module")

@@ -31,7 +31,6 @@ from twinfer.runtime.target import (
     AVX512_VNNI,
     AVX_VNNI,
     DSP,
-    FEATURES,
     GENERIC,
     HOST,
     MVE,
@@ -150,9 +149,8 @@ def test_types_are_not_asked_in_vain() -> None:
 
 def test_needs_are_known() -> None:
     for needs in ({"sse9"}, set()):
-        with pytest.raises(RuntimeError, match="the variant x must need some of reference, avx512_vnni"):
+        with pytest.raises(RuntimeError, match="the variant x must need some of reference, mve"):
             Variant("x", ("CONV_2D",), frozenset(needs), conv2d.lower)
-    assert len(set(FEATURES)) == len(FEATURES)
 
 
 #: Everything that an instruction set of CONV_2D takes in Python.

@@ -48,11 +48,12 @@ def _all(arguments: argparse.Namespace) -> int:
 
 
 def _targets(name: str | None) -> list[Target]:
-    """The target asked for, else one of every kind."""
+    """The target asked for, else one of every kind, microcontrollers first."""
     from twinfer.command_line.targets import machine
-    from twinfer.runtime.target import AVX2, AVX512_VNNI, AVX_VNNI, DSP, GENERIC, HOST, MVE, NEON_I8MM
+    from twinfer.runtime.target import REFERENCE, TARGETS
 
-    return [GENERIC, DSP, MVE, HOST, AVX2, AVX_VNNI, AVX512_VNNI, NEON_I8MM] if name is None else [machine(name)[0]]
+    kinds = sorted(set(TARGETS) - {REFERENCE}, key=lambda kind: (not kind.flash_is_dear, TARGETS.index(kind)))
+    return kinds if name is None else [machine(name)[0]]
 
 
 def _model(arguments: argparse.Namespace) -> int:

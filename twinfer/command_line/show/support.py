@@ -12,22 +12,13 @@ from rich.text import Text
 from twinfer.bench.measure.report import table
 from twinfer.runtime.control import CONTROL
 from twinfer.runtime.support import PLAIN, Audit, Form
-from twinfer.runtime.target import Target
+from twinfer.runtime.target import FEATURES, Target
 
 #: The version of the JSON: it rises when a key changes its meaning or goes.
 SCHEMA = 1
 
 #: What the targets are, in few words.
-HEADINGS = {
-    "generic": "any 32-bit core",
-    "dsp": "Cortex-M4, M7, M33",
-    "mve": "Cortex-M55",
-    "host": "any computer",
-    "avx2": "with AVX2",
-    "avx_vnni": "with AVX-VNNI",
-    "avx512_vnni": "with AVX512-VNNI",
-    "neon_i8mm": "with Arm's i8mm",
-}
+HEADINGS = {feature.target.name: feature.machines for feature in FEATURES.values() if feature.target}
 
 #: So many words may stand in a cell of types as they are.
 MOST_TYPES = 12
