@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Unpack
 
 from twinfer.converter.arguments import How, check, only_known, recipe_of
-from twinfer.converter.batch import open_batch
 from twinfer.converter.compress.cluster import cluster
 from twinfer.converter.compress.prune import SCOPES, prune
+from twinfer.converter.freeze import open_batch
 from twinfer.converter.loops import rolled
 from twinfer.converter.offline.stored import with_plan
 from twinfer.converter.passes import PIPELINE, TO_QUANTIZE, Pass, run

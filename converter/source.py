@@ -8,9 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from twinfer.converter import TO_CONVERT
+from twinfer.converter import TO_CONVERT, OnnxFile
 from twinfer.converter.freeze import frozen, inputs_by_name, swapped
-from twinfer.converter.onnx_file import OnnxFile
 from twinfer.runtime.errors import InvalidArgumentError, ModelError
 from twinfer.runtime.graph import Graph, Tensor
 from twinfer.runtime.metadata import without_plan

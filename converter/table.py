@@ -1,17 +1,31 @@
 """The table of operators, a row each, from the families in ``converter/operators``; and versions that rows ask for.
 
-A runtime refuses a node whose version is newer than what it knows.
-"""
+A runtime refuses a node whose version is newer than what it knows."""
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
+from collections.abc import Iterator
 from dataclasses import replace
 from types import ModuleType
+from typing import Any
 
 from twinfer.converter import operators
-from twinfer.converter.discovery import modules_of
 from twinfer.converter.facts import UNKNOWN, Parameters, Row
 from twinfer.runtime.graph import Graph, Node
+
+
+def modules_of(package: ModuleType) -> Iterator[ModuleType]:
+    """All modules whose names do not begin with an underscore, in alphabetical order."""
+    for module in sorted(pkgutil.iter_modules(package.__path__), key=lambda m: m.name):
+        if not module.name.startswith("_"):
+            yield importlib.import_module(f"{package.__name__}.{module.name}")
+
+
+def importers_in(package: ModuleType) -> dict[str, Any]:
+    """The importers of all modules of the package, each of which ends with ``IMPORTERS``, name to function."""
+    return {name: importer for module in modules_of(package) for name, importer in module.IMPORTERS.items()}
 
 
 def rows_in(package: ModuleType) -> dict[str, Row]:

@@ -15,7 +15,7 @@ from twinfer.bench.measure.compare import Row
 from twinfer.bench.page.chart import QUIET, Chart, field, tooltip, values
 from twinfer.bench.page.page import Section, page
 from twinfer.bench.page.table import Cell, Table
-from twinfer.converter.search.pareto import front
+from twinfer.converter.search.strategy import front
 from twinfer.runtime.printable import in_html
 
 _COLUMNS = ("accuracy\n%", "loss\npoints", "logits'\nSNR dB", "zeros\n%", "file\nB", "coded\nB")

@@ -18,8 +18,7 @@ from twinfer.aot.build.targets import find
 from twinfer.bench.measure.embedded import Instructions
 from twinfer.bench.measure.report import document, table
 from twinfer.bench.models.source import load
-from twinfer.converter.stream.convert import stream
-from twinfer.converter.stream.prove import prove
+from twinfer.converter.stream.convert import prove, stream
 from twinfer.runtime.graph import Graph
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.read.files import write_text

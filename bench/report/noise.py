@@ -14,7 +14,7 @@ import numpy as np
 
 from twinfer.bench.models.observe import Values, observed
 from twinfer.converter.quantize.affine import dequantize
-from twinfer.converter.report import Sums
+from twinfer.converter.quantize.compare import Sums
 from twinfer.runtime.errors import TwinferError
 from twinfer.runtime.graph import Array, Graph, Node, Quant, Tensor
 from twinfer.runtime.options import Options

@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 from twinfer.converter.compress.layers import Bias, Weights, bias_of, has_bias
 from twinfer.converter.quantize.affine import real
 from twinfer.converter.quantize.calibrate import run
-from twinfer.converter.quantize.grams import DAMPING, MOST_INPUTS, Gram, inputs_of, windows
-from twinfer.converter.quantize.rounding import Rows
+from twinfer.converter.quantize.rounding import DAMPING, MOST_INPUTS, Gram, Rows, inputs_of, windows
 from twinfer.converter.quantize.samples import Samples, samples_of
 from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Graph, Node, Tensor

@@ -12,17 +12,39 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twinfer.converter.build import Builder
-from twinfer.converter.emit.budget import Budget
 from twinfer.converter.facts import UNKNOWN
 from twinfer.converter.table import ROWS
 from twinfer.runtime.errors import ModelError, UnsupportedOperatorError
 from twinfer.runtime.graph import DTYPES, EMPTY, Quant, Tensor
 
+#: Bytes of constants that conversion may make beyond those that the model brings.
+MOST = 256 << 20
+
+
+class Budget:
+    """Bytes that are left of ``MOST``."""
+
+    def __init__(self) -> None:
+        self.left = MOST
+
+    def afford(self, size: int, what: str) -> None:
+        """Raises UnsupportedOperatorError if fewer than ``size`` bytes are left. The reader adds the node."""
+        if size > self.left:
+            raise UnsupportedOperatorError(
+                f"{what} takes {size / 1e6:,.0f} MB more than its inputs, but {self.left / 1e6:,.0f} MB are left "
+                "for constants that are computed ahead: export the model with smaller shapes, or make this an input"
+            )
+
+    def take(self, size: int, what: str) -> None:
+        """``afford``, then takes the bytes off. A result no larger than its operands costs nothing."""
+        self.afford(size, what)
+        self.left -= max(0, size)
+
+
 Shape = tuple[int, ...]
 
 #: An operand: constants may be arrays, float numbers are scalars of the other operand's type.
 Operand = Tensor | NDArray[Any] | None
-
 TYPES = {dtype: name for name, dtype in DTYPES.items()}
 
 #: Types of ONNX that numpy lacks, and those that hold their values exactly.
@@ -33,7 +55,6 @@ CARRIED = frozenset({"FLOAT32", "INT8", "INT16", "INT32", "INT64", "UINT8", "BOO
 
 #: Types that most of TFLite's operators compute in as quantised numbers only.
 SMALL = frozenset({"INT8", "INT16", "UINT8"})
-
 NHWC = (0, 2, 3, 1)
 NCHW = (0, 3, 1, 2)
 

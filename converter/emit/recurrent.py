@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from twinfer.converter.emit.activation import hard_sigmoid
-from twinfer.converter.emit.dense import fully_connected
 from twinfer.converter.emit.emitter import Emitter, constant
+from twinfer.converter.emit.functions import hard_sigmoid
+from twinfer.converter.emit.products import fully_connected
 from twinfer.runtime.graph import Tensor
 
 Floats = np.ndarray[tuple[int, ...], np.dtype[np.float32]]

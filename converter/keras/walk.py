@@ -11,9 +11,20 @@ import keras
 import numpy as np
 
 from twinfer.converter.emit.emitter import Emitter
-from twinfer.converter.emit.problems import Problems
-from twinfer.converter.keras.call import CARRIED, NAMES, Call, Shape, as_tensor, numbers
-from twinfer.converter.keras.registry import HINTS, MASKS, NO_IMPORTER, functions, importer_of
+from twinfer.converter.emit.finish import Problems
+from twinfer.converter.keras.call import (
+    CARRIED,
+    HINTS,
+    MASKS,
+    NAMES,
+    NO_IMPORTER,
+    Call,
+    Shape,
+    as_tensor,
+    functions,
+    importer_of,
+    numbers,
+)
 from twinfer.runtime.errors import ModelError, UnsupportedOperatorError
 from twinfer.runtime.graph import Tensor
 

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from math import inf
 
 from twinfer.converter.facts import Moves
-from twinfer.converter.offline.lives import NEVER, lives_in_tflm
-from twinfer.converter.offline.place import ALIGNMENT, MOST_BYTES
+from twinfer.converter.offline.place import ALIGNMENT, MOST_BYTES, NEVER, lives_in_tflm
 from twinfer.converter.table import row_of
 from twinfer.runtime.graph import Graph, Node, Tensor, walk
 

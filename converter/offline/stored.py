@@ -12,8 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from twinfer.converter.offline.check import fault
-from twinfer.converter.offline.lives import needs_place, takes_memory
-from twinfer.converter.offline.place import bytes_in_tflm, places_in_tflm
+from twinfer.converter.offline.place import bytes_in_tflm, needs_place, places_in_tflm, takes_memory
 from twinfer.runtime.errors import ModelError, UnsupportedOperatorError
 from twinfer.runtime.graph import Graph, Tensor, walk
 from twinfer.runtime.metadata import OFFLINE_PLAN

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from twinfer.converter.emit.activation import number
 from twinfer.converter.emit.emitter import Emitter
+from twinfer.converter.emit.functions import number
 from twinfer.runtime.graph import Tensor
 
 

@@ -13,13 +13,141 @@ from dataclasses import replace
 
 import numpy as np
 
-from twinfer.converter.onnx.integer_arithmetic import arithmetic
-from twinfer.converter.onnx.integer_ends import alike, enters, leaves, only_entry, stored
+from twinfer.converter.facts import Parameters
 from twinfer.converter.passes._rewrite import Change, View, rewrite
 from twinfer.converter.passes.dead_code import dead_code
 from twinfer.converter.table import row_of
 from twinfer.runtime.check import check
-from twinfer.runtime.graph import EMPTY, Graph, Node, Tensor
+from twinfer.runtime.graph import EMPTY, Graph, Node, Quant, Tensor
+
+
+def leaves(node: Node) -> bool:
+    """Whether the node turns int8 into what ONNX has in its place: floats, or the same numbers as uint8."""
+    to_bytes = node.op == "QUANTIZE" and (node.input(0).type, node.output.type) == ("INT8", "UINT8")
+    return node.op == "DEQUANTIZE" or (to_bytes and alike(node.input(0), node.output, 128))
+
+
+def enters(node: Node) -> bool:
+    """Whether the node turns floats into integers, or uint8 into the same numbers as int8."""
+    if node.op != "QUANTIZE":
+        return False
+    from_bytes = (node.input(0).type, node.output.type) == ("UINT8", "INT8")
+    return node.input(0).type == "FLOAT32" or (from_bytes and alike(node.input(0), node.output, -128))
+
+
+def only_entry(view: View, node: Node) -> Node | None:
+    """The entering node that alone reads the node's only result; None if there is none."""
+    if len(node.outputs) != 1 or node.output in view.public:
+        return None
+    readers = list(view.consumers.get(node.output, ()))
+    return readers[0] if len(readers) == 1 and enters(readers[0]) else None
+
+
+def alike(x: Tensor, y: Tensor, offset: int) -> bool:
+    """Whether both have one scale, and zero points that differ by the offset."""
+    if x.quant is None or y.quant is None or x.quant.per_channel or y.quant.per_channel:
+        return False
+    return x.scale == y.scale and y.zero - x.zero == offset
+
+
+def stored(tensor: Tensor) -> Tensor | None:
+    """The integers of a dequantised constant; None of others."""
+    data = tensor.extra.get("stored")
+    if data is None or tensor.quant is None:
+        return None
+    kind = {1: "INT8", 2: "INT16"}.get(data.dtype.itemsize, "INT32")
+    return replace(tensor, type=kind, data=data, extra=EMPTY, name=f"{tensor.name}_quantized")
+
+
+def arithmetic(view: View, node: Node) -> Change | None:
+    """The operator on integers, with the output of the QUANTIZE that alone reads its floats."""
+    row, entry = row_of(node), only_entry(view, node)
+    if entry is None or entry.output.type != "INT8" or not row.scales.imported or row.moves is not None:
+        return None
+    parameters = row.parameters
+    nodes = _plain(view, node, entry.output) if parameters is None else _layer(view, node, parameters, entry.output)
+    return None if nodes is None else Change((node, entry), nodes, first=True)
+
+
+def _plain(view: View, node: Node, y: Tensor) -> tuple[Node, ...] | None:
+    """An operator without weights; None if a scale is missing, or if inputs differ that need the same one."""
+    row = row_of(node)
+    sources = {i: _source(view, t) for i, t in enumerate(node.inputs) if t is not None and t.type == "FLOAT32"}
+    if any(t is None or t.type != "INT8" or t.quant is None or t.quant.per_channel for t in sources.values()):
+        return None
+    inputs = tuple(sources.get(i, t) for i, t in enumerate(node.inputs))
+    if row.scales.fixed8 is not None:
+        return _requantized(node, inputs, Quant.per_tensor(*row.scales.fixed8), y)
+    if row.clamps or not row.scales.same:
+        return (replace(node, inputs=inputs, outputs=(y,)),)
+    first = next((t for t in sources.values() if t is not None), None)
+    one_scale = first is not None and all(t is not None and alike(first, t, 0) for t in sources.values())
+    return _requantized(node, inputs, first.quant, y) if first is not None and one_scale else None
+
+
+def _integers(view: View, tensor: Tensor | None) -> Tensor | None:
+    """The integers behind a tensor that DEQUANTIZE gives."""
+    left = view.producer(tensor, "DEQUANTIZE")
+    return None if left is None else left.input(0)
+
+
+def _source(view: View, tensor: Tensor | None) -> Tensor | None:
+    """The integers behind a float tensor or constant."""
+    return None if tensor is None else _integers(view, tensor) or stored(tensor)
+
+
+def _requantized(node: Node, inputs: tuple[Tensor | None, ...], quant: Quant | None, y: Tensor) -> tuple[Node, ...]:
+    """The operator with the quantisation that it must have, and the result's after it."""
+    if quant == y.quant:
+        return (replace(node, inputs=inputs, outputs=(y,)),)
+    between = replace(node.output, name=f"{node.output.name}_quantized", type="INT8", quant=quant)
+    return replace(node, inputs=inputs, outputs=(between,)), Node("QUANTIZE", (between,), (y,))
+
+
+def _layer(view: View, node: Node, at: Parameters, y: Tensor) -> tuple[Node, ...] | None:
+    """An operator with weights and bias; None if a scale is missing, or if kernels do not take it."""
+    first = row_of(node).first
+    x, w = _integers(view, node.input(first)), stored(node.input(at.weights))
+    if x is None or w is None or (x.type, w.type) != ("INT8", "INT8") or w.quant is None or w.quant.zero_point.any():
+        return None
+    if w.quant.per_channel and w.quant.axis != at.axis:
+        return None
+    inputs = [*node.inputs]
+    inputs[first], inputs[at.weights] = x, w
+    sums = Quant(np.float32(x.scale) * w.quant.scale, np.zeros(w.quant.scale.size, np.int64))
+    if not _set_bias(inputs, at, sums):
+        return None
+    return (replace(node, inputs=tuple(inputs), outputs=(y,)),)
+
+
+def _set_bias(inputs: list[Tensor | None], at: Parameters, sums: Quant) -> bool:
+    """Puts an integer bias into ``inputs``, None where there is no bias; whether that could be done."""
+    if at.bias is None:
+        return True
+    inputs += [None] * (at.bias + 1 - len(inputs))
+    bias = inputs[at.bias]
+    inputs[at.bias] = _integer_bias(bias, sums)
+    return bias is None or inputs[at.bias] is not None
+
+
+def _in_steps_of(quant: Quant | None, sums: Quant) -> bool:
+    """Whether the bias is in steps of the sums, but for the rounding of the product of two scales."""
+    if quant is None or quant.zero_point.any() or quant.scale.size not in (1, sums.scale.size):
+        return False
+    return np.allclose(quant.scale, sums.scale, rtol=1e-5, atol=0)
+
+
+def _integer_bias(bias: Tensor | None, sums: Quant) -> Tensor | None:
+    """The bias in steps of the sums: its own integers if they are in these steps, else rounded."""
+    if bias is None or bias.data is None:
+        return None
+    own = stored(bias)
+    if own is not None and own.type == "INT32" and _in_steps_of(own.quant, sums):
+        return replace(own, quant=sums)
+    steps = np.rint(bias.data.astype(np.float64) / sums.scale.astype(np.float64))
+    limits = np.iinfo(np.int32)
+    data = steps.clip(limits.min, limits.max).astype(np.int32)
+    return replace(bias, name=f"{bias.name}_quantized", type="INT32", quant=sums, data=data, extra=EMPTY)
 
 
 def integer(graph: Graph) -> Graph:
@@ -32,8 +160,6 @@ def integer(graph: Graph) -> Graph:
 
 
 # -- forward -----------------------------------------------------------------------------------------------------------
-
-
 def _forward(view: View, node: Node) -> Change | None:
     """The node on integers, and behind it what its inputs left them by: DEQUANTIZE, or QUANTIZE to uint8.
 
@@ -102,8 +228,6 @@ def _filled(value: Tensor, among: Tensor) -> Tensor | None:
 
 
 # -- together ----------------------------------------------------------------------------------------------------------
-
-
 def _cancelled(view: View, node: Node) -> Change | None:
     """An operator that leaves integers and one that enters them, in a row.
 
@@ -121,8 +245,6 @@ def _cancelled(view: View, node: Node) -> Change | None:
 
 
 # -- backward ----------------------------------------------------------------------------------------------------------
-
-
 def _backward(view: View, node: Node) -> Change | None:
     """QUANTIZE of the node's inputs, and the node on integers; None if its fill has no integer."""
     row = row_of(node)

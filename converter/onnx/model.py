@@ -2,21 +2,76 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 
 import onnx
 
-from twinfer.converter.emit.emitter import Emitter, constant
-from twinfer.converter.emit.problems import Problems
-from twinfer.converter.onnx.finish import finished
+from twinfer.converter.emit.emitter import SMALL, Emitter, constant
+from twinfer.converter.emit.finish import Problems, rebuilt, renamer, signed, with_outputs
 from twinfer.converter.onnx.fold import folded
 from twinfer.converter.onnx.gelu import Term, term_of
-from twinfer.converter.onnx.node import OnnxNode, attributes_of
-from twinfer.converter.onnx.registry import HINTS, NO_IMPORTER, importers
-from twinfer.converter.onnx.shapes import stated, static_shape, type_of
+from twinfer.converter.onnx.integer import integer
+from twinfer.converter.onnx.node import HINTS, NO_IMPORTER, OnnxNode, Shape, attributes_of, importers
+from twinfer.converter.onnx.ops.move import tensor_type
+from twinfer.converter.table import row_of
 from twinfer.runtime.errors import InvalidArgumentError, ModelError, TwinferError, UnsupportedOperatorError
-from twinfer.runtime.graph import Graph, Tensor
+from twinfer.runtime.graph import EMPTY, Graph, Quant, Tensor
+from twinfer.runtime.shapes import EXTENT_LIMIT, shape_of
+
+
+def type_of(value: onnx.ValueInfoProto) -> str:
+    """TFLite's name of the element type; UnsupportedOperatorError if it has none."""
+    if value.type.WhichOneof("value") != "tensor_type":
+        raise UnsupportedOperatorError("sequences, maps and optional values; give tensors")
+    return tensor_type(value.type.tensor_type.elem_type)
+
+
+def static_shape(value: onnx.ValueInfoProto, given: Sequence[int] | None) -> Shape:
+    """The input's shape; InvalidArgumentError if neither the model nor ``given`` states it, or if they disagree."""
+    dims = value.type.tensor_type.shape.dim if value.type.tensor_type.HasField("shape") else None
+    stated = None if dims is None else [d.dim_value if _is_known(d) else None for d in dims]
+    if given is None:
+        if stated is None or None in stated:
+            raise InvalidArgumentError(_open(value.name, dims))
+        return tuple(int(d or 0) for d in stated)
+    shape = shape_of(given)
+    known = [None] * len(shape) if stated is None else stated
+    pairs = zip(known, shape, strict=False)
+    if len(known) != len(shape) or not all(g == s or (s is None and 0 < g < EXTENT_LIMIT) for s, g in pairs):
+        said = "nothing of it" if stated is None else f"[{', '.join('?' if s is None else str(s) for s in stated)}]"
+        raise InvalidArgumentError(
+            f"input {value.name!r} cannot have the shape {list(shape)}: the model says {said}; "
+            "open dimensions (?) must be at least 1 and below 2^31"
+        )
+    return shape
+
+
+def _is_known(dim: onnx.TensorShapeProto.Dimension) -> bool:
+    """Whether an extent is stated: some exporters write -1 for one that is open."""
+    return dim.HasField("dim_value") and dim.dim_value >= 0
+
+
+def _open(name: str, dims: Sequence[onnx.TensorShapeProto.Dimension] | None) -> str:
+    if dims is None:
+        return f"input {name!r} has no shape in the model; say it: --shape {name}=1,3,32,32"
+    shown = [d.dim_value if _is_known(d) else d.dim_param or "?" for d in dims]
+    example = ",".join(str(d) if isinstance(d, int) else "1" for d in shown)
+    return f"input {name!r} {shown} has open dimensions; say them: --shape {name}={example}"
+
+
+def stated(proto: onnx.ModelProto) -> dict[str, Tensor]:
+    """By name, the values whose type and whole shape the model states."""
+    tensors = (_known(value) for value in (*proto.graph.value_info, *proto.graph.output))
+    return {tensor.name: tensor for tensor in tensors if tensor is not None}
+
+
+def _known(value: onnx.ValueInfoProto) -> Tensor | None:
+    try:
+        return Tensor(value.name, type_of(value), static_shape(value, None))
+    except (InvalidArgumentError, UnsupportedOperatorError):
+        return None
 
 
 class Model:
@@ -207,3 +262,40 @@ class Model:
     @cached_property
     def _stated(self) -> Mapping[str, Tensor]:
         return stated(self.proto)
+
+
+def finished(g: Emitter, values: Mapping[str, Tensor], outputs: Sequence[str]) -> Graph:
+    """The graph of what was emitted. An output that is an input, a constant or another output gets a copy."""
+    graph, taken = with_outputs(g, [(name, values[name]) for name in outputs])
+    names = {**{t: name for name, t in reversed(list(values.items()))}, **taken}
+    graph = rebuilt(graph, _named(graph, names, _spread(graph, g.quants)))
+    return signed(rebuilt(integer(graph), _plain))
+
+
+def _spread(graph: Graph, quants: Mapping[Tensor, Quant]) -> dict[Tensor, Quant]:
+    """Quantisations of integer tensors, passed on through the operators that only move their elements."""
+    known = {**{t: t.quant for t in graph.tensors if t.quant is not None}, **quants}
+    for nodes in (graph.nodes, graph.nodes[::-1]):
+        for node in nodes:
+            if row_of(node).moves is not None:
+                ends = [t for t in (*node.inputs, *node.outputs) if t is not None and t.type in SMALL]
+                quant = next((known[t] for t in ends if t in known), None)
+                known.update({t: quant for t in ends if quant is not None and t not in known})
+    return known
+
+
+def _named(graph: Graph, names: Mapping[Tensor, str], quants: Mapping[Tensor, Quant]) -> Callable[[Tensor], Tensor]:
+    """What gives a tensor of the graph its ONNX name and its quantisation."""
+    name = renamer(graph, names)
+
+    def named(tensor: Tensor) -> Tensor:
+        return replace(tensor, name=name(tensor), quant=quants.get(tensor))
+
+    return named
+
+
+def _plain(tensor: Tensor) -> Tensor:
+    """Constants without the integers that they were dequantised from, and without the type that they had in ONNX."""
+    if tensor.type == "FLOAT32" and tensor.quant is not None:
+        return replace(tensor, quant=None, extra=EMPTY)
+    return replace(tensor, extra=EMPTY) if "narrow" in tensor.extra else tensor

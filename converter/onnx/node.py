@@ -1,15 +1,20 @@
-"""One node of an ONNX graph as importers see it: inputs looked up, attributes as plain values."""
+"""One node of an ONNX graph as importers see it, and the importers: every module in ``converter/onnx/ops`` ends with
+``IMPORTERS``, ONNX operator to function."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
 import onnx
 from numpy.typing import NDArray
 
+from twinfer.converter.emit.emitter import Emitter
+from twinfer.converter.onnx import ops
+from twinfer.converter.table import importers_in
 from twinfer.runtime.errors import ModelError, UnsupportedOperatorError
 from twinfer.runtime.graph import Tensor
 
@@ -88,3 +93,26 @@ def _plain(value: Any) -> Any:
     if isinstance(value, onnx.TensorProto):
         return onnx.numpy_helper.to_array(value)
     return [_plain(v) for v in value] if isinstance(value, list) else value
+
+
+#: Emits the operators for one ONNX node and returns its outputs; absent ones are None.
+Importer = Callable[[Emitter, OnnxNode], Tensor | Sequence[Tensor | None]]
+
+#: What would help where an operator has no importer; the others get ``NO_IMPORTER``.
+HINTS = {
+    "DynamicQuantizeLinear": "its scales are known at run time only: convert the float model and quantise it",
+    "DynamicQuantizeLSTM": "convert the float model and quantise it",
+    "Erf": "TFLite has it within GELU only: 0.5 * x * (1 + erf(x / sqrt(2)))",
+    "If": "export the model with the branch that is taken",
+    "Loop": "export the model with the loop unrolled",
+    "Scan": "export the model with the loop unrolled",
+    "NonZero": "shapes that depend on values are not known ahead: leave it to the program that runs the model",
+    "NonMaxSuppression": "end the model before it and leave it to the program that runs the model",
+}
+NO_IMPORTER = "there is no form of it in TFLite's operators here; export the model without it"
+
+
+@cache
+def importers() -> Mapping[str, Importer]:
+    """All importers by operator; those outside ONNX's own domain are called ``domain:operator``."""
+    return importers_in(ops)

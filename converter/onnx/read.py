@@ -13,9 +13,9 @@ import onnx
 import onnx.inliner
 from google.protobuf.message import DecodeError
 
+from twinfer.converter import OnnxFile
 from twinfer.converter.onnx.model import Model
-from twinfer.converter.onnx_file import OnnxFile
-from twinfer.converter.passes._ends import CHANNELS_FIRST
+from twinfer.converter.passes.nhwc_io import CHANNELS_FIRST
 from twinfer.runtime.errors import ModelError
 from twinfer.runtime.graph import Graph
 from twinfer.runtime.read.files import read_bytes

@@ -11,8 +11,8 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType, ModuleType
 
-from twinfer.converter.discovery import modules_of
 from twinfer.converter.passes._rewrite import Pass
+from twinfer.converter.table import modules_of
 from twinfer.runtime.check import check
 from twinfer.runtime.graph import Graph
 

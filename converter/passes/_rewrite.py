@@ -1,9 +1,10 @@
-"""Passes apply a rule, which looks at one node, until it finds nothing more to change."""
+"""Passes apply a rule, which looks at one node, until it finds nothing more to change. The cost of a change depends on
+what it touches, not on the size of the graph."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
@@ -11,7 +12,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from twinfer.converter.passes._draft import Draft
 from twinfer.runtime.errors import TwinferError
 from twinfer.runtime.graph import DTYPES, Graph, Node, Quant, Signature, Tensor
 from twinfer.runtime.metadata import without_plan
@@ -19,12 +19,85 @@ from twinfer.runtime.read import schema
 from twinfer.runtime.registry import keeps_state
 from twinfer.runtime.shapes import infer_node
 
+
+class Draft:
+    """The nodes of a graph in order of execution, and who makes and reads its tensors, kept up to date.
+
+    Every node of the first graph is a place, and nodes that replace it stand there. ``undo`` takes changes back.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.producers: dict[Tensor, Node] = {}
+        #: An ordered set: a node that reads a tensor twice is in it once.
+        self.consumers: dict[Tensor, dict[Node, None]] = {}
+        self._places: list[Sequence[Node]] = [()] * len(graph.nodes)
+        self._place: dict[Node, int] = {}
+        self._before: list[tuple[int, Sequence[Node]]] = []
+        for i, node in enumerate(graph.nodes):
+            self._put(i, (node,))
+
+    def __contains__(self, node: Node) -> bool:
+        return node in self._place
+
+    def __iter__(self) -> Iterator[Node]:
+        """The nodes in order of execution."""
+        return (node for nodes in self._places for node in nodes)
+
+    def position(self, node: Node) -> tuple[int, int]:
+        """The key that nodes are sorted by."""
+        place = self._place[node]
+        return place, self._places[place].index(node)
+
+    def swap(self, node: Node, instead: Iterable[Node]) -> None:
+        """Puts nodes in the place of one."""
+        place, i = self.position(node)
+        now = self._places[place]
+        self._before.append((place, now))
+        self._put(place, (*now[:i], *instead, *now[i + 1 :]))
+
+    @property
+    def mark(self) -> int:
+        """The state of the draft, for ``undo``."""
+        return len(self._before)
+
+    def undo(self, mark: int) -> None:
+        """Takes back all swaps since the mark."""
+        while len(self._before) > mark:
+            self._put(*self._before.pop())
+
+    def _put(self, place: int, nodes: Sequence[Node]) -> None:
+        """Puts these nodes, and no others, at a place."""
+        for node in self._places[place]:
+            self.unlink(node)
+        self._places[place] = nodes
+        for node in nodes:
+            self._place[node] = place
+            self.link(node)
+
+    def link(self, node: Node) -> None:
+        """Notes what a node writes and reads."""
+        self.producers.update(dict.fromkeys(node.outputs, node))
+        for tensor in node.inputs:
+            if tensor is not None:
+                self.consumers.setdefault(tensor, {})[node] = None
+
+    def unlink(self, node: Node) -> None:
+        """Forgets what a node writes and reads."""
+        del self._place[node]
+        for output in node.outputs:
+            if self.producers.get(output) is node:
+                del self.producers[output]
+        for tensor in node.inputs:
+            if tensor is not None:
+                self.consumers[tensor].pop(node, None)
+
+
 #: A pass.
 Pass = Callable[[Graph], Graph]
 
 #: Types whose tensors stand for resources outside of the graph.
 HANDLES = frozenset({"RESOURCE", "VARIANT"})
-
 _TYPES = {dtype: name for name, dtype in DTYPES.items()}
 
 
@@ -200,8 +273,6 @@ def renamed(node: Node, replaced: Mapping[Tensor, Tensor]) -> Node:
 
 
 # -- what rules write -------------------------------------------------------------------------------------------------
-
-
 def constant(data: NDArray[Any], name: str, quant: Quant | None = None) -> Tensor:
     """A constant tensor of the array's type."""
     stored = np.array(data, order="C")

@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twinfer.converter.facts import Moves
-from twinfer.converter.passes._flip import settled
 from twinfer.converter.passes._layout import (
     Order,
     after,
     inverse,
     only_ones,
     order_of,
+    settled,
     sorted_orders,
     transpose,
     turned_tensor,

@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twinfer.converter.quantize.affine import LIMITS, Range, activation, dequantize, quantize
-from twinfer.converter.quantize.histogram import HALF
-from twinfer.converter.quantize.observed import Observed
+from twinfer.converter.quantize.observed import HALF, Observed
 from twinfer.runtime.errors import InvalidArgumentError
 
 #: Share of the values, in percent, that "percentile" keeps inside the range; "percentile-99.9" sets another.

@@ -13,12 +13,11 @@ from typing import Any
 import numpy as np
 
 from twinfer.converter.quantize.affine import real
+from twinfer.converter.quantize.compare import OutputReport, Sensitivity, Sums, feed, in_words, sensitivity, worst_first
 from twinfer.converter.quantize.observed import Calibration
 from twinfer.converter.quantize.quantize import Options
 from twinfer.converter.quantize.recipe import Recipe, Rule
 from twinfer.converter.quantize.samples import Samples, samples_of
-from twinfer.converter.quantize.sensitivity import sensitivity
-from twinfer.converter.report import OutputReport, Sensitivity, Sums, feed, in_words, worst_first
 from twinfer.converter.table import row_of
 from twinfer.runtime.errors import ModelWarning, TwinferError
 from twinfer.runtime.graph import Graph, Node, Tensor

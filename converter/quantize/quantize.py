@@ -16,13 +16,12 @@ from twinfer.converter.passes._rewrite import rebuilt
 from twinfer.converter.quantize.affine import LIMITS, Range, activation, data_range
 from twinfer.converter.quantize.affine import quantize as to_integers
 from twinfer.converter.quantize.forms import precision_of
-from twinfer.converter.quantize.grams import Gram
 from twinfer.converter.quantize.groups import Groups
 from twinfer.converter.quantize.masks import ENDLESS, WORTH, depth, spans
 from twinfer.converter.quantize.methods import method
 from twinfer.converter.quantize.observed import Calibration
 from twinfer.converter.quantize.recipe import DEFAULT, Choice, Recipe
-from twinfer.converter.quantize.rounding import adaptive
+from twinfer.converter.quantize.rounding import Gram, adaptive
 from twinfer.converter.quantize.weights import Layer, bias_tensor, correction, integers, weight_quant, weight_tensor
 from twinfer.converter.table import row_of, with_versions
 from twinfer.runtime.check import check

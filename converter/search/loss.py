@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from twinfer.converter.report import decibels
+from twinfer.converter.quantize.compare import decibels
 from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Array, Tensor
 

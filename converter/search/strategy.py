@@ -17,11 +17,26 @@ import numpy as np
 
 from twinfer.converter.quantize.forms import precision_of
 from twinfer.converter.search.journal import Journal
-from twinfer.converter.search.pareto import front
 from twinfer.converter.search.space import CORRECTIONS, PRECISIONS, Setting, Space
 from twinfer.converter.search.trial import Trial
 from twinfer.converter.search.workers import Run
 from twinfer.runtime.graph import Graph
+
+#: Cost and loss; for both, less is better.
+Point = tuple[float, float]
+
+
+def front(points: Sequence[Point]) -> list[int]:
+    """Positions of the points that no other point equals or beats in both, by rising cost (so by falling loss).
+
+    Of equal points the first one counts.
+    """
+    best: list[int] = []
+    for i in sorted(range(len(points)), key=lambda i: (*points[i], i)):
+        if not best or points[i][1] < points[best[-1]][1]:
+            best.append(i)
+    return best
+
 
 #: Neighbours in one round. The number does not depend on the workers, so that they do not change the result.
 ROUND = 8

@@ -17,12 +17,12 @@ import numpy as np
 from twinfer.converter.loops import rolled
 from twinfer.converter.quantize.affine import fed, real
 from twinfer.converter.quantize.calibrate import calibrate, run
+from twinfer.converter.quantize.compare import sensitivity
 from twinfer.converter.quantize.forms import precision_of
 from twinfer.converter.quantize.observed import Observed
 from twinfer.converter.quantize.quantize import Options, quantize
 from twinfer.converter.quantize.recipe import Choice
 from twinfer.converter.quantize.rounding import grams
-from twinfer.converter.quantize.sensitivity import sensitivity
 from twinfer.converter.search.data import Arrays, Data
 from twinfer.converter.search.loss import Judge, judge
 from twinfer.converter.search.space import Setting

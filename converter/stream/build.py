@@ -9,8 +9,7 @@ import numpy as np
 
 from twinfer.converter.facts import Moves
 from twinfer.converter.stream.plan import StreamPlan
-from twinfer.converter.stream.rows import Need, Range
-from twinfer.converter.stream.rules import CONVOLUTIONS, PADS, POOLS, columns, with_rows
+from twinfer.converter.stream.rules import CONVOLUTIONS, PADS, POOLS, Need, Range, columns, with_rows
 from twinfer.converter.table import row_of
 from twinfer.runtime.graph import Array, Graph, Node, Tensor
 

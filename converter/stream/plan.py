@@ -8,8 +8,19 @@ from math import gcd
 
 import numpy as np
 
-from twinfer.converter.stream.rows import Need, Range, Timed
-from twinfer.converter.stream.rules import CONVOLUTIONS, POOLS, Rule, Whole, geometry, in_time, is_single, rule
+from twinfer.converter.stream.rules import (
+    CONVOLUTIONS,
+    POOLS,
+    Need,
+    Range,
+    Rule,
+    Timed,
+    Whole,
+    geometry,
+    in_time,
+    is_single,
+    rule,
+)
 from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Graph, Node, Tensor
 

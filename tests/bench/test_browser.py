@@ -23,11 +23,11 @@ from twinfer.bench.page.page import Section, page
 from twinfer.bench.page.table import Cell, Table
 from twinfer.command_line.show.conversion_html import report_html
 from twinfer.command_line.show.search_html import search_html
-from twinfer.converter.compress.footprint import Footprint
-from twinfer.converter.report import BARS, OutputReport, Report, Sensitivity, TensorReport
+from twinfer.converter.compress.layers import Footprint
+from twinfer.converter.quantize.compare import BARS, OutputReport, Report, Sensitivity, TensorReport
 from twinfer.converter.search.find import Found
-from twinfer.converter.search.pareto import front
 from twinfer.converter.search.space import CORRECTIONS, Setting
+from twinfer.converter.search.strategy import front
 from twinfer.converter.search.trial import Trial
 
 LONG = "a_model/with/quite_a_long_name_that_never_ends_number_{}_of_many"

@@ -20,7 +20,7 @@ from twinfer.command_line.show.conversion_html import report_html
 from twinfer.command_line.show.model import dims
 from twinfer.command_line.targets import settings
 from twinfer.converter.build import Builder
-from twinfer.converter.report import OutputReport, Report, TensorReport
+from twinfer.converter.quantize.compare import OutputReport, Report, TensorReport
 from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.plan.plan import Plan

@@ -35,8 +35,8 @@ from twinfer.command_line.main import COMMANDS, main, parser
 from twinfer.command_line.storage import note_unused_storage, storages
 from twinfer.command_line.targets import cards, peers, settings
 from twinfer.converter.build import Builder
-from twinfer.converter.stream import convert, prove
-from twinfer.converter.stream.prove import Proof as StreamProof
+from twinfer.converter.stream import convert
+from twinfer.converter.stream.convert import Proof as StreamProof
 from twinfer.runtime.errors import InvalidArgumentError, ToolError, UnsupportedOperatorError
 from twinfer.runtime.options import Options
 from twinfer.runtime.plan import make as making
@@ -351,7 +351,7 @@ def test_a_matrix_has_a_column_for_every_program(
 def test_a_stream_that_differs_is_not_written(
     different: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(prove, "prove", lambda *_: StreamProof(9, different))
+    monkeypatch.setattr(convert, "prove", lambda *_: StreamProof(9, different))
     out = tmp_path / "out.tflite"
     assert main(["stream", "tcn_int8", "-o", str(out)]) == (1 if different else 0)
     assert out.exists() == (not different)

@@ -18,9 +18,8 @@ from random_graphs import random_graph
 from twinfer.converter.build import Builder
 from twinfer.converter.quantize.affine import LIMITS, Range, activation, dequantize, quantize
 from twinfer.converter.quantize.calibrate import calibrate
-from twinfer.converter.quantize.histogram import Histogram
 from twinfer.converter.quantize.methods import CLIPPED, METHODS, method
-from twinfer.converter.quantize.observed import BATCH, Observed
+from twinfer.converter.quantize.observed import BATCH, Histogram, Observed
 from twinfer.converter.quantize.recipe import Choice, read_recipe, recipe
 from twinfer.converter.quantize.samples import samples_of
 from twinfer.runtime.errors import InvalidArgumentError

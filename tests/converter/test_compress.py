@@ -18,8 +18,7 @@ from twinfer.bench.peers.engines import open_peer
 from twinfer.converter.build import Builder
 from twinfer.converter.compress.blocks import Block, block, budgets, energies, mask, zeros
 from twinfer.converter.compress.cluster import codebook, snapped
-from twinfer.converter.compress.footprint import footprints
-from twinfer.converter.compress.layers import layers_of
+from twinfer.converter.compress.layers import footprints, layers_of
 from twinfer.converter.compress.prune import prune
 from twinfer.converter.convert import conversion, convert
 from twinfer.converter.quantize.affine import dequantize

@@ -20,8 +20,8 @@ from twinfer.converter.compress.layers import layers_of
 from twinfer.converter.compress.prune import prune
 from twinfer.converter.compress.refit import Fit, Moments
 from twinfer.converter.convert import conversion, convert
-from twinfer.converter.quantize.grams import inputs_of, windows
 from twinfer.converter.quantize.recipe import Choice, Recipe
+from twinfer.converter.quantize.rounding import inputs_of, windows
 from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Graph
 from twinfer.runtime.plan.make import make_plan

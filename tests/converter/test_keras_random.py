@@ -23,7 +23,7 @@ from keras import layers as L  # noqa: E402
 from onnx_tools import compare, run  # noqa: E402
 
 import twinfer  # noqa: E402
-from twinfer.converter.keras.registry import importers  # noqa: E402
+from twinfer.converter.keras.call import importers  # noqa: E402
 
 ops = keras.ops
 Shape = tuple[int, ...]

@@ -16,8 +16,8 @@ from onnx_tools import run
 import twinfer
 from twinfer.converter.build import Builder
 from twinfer.converter.convert import conversion
+from twinfer.converter.quantize.compare import compare
 from twinfer.converter.quantize.masks import depth
-from twinfer.converter.report import compare
 from twinfer.runtime.graph import Graph, Signature
 from twinfer.runtime.write.tflite import write
 

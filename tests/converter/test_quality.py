@@ -21,10 +21,10 @@ from twinfer.converter.build import Builder
 from twinfer.converter.convert import conversion
 from twinfer.converter.passes._rewrite import constant
 from twinfer.converter.quantize.calibrate import calibrate
+from twinfer.converter.quantize.compare import OutputReport, Sensitivity
 from twinfer.converter.quantize.quality import Quality, remedies
 from twinfer.converter.quantize.quantize import Options
 from twinfer.converter.quantize.recipe import Choice, Recipe, Rule
-from twinfer.converter.report import OutputReport, Sensitivity
 from twinfer.runtime.errors import ModelWarning
 from twinfer.runtime.graph import Graph
 from twinfer.runtime.write.tflite import write

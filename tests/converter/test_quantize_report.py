@@ -20,11 +20,10 @@ from twinfer.converter.build import Builder
 from twinfer.converter.passes._rewrite import constant
 from twinfer.converter.quantize.affine import fed
 from twinfer.converter.quantize.calibrate import calibrate
+from twinfer.converter.quantize.compare import Sums, compare, sensitivity
 from twinfer.converter.quantize.quantize import Options, quantize
 from twinfer.converter.quantize.recipe import Choice, Recipe, Rule
 from twinfer.converter.quantize.rounding import grams
-from twinfer.converter.quantize.sensitivity import sensitivity
-from twinfer.converter.report import Sums, compare
 from twinfer.converter.stream.convert import stream
 from twinfer.runtime.errors import InvalidArgumentError, UnsupportedOperatorError
 from twinfer.runtime.graph import Graph
@@ -298,6 +297,6 @@ def test_sensitivity_of_many_layers_takes_the_first_samples(monkeypatch: pytest.
     data = {"x": np.random.default_rng(5).normal(0, 1, (7, 1, 6, 6, 2)).astype(np.float32)}
     integer, told = quantize(graph, calibrate(graph, data)), list[tuple[int, int | None]]()
     few = sensitivity(graph, integer, {"x": data["x"][:2]})
-    monkeypatch.setattr("twinfer.converter.quantize.sensitivity.MOST_RUNS", 2 * len(few) + 1)
+    monkeypatch.setattr("twinfer.converter.quantize.compare.MOST_RUNS", 2 * len(few) + 1)
     assert sensitivity(graph, integer, data, lambda done, total: told.append((done, total))) == few
     assert told == [(1, 2), (2, 2)]

@@ -14,7 +14,7 @@ from twinfer.bench.peers.engines import open_peer
 from twinfer.converter.build import Builder
 from twinfer.converter.convert import conversion, convert
 from twinfer.converter.passes._rewrite import constant, rebuilt
-from twinfer.converter.report import compare
+from twinfer.converter.quantize.compare import compare
 from twinfer.converter.table import version_of
 from twinfer.runtime.errors import ModelError, ModelWarning, UnsupportedOperatorError
 from twinfer.runtime.graph import Graph, Node, Quant, Tensor, walk

@@ -21,9 +21,8 @@ from twinfer.converter.quantize.recipe import Rule
 from twinfer.converter.search.data import gather
 from twinfer.converter.search.journal import Journal
 from twinfer.converter.search.loss import Judge, judge
-from twinfer.converter.search.pareto import front
 from twinfer.converter.search.space import CORRECTIONS, PRECISIONS, Setting, Space
-from twinfer.converter.search.strategy import _VALUES, Ledger, explore, raisable
+from twinfer.converter.search.strategy import _VALUES, Ledger, explore, front, raisable
 from twinfer.converter.search.trial import Trial
 from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Graph, Node, Tensor

@@ -17,7 +17,7 @@ from twinfer.converter.passes import Pass
 if TYPE_CHECKING:
     from twinfer.converter.convert import Conversion
     from twinfer.converter.quantize.calibrate import Progress
-    from twinfer.converter.report import Report
+    from twinfer.converter.quantize.compare import Report
     from twinfer.runtime.graph import Graph
 
 EXAMPLES = (
@@ -207,9 +207,8 @@ def _summary(graph: Graph) -> str:
 def _compared(conversion: Conversion, samples: str) -> Report:
     """What the conversion costs and saves."""
     from twinfer.command_line.terminal import progress
-    from twinfer.converter.compress.footprint import footprints
-    from twinfer.converter.quantize.sensitivity import sensitivity
-    from twinfer.converter.report import Report, compare
+    from twinfer.converter.compress.layers import footprints
+    from twinfer.converter.quantize.compare import Report, compare, sensitivity
 
     if not conversion.seen:
         return Report(compression=footprints(conversion.flat))

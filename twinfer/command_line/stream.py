@@ -23,8 +23,7 @@ def run(arguments: argparse.Namespace) -> int:
     from twinfer.bench.models.source import file_of, load
     from twinfer.command_line.show.stream import shown
     from twinfer.command_line.terminal import show
-    from twinfer.converter.stream.convert import stream
-    from twinfer.converter.stream.prove import prove
+    from twinfer.converter.stream.convert import prove, stream
     from twinfer.runtime.read.files import check_places
     from twinfer.runtime.write.tflite import check_suffix
 

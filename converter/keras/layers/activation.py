@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from twinfer.converter.emit import activation
-from twinfer.converter.emit.activation import along, clamp, number
+from twinfer.converter.emit import functions
 from twinfer.converter.emit.emitter import Emitter
+from twinfer.converter.emit.functions import along, clamp, number
 from twinfer.converter.keras.call import Call, as_tensor, dimensions
 from twinfer.runtime.graph import Tensor
 
@@ -50,7 +50,7 @@ def gelu(g: Emitter, x: Tensor, approximate: bool = False) -> Tensor:
 
 def hard_sigmoid(g: Emitter, x: Tensor) -> Tensor:
     """relu6(x + 3) / 6."""
-    return activation.hard_sigmoid(g, x, 1 / 6, 0.5)
+    return functions.hard_sigmoid(g, x, 1 / 6, 0.5)
 
 
 def hard_silu(g: Emitter, x: Tensor) -> Tensor:
@@ -59,7 +59,7 @@ def hard_silu(g: Emitter, x: Tensor) -> Tensor:
 
 def log_sigmoid(g: Emitter, x: Tensor) -> Tensor:
     """-softplus(-x)."""
-    return g.unary("NEG", activation.softplus(g, g.unary("NEG", x)))
+    return g.unary("NEG", functions.softplus(g, g.unary("NEG", x)))
 
 
 def tanh_shrink(g: Emitter, x: Tensor) -> Tensor:
@@ -82,8 +82,8 @@ def log_softmax(g: Emitter, x: Tensor, axis: Any = -1) -> Tensor:
 
 #: keras.activations by name, with their arguments' defaults.
 FUNCTIONS: dict[str, Function] = {
-    "celu": lambda g, x: activation.celu(g, x, 1.0),
-    "elu": lambda g, x: activation.elu(g, x, 1.0),
+    "celu": lambda g, x: functions.celu(g, x, 1.0),
+    "elu": lambda g, x: functions.elu(g, x, 1.0),
     "exponential": _plain("EXP"),
     "gelu": gelu,
     "hard_sigmoid": hard_sigmoid,
@@ -93,15 +93,15 @@ FUNCTIONS: dict[str, Function] = {
     "linear": lambda g, x: x,
     "log_sigmoid": log_sigmoid,
     "log_softmax": log_softmax,
-    "mish": activation.mish,
+    "mish": functions.mish,
     "relu": relu,
     "relu6": _plain("RELU6"),
-    "selu": activation.selu,
+    "selu": functions.selu,
     "sigmoid": _plain("LOGISTIC"),
-    "silu": activation.silu,
+    "silu": functions.silu,
     "softmax": softmax,
-    "softplus": activation.softplus,
-    "softsign": activation.softsign,
+    "softplus": functions.softplus,
+    "softsign": functions.softsign,
     "tanh": _plain("TANH"),
     "tanh_shrink": tanh_shrink,
 }
@@ -122,7 +122,7 @@ def leaky_relu_layer(g: Emitter, call: Call) -> Tensor:
 
 
 def elu_layer(g: Emitter, call: Call) -> Tensor:
-    return activation.elu(g, call.input(), float(call.layer.alpha))
+    return functions.elu(g, call.input(), float(call.layer.alpha))
 
 
 def prelu_layer(g: Emitter, call: Call) -> Tensor:
@@ -144,8 +144,8 @@ def _operation(function: Callable[..., Tensor], *names: str) -> Callable[[Emitte
 
 
 OPERATIONS = {
-    "ops.Celu": _operation(activation.celu, "alpha"),
-    "ops.Elu": _operation(activation.elu, "alpha"),
+    "ops.Celu": _operation(functions.celu, "alpha"),
+    "ops.Elu": _operation(functions.elu, "alpha"),
     "ops.Gelu": _operation(gelu, "approximate"),
     "ops.HardSigmoid": _operation(hard_sigmoid),
     "ops.HardSilu": _operation(hard_silu),
@@ -155,12 +155,12 @@ OPERATIONS = {
     "ops.LogSoftmax": _operation(log_softmax, "axis"),
     "ops.Relu": _operation(relu),
     "ops.Relu6": _operation(FUNCTIONS["relu6"]),
-    "ops.Selu": _operation(activation.selu),
+    "ops.Selu": _operation(functions.selu),
     "ops.Sigmoid": _operation(FUNCTIONS["sigmoid"]),
-    "ops.Silu": _operation(activation.silu),
+    "ops.Silu": _operation(functions.silu),
     "ops.Softmax": _operation(softmax, "axis"),
-    "ops.Softplus": _operation(activation.softplus),
-    "ops.Softsign": _operation(activation.softsign),
+    "ops.Softplus": _operation(functions.softplus),
+    "ops.Softsign": _operation(functions.softsign),
     "ops.TanhShrink": _operation(tanh_shrink),
     "ops.Tanh": _operation(FUNCTIONS["tanh"]),
 }

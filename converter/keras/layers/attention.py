@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from twinfer.converter.emit.dense import linear, product
 from twinfer.converter.emit.emitter import Emitter, Shape
+from twinfer.converter.emit.products import linear, product
 from twinfer.converter.keras.call import Call, array, as_tensor, cast
 from twinfer.converter.keras.layers.activation import masked_softmax
 from twinfer.runtime.graph import Tensor

@@ -1,4 +1,4 @@
-"""Convolutions with one and two spatial dimensions."""
+"""Convolutions and pooling with one and two spatial dimensions. Those with one have a height of one."""
 
 from __future__ import annotations
 
@@ -8,11 +8,34 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from twinfer.converter.emit.emitter import Emitter, constant
-from twinfer.converter.emit.transposed import spread, transpose_conv
+from twinfer.converter.emit.emitter import Emitter, Shape, constant
+from twinfer.converter.emit.products import spread, transpose_conv
 from twinfer.converter.keras.call import Call
-from twinfer.converter.keras.layers._window import as_image, both, extents
 from twinfer.runtime.graph import Tensor
+
+
+def as_image(g: Emitter, x: Tensor, run: Callable[[Tensor], Tensor]) -> Tensor:
+    """``run`` on [n, h, w, c], or on [n, w, c] with a height of one, which its result loses again."""
+    if len(x.shape) == 4:
+        return run(x)
+    n, w, c = x.shape
+    y = run(g.reshape(x, (n, 1, w, c)))
+    return g.reshape(y, (y.shape[0], *y.shape[2:]))
+
+
+def both(value: Any, rest: int = 1) -> Shape:
+    """(height, width) of two numbers or one; ``rest`` is the height if only the width is given."""
+    numbers = tuple(int(v) for v in (value if isinstance(value, list | tuple) else (value,)))
+    return numbers if len(numbers) == 2 else (rest, *numbers)
+
+
+def extents(size: Shape, kernel: Shape, strides: Shape, dilations: Shape, padding: str) -> Shape:
+    """Height and width of the result, as TFLite's padding makes them."""
+    rows = zip(size, kernel, strides, dilations, strict=True)
+    if padding == "SAME":
+        return tuple(-(-n // s) for n, _, s, _ in rows)
+    return tuple((n - (k - 1) * d - 1) // s + 1 for n, k, s, d in rows)
+
 
 Floats = NDArray[np.float32]
 
@@ -107,6 +130,40 @@ def _begin(length: int, kernel: int, stride: int, size: int) -> int:
     return kernel - 1 - min(-(-padding // 2), kernel - 1)
 
 
+Importer = Callable[[Emitter, Call], Tensor]
+
+
+def _pool(op: str) -> Importer:
+    def run(g: Emitter, call: Call) -> Tensor:
+        call.channels_last()
+        kernel, strides = both(call.layer.pool_size), both(call.layer.strides)
+        padding = "SAME" if call.layer.padding == "same" else "VALID"
+        options: dict[str, Any] = {
+            "filter_height": kernel[0],
+            "filter_width": kernel[1],
+            "stride_h": strides[0],
+            "stride_w": strides[1],
+        }
+
+        def pooled(x: Tensor) -> Tensor:
+            size = extents(x.shape[1:3], kernel, strides, (1, 1), padding)
+            return g.emit(op, [x], (x.shape[0], *size, x.shape[3]), padding=padding, **options)
+
+        return as_image(g, call.input(), pooled)
+
+    return run
+
+
+def _everywhere(op: str) -> Importer:
+    def run(g: Emitter, call: Call) -> Tensor:
+        call.channels_last()
+        x, keep = call.input(), bool(call.layer.keepdims)
+        axes = np.arange(1, len(x.shape) - 1, dtype=np.int32)
+        return g.emit(op, [x, axes], call.shape, keep_dims=keep)
+
+    return run
+
+
 IMPORTERS: dict[str, Callable[[Emitter, Call], Tensor]] = {
     "Conv1D": conv,
     "Conv1DTranspose": transposed,
@@ -117,3 +174,7 @@ IMPORTERS: dict[str, Callable[[Emitter, Call], Tensor]] = {
     "SeparableConv1D": separable,
     "SeparableConv2D": separable,
 }
+for _kind, _over, _op in (("Average", "AVERAGE_POOL_2D", "MEAN"), ("Max", "MAX_POOL_2D", "REDUCE_MAX")):
+    for _rank in ("1D", "2D"):
+        IMPORTERS[f"{_kind}Pooling{_rank}"] = _pool(_over)
+        IMPORTERS[f"Global{_kind}Pooling{_rank}"] = _everywhere(_op)

@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from twinfer.converter.emit.activation import along, number
 from twinfer.converter.emit.emitter import Emitter, Shape
-from twinfer.converter.emit.normalize import affine, mean, normalized, scaled
+from twinfer.converter.emit.functions import affine, along, mean, normalized, number, scaled
 from twinfer.converter.keras.call import Call, array, cast, dimensions
 from twinfer.runtime.graph import Tensor
 

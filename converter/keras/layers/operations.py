@@ -9,11 +9,9 @@ from typing import Any
 import keras
 import numpy as np
 
-from twinfer.converter.emit.activation import clamp
-from twinfer.converter.emit.dense import matmul
-from twinfer.converter.emit.einsum import einsum
 from twinfer.converter.emit.emitter import Emitter
-from twinfer.converter.emit.normalize import mean
+from twinfer.converter.emit.functions import clamp, mean
+from twinfer.converter.emit.products import einsum, matmul
 from twinfer.converter.keras.call import CARRIED, NAMES, Call, as_tensor, cast, dimensions
 from twinfer.runtime.graph import DTYPES, Tensor
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from twinfer.converter.emit.emitter import Emitter
 from twinfer.converter.keras.call import Call
-from twinfer.converter.keras.layers._window import as_image
+from twinfer.converter.keras.layers.conv import as_image
 from twinfer.runtime.graph import Tensor
 
 Pairs = list[tuple[int, int]]

@@ -1,1 +1,1 @@
-"""The importers: every module ends with ``IMPORTERS = {"<Operator>": function, …}`` and is found by ``registry.py``."""
+"""The importers: every module ends with ``IMPORTERS = {"<Operator>": function, …}``; ``node.importers`` finds them."""

@@ -1,18 +1,118 @@
-"""Conv and ConvTranspose with one or two spatial dimensions."""
+"""Convolutions and pooling: windows over one and two spatial dimensions, ONNX's padding as TFLite's."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from typing import Any
 
 import numpy as np
 
-from twinfer.converter.emit.emitter import Emitter, moved
-from twinfer.converter.emit.transposed import transpose_conv
+from twinfer.converter.emit.emitter import NCHW, NHWC, Emitter, moved
+from twinfer.converter.emit.products import transpose_conv
 from twinfer.converter.onnx.node import OnnxNode, Shape
-from twinfer.converter.onnx.ops._window import Window, in_nhwc, padded, window_of
-from twinfer.runtime.errors import ModelError
+from twinfer.runtime.errors import ModelError, UnsupportedOperatorError
 from twinfer.runtime.graph import Tensor
+
+
+@dataclass(frozen=True)
+class Window:
+    """Kernel, strides, dilations, and padding as (before, after), each for height and width."""
+
+    kernel: Shape
+    strides: Shape
+    dilations: Shape
+    pads: tuple[tuple[int, int], ...]
+
+    @property
+    def extents(self) -> Shape:
+        """How far the kernel reaches, holes counted."""
+        return tuple((k - 1) * d + 1 for k, d in zip(self.kernel, self.dilations, strict=True))
+
+    def outputs(self, size: Shape) -> Shape:
+        """Extents of the result for an image of ``size``; ModelError if the kernel does not fit in."""
+        rows = zip(size, self.pads, self.extents, self.strides, strict=True)
+        sizes = tuple((n + sum(pad) - extent) // stride + 1 for n, pad, extent, stride in rows)
+        if min(sizes) < 1:
+            raise ModelError(f"the kernel {list(self.extents)} does not fit into the padded image {list(size)}")
+        return sizes
+
+    def same(self, size: Shape) -> bool:
+        """Whether TFLite's SAME pads the same way."""
+        rows = zip(size, self.extents, self.strides, strict=True)
+        return self.pads == tuple(_same(n, extent, stride, upper=True) for n, extent, stride in rows)
+
+    @property
+    def unpadded(self) -> bool:
+        return not any(map(any, self.pads))
+
+    @property
+    def options(self) -> dict[str, Any]:
+        return {"stride_h": self.strides[0], "stride_w": self.strides[1]}
+
+    @property
+    def dilation_options(self) -> dict[str, Any]:
+        return {"dilation_h_factor": self.dilations[0], "dilation_w_factor": self.dilations[1]}
+
+
+def _same(size: int, extent: int, stride: int, upper: bool) -> tuple[int, int]:
+    """Padding that leaves ceil(size / stride) outputs; the odd one comes after, or before unless ``upper``."""
+    total = max((-(-size // stride) - 1) * stride + extent - size, 0)
+    less, more = total // 2, total - total // 2
+    return (less, more) if upper else (more, less)
+
+
+def window_of(node: OnnxNode, kernel: Shape, size: Shape) -> Window:
+    """The window of a convolution or pooling over an image of ``size``, in 2-D (1-D gets a height of one)."""
+    rank = len(size)
+    node.need(rank in (1, 2), f"{rank} spatial dimensions; TFLite has one and two")
+    strides = tuple(node.attribute("strides", [1] * rank))
+    dilations = tuple(node.attribute("dilations", [1] * rank))
+    if not len(kernel) == len(strides) == len(dilations) == rank:
+        raise ModelError(f"{node}: kernel, strides and dilations must have {rank} numbers")
+    window = Window(tuple(kernel), strides, dilations, ())
+    window = replace(window, pads=_pads(node, window, size))
+    return window if rank == 2 else Window((1, *kernel), (1, *strides), (1, *dilations), ((0, 0), *window.pads))
+
+
+def _pads(node: OnnxNode, window: Window, size: Shape) -> tuple[tuple[int, int], ...]:
+    auto, rank = node.attribute("auto_pad", "NOTSET"), len(size)
+    if auto in ("SAME_UPPER", "SAME_LOWER"):
+        rows = zip(size, window.extents, window.strides, strict=True)
+        return tuple(_same(n, extent, stride, auto == "SAME_UPPER") for n, extent, stride in rows)
+    if auto == "VALID":
+        return ((0, 0),) * rank
+    if auto != "NOTSET":
+        raise ModelError(f"{node}: auto_pad {auto!r} does not exist")
+    pads = tuple(node.attribute("pads", [0] * 2 * rank))
+    if len(pads) != 2 * rank or min(pads) < 0:
+        raise ModelError(f"{node}: pads {list(pads)} must be {2 * rank} numbers from zero up")
+    return tuple(zip(pads[:rank], pads[rank:], strict=True))
+
+
+def padded(g: Emitter, x: Tensor, window: Window, value: Any = 0) -> tuple[Tensor, str, Shape]:
+    """The NHWC image, TFLite's padding, and the result's height and width. Padding that TFLite lacks becomes PAD."""
+    size = x.shape[1:3]
+    out = window.outputs(size)
+    if window.unpadded:
+        return x, "VALID", out
+    if window.same(size):
+        return x, "SAME", out
+    return g.pad(x, [(0, 0), *window.pads, (0, 0)], value), "VALID", out
+
+
+def in_nhwc(g: Emitter, x: Tensor, run: Callable[[Tensor], Tensor]) -> Tensor:
+    """``run`` on the NCHW tensor laid as NHWC, and its result laid back; [n, c, w] passes through as [n, 1, w, c]."""
+    if len(x.shape) == 4:
+        return g.transpose(run(g.transpose(x, NHWC)), NCHW)
+    if len(x.shape) != 3:
+        raise UnsupportedOperatorError(f"{len(x.shape) - 2} spatial dimensions; TFLite has one and two")
+    line = g.transpose(x, (0, 2, 1))
+    n, w, c = line.shape
+    y = run(g.reshape(line, (n, 1, w, c)))
+    return g.transpose(g.reshape(y, (y.shape[0], *y.shape[2:])), (0, 2, 1))
 
 
 def conv(g: Emitter, node: OnnxNode) -> Tensor:
@@ -109,4 +209,121 @@ def _kept(node: OnnxNode, full: Shape, strides: Shape, size: Shape) -> tuple[Sha
     return pads[:rank], tuple(f + e - before - after for f, e, before, after in rows)
 
 
-IMPORTERS = {"Conv": conv, "ConvTranspose": conv_transpose}
+def _window(node: OnnxNode) -> Window:
+    """The window; with ceil_mode it is padded until the last output's kernel is inside."""
+    x, kernel = node.input(0), tuple(node.attribute("kernel_shape", ()))
+    window = window_of(node, kernel, x.shape[2:])
+    if not node.attribute("ceil_mode", 0):
+        return window
+    size = x.shape[2:] if len(kernel) == 2 else (1, *x.shape[2:])
+    rows = zip(size, window.pads, window.extents, window.strides, strict=True)
+    return replace(window, pads=tuple(_ceiled(n, pads, extent, stride) for n, pads, extent, stride in rows))
+
+
+def _ceiled(size: int, pads: tuple[int, int], extent: int, stride: int) -> tuple[int, int]:
+    """Padding with the kernel that floor mode leaves out, unless all of it would lie in the padding behind."""
+    before, after = pads
+    count = -(-(size + before + after - extent) // stride) + 1
+    if (count - 1) * stride >= size + before:
+        count -= 1
+    return before, max((count - 1) * stride + extent - size - before, after)
+
+
+def max_pool(g: Emitter, node: OnnxNode) -> Tensor:
+    node.need(len(node.outputs) < 2 or not node.outputs[1], "TFLite's MAX_POOL_2D does not tell indices")
+    window = _window(node)
+    # beside values that are never negative, zeros do as well as -infinity, and can be quantised
+    floor = 0.0 if g.nonnegative(node.input(0)) else -np.inf
+
+    def run(x: Tensor) -> Tensor:
+        least = floor if x.dtype.kind == "f" else np.iinfo(x.dtype).min
+        if window.dilations != (1, 1):
+            return _taps(g, g.pad(x, [(0, 0), *window.pads, (0, 0)], least), window, "MAXIMUM")
+        return _pool(g, "MAX_POOL_2D", x, window, least)
+
+    return in_nhwc(g, node.input(0), run)
+
+
+def _pool(g: Emitter, op: str, x: Tensor, window: Window, value: float = 0) -> Tensor:
+    x, padding, size = padded(g, x, window, value)
+    options = {**window.options, "filter_height": window.kernel[0], "filter_width": window.kernel[1]}
+    return g.emit(op, [x], (x.shape[0], *size, x.shape[3]), padding=padding, **options)
+
+
+def _taps(g: Emitter, x: Tensor, window: Window, op: str) -> Tensor:
+    """What the dilated kernel's taps see of the padded image, combined by an element-wise operator."""
+    size = replace(window, pads=((0, 0), (0, 0))).outputs(x.shape[1:3])
+    seen = [_tap(g, x, window, size, (i, j)) for i in range(window.kernel[0]) for j in range(window.kernel[1])]
+    return reduce(lambda a, b: g.binary(op, a, b), seen)
+
+
+def _tap(g: Emitter, x: Tensor, window: Window, size: Shape, tap: tuple[int, int]) -> Tensor:
+    begin = [t * d for t, d in zip(tap, window.dilations, strict=True)]
+    end = [b + (n - 1) * s + 1 for b, n, s in zip(begin, size, window.strides, strict=True)]
+    limits = [[0, *begin, 0], [x.shape[0], *end, x.shape[3]], [1, *window.strides, 1]]
+    return g.emit("STRIDED_SLICE", [x, *(np.array(v, np.int32) for v in limits)], (x.shape[0], *size, x.shape[3]))
+
+
+def average_pool(g: Emitter, node: OnnxNode) -> Tensor:
+    """TFLite's SAME leaves the padding out of the average; where ONNX counts otherwise, a constant corrects it."""
+    window = _window(node)
+
+    def run(x: Tensor) -> Tensor:
+        padded = (extent + sum(pads) for extent, pads in zip(x.shape[1:3], window.pads, strict=True))
+        g.budget.afford(8 * math.prod(padded), "the count of elements in its windows")
+        counted = _counts(node, window, x.shape[1:3])
+        plain = window.dilations == (1, 1) and (window.unpadded or window.same(x.shape[1:3]))
+        if plain and (counted == _inside(window, x.shape[1:3])).all():
+            return _pool(g, "AVERAGE_POOL_2D", x, window)
+        whole = replace(window, pads=((0, 0), (0, 0)))
+        image, taps = g.pad(x, [(0, 0), *window.pads, (0, 0)]), window.kernel[0] * window.kernel[1]
+        if window.dilations == (1, 1):
+            y, ratio = _pool(g, "AVERAGE_POOL_2D", image, whole), taps / counted
+        else:
+            y, ratio = _taps(g, image, whole, "ADD"), 1 / counted
+        return y if (ratio == 1).all() else g.binary("MUL", y, ratio[None, :, :, None].astype(x.dtype))
+
+    return in_nhwc(g, node.input(0), run)
+
+
+def _counts(node: OnnxNode, window: Window, size: Shape) -> np.ndarray:
+    """Elements that every output [height, width] is divided by; padding that ceil_mode adds never counts."""
+    if not node.attribute("count_include_pad", 0):
+        return _inside(window, size)
+    explicit = window_of(node, tuple(node.attribute("kernel_shape", ())), node.input(0).shape[2:]).pads
+    ones = np.pad(np.ones(size), explicit, constant_values=1)
+    rest = [(0, p[1] - e[1]) for p, e in zip(window.pads, explicit, strict=True)]
+    return _sums(np.pad(ones, rest), window)
+
+
+def _inside(window: Window, size: Shape) -> np.ndarray:
+    return _sums(np.pad(np.ones(size), window.pads), window)
+
+
+def _sums(ones: np.ndarray, window: Window) -> np.ndarray:
+    views = np.lib.stride_tricks.sliding_window_view(ones, window.extents)
+    (sh, sw), (dh, dw) = window.strides, window.dilations
+    sums: np.ndarray = views[::sh, ::sw, ::dh, ::dw].sum((2, 3))
+    return sums
+
+
+def _everywhere(op: str) -> Callable[[Emitter, OnnxNode], Tensor]:
+    """A reduction over all spatial dimensions, which stay as ones."""
+
+    def run(g: Emitter, node: OnnxNode) -> Tensor:
+        def reduced(x: Tensor) -> Tensor:
+            return g.emit(op, [x, np.array([1, 2], np.int32)], (x.shape[0], 1, 1, x.shape[3]), keep_dims=True)
+
+        return in_nhwc(g, node.input(0), reduced)
+
+    return run
+
+
+IMPORTERS = {
+    "Conv": conv,
+    "ConvTranspose": conv_transpose,
+    "MaxPool": max_pool,
+    "AveragePool": average_pool,
+    "GlobalAveragePool": _everywhere("MEAN"),
+    "GlobalMaxPool": _everywhere("REDUCE_MAX"),
+}

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from twinfer.converter.emit import dense
-from twinfer.converter.emit.dense import fully_connected, product
-from twinfer.converter.emit.einsum import einsum as einsum_of
+from twinfer.converter.emit import products
 from twinfer.converter.emit.emitter import Emitter, constant
+from twinfer.converter.emit.products import einsum as einsum_of
+from twinfer.converter.emit.products import fully_connected, product
 from twinfer.converter.onnx.node import OnnxNode, positive
 from twinfer.runtime.graph import Tensor
 
@@ -46,7 +46,7 @@ def _bias(g: Emitter, c: Tensor, channels: int) -> Tensor | None:
 
 
 def matmul(g: Emitter, node: OnnxNode) -> Tensor:
-    return dense.matmul(g, node.input(0), node.input(1))
+    return products.matmul(g, node.input(0), node.input(1))
 
 
 def einsum(g: Emitter, node: OnnxNode) -> Tensor:
@@ -62,7 +62,7 @@ def cum_sum(g: Emitter, node: OnnxNode) -> Tensor:
     ones = np.triu(np.ones((x.shape[axis],) * 2, np.float32), 1 if node.attribute("exclusive", 0) else 0)
     ones = ones.T if node.attribute("reverse", 0) else ones
     order = [i for i in range(len(x.shape)) if i != axis] + [axis]
-    y = dense.matmul(g, g.transpose(x, order), constant(ones))
+    y = products.matmul(g, g.transpose(x, order), constant(ones))
     return g.transpose(y, [order.index(i) for i in range(len(order))])
 
 

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from twinfer.converter.emit.emitter import Emitter
-from twinfer.converter.emit.normalize import affine, normalized, scaled
+from twinfer.converter.emit.functions import affine, normalized, scaled
 from twinfer.converter.onnx.node import OnnxNode
 from twinfer.runtime.errors import ModelError
 from twinfer.runtime.graph import Tensor

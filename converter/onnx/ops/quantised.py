@@ -14,8 +14,8 @@ import numpy as np
 
 from twinfer.converter.emit.emitter import Emitter
 from twinfer.converter.onnx.node import OnnxNode, positive
-from twinfer.converter.onnx.ops import activation, conv, dense, elementwise, move, pool
-from twinfer.converter.onnx.ops.layout import tensor_type
+from twinfer.converter.onnx.ops import conv, dense, elementwise, move
+from twinfer.converter.onnx.ops.move import tensor_type
 from twinfer.runtime.errors import ModelError, UnsupportedOperatorError
 from twinfer.runtime.graph import EMPTY, Array, Quant, Tensor
 
@@ -198,13 +198,13 @@ def matmul_integer(g: Emitter, node: OnnxNode) -> Tensor:
 MICROSOFT = {
     "QGemm": qgemm,
     "QLinearAdd": _qlinear("Add", elementwise.IMPORTERS["Add"], 2),
-    "QLinearAveragePool": _qlinear("AveragePool", pool.average_pool),
+    "QLinearAveragePool": _qlinear("AveragePool", conv.average_pool),
     "QLinearConcat": qlinear_concat,
-    "QLinearGlobalAveragePool": _qlinear("GlobalAveragePool", pool.IMPORTERS["GlobalAveragePool"]),
-    "QLinearLeakyRelu": _qlinear("LeakyRelu", activation.leaky_relu),
+    "QLinearGlobalAveragePool": _qlinear("GlobalAveragePool", conv.IMPORTERS["GlobalAveragePool"]),
+    "QLinearLeakyRelu": _qlinear("LeakyRelu", elementwise.leaky_relu),
     "QLinearMul": _qlinear("Mul", elementwise.IMPORTERS["Mul"], 2),
     "QLinearSigmoid": _qlinear("Sigmoid", elementwise.IMPORTERS["Sigmoid"]),
-    "QLinearSoftmax": _qlinear("Softmax", activation.IMPORTERS["Softmax"]),
+    "QLinearSoftmax": _qlinear("Softmax", elementwise.IMPORTERS["Softmax"]),
     "QuantizeLinear": quantize_linear,
     "DequantizeLinear": dequantize_linear,
 }

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from twinfer.converter.emit.dense import fully_connected
 from twinfer.converter.emit.emitter import NCHW, NHWC, Emitter, constant
+from twinfer.converter.emit.products import fully_connected
 from twinfer.converter.onnx.node import OnnxNode, Shape, positive
 from twinfer.runtime.errors import ModelError, UnsupportedOperatorError
 from twinfer.runtime.graph import Tensor

@@ -16,8 +16,7 @@ from random_graphs import LAYERS, random_graph
 from tflm_replay import Clobbered, Replay
 
 from twinfer.converter.offline.check import fault
-from twinfer.converter.offline.lives import lives_in_tflm, needs_place
-from twinfer.converter.offline.place import bytes_in_tflm, places_in_tflm
+from twinfer.converter.offline.place import bytes_in_tflm, lives_in_tflm, needs_place, places_in_tflm
 from twinfer.runtime.errors import UnsupportedOperatorError
 from twinfer.runtime.graph import Graph, Node, Tensor, walk
 

@@ -32,7 +32,7 @@ from onnx_tools import by_onnxruntime, compare, floats, run
 
 from twinfer.converter.convert import convert
 from twinfer.converter.onnx import read_onnx
-from twinfer.converter.onnx.growth import GROWING, elements
+from twinfer.converter.onnx.fold import GROWING, elements
 from twinfer.runtime.errors import TwinferError, UnsupportedOperatorError
 
 

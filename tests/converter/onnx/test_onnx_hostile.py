@@ -15,7 +15,7 @@ from onnx_tools import by_onnxruntime, compare, floats, model, run
 
 import twinfer
 from twinfer.command_line.main import main
-from twinfer.converter.emit import budget
+from twinfer.converter.emit import emitter
 from twinfer.converter.onnx import read_onnx
 from twinfer.runtime.errors import InvalidArgumentError, ModelError, UnsupportedOperatorError
 
@@ -170,7 +170,7 @@ def test_constants_count_by_their_own_type(kind: Any, size: int) -> None:
 
 def test_constants_share_one_budget(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each fits, all together do not. Operators that only move elements cost nothing, a small result gives nothing."""
-    monkeypatch.setattr(budget, "MOST", 100_000)
+    monkeypatch.setattr(emitter, "MOST", 100_000)
     weights = np.ones((400, 400), np.float32)
     nodes = [helper.make_node("Transpose", ["w"], ["t0"]), helper.make_node("Gather", ["w", "i"], ["row"])]
     nodes += [helper.make_node("Transpose", [f"t{i}"], [f"t{i + 1}"]) for i in range(4)]

@@ -14,8 +14,7 @@ from twinfer.bench.models.builtin import builtin
 from twinfer.bench.peers.engines import open_peer
 from twinfer.command_line.main import main
 from twinfer.converter.build import Builder
-from twinfer.converter.stream.convert import Streaming, stream
-from twinfer.converter.stream.prove import prove
+from twinfer.converter.stream.convert import Streaming, prove, stream
 from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Graph, Signature
 from twinfer.runtime.plan.make import make_plan

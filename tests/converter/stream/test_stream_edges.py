@@ -10,8 +10,7 @@ import pytest
 from flows import Sub
 
 from twinfer.bench.models.builtin import builtin
-from twinfer.converter.stream.convert import stream
-from twinfer.converter.stream.prove import prove
+from twinfer.converter.stream.convert import prove, stream
 from twinfer.runtime.graph import Graph, Tensor
 from twinfer.runtime.run.stream import METADATA
 

@@ -13,8 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from twinfer.converter.build import Builder
-from twinfer.converter.stream.convert import stream
-from twinfer.converter.stream.prove import prove
+from twinfer.converter.stream.convert import prove, stream
 from twinfer.runtime.errors import InvalidArgumentError, TwinferError
 from twinfer.runtime.graph import Array, Graph, Tensor
 from twinfer.runtime.run.interpreter import Interpreter

@@ -7,7 +7,7 @@ from rich.text import Text
 
 from twinfer.bench.measure.report import table
 from twinfer.command_line.terminal import console
-from twinfer.converter.report import Report
+from twinfer.converter.quantize.compare import Report
 
 #: Characters that a line needs for columns of layers' names, of operators, and nine of figures.
 ROOMY = 110

@@ -9,8 +9,8 @@ from typing import Any
 from twinfer.bench.page.chart import BAD, COLOURS, NAMES, ROW, Chart, Charts, distinct, field, room, tooltip, values
 from twinfer.bench.page.page import Section, page
 from twinfer.bench.page.table import Cell, Table
-from twinfer.converter.compress.footprint import Footprint
-from twinfer.converter.report import Report, Sensitivity, TensorReport
+from twinfer.converter.compress.layers import Footprint
+from twinfer.converter.quantize.compare import Report, Sensitivity, TensorReport
 
 #: The greatest signal-to-noise ratio in a picture, in dB; better ones reach its edge.
 _MOST = 60

@@ -10,8 +10,7 @@ from rich.text import Text
 
 from twinfer.bench.measure.report import table
 from twinfer.converter.stream import convert
-from twinfer.converter.stream.convert import Streaming
-from twinfer.converter.stream.prove import Proof
+from twinfer.converter.stream.convert import Proof, Streaming
 from twinfer.runtime.graph import Graph
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.plan.plan import Plan

@@ -1,0 +1,148 @@
+"""Products with constant weights, transposed convolutions, and Einstein's summation as one product of matrices."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from twinfer.converter.emit.emitter import Emitter, Operand, Shape, constant
+from twinfer.runtime.errors import ModelError, UnsupportedOperatorError
+from twinfer.runtime.graph import Tensor
+
+
+def fully_connected(g: Emitter, x: Tensor, weights: Tensor, bias: Tensor | None = None) -> Tensor:
+    """Over the last dimension of x [..., depth] with constant weights [out, depth]."""
+    out, depth = weights.shape
+    if x.shape[-1] != depth:
+        raise ModelError(f"{x} and weights of depth {depth} cannot be multiplied")
+    addend = np.zeros(out, np.float32) if bias is None else bias
+    return g.emit("FULLY_CONNECTED", [x, weights, addend], (*x.shape[:-1], out), keep_num_dims=len(x.shape) > 2)
+
+
+def product(g: Emitter, a: Tensor, b: Tensor, adjoint: bool = False) -> Tensor:
+    """Matrices [..., rows, depth] times [..., depth, columns], or [..., columns, depth] if ``adjoint``."""
+    rows, columns = a.shape[-2], b.shape[-2 if adjoint else -1]
+    shape = (*np.broadcast_shapes(a.shape[:-2], b.shape[:-2]), rows, columns)
+    return g.emit("BATCH_MATMUL", [a, b], shape, adj_x=False, adj_y=adjoint)
+
+
+def matmul(g: Emitter, a: Tensor, b: Tensor) -> Tensor:
+    """As numpy.matmul: vectors are matrices of one row or column, which is dropped from the result."""
+    if not a.shape or not b.shape:
+        raise ModelError(f"{a if not a.shape else b} is a scalar and cannot be multiplied as a matrix")
+    left = g.reshape(a, (1, *a.shape)) if len(a.shape) == 1 else a
+    right = g.reshape(b, (*b.shape, 1)) if len(b.shape) == 1 else b
+    if left.shape[-1] != right.shape[-2]:
+        raise ModelError(f"{a} and {b} cannot be multiplied")
+    if right.data is not None and len(right.shape) == 2:
+        y = fully_connected(g, left, g.transpose(right, (1, 0)))
+    else:
+        y = product(g, left, right)
+    shape = y.shape[:-2] + y.shape[-2:-1] * (len(a.shape) > 1) + y.shape[-1:] * (len(b.shape) > 1)
+    return g.reshape(y, shape)
+
+
+def linear(g: Emitter, x: Tensor, kernel: np.ndarray, bias: np.ndarray | None) -> Tensor:
+    """x [..., depth] times kernel [depth, out] plus bias [out]."""
+    return fully_connected(g, x, constant(np.ascontiguousarray(kernel.T)), None if bias is None else constant(bias))
+
+
+def transpose_conv(
+    g: Emitter, x: Tensor, constants: tuple[Tensor, Tensor | np.ndarray], places: tuple[Shape, Shape, Shape, Shape]
+) -> Tensor:
+    """TRANSPOSE_CONV of x [n, h, w, in], over the full extent and cut where the padding is not SAME.
+
+    ``constants`` are weights [out, kernel height, kernel width, in] and bias [out]. ``places`` are, for height and
+    width each: the strides, the full extent of the result, and begin and extent of the part that is kept.
+    """
+    (w, bias), (strides, full, begin, size) = constants, places
+    rows = list(zip(x.shape[1:3], strides, full, begin, size, strict=True))
+    same = all(n == -(-out // s) and at == (f - out) // 2 and f >= out for n, s, f, at, out in rows)
+    whole = size if same else tuple(max(f, at + out) for _, _, f, at, out in rows)  # it may reach further
+    shape = (x.shape[0], *(size if same else full), w.shape[0])
+    inputs: list[Operand] = [np.array(shape, np.int32), w, x]
+    more = whole != shape[1:3]
+    options = {"padding": "SAME" if same else "VALID", "stride_h": strides[0], "stride_w": strides[1]}
+    y = g.emit("TRANSPOSE_CONV", inputs if more else [*inputs, bias], shape, type=x.type, **options)
+    y = g.pad(y, [(0, 0), *((0, n - f) for n, f in zip(whole, shape[1:3], strict=True)), (0, 0)])
+    y = g.binary("ADD", y, bias) if more else y
+    return y if same else g.part(y, (0, *begin, 0), (x.shape[0], *size, w.shape[0]))
+
+
+def spread(w: np.ndarray, dilations: Shape) -> np.ndarray:
+    """Weights [a, b, *kernel] with zeros between the taps of a dilated kernel."""
+    kernel = ((k - 1) * d + 1 for k, d in zip(w.shape[2:], dilations, strict=True))
+    dense = np.zeros((*w.shape[:2], *kernel), w.dtype)
+    dense[(slice(None), slice(None), *(slice(None, None, d) for d in dilations))] = w
+    return dense
+
+
+def einsum(g: Emitter, equation: str, operands: Sequence[Tensor]) -> Tensor:
+    """One or two operands, every letter at most once in each; "..." stands for dimensions in front. A dimension of 1 is
+    repeated along the other operand's of the same letter."""
+    terms, result = _terms(equation, [len(x.shape) for x in operands])
+    for term in (*terms, result):
+        if len(set(term)) < len(term):
+            raise UnsupportedOperatorError(f"einsum {equation!r} with a letter twice in one operand")
+    if len(operands) == 1:
+        return _arranged(g, _summed(g, operands[0], terms[0], result), _kept(terms[0], result), result)
+    if len(operands) != 2:
+        raise UnsupportedOperatorError(f"einsum {equation!r} of {len(operands)} operands; do it two by two")
+    return _product(g, operands, terms, result)
+
+
+def _terms(equation: str, ranks: Sequence[int]) -> tuple[list[str], str]:
+    """The letters of every operand and of the result; those that "..." stands for are digits."""
+    left, arrow, right = equation.replace(" ", "").partition("->")
+    parts = left.split(",")
+    spans = [rank - len(part.replace("...", "")) for part, rank in zip(parts, ranks, strict=True)]
+    digits = "0123456789"[: max(spans) if "..." in left else 0]
+    terms = [part.replace("...", digits[len(digits) - n :]) for part, n in zip(parts, spans, strict=True)]
+    if not arrow:
+        letters = sorted(c for c in set(left) - set(".,") if left.count(c) == 1)
+        return terms, digits + "".join(letters)
+    return terms, right.replace("...", digits)
+
+
+def _kept(term: str, *others: str) -> str:
+    return "".join(c for c in term if any(c in other for other in others))
+
+
+def _summed(g: Emitter, x: Tensor, term: str, *others: str) -> Tensor:
+    """x without the dimensions that no other term has."""
+    axes = tuple(i for i, c in enumerate(term) if all(c not in other for other in others))
+    if not axes:
+        return x
+    shape = tuple(n for i, n in enumerate(x.shape) if i not in axes)
+    return g.emit("SUM", [x, np.array(axes, np.int32)], shape, keep_dims=False)
+
+
+def _arranged(g: Emitter, x: Tensor, term: str, order: str) -> Tensor:
+    return g.transpose(x, [term.index(c) for c in order])
+
+
+def _product(g: Emitter, operands: Sequence[Tensor], terms: Sequence[str], result: str) -> Tensor:
+    """[batch, rows, depth] of the one times [batch, depth, columns] of the other, in the order of ``result``."""
+    size: dict[str, int] = {}
+    for x, term in zip(operands, terms, strict=True):
+        size.update({c: n for c, n in zip(term, x.shape, strict=True) if size.get(c, 1) == 1})
+    sides = list[tuple[Tensor, str]]()
+    for x, term in zip(operands, terms, strict=True):  # without dimensions of 1 that the other one repeats
+        kept = [(c, n) for c, n in zip(term, x.shape, strict=True) if n != 1 or size[c] == 1]
+        sides.append((g.reshape(x, [n for _, n in kept]), "".join(c for c, _ in kept)))
+    (x, a), (y, b) = sides
+    x, y = _summed(g, x, a, b, result), _summed(g, y, b, a, result)
+    a, b = _kept(a, b, result), _kept(b, a, result)
+    batch, depth = (_kept(_kept(a, b), result), "".join(c for c in a if c in b and c not in result))
+    rows, columns = ("".join(c for c in term if c not in batch + depth) for term in (a, b))
+
+    def extents(letters: str) -> tuple[int, ...]:
+        return tuple(size[c] for c in letters)
+
+    each = extents(batch), math.prod(extents(rows)), math.prod(extents(depth)), math.prod(extents(columns))
+    left = g.reshape(_arranged(g, x, a, batch + rows + depth), (*each[0], each[1], each[2]))
+    right = g.reshape(_arranged(g, y, b, batch + depth + columns), (*each[0], each[2], each[3]))
+    product = g.reshape(matmul(g, left, right), extents(batch + rows + columns))
+    return _arranged(g, product, batch + rows + columns, result)
