@@ -22,7 +22,6 @@ MEASURED += mlp_sww_int8 mww_okay_nabu_2
 PRICED ?= $(or $(wildcard $(MEASURED:%=$(CORPUS)/%.tflite) $(CORPUS)/../../peers/ops/*.tflite),$(BUILTIN))
 STREAMED := $(addprefix $(CORPUS)/,mlp_sww_int8.tflite tflm_micro_speech_quantized.tflite)
 SPEECH := $(CORPUS)/tflm_micro_speech_quantized.tflite
-OPS ?= $(or $(TWINFER_SHARED),../shared)/peers/cortex_m_ops.json
 CORES ?= cortex-m4,cortex-m55,cortex-m0,cortex-m3,cortex-m7,cortex-m33
 OPTIMIZE ?= speed,balanced,size
 REPORT ?= build/bench-embedded
@@ -34,8 +33,8 @@ KEPT := bench/lab/data/figures
 # So that matrix products, and what is rounded on them, have the same last bits on every x86-64 PC with AVX2.
 REPEATABLE := OPENBLAS_NUM_THREADS=1 OPENBLAS_CORETYPE=Haswell
 
-.PHONY: help demo prices setup build test test-deep test-all mutants sweep lint format bench clean
-.PHONY: bench-host bench-embedded bench-ops bench-coded bench-streams bench-rows bench-explain bench-cycles real-data accuracy compression search networks figures operators new-op
+.PHONY: help demo prices setup build test test-deep test-all mutants sweep lint format clean
+.PHONY: bench-host bench-embedded bench-coded bench-streams bench-rows bench-explain bench-cycles real-data accuracy compression search networks figures operators new-op
 .DELETE_ON_ERROR:
 
 help:  ## this list
@@ -78,9 +77,6 @@ format: $(DEVELOP)  ## formats Python and C, and sorts imports
 	$(BIN)/ruff format -q .
 	clang-format -i $$(find kernels_c aot/board -name "*.[ch]")
 
-bench: setup  ## the benchmark suites
-	$(BIN)/python -m pytest bench --benchmark-only
-
 bench-host: setup  ## interpreted beside compiled and the peers on this computer
 	@mkdir -p $(FIGURES)
 	$(BIN)/twinfer bench $(BUILTIN) mobilenet_v2_int8 --json $(FIGURES)/host.json
@@ -90,10 +86,6 @@ bench-embedded: setup  ## instructions and bytes on every Cortex-M, TFLM beside 
 	$(BIN)/twinfer bench $(EMBEDDED) --target $(CORES) --engine compiled --optimize $(OPTIMIZE) \
 		--json $(FIGURES)/embedded.json --html $(REPORT).html
 
-bench-ops: setup  ## one operator at a time on Cortex-M4 and M55, beside what CMSIS-NN was measured to take
-	@mkdir -p $(FIGURES)
-	$(BIN)/python -m twinfer.bench.lab.operators $(OPS) --json $(FIGURES)/ops.json
-
 bench-coded: setup  ## what weights of 16 values cost and save when they are stored coded
 	@mkdir -p build $(FIGURES)
 	for name in kws ad01; do $(BIN)/twinfer convert $${name}_int8 --cluster 4 -o build/$$name.tflite || exit; done
@@ -102,15 +94,15 @@ bench-coded: setup  ## what weights of 16 values cost and save when they are sto
 
 bench-streams: setup  ## models over windows beside what twinfer stream makes of them
 	@mkdir -p $(FIGURES)
-	$(BIN)/python -m twinfer.bench.lab.streams tcn_int8 kws_int8 $(wildcard $(STREAMED)) --json $(FIGURES)/streams.json
+	$(BIN)/python -m twinfer.bench.lab.measure streams tcn_int8 kws_int8 $(wildcard $(STREAMED)) --json $(FIGURES)/streams.json
 
 bench-rows: setup  ## RAM by rows beside RAM by layers, and what it costs
 	@mkdir -p $(FIGURES)
-	$(BIN)/python -m twinfer.bench.lab.row_cost $(BUILTIN) --json $(FIGURES)/rows.json
+	$(BIN)/python -m twinfer.bench.lab.measure rows $(BUILTIN) --json $(FIGURES)/rows.json
 
 bench-explain: setup  ## what compiling and each technique are worth (takes a quarter of an hour; on a quiet machine)
 	@mkdir -p $(FIGURES)
-	$(BIN)/python -m twinfer.bench.lab.explain $(BUILTIN) $(wildcard $(SPEECH)) --json $(FIGURES)/explain.json
+	$(BIN)/python -m twinfer.bench.lab.measure explain $(BUILTIN) $(wildcard $(SPEECH)) --json $(FIGURES)/explain.json
 
 bench-cycles: setup  ## estimated cycles on Cortex-M (the M55 needs llvm-mca 19 or newer: apt-get install llvm-19)
 	@mkdir -p $(FIGURES)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from twinfer.bench.known.model import Rng, Trial, fitted
+from twinfer.bench.fuzz.model import Rng, Trial, fit
 from twinfer.runtime.graph import DTYPES, PACKED_BITS, Array, Quant, Tensor
 from twinfer.runtime.op import Shape
 from twinfer.runtime.registry import operators
@@ -36,9 +36,9 @@ def _fed(trial: Trial) -> list[Tensor]:
     return [t for t in trial.tensors if t.shape and t not in trial.node.outputs and t.type not in PACKED_BITS]
 
 
-def reshaped(tensor: Tensor, shape: Shape) -> Tensor:
+def reshape(tensor: Tensor, shape: Shape) -> Tensor:
     """The tensor in another shape, with its values repeated or cut, and a scale per channel still."""
-    data = None if tensor.data is None else fitted(tensor.data, replace(tensor, shape=shape, data=None))
+    data = None if tensor.data is None else fit(tensor.data, replace(tensor, shape=shape, data=None))
     quant = tensor.quant
     if quant is not None and quant.per_channel and quant.axis < len(shape):
         count = shape[quant.axis]
@@ -57,12 +57,12 @@ def extent_everywhere(rng: Rng, trial: Trial) -> Trial:
     swap: dict[Tensor, Tensor] = {}
     for t in fed:
         shape = tuple(new if d == old and axis in (None, i) else d for i, d in enumerate(t.shape))
-        changed = reshaped(t, shape) if shape != t.shape else t
+        changed = reshape(t, shape) if shape != t.shape else t
         if _is_argument(t) and t.data is not None and rng.random() < 0.6:
             values = np.where(changed.data == old, new, changed.data).astype(t.dtype)  # type: ignore[arg-type]
             changed = replace(changed, data=values)
         swap[t] = changed
-    return trial.swapped(swap)
+    return trial.swap(swap)
 
 
 def extent_here(rng: Rng, trial: Trial) -> Trial:
@@ -73,7 +73,7 @@ def extent_here(rng: Rng, trial: Trial) -> Trial:
     tensor = fed[int(rng.integers(len(fed)))]
     axis = int(rng.integers(len(tensor.shape)))
     new = 1 if rng.random() < 0.4 else _extent(rng, tensor.shape[axis])
-    return trial.swapped({tensor: reshaped(tensor, (*tensor.shape[:axis], new, *tensor.shape[axis + 1 :]))})
+    return trial.swap({tensor: reshape(tensor, (*tensor.shape[:axis], new, *tensor.shape[axis + 1 :]))})
 
 
 def rank(rng: Rng, trial: Trial) -> Trial:
@@ -84,8 +84,8 @@ def rank(rng: Rng, trial: Trial) -> Trial:
     chosen = values if rng.random() < 0.5 else [values[int(rng.integers(len(values)))]]
     front = (int(rng.choice([1, 1, 2, 3])),)
     if rng.random() < 0.5:
-        return trial.swapped({t: reshaped(t, (*front, *t.shape)) for t in chosen})
-    return trial.swapped({t: reshaped(t, t.shape[1:]) for t in chosen if t.shape})
+        return trial.swap({t: reshape(t, (*front, *t.shape)) for t in chosen})
+    return trial.swap({t: reshape(t, t.shape[1:]) for t in chosen if t.shape})
 
 
 # -- quantisation ------------------------------------------------------------------------------------------------------
@@ -110,7 +110,7 @@ def scales(rng: Rng, trial: Trial) -> Trial:
         np.float32(2.0 ** rng.uniform(-4, 4)) if rng.random() < 0.8 else np.float32(2.0 ** int(rng.integers(-3, 4)))
     )
     swap = {t: replace(t, quant=replace(t.quant, scale=t.quant.scale * factor)) for t in _group(rng, trial) if t.quant}
-    return _with_bias_scale(trial.swapped(swap)) if swap else trial
+    return _with_bias_scale(trial.swap(swap)) if swap else trial
 
 
 def _with_bias_scale(trial: Trial) -> Trial:
@@ -124,7 +124,7 @@ def _with_bias_scale(trial: Trial) -> Trial:
     product = np.float32(x.quant.scale[0]) * weights.quant.scale
     if bias.type not in ("INT32", "INT64") or product.shape != bias.quant.scale.shape:
         return trial
-    return trial.swapped({bias: replace(bias, quant=replace(bias.quant, scale=product))})
+    return trial.swap({bias: replace(bias, quant=replace(bias.quant, scale=product))})
 
 
 def zeros(rng: Rng, trial: Trial) -> Trial:
@@ -139,7 +139,7 @@ def zeros(rng: Rng, trial: Trial) -> Trial:
             zero = swap[group[0]].zero if group[0] in swap and not t.quant.per_channel else zero
             if not t.quant.per_channel:
                 swap[t] = replace(t, quant=replace(t.quant, zero_point=np.full(1, zero, np.int64)))
-    return trial.swapped(swap) if swap else trial
+    return trial.swap(swap) if swap else trial
 
 
 # -- values ------------------------------------------------------------------------------------------------------------
@@ -156,7 +156,7 @@ def constant_values(rng: Rng, trial: Trial) -> Trial:
     if not held:
         return trial
     tensor = held[int(rng.integers(len(held)))]
-    return trial.swapped({tensor: replace(tensor, data=_values(rng, tensor))})
+    return trial.swap({tensor: replace(tensor, data=_values(rng, tensor))})
 
 
 def _values(rng: Rng, tensor: Tensor) -> Array:
@@ -186,7 +186,7 @@ def indices(rng: Rng, trial: Trial) -> Trial:
     values = values.reshape(tensor.shape)
     if tensor.data is None:
         return replace(trial, given={**trial.given, tensor: values})
-    return trial.swapped({tensor: replace(tensor, data=values)})
+    return trial.swap({tensor: replace(tensor, data=values)})
 
 
 def hold_or_feed(rng: Rng, trial: Trial) -> Trial:
@@ -197,14 +197,14 @@ def hold_or_feed(rng: Rng, trial: Trial) -> Trial:
     tensor = inputs[int(rng.integers(len(inputs)))]
     if tensor.data is not None:
         fed = replace(tensor, data=None)
-        swapped = trial.swapped({tensor: fed})
+        swapped = trial.swap({tensor: fed})
         return replace(swapped, given={**swapped.given, fed: tensor.data})
     value = trial.given.get(tensor)
     if value is None and tensor.type not in ("INT8", "UINT8", "FLOAT32", "INT16", "BOOL"):
         return trial
     if value is None:
-        value = fitted(np.round(rng.normal(size=max(tensor.size, 1)) * 40), tensor)
-    return trial.swapped({tensor: replace(tensor, data=value)})
+        value = fit(np.round(rng.normal(size=max(tensor.size, 1)) * 40), tensor)
+    return trial.swap({tensor: replace(tensor, data=value)})
 
 
 # -- types -------------------------------------------------------------------------------------------------------------
@@ -221,7 +221,7 @@ def types(rng: Rng, trial: Trial) -> Trial:
         return trial
     swap = {t: _typed(t, new) for t in trial.tensors if t.type == old and (old != "INT32" or t.quant is None)}
     oracle = "litert" if new == "UINT8" and trial.oracle == "tflm" else trial.oracle
-    return replace(trial.swapped(swap), oracle=oracle)
+    return replace(trial.swap(swap), oracle=oracle)
 
 
 def _typed(tensor: Tensor, new: str) -> Tensor:
@@ -231,5 +231,5 @@ def _typed(tensor: Tensor, new: str) -> Tensor:
         quant = replace(quant, zero_point=quant.zero_point * (new != "INT16") + shift)
     if data is not None:
         wide = data.astype(np.int64) + shift if data.dtype.kind in "iub" else data
-        data = fitted(wide, replace(tensor, type=new, data=None))
+        data = fit(wide, replace(tensor, type=new, data=None))
     return replace(tensor, type=new, quant=quant, data=data)

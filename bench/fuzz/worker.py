@@ -7,8 +7,7 @@ import os
 import signal
 from collections.abc import Callable
 from multiprocessing.connection import Connection
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 #: The most seconds that an answer may take.
 PATIENCE = 120
@@ -68,12 +67,6 @@ class Worker:
             self._process.kill()
             self._process.join()
             self._process = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, at: TracebackType | None) -> None:
-        self.close()
 
 
 def _serve(pipe: Connection, answer: Callable[..., Any]) -> None:

@@ -1,4 +1,4 @@
-"""When the faults of ``known.py`` show: forms of nodes. Their inputs are constants where values are known."""
+"""When the faults of ``faults.py`` show: forms of nodes. Their inputs are constants where values are known."""
 
 from __future__ import annotations
 

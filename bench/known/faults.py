@@ -5,14 +5,11 @@ The operators' cases say the same: they take another oracle there, or none and a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 
 from twinfer.bench.known import conditions, outcomes
-from twinfer.bench.known.flips import LSTMS, RNNS
-from twinfer.bench.known.meaning import witnessed
-from twinfer.bench.known.model import Model
-from twinfer.runtime.graph import Node
+from twinfer.runtime.graph import Array, Graph, Node, Tensor
 from twinfer.runtime.ops.core import broadcast, layer_cases, total
 from twinfer.runtime.ops.core.hybrid import is_hybrid
 from twinfer.runtime.ops.core.unsigned import is_unsigned
@@ -43,6 +40,9 @@ class Fault:
 
 
 TFLM, LITERT, BOTH = "tflm", "litert-ref", "tflm litert-ref"
+
+RNNS = "RNN UNIDIRECTIONAL_SEQUENCE_RNN BIDIRECTIONAL_SEQUENCE_RNN"
+LSTMS = "LSTM UNIDIRECTIONAL_SEQUENCE_LSTM BIDIRECTIONAL_SEQUENCE_LSTM"
 
 ORDERING = "LESS LESS_EQUAL GREATER GREATER_EQUAL"
 COMPARING = f"{ORDERING} EQUAL NOT_EQUAL"
@@ -209,7 +209,9 @@ _DETECTIONS: tuple[Fault, ...] = (
 FAULTS = (*_RUN_TIME, *_ARITHMETIC, *_ODD_FLOATS, *_LAYERS, *_RECURRENT, *_OTHERS, *_DETECTIONS)
 
 
-def excused(peer: str, model: Model, faults: Iterable[Fault] = FAULTS) -> str:
-    """Why a peer may differ from us on this model; "" if it may not."""
-    nodes = witnessed(model)
-    return next((fault.why for node in nodes for fault in faults if fault.explains(peer, node)), "")
+def known_faults(graph: Graph, peer: str, values: Mapping[Tensor, Array]) -> Iterator[str]:
+    """What the peer is known to do otherwise with these values of the graph's tensors."""
+    for node in graph.nodes:
+        known = {t: replace(t, data=values[t]) for t in node.inputs if t is not None and t.data is None and t in values}
+        seen = replace(node, inputs=tuple(None if t is None else known.get(t, t) for t in node.inputs))
+        yield from (fault.why for fault in FAULTS if fault.explains(peer, seen))

@@ -1,4 +1,4 @@
-"""When the faults of ``known.py`` show: what comes out of a node whose inputs are known (``meaning.witnessed``).
+"""When the faults of ``faults.py`` show: what comes out of a node whose inputs are known (``faults.known_faults``).
 
 Where a value is not known these conditions hold, so that nothing is called a finding that may be a fault.
 """

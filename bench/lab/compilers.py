@@ -1,10 +1,11 @@
 """Do compilers translate emitted C rightly? ``python -m twinfer.bench.lab.compilers [--graphs N] [--seed S] …``.
 
-Random graphs (``bench/lab/movers.py``) are emitted with their self-tests, compiled at every level by every gcc that
-is installed, and run: here, by qemu-user for other architectures, on a board of QEMU's for a Cortex-M4. The self-test
-fills the arena with rubbish before every run, which shows calls that a compiler has deleted: gcc 11 and 12 delete some
-where functions are open to their interprocedural analyses (``TW_NOINLINE`` in ``kernels_c/core/tw.h``). A graph that
-gives wrong bits is saved as a .tflite file. A thousand graphs take minutes per compiler, so this is not part of CI.
+Random graphs of operators that move data, which compilers have translated wrongly, are emitted with their self-tests,
+compiled at every level by every gcc that is installed, and run: here, by qemu-user for other architectures, on a board
+of QEMU's for a Cortex-M4. The self-test fills the arena with rubbish before every run, which shows calls that a
+compiler has deleted: gcc 11 and 12 delete some where functions are open to their interprocedural analyses
+(``TW_NOINLINE`` in ``kernels_c/core/tw.h``). A graph that gives wrong bits is saved as a .tflite file. A thousand
+graphs take minutes per compiler, so this is not part of CI.
 """
 
 from __future__ import annotations
@@ -13,12 +14,14 @@ import argparse
 import subprocess
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import get_args
 
+import numpy as np
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
@@ -28,12 +31,12 @@ from twinfer.aot.build.runner import runner_of
 from twinfer.aot.build.targets import find
 from twinfer.aot.print.emit import emit
 from twinfer.aot.print.selftest import test_source, vectors
-from twinfer.bench.lab.movers import graph
+from twinfer.bench.fuzz.graphs import random_graph
+from twinfer.bench.fuzz.model import Model
 from twinfer.kernels_c.ffi_build import ARITHMETIC
 from twinfer.runtime.errors import UnsupportedOperatorError
 from twinfer.runtime.options import Mode, Options
 from twinfer.runtime.plan.make import make_plan
-from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.target import GENERIC, HOST, Target
 from twinfer.runtime.tools import write_files
 from twinfer.runtime.write.tflite import write
@@ -67,7 +70,17 @@ class Compiler:
         return " ".join(self.command)
 
 
+#: The operators of the graphs.
+MOVERS = ("GATHER", "TRANSPOSE", "SLICE", "STRIDED_SLICE", "CONCATENATION", "PAD", "TILE", "QUANTIZE", "MAXIMUM")
+
+
 # -- programs ----------------------------------------------------------------------------------------------------------
+
+
+def random_model(seed: int) -> Model:
+    """The graph of that seed, with its inputs."""
+    rng = np.random.default_rng(seed)
+    return random_graph(rng, f"random_{seed}", [str(op) for op in rng.permutation(MOVERS)], Counter())
 
 
 def program(seeds: Sequence[int], target: Target, mode: Mode) -> dict[str, str]:
@@ -75,10 +88,11 @@ def program(seeds: Sequence[int], target: Target, mode: Mode) -> dict[str, str]:
     files: dict[str, str] = {}
     lines = []
     for seed in seeds:
-        plan, name = make_plan(graph(seed), target, Options(mode=mode)), f"g{seed}"
+        model, name = random_model(seed), f"g{seed}"
+        plan = make_plan(model.graph, target, Options(mode=mode))
         project = emit(plan, name)
         files |= project.files
-        files[f"{name}_test.c"] = test_source(project, vectors(plan, random_inputs(plan.graph, seed)))
+        files[f"{name}_test.c"] = test_source(project, vectors(plan, model.runs[0]))
         parts = [f'#include "{name}{part}.c"' for part in ("", "_static", "_test")]
         lines += [f"#define main {name}_main", *parts, "#undef main"]
     calls = [f"    (void)g{seed}_main();" for seed in seeds]
@@ -93,7 +107,7 @@ def sound(first: int, count: int) -> list[int]:
     seeds: list[int] = []
     for seed in range(first, first + count):
         with suppress(UnsupportedOperatorError):
-            make_plan(graph(seed))
+            make_plan(random_model(seed).graph)
             seeds.append(seed)
     return seeds
 
@@ -176,7 +190,7 @@ def save(names: Sequence[str], folder: Path) -> None:
     """Saves the graphs as .tflite files."""
     folder.mkdir(parents=True, exist_ok=True)
     for name in names:
-        (folder / f"{name}.tflite").write_bytes(write(graph(int(name.removeprefix("g")))))
+        (folder / f"{name}.tflite").write_bytes(write(random_model(int(name.removeprefix("g"))).graph))
 
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:

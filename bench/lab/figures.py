@@ -142,7 +142,7 @@ def rows(document: Any) -> str:
     for row in document["rows"]:
         whole, ram = row["layers"], row["layers"]["ram_bytes"]
         bytes_of = [text for size in (row["rows"]["ram_bytes"], row["input_rows_bytes"]) for text in _beside(size, ram)]
-        ratios = [f"× {row['rows'][cost] / whole[cost]:.2f}" for cost in costs]
+        ratios = [f"× {row['rows'][cost] / max(whole[cost], 1):.2f}" for cost in costs]
         lines.append([row["model"], f"M{row['board'].removeprefix('cortex-m')}", f"{ram:,}", *bytes_of, *ratios])
     return _markdown(lines)
 

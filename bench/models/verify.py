@@ -157,10 +157,12 @@ def _hold(
 
     If the samples meet a known fault of the peer and its results differ, a note takes their place.
     """
+    from twinfer.bench.known.faults import known_faults
+
     held, why = list(zip(runs, wanted, strict=True)), {True: "", False: ""}  # of special values, of samples
     for (sample, inputs), values in held:
         known, special = {**dict(zip(proof.graph.inputs, inputs, strict=True)), **values}, sample == SPECIAL
-        why[special] = why[special] or next(_known_faults(proof.graph, peer, known), "")
+        why[special] = why[special] or next(known_faults(proof.graph, peer, known), "")
     if why[True]:
         proof.unheld[peer] = why[True]
     usual = [each for each in held if each[0][0] != SPECIAL]
@@ -171,18 +173,6 @@ def _hold(
         if not answer.refusal:
             proof.unheld[peer], held = refusal, usual
     _add_peer(proof, answer, [(sample, values) for (sample, _), values in held], why[False])
-
-
-def _known_faults(graph: Graph, peer: str, values: Values) -> Iterator[str]:
-    """What the peer is known to do otherwise with these values of the model's tensors."""
-    from twinfer.bench.known.faults import FAULTS
-
-    for node in graph.nodes:
-        inputs = [
-            t if t is None or t.data is not None or t not in values else replace(t, data=values[t]) for t in node.inputs
-        ]
-        seen = replace(node, inputs=tuple(inputs))
-        yield from (fault.why for fault in FAULTS if fault.explains(peer, seen))
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,6 @@ import shlex
 import shutil
 import subprocess
 from collections.abc import Iterator
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +22,8 @@ from twinfer.bench.lab import figures
 from twinfer.bench.lab.datasets import FOLDS, digits
 from twinfer.bench.lab.figures import FIGURES, ROOT, blocks, document, pages, updated
 from twinfer.bench.lab.kept import network
+from twinfer.bench.lab.measure import streams
 from twinfer.bench.lab.networks import NETWORKS
-from twinfer.bench.lab.streams import measured
 from twinfer.bench.measure.embedded import Measurement, every, measure_on
 from twinfer.bench.models.builtin import builtin
 from twinfer.bench.models.source import load
@@ -122,9 +121,9 @@ def test_counts_of_a_stream_come_again() -> None:
     kept = document("streams")
     same_compiler(kept, "cortex-m4")
     (before,) = [row for row in kept["rows"] if row["model"] == "tcn_int8"]
-    again = measured("tcn_int8", "cortex-m4")
-    assert {"target": "cortex-m4", **asdict(again)} == before, "make figures"
-    assert again.same_bits
+    again = streams(load("tcn_int8"), find("cortex-m4"))
+    assert again == before, "make figures"
+    assert again["same_bits"]
 
 
 @pytest.mark.usefixtures("board_tools")

@@ -8,13 +8,11 @@ from dataclasses import replace
 
 import numpy as np
 
+from twinfer.bench.fuzz.model import JUDGES, Model, Rng, Trial, runs
 from twinfer.bench.fuzz.mutate import random_trial
-from twinfer.bench.fuzz.values import value
-from twinfer.bench.known.model import JUDGES, Rng, Trial
 from twinfer.converter.build import Builder
 from twinfer.runtime.graph import Array, Tensor
 from twinfer.runtime.op import Case, tensor
-from twinfer.runtime.registry import keeps_state
 
 #: Types that values are turned into; inputs of others are fed from outside.
 FLOWING = ("INT8", "INT16", "FLOAT32")
@@ -29,12 +27,12 @@ KINDS = (("INT8", 0.05, -3), ("INT8", 0.5, 10), ("INT16", 0.001, 0), ("FLOAT32",
 class Growth:
     """A graph while it grows.
 
-    ``pool``: values that later nodes may read. ``given``: values of inputs that matter. ``closed``: a subgraph, in
-    which every other input is a constant and nothing keeps state. ``oracles`` and ``tolerance`` are of its nodes.
+    ``pool``: values that later nodes may read. ``given``: values of inputs that matter. ``oracles`` and ``tolerance``
+    are of its nodes.
     """
 
-    def __init__(self, rng: Rng, name: str, refused: Counter[str], closed: bool = False) -> None:
-        self.rng, self.builder, self.closed = rng, Builder(name), closed
+    def __init__(self, rng: Rng, name: str, refused: Counter[str]) -> None:
+        self.rng, self.builder = rng, Builder(name)
         self.pool: list[Tensor] = []
         self.given: dict[Tensor, Array] = {}
         self.oracles = set[str]()
@@ -60,17 +58,17 @@ class Growth:
     def add(self, op: str) -> None:
         """A random node of the operator over values of the pool."""
         trial = random_trial(self.rng, op, self._refused, lambda case: self._suits(case))
-        if self.closed and (keeps_state(trial.node) or any(t.variable for t in trial.tensors)):
-            return
-        trial = trial.swapped({t: replace(t) for t in trial.tensors if t.data is None})  # others may be of its case
+        trial = trial.swap({t: replace(t) for t in trial.tensors if t.data is None})  # others may be of its case
         swap = {t: self._source(trial, t) for t in trial.tensors if t not in trial.node.outputs}
-        trial = trial.swapped({t: s for t, s in swap.items() if s is not t})
+        trial = trial.swap({t: s for t, s in swap.items() if s is not t})
         node = trial.node
         for t in trial.tensors:
             if t not in node.outputs:
                 self.builder.add(t)
         self.builder.node(node.op, node.inputs, node.outputs, node.options, version=node.version, extra=node.extra)
-        self._note(trial)
+        self.oracles.add(trial.oracle)
+        if trial.tolerance:
+            self.tolerance = None
         self.pool += [t for t in node.outputs if flows(t)]
 
     def _suits(self, case: Case) -> bool:
@@ -84,22 +82,15 @@ class Growth:
         if want in trial.given or not flows(want):
             return self._outside(want, trial.given.get(want))
         x = self.pick()
-        return self.adapted(x, want) if want.size <= MOST_TIMES * x.size else self._outside(want, None)
+        return self.adapt(x, want) if want.size <= MOST_TIMES * x.size else self._outside(want, None)
 
     def _outside(self, want: Tensor, fed: Array | None) -> Tensor:
-        """A constant or an input, with a value that matters or a random one."""
-        if self.closed:
-            return replace(want, data=value(self.rng, want) if fed is None else fed)
+        """An input, with a value that matters or a random one."""
         entered = self.enter(want)
         self.pool.pop()
         if fed is not None:
             self.given[entered] = fed
         return entered
-
-    def _note(self, trial: Trial) -> None:
-        self.oracles.add(trial.oracle)
-        if trial.tolerance:
-            self.tolerance = None
 
     def pick(self) -> Tensor:
         """A value of the pool, mostly a late one."""
@@ -113,7 +104,7 @@ class Growth:
     def join(self) -> None:
         """Two values, as of a residual or a concatenation."""
         a = self.pick()
-        b = self.adapted(self.fitting(a) if self.rng.random() < 0.5 else a, a)
+        b = self.adapt(self.fitting(a) if self.rng.random() < 0.5 else a, a)
         if self.rng.random() < 0.4 and a.shape:
             shape = (*a.shape[:-1], 2 * a.shape[-1])
             self.pool.append(self.op("CONCATENATION", [a, b], a, shape, axis=-1))
@@ -124,15 +115,15 @@ class Growth:
 
     # -- what fits values together -------------------------------------------------------------------------------------
 
-    def adapted(self, x: Tensor, want: Tensor) -> Tensor:
+    def adapt(self, x: Tensor, want: Tensor) -> Tensor:
         """A value in the type, quantisation and shape of another tensor."""
         if (x.type, x.quant) != (want.type, want.quant):
             x = self.op("DEQUANTIZE" if want.quant is None else "QUANTIZE", [x], want, x.shape)
         if x.shape == want.shape:
             return x
         if x.size != want.size:
-            x = self._cut(x if len(x.shape) == 1 else self._reshaped(x, (x.size,)), want.size)
-        return x if x.shape == want.shape else self._reshaped(x, want.shape)
+            x = self._cut(x if len(x.shape) == 1 else self._reshape(x, (x.size,)), want.size)
+        return x if x.shape == want.shape else self._reshape(x, want.shape)
 
     def _cut(self, x: Tensor, size: int) -> Tensor:
         """The first elements of a row, which is repeated before if it has too few."""
@@ -142,7 +133,7 @@ class Growth:
         bounds = [np.array([n], np.int32) for n in (0, size)]
         return x if x.size == size else self.op("SLICE", [x, *bounds], x, (size,))
 
-    def _reshaped(self, x: Tensor, shape: Sequence[int]) -> Tensor:
+    def _reshape(self, x: Tensor, shape: Sequence[int]) -> Tensor:
         return self.op("RESHAPE", [x, np.array(shape, np.int32)], x, shape, new_shape=tuple(shape))
 
     def op(
@@ -156,15 +147,10 @@ class Growth:
     def outputs(self) -> list[Tensor]:
         """What nobody reads, and sometimes another value."""
         read = {t for node in self.builder.nodes for t in node.inputs}
-        written = [t for node in self.builder.nodes for t in node.outputs if t.type != "RESOURCE"]
+        written = [t for node in self.builder.nodes for t in node.outputs]
         ends = [t for t in written if t not in read and not t.variable]
         more = [t for t in written if t in self.pool and t not in ends and self.rng.random() < 0.2]
         return [*ends, *more]
-
-    @property
-    def judges(self) -> tuple[str, ...]:
-        """The peers that may judge the graph: those that may judge every node."""
-        return JUDGES["litert" if "litert" in self.oracles else "tflm"]
 
 
 def flows(tensor: Tensor) -> bool:
@@ -174,3 +160,19 @@ def flows(tensor: Tensor) -> bool:
     return (
         tensor.quant is None if tensor.type == "FLOAT32" else tensor.quant is not None and not tensor.quant.per_channel
     )
+
+
+def random_graph(rng: Rng, name: str, ops: Sequence[str], refused: Counter[str]) -> Model:
+    """A graph of the first operator and up to five others; the peers that may judge every node judge it."""
+    growth = Growth(rng, name, refused)
+    for _ in range(int(rng.integers(1, 3))):
+        growth.begin()
+    growth.add(ops[0])
+    for _ in range(int(rng.integers(1, 6))):
+        if rng.random() < 0.7:
+            growth.add(str(rng.choice(np.array(ops))))
+        else:
+            growth.join()
+    graph = growth.builder.graph(growth.outputs())
+    judges = JUDGES["litert" if "litert" in growth.oracles else "tflm"]
+    return Model(name, graph, runs(rng, graph, growth.given), judges, growth.tolerance)

@@ -1,0 +1,170 @@
+"""Measures for the pages of docs: ``python -m twinfer.bench.lab.measure WHAT MODEL ... [--target LIST] [--json FILE]``.
+
+WHAT is ``rows`` (what it costs to run layers by rows), ``streams`` (what streaming is worth) or ``explain`` (what
+compiling and each technique are worth). It writes the figures and prints the tables that the pages show.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import track
+
+from twinfer.aot.build.firmware import build
+from twinfer.aot.build.runner import Job, run_jobs
+from twinfer.aot.build.sizes import sizes
+from twinfer.aot.build.targets import Card, find
+from twinfer.aot.print.emit import emit
+from twinfer.bench.explain.explained import Wanted, explained
+from twinfer.bench.explain.techniques import chosen
+from twinfer.bench.lab import figures
+from twinfer.bench.measure.compare import Row, same_bits
+from twinfer.bench.measure.embedded import Instructions
+from twinfer.bench.measure.report import document
+from twinfer.bench.models.source import Source, load
+from twinfer.converter.stream.convert import prove, stream
+from twinfer.runtime.constant import Constant, Role
+from twinfer.runtime.errors import InvalidArgumentError
+from twinfer.runtime.graph import Array, Graph
+from twinfer.runtime.options import Memory, Options
+from twinfer.runtime.plan.by_rows.rows import ChainRun
+from twinfer.runtime.plan.make import make_plan
+from twinfer.runtime.plan.plan import Plan
+from twinfer.runtime.program import Layer, Step
+from twinfer.runtime.read.files import write_text
+from twinfer.runtime.run import isa
+from twinfer.runtime.run.inputs import random_inputs
+
+#: Seconds that a ledger and a ladder each are timed on this computer.
+SECONDS = 10.0
+
+
+# -- by rows -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What one inference of a plan takes.
+
+    ``ram_bytes`` is the arena, ``weights_read`` the bytes of weights that all kernel calls read, each call its own
+    once. ``parts`` counts the kernel calls that compute some rows of a layer, 0 layer by layer.
+    """
+
+    ram_bytes: int
+    instructions: int
+    flash_bytes: int
+    weights_read: int
+    parts: int
+
+
+def by_rows(source: Source, card: Card) -> Row:
+    """A model planned layer by layer and by rows, on a card's core. ToolError if one cannot be built or run there.
+
+    ``input_rows_bytes`` is the arena of a plan that takes its input row by row, None if there can be none.
+    """
+    inputs = random_inputs(source.graph, 0)
+    (layers, want), (rows, outputs) = (_run(source.graph, memory, card, inputs) for memory in ("layers", "rows"))
+    try:
+        fed = make_plan(source.graph, card.target, Options(memory="rows", input_rows=True)).arena_bytes
+    except InvalidArgumentError:
+        fed = None
+    both = {"layers": asdict(layers), "rows": asdict(rows), "same_bits": same_bits(outputs, want)}
+    return {"model": source.name, "board": card.name, **both, "input_rows_bytes": fed}
+
+
+def _run(graph: Graph, memory: Memory, card: Card, inputs: Sequence[Array]) -> tuple[Cost, list[Array]]:
+    """The cost of a plan, and the outputs."""
+    project = emit(make_plan(graph, card.target, Options(memory=memory)), "model")
+    plan, (result,) = project.plan, run_jobs(build(project, card), [Job(inputs)])
+    calls = calls_by_rows(plan)
+    read = sum(_times_read(step, calls) * _weight_bytes(step) for step in plan.steps)
+    flash = sizes(project, card).flash_bytes
+    return Cost(plan.arena_bytes, result.counts[0], flash, read, sum(calls.values())), list(result.outputs)
+
+
+def calls_by_rows(plan: Plan) -> dict[Step, int]:
+    """Step of a chain -> how many kernel calls compute it, some of its rows each."""
+    calls = Counter[Step]()
+    for chain in dict.fromkeys(plan.chains.values()):
+        ends = [layer.out for layer in chain.layers if layer.out not in chain.rings]
+        computed = (chain.links[part.link] for part in ChainRun(chain.links, ends).parts())
+        calls.update(link.step for link in computed if isinstance(link, Layer))
+    return dict(calls)
+
+
+def _times_read(step: Step, calls: Mapping[Step, int]) -> int:
+    """How often a step reads its weights: once if every call reads those of its own part."""
+    return 1 if step.call.rows and step.call.rows.sums else calls.get(step, 1)
+
+
+def _weight_bytes(step: Step) -> int:
+    """The bytes of the constants that a step reads, but for indices and tables."""
+    constants = {value for value in step.read if isinstance(value, Constant)}
+    return sum(each.nbytes for each in constants if each.role not in (Role.INDEX, Role.TABLE))
+
+
+# -- streams, and what compiling is worth ------------------------------------------------------------------------------
+
+
+def streams(source: Source, card: Card) -> Row:
+    """A model over a window beside its streaming one (``twinfer stream``), which is proven to give the same bits."""
+    streaming = stream(source.graph)
+    same = prove(source.graph, streaming).different == 0
+
+    def cost(graph: Graph) -> Row:
+        plan = make_plan(graph, card.target)
+        counted = {"macs": plan.macs, "instructions": Instructions(card.name)(graph, b"", card.target)}
+        return {**counted, "arena_bytes": plan.arena_bytes, "state_bytes": plan.state_bytes}
+
+    both = {"window": cost(source.graph), "step": cost(streaming.graph), "same_bits": same}
+    return {"target": card.name, "model": source.name, "rows": streaming.rows, "hop": streaming.hop, **both}
+
+
+def explain(source: Source, card: Card | None) -> Row:
+    """The ledger and the ladder of a model, on this computer without a card."""
+    techniques = chosen(None, card.target if card else isa.this_computer())
+    *_, whole = explained(source, card, wanted=Wanted(seconds=SECONDS, techniques=techniques))
+    return whole.document
+
+
+#: What is measured: the function, the targets if none are named, and the figures that are printed.
+MEASURED: Mapping[str, tuple[Callable[[Source, Any], Row], str, Sequence[Callable[[Any], str]]]] = {
+    "rows": (by_rows, "cortex-m4,cortex-m55", [figures.rows]),
+    "streams": (streams, "cortex-m4", [figures.streaming]),
+    "explain": (explain, "host,cortex-m4,cortex-m55", []),
+}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """1 if programs gave other bits."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=MEASURED, metavar="WHAT")
+    parser.add_argument("models", nargs="+", metavar="MODEL", help="built-in models or .tflite files")
+    parser.add_argument("--target", metavar="LIST", help="cores, separated by commas; host is this computer")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures to this file, too")
+    arguments = parser.parse_args(argv)
+    measure, targets, shown = MEASURED[arguments.what]
+    names = (arguments.target or targets).split(",")
+    cards = [None if name == "host" else find(name, also=["host"]) for name in names]
+    pairs = [(load(model), card) for model in arguments.models for card in cards]
+    told = document([measure(*pair) for pair in track(pairs, arguments.what, console=Console(stderr=True))])
+    if arguments.json:
+        write_text(arguments.json, json.dumps(told, indent=1) + "\n")
+    for text in shown:
+        sys.stdout.write(text(told) + "\n")
+    wrong = [row["model"] for row in told["rows"] if not row["same_bits"]]
+    for model in wrong:
+        sys.stderr.write(f"{model}: programs gave OTHER BITS\n")
+    return int(bool(wrong))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
