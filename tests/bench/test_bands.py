@@ -46,17 +46,6 @@ def test_no_two_bands_share_a_byte(name: str, input_rows: bool) -> None:
             assert a[1] <= b[0] or (both & read and both & written), "only an output may lie over an input"
 
 
-def test_the_bands_reach_the_top_of_the_arena() -> None:
-    for seed in range(12):
-        plan = make_plan(network(seed, "INT8"), GENERIC, Options(memory="rows"))
-        every = bands(plan)
-        assert max(max(band.highs) for band in every) <= plan.memory_bytes
-        assert all(len(band.times) == len(band.lows) + 1 == len(band.highs) + 1 for band in every)
-        assert all(list(band.times) == sorted(band.times) for band in every)
-        assert all(0 <= low <= high for band in every for low, high in zip(band.lows, band.highs, strict=True))
-        assert {band.name for band in every} >= {t.name for t in plan.graph.outputs if t in plan.places and t.nbytes}
-
-
 @pytest.mark.parametrize("memory", ["layers", "rows"])
 def test_an_input_that_lies_elsewhere_has_no_band(memory: Memory) -> None:
     for seed in range(6):

@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-import io
-import json
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 import tiny
-from rich.console import Console
 
 from twinfer.aot.build.compiled import CompiledModel
 from twinfer.bench.measure import compare as comparing
 from twinfer.bench.measure.compare import Comparison, compare, max_difference, same_bits
-from twinfer.bench.measure.report import document, kernel_suffix, number, tables
+from twinfer.bench.measure.report import kernel_suffix
 from twinfer.bench.measure.turns import BATCH_NS, MAX_BATCH, MIN_ROUNDS, Timing, interleaved
 from twinfer.bench.models.source import Source, load
 from twinfer.bench.peers import engines as peers
 from twinfer.bench.peers.engines import installed, isolated, open_peer
-from twinfer.converter.build import Builder
 from twinfer.runtime.errors import InvalidArgumentError, ToolError
-from twinfer.runtime.graph import Graph
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.run import session as sessions
 from twinfer.runtime.run.session import Session
@@ -46,18 +41,6 @@ class World:
             self.now += times.pop(0) if len(times) > 1 else times[0]
 
         return run
-
-
-def chain(steps: int) -> Graph:
-    """A dense layer of 65,536 multiply-accumulates, then ``steps`` that hardly do anything."""
-    rng = np.random.default_rng(3)
-    b = Builder("chain")
-    weights = rng.standard_normal((256, 256)).astype(np.float32)
-    dense = [b.input("x", "FLOAT32", (1, 256)), weights, np.zeros(256, np.float32)]
-    y = b.op("FULLY_CONNECTED", dense, shape=(1, 256))
-    for i in range(steps):
-        y = b.op("RELU" if i % 2 else "NEG", [y], shape=(1, 256))
-    return b.graph([y])
 
 
 @pytest.fixture(scope="module")
@@ -119,64 +102,10 @@ def test_quantiles() -> None:
     assert Timing((1.0, 2.0)).median == 1.5
 
 
-def test_rows_have_the_promised_keys(rows: list[dict[str, Any]]) -> None:
-    promised = {"model": str, "engine": str, "target": str, "min_us": float, "median_us": float, "macs": int}
-    sizes = ("arena_bytes", "lower_bound_bytes", "constant_bytes")
-    again = json.loads(json.dumps(document(rows), allow_nan=False))
-    assert again["schema"] == 1
-    assert again["machine"]["cpu"]
-    assert [row["engine"] for row in again["rows"]][:2] == ["interpreted", "compiled"]
-    for row in again["rows"]:
-        for key, kind in promised.items():
-            assert isinstance(row[key], kind), key
-        assert 0 < row["min_us"] <= row["median_us"]
-        for key in sizes:
-            assert isinstance(row[key], int) or row["engine"] in ("litert", "tflm")
-    assert again["rows"][0]["macs"] == 32
-
-
-def test_layers() -> None:
-    """Every layer has its own time. Dispatch is the cost of the loop in Python beyond that in C."""
-    interpreted, compiled = compare(Source("chain", chain(20)), Comparison(layers=True, rounds=20))
-    for row in (interpreted, compiled):
-        assert [layer["op"] for layer in row["layers"]] == ["FULLY_CONNECTED", *["NEG", "RELU"] * 10]
-        dense, *light = (layer["min_us"] for layer in row["layers"])
-        assert dense > min(light) > 0
-    assert interpreted["dispatch_us"] > 0
-
-
-def test_layers_of_each_engine_and_the_shortest_times(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sessions whose profiles are known: the compiled one's kernels take 1 µs, the interpreter's 7."""
-    known: dict[int, list[int]] = {}
-
-    def profile(session: Session, runs: int) -> list[int]:
-        times = known.setdefault(id(session), [1000 if isinstance(session, made) else 7000] * len(session.plan.steps))
-        known[id(session)] = [ns + 500 for ns in times]
-        return times
-
-    made = type(comparing.CompiledModel.from_graph(tiny.classifier())._open(make_plan(tiny.classifier())))
-    monkeypatch.setattr(Session, "profile", profile)
-    interpreted, compiled = compare(Source("tiny", tiny.classifier()), Comparison(layers=True, rounds=2, seconds=0.01))
-    assert [layer["min_us"] for layer in interpreted["layers"]] == [7.0] * len(interpreted["layers"])
-    assert [layer["min_us"] for layer in compiled["layers"]] == [1.0] * len(compiled["layers"])
-
-
 def test_twins_have_the_same_bits(rows: list[dict[str, Any]]) -> None:
     assert rows[1]["same_bits"] is True
     assert rows[1]["max_difference"] == 0
     assert rows[0]["ratio"] == 1
-
-
-def test_report(rows: list[dict[str, Any]]) -> None:
-    failed = {**rows[0], "engine": "tflm", "min_us": None, "error": "tflm crashes on this model"}
-    written = io.StringIO()
-    console = Console(width=160, file=written)
-    for part in tables([*rows, failed]):
-        console.print(part)
-    text = written.getvalue()
-    for word in ("interpreted", "compiled", "same bits", "FULLY_CONNECTED", "µs per operator", "crashes", "lower"):
-        assert word in text
-    assert list(tables([])) == []
 
 
 def test_variants() -> None:
@@ -187,20 +116,6 @@ def test_variants() -> None:
         "PAD": "tw_pad",
     }
     assert [kernel_suffix(*pair) for pair in names.items()] == ["wide_s8", "s8", "table_8", "pad"]
-
-
-def test_numbers() -> None:
-    assert [number(x) for x in (0.1234, 12.345, 123.45, 12345.6)] == ["0.123", "12.35", "123.5", "12,346"]
-
-
-def test_a_peer_that_fails_is_a_row_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: Any) -> Any:
-        raise ToolError("tflm refuses this model: why not")
-
-    monkeypatch.setattr(comparing, "isolated", refuse)
-    row = compare(Source("tiny", tiny.classifier()), Comparison(["tflm"], rounds=1))[2]
-    assert row["error"] == "tflm refuses this model: why not"
-    assert row["min_us"] is None
 
 
 def test_differences() -> None:
@@ -229,20 +144,6 @@ def test_sources(tmp_path: Any) -> None:
     for wrong in ("no_such_model", str(tmp_path / "absent.tflite"), str(tmp_path)):
         with pytest.raises(InvalidArgumentError):
             load(wrong)
-
-
-def heavy_and_light() -> Graph:
-    """float [1, 512] -> dense [1, 512], 262,144 MACs -> relu."""
-    b = Builder("heavy")
-    x = b.input("x", "FLOAT32", (1, 512))
-    return b.graph(
-        [b.op("RELU", [b.op("FULLY_CONNECTED", [x, np.ones((512, 512), np.float32), None], shape=(1, 512))])]
-    )
-
-
-def test_profile_times_every_step() -> None:
-    heavy, light = Session(make_plan(heavy_and_light())).profile(50)  # 262,144 products beside 512 comparisons
-    assert 0 < light < heavy
 
 
 def test_profile_takes_off_what_the_clock_costs(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -282,18 +183,6 @@ def test_peers_alone_and_in_a_process_of_their_own(peer: str) -> None:
     runner = open_peer(peer, source.content, 1)
     for sample, (value,) in zip(samples, apart, strict=True):
         np.testing.assert_array_equal(runner(sample)[0], value)
-
-
-@pytest.mark.parametrize("peer", ["tflm", "litert"])
-def test_peers_refuse_and_crash(peer: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    if not installed(peer):
-        pytest.skip(f"{peer} is not installed")
-    with pytest.raises(ToolError, match=peer):
-        isolated(peer, b"no model at all, but long enough to be tried", [], 1)
-    monkeypatch.setattr(peers.sys, "executable", "/bin/false")
-    with pytest.raises(ToolError):
-        isolated(peer, b"", [], 1)
-    assert "SIGSEGV" in peers._failure(peer, -11, "last words")
 
 
 def test_unknown_and_absent_peers(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,24 +12,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pages import Page
-from rich.console import Console
 
 from twinfer.bench.lab import compression
 from twinfer.bench.lab.compression import CARD, SETTINGS, flash
 from twinfer.bench.lab.compression_report import compression_html, least, pareto, picture, tables
 from twinfer.bench.lab.networks import NETWORKS
 from twinfer.bench.models.builtin import int8_model
-from twinfer.bench.page import page as charts
 from twinfer.bench.page.page import data_of
 from twinfer.converter.convert import convert
 from twinfer.runtime.errors import ToolError
 
 SOME = [s for s in SETTINGS if s.name in ("float", "int8", "cluster 3, fitted", "prune 70%")]
-
-
-def test_settings_are_all_different() -> None:
-    assert len({s.name for s in SETTINGS}) == len({repr(s.how) for s in SETTINGS}) == len(SETTINGS)
-    assert {s.family for s in SETTINGS} >= {"float", "int8", "int4", "clustered", "pruned", "both, fitted"}
 
 
 def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -110,24 +102,6 @@ def test_least_flash_is_chosen_by_all_folds_and_by_each_alone() -> None:
     ]
 
 
-def test_tables_fit_80_columns() -> None:
-    """Not even the longest names are folded, beside the bytes of the largest networks."""
-    names = ("float", *(s.name for s in SETTINGS))
-    rows = [
-        {**row(111_148, 88.88), "set": "motions", "model": "cnn1d", "setting": name, "bytes": 111_148, "samples": 5000}
-        | {"family": "float" if name == "float" else "x", "snr_db": -12.3, "zeros": 1.0}
-        for name in names
-    ]
-    written = io.StringIO()
-    console = Console(width=80, file=written)
-    for part in tables(rows, 5):
-        console.print(part)
-    lines = written.getvalue().splitlines()
-    assert all(any(line[2:].startswith(f"{name} ") for line in lines) for name in names)
-    assert sum(line.startswith("motions cnn1d ") for line in lines) == 1
-    assert sum(line.startswith("motions cnn1d, 5,000 samples") for line in lines) == 1
-
-
 def test_the_front_is_marked_in_the_table() -> None:
     """By a point and in green, in every network on its own."""
     of = [(2048, 1.0), (1024, 2.0), (4096, 3.0)]
@@ -170,16 +144,3 @@ def test_the_page() -> None:
     assert page.tables[0].column("coded B") == ["512"], "the float model beats all"
     assert [cell.attributes.get("data-value") for cell in page.tables[0].rows[0]][-1] == "512"
     assert page.loads == []
-
-
-def test_names_are_escaped() -> None:
-    assert "s &lt;m&gt;" in compression_html([row(5, 1.0)], 1)
-
-
-def test_without_the_library_of_charts_nothing_is_measured(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    monkeypatch.setattr(charts, "find_spec", lambda name: None)
-    monkeypatch.setattr(compression, "rows", lambda *how: pytest.fail("it measures"))
-    assert compression.main(["digits", "--html", str(tmp_path / "c.html")]) == 2
-    assert "pip install 'twinfer[report]'" in capsys.readouterr().err

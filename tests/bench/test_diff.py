@@ -63,15 +63,6 @@ def test_lines_that_share_steps_are_one(before: list[list[int]], after: list[lis
     assert row["changed"] == []
 
 
-@pytest.mark.parametrize(("names", "others", "said"), [("ab", "abc", "2 steps → 3"), ("abc", "ab", "3 steps → 2")])
-def test_more_and_fewer_steps_are_told(names: str, others: str, said: str) -> None:
-    a, b = (document(each, lines=[range(len(each))]) for each in (names, others))
-    (row,) = difference(a, b)["layers"]
-    assert row["changed"] == [said]
-    assert row["a_operators"] == [10 * i for i in range(len(names))]
-    assert row["b_operators"] == [10 * i for i in range(len(others))]
-
-
 @pytest.mark.parametrize("key", ["op", "shape", "type", "kernel", "macs", "code_bytes", "weight_bytes"])
 def test_each_column_that_changes_is_told(key: str) -> None:
     a, b = document("abc"), document("abc")
@@ -95,15 +86,6 @@ def test_layers_by_the_size_of_their_change() -> None:
     assert [row["a_steps"] for row in changed_layers(difference(a, b))] == [[2], [0]]
     b["target"] = "other"
     assert changed_layers(difference(a, b)) == [], "figures of two targets are not compared"
-
-
-def test_totals_of_both() -> None:
-    a, b = document("a"), document("a")
-    b["totals"] = {key: 10 * value for key, value in a["totals"].items()}
-    a["totals"]["flash_bytes"] = b["totals"]["flash_bytes"] = a["totals"]["ram_bytes"] = None
-    rows = {row["figure"]: (row["a"], row["b"]) for row in difference(a, b)["totals"]}
-    wanted = {key: (i, 10 * i) for i, key in enumerate(TOTALS, 1) if key != "flash_bytes"}
-    assert rows == wanted | {"ram_bytes": (None, wanted["ram_bytes"][1])}, "what one report knows is shown"
 
 
 def rows_of(a: Document, b: Document) -> list[tuple[list[int], list[int], list[str]]]:
@@ -130,20 +112,6 @@ def test_what_is_around_the_layers_is_one_line() -> None:
     rows = difference(a, b)["layers"]
     assert [(row["a_steps"], row["a"], row["b"]) for row in rows] == [([0], 5, 5), ([1], 6, 6), ([], 70, 90)]
     assert all(not row["changed"] for row in rows)
-
-
-def test_a_layer_that_moved_into_another_line_changes_there_alone() -> None:
-    """What differs of a step is told in its own group, once; names of several layers are told once each."""
-    a, b = document("abcd", lines=[[0], [1], [2], [3]]), document("abcd", lines=[[0], [1, 2], [3]])
-    b["nodes"][1]["kernel"] = "other"
-    b["nodes"][3]["macs"] = 6
-    assert rows_of(a, b) == [
-        ([0], [0], []),
-        ([10, 20], [10, 20], ["kernel k → other"]),
-        ([30], [30], ["macs 5 → 6"]),
-    ]
-    (_, joint, _) = difference(a, b)["layers"]
-    assert (joint["op"], joint["name"]) == ("ADD", "b, c")
 
 
 @pytest.mark.parametrize("same", list(product([True, False], [True, False], ["instructions", "µs"])))

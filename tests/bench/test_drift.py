@@ -51,18 +51,6 @@ def drifted(result: Drifts) -> list[tuple[str, float, float, bool]]:
     return [(drift.figure, drift.before, drift.after, drift.worse) for drift in result.every]
 
 
-def test_layers_of_one_operator_and_name() -> None:
-    """Each is compared with the one at its place among those, and the JSON says how many figures were."""
-
-    def layers(*counts: int) -> list[Row]:
-        return [layer(i, instructions=n, code_bytes=9) for i, n in enumerate(counts)]
-
-    result = outcome([on_board(layers=layers(7, 30, 11))], [on_board(layers=layers(7, 20, 11))])
-    assert drifted(result) == [("instructions", 20, 30, True)]
-    assert result.document["drift"][0]["layer"] == {"index": 1, "op": "CONV_2D", "output": "y"}
-    assert (result.document["compared"], result.document["remarks"]) == (5 + 3 * 2, [])
-
-
 def test_the_same_figures_do_not_drift() -> None:
     rows = [on_board(layers=[layer(0, instructions=7, code_bytes=9)]), on_host(layers=[layer(0, min_us=50.0)])]
     result = outcome(rows, deepcopy(rows), Limits(0, 0))
@@ -75,16 +63,6 @@ def test_every_count_is_watched(figure: str) -> None:
     before = on_board()
     for after, worse in ((before[figure] * 2, True), (before[figure] // 2, False)):
         assert drifted(outcome([on_board(**{figure: after})], [before])) == [(figure, before[figure], after, worse)]
-
-
-@pytest.mark.parametrize("figure", ["arena_bytes", "constant_bytes", "min_us"])
-def test_every_figure_of_the_host_is_watched(figure: str) -> None:
-    before = on_host()
-    assert [drift.figure for drift in outcome([on_host(**{figure: 2 * before[figure]})], [before]).every] == [figure]
-
-
-def test_medians_and_ratios_are_not_watched() -> None:
-    assert not outcome([on_host(median_us=900.0, ratio=0.1)], [on_host()]).every
 
 
 @pytest.mark.parametrize(
@@ -143,11 +121,6 @@ def test_a_layer_is_named_and_found_behind_one_that_is_new() -> None:
     assert outcome([on_board(layers=old)], [on_board(layers=new)]).remarks == [remark], "a layer that is gone"
 
 
-def test_nothing_before_is_a_drift_without_per_cent() -> None:
-    (drift,) = outcome([on_board(ram_bytes=1)], [on_board(ram_bytes=0)]).every
-    assert (drift.percent, drift.worse, drift.document["percent"]) == (None, True, None)
-
-
 def test_what_is_compared_has_the_same_options() -> None:
     for change in ({"optimize": "size"}, {"memory": "auto"}, {"target": "cortex-m0"}, {"engine": "interpreted"}):
         result = outcome([on_board(**change)], [on_board(instructions=1)])
@@ -169,22 +142,6 @@ def test_times_of_another_machine_are_left_out_and_counts_are_not() -> None:
     for key, value in (("cores", 4), ("isa", "v4")):
         assert not drifted(outcome(now[:1], before, then={**HERE, key: value}))
     assert drifted(outcome(now[:1], before, then={**HERE, "python": "3.99"}))
-
-
-def test_another_compiler_is_told_where_it_counts() -> None:
-    old = {**HERE, "arm_compiler": "arm 11", "compiler": "gcc 11"}
-    for rows, compilers in (([on_board()], "arm 11, now arm 12"), ([on_host()], "gcc 11, now gcc 12")):
-        (remark,) = outcome(rows, rows, then=old).remarks
-        assert remark == f"the compiler is another one, which changes figures, too: {compilers}"
-    (remark,) = outcome([on_host()], [on_host()], then={**old, "cpu": "another"}).remarks
-    assert "left out" in remark, "what is not compared has no compiler that counts"
-
-
-def test_layers_that_were_not_saved_are_left_out() -> None:
-    layers = [layer(0, instructions=5, code_bytes=1)]
-    (remark,) = outcome([on_board(layers=layers)], [on_board()]).remarks
-    assert remark.endswith("its layers are left out, it was saved without --layers")
-    assert not outcome([on_board()], [on_board(layers=layers)]).remarks
 
 
 def test_the_table_shows_every_drift() -> None:
@@ -283,11 +240,3 @@ def test_damaged_files(text: str, folder: Path) -> None:
     Path("a.json").write_text(text)
     with pytest.raises(InvalidArgumentError, match=r"a\.json: cannot be read as figures of twinfer bench"):
         saved("a.json", ["net"], HERE)
-
-
-def test_files_of_another_form_are_refused(folder: Path) -> None:
-    Path("a.json").write_text(damaged(lambda value: value.update(schema=7)))
-    with pytest.raises(InvalidArgumentError, match=r"a\.json: its figures have form 7, .* form 1: .* --save"):
-        saved("a.json", ["net"], HERE)
-    with pytest.raises(InvalidArgumentError, match="there is no such file"):
-        saved("b.json", ["net"], HERE)

@@ -4,33 +4,28 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import cache
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pytest
 import tiny
 from flows import Sub
-from hypothesis import given
-from hypothesis import strategies as st
 from rich.console import Console
 
 from twinfer import kernels_c
 from twinfer.aot.build.host import compile_plans
 from twinfer.aot.build.targets import find
 from twinfer.bench.explain import on_host, on_target
-from twinfer.bench.explain.causes import AROUND, BY_ROWS, CAUSES
-from twinfer.bench.explain.ledger import Ledger, Line, lines_of, places, split, total
-from twinfer.bench.explain.ledger_report import ledger_tables, words
+from twinfer.bench.explain.causes import AROUND, CAUSES
+from twinfer.bench.explain.ledger import Ledger, Line
+from twinfer.bench.explain.ledger_report import ledger_tables
 from twinfer.bench.explain.on_host import CACHE, Timed, ledger_on_host
 from twinfer.bench.explain.on_target import ledger_on
 from twinfer.bench.measure.compare import same_bits
 from twinfer.bench.measure.embedded import Measurement, every, host_outputs, measure_on
 from twinfer.bench.models.source import Source, load
 from twinfer.runtime.graph import Graph
-from twinfer.runtime.options import Options
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.run import isa
 from twinfer.runtime.run.inputs import random_inputs
@@ -95,42 +90,6 @@ def test_both_ends_are_what_the_bench_counts(ledger: Ledger) -> None:
     assert [ledger.bytes["RAM"].interpreted, ledger.bytes["RAM"].compiled] == ram
 
 
-def test_every_layer_has_a_line(ledger: Ledger) -> None:
-    plan = make_plan(load("kws_int8").graph, find(ledger.target).target)
-    *layers, around = ledger.lines
-    assert [i for line in layers for i in line.steps] == list(range(len(plan.steps)))
-    assert (around.op, around.position, around.steps) == (AROUND, None, ())
-    for line in layers:
-        assert line.position == line.steps[0]
-        assert line.op == (plan.steps[line.steps[0]].node.op if len(line.steps) == 1 else BY_ROWS)
-
-
-def test_constants_and_dispatch_are_worth_something_everywhere(ledger: Ledger) -> None:
-    *layers, _ = ledger.lines
-    assert all(line.causes["dispatch_c"] > 0 for line in layers)
-    assert ledger.total.causes["parameters"] > 0 < ledger.start.interpreter_bytes
-
-
-def test_a_ledger_reads_well(ledger: Ledger) -> None:
-    said = text(ledger_tables(ledger))
-    assert f"kws_int8 on {ledger.target}: instructions of one inference" in said
-    assert f"{ledger.total.interpreted:,}" in said
-    assert f"{ledger.total.compiled:,}" in said
-    assert "with the same bits." in said
-    assert "Start on" in said
-    first, *sentences = words(ledger)
-    assert f"saves {saved(ledger.total):,.0f} of" in first
-    assert any("Params read: +" in each for each in sentences)
-    other = next(words(replace(ledger, same_bits=False)))
-    assert "OTHER BITS" in other
-
-
-def test_a_notebook_shows_every_line(ledger: Ledger) -> None:
-    html = ledger._repr_html_()
-    assert html.count("<tr>") == 1 + len(ledger.lines) + 1 + 1 + len(ledger.bytes)
-    assert f">{ledger.total.compiled:,}</td>" in html
-
-
 def test_a_program_that_branches_is_one_line() -> None:
     source = Source("branches", branches())
     ledger = ledger_on(source, M4)
@@ -149,54 +108,6 @@ def test_floats_need_agree_within_the_tolerance_alone(monkeypatch: pytest.Monkey
     moved = lambda graph, inputs: [value + np.float32(0.01) for value in host_outputs(graph, inputs)]  # noqa: E731
     monkeypatch.setattr(on_target, "host_outputs", moved)
     assert not ledger_on(source, M4).same_bits
-
-
-counts = st.integers(0, 1 << 40)
-
-
-@given(st.data(), st.integers(2, 5))
-def test_lines_sum_to_the_whole(data: Any, programs: int) -> None:
-    plan = make_plan(load("digits_int8").graph)
-    causes = [f"cause {i}" for i in range(programs - 1)]
-    each = st.lists(counts, min_size=len(plan.steps), max_size=len(plan.steps))
-    layers = data.draw(st.lists(each, min_size=programs, max_size=programs))
-    whole = data.draw(st.lists(counts, min_size=programs, max_size=programs))
-    lines = lines_of(plan, causes, layers, whole)
-    every = total(lines)
-    assert (every.interpreted, every.compiled) == (whole[0], whole[-1])
-    assert list(every.causes.values()) == [before - after for before, after in pairwise(whole)]
-    assert all(sum(line.causes.values()) == saved(line) for line in lines)
-
-
-def test_rows_are_one_line_by_name() -> None:
-    plan = make_plan(load("vww_int8").graph, M4.target, Options(memory="rows"))
-    kinds = {place.op for place in places(plan)}
-    assert BY_ROWS in kinds
-    assert len(places(plan)) < len(plan.steps)
-    lone = [place for place in places(plan) if place.name.endswith(", row by row") and len(place.steps) == 1]
-    assert all(place.op == plan.steps[place.steps[0]].node.op for place in lone)
-
-
-def test_lines_have_the_numbers_of_the_file() -> None:
-    """Here they begin at 7; a line's place among the steps is another one. What runs by rows is named by both ends."""
-    graph = load("vww_int8").graph
-    graph = replace(graph, nodes=tuple(replace(node, index=node.index + 7) for node in graph.nodes))
-    plan = make_plan(graph, M4.target, Options(memory="rows"))
-    number = {node.output.name: i + 7 for i, node in enumerate(graph.nodes)}
-    at = 0
-    for place, line in zip(places(plan), lines_of(plan, ["c"], [[1] * len(plan.steps)] * 2, [9, 9]), strict=False):
-        own = [number[plan.steps[i].node.output.name] for i in place.steps]
-        assert place.steps == tuple(range(at, at := at + len(place.steps)))
-        assert list(place.operators) == own == line.document["operators"]
-        assert line.document["steps"] == list(place.steps)
-        if len(own) > 1:
-            assert (place.op, place.name) == (BY_ROWS, f"operators {own[0]} to {own[-1]}, row by row")
-    assert at == len(plan.steps)
-
-
-def test_a_part_of_a_cause_keeps_the_sum() -> None:
-    line = split(Line(0, "ADD", "y", 10, 4, {"a": 5, "b": 1}), "a", "c", 2)
-    assert line.causes == {"a": 3, "c": 2, "b": 1}
 
 
 def shaped(whole: Sequence[float], layers: Sequence[float], alone: Sequence[float]) -> Timed:
@@ -220,14 +131,6 @@ def test_times_become_causes() -> None:
         "dispatch_python": 4, "unit": 0.5, "not_explained": 0.5, "compiler_options": 2, "dispatch_c": 1,
         "parameters": 4.5, CACHE: 0.5,
     }  # fmt: skip
-
-
-def test_noise_widens_an_interval_around_the_cause() -> None:
-    timed = shaped([20, 16, 15.5, 15, 13, 12, 7], [18, 14, 14, 14, 12, 11, 6], [10, 5.5])
-    noise = np.random.default_rng(1).normal(0, 0.5, timed.whole.shape)
-    low, high = on_host._intervals(replace(timed, whole=timed.whole + noise))["dispatch_python"]
-    assert low < 4 < high
-    assert 0.1 < high - low < 2
 
 
 def test_intervals_hold_95_per_cent_of_rounds_drawn_anew() -> None:

@@ -17,14 +17,13 @@ from rich.console import Console
 from twinfer.aot.build.sizes import Sizes, Symbol
 from twinfer.aot.build.targets import find
 from twinfer.bench.explain import ladder as ladders
-from twinfer.bench.explain.ladder import Figures, Ladder, ladder_on, ladder_on_host
-from twinfer.bench.explain.ladder_report import ladder_tables, ladder_words
+from twinfer.bench.explain.ladder import Ladder, ladder_on, ladder_on_host
+from twinfer.bench.explain.ladder_report import ladder_tables
 from twinfer.bench.explain.techniques import (
     NAMED_ALONE,
     SMALL_ALONE,
     TECHNIQUES,
     Build,
-    added,
     applies,
     chosen,
     removed,
@@ -35,7 +34,6 @@ from twinfer.bench.measure.turns import Timing
 from twinfer.bench.models.source import Source, load
 from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.options import Options
-from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.run import isa
 from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.target import GENERIC, HOST
@@ -73,35 +71,6 @@ def test_the_ladder_ends_at_the_compiled_program(ladder: Ladder) -> None:
     assert ladder.whole.flash_bytes == row["code_bytes"] + row["weight_bytes"]
 
 
-def test_techniques_do_what_they_are_for(ladder: Ladder) -> None:
-    by = dict(zip(ladder.techniques, zip(ladder.ups, ladder.ups[1:], ladder.downs, strict=False), strict=True))
-    for key in ("folding", "instructions", "constants"):
-        before, after, without = by[key]
-        assert before.taken > after.taken
-        assert without.taken > ladder.whole.taken
-    for key in ("placement", "rows"):
-        before, after, without = by[key]
-        assert before.ram_bytes >= after.ram_bytes
-        assert without.ram_bytes >= ladder.whole.ram_bytes
-    assert by["placement"][0].ram_bytes > by["placement"][1].ram_bytes
-
-
-def test_the_first_rung_runs_the_reference_kernels() -> None:
-    graph, (first, second, *_) = load("kws_int8").graph, added(chosen(None, M4.target))
-    kernels = [
-        {step.call.kernel for step in make_plan(graph, each.target(M4.target), each.options(Options())).steps}
-        for each in (first, second)
-    ]
-    assert {"tw_conv2d_reference_s8", "tw_depthwise_conv2d_zero_s8", "tw_fully_connected_runtime_s8"} <= kernels[0]
-    assert {"tw_conv2d_s8", "tw_depthwise_conv2d_s8", "tw_fully_connected_s8"} <= kernels[1]
-
-
-def test_a_notebook_shows_every_rung(ladder: Ladder) -> None:
-    html = ladder._repr_html_()
-    assert html.count("<tr>") == 2 + len(ladder.techniques)
-    assert f">{ladder.whole.taken:,.0f}</td>" in html
-
-
 def test_a_ladder_on_this_computer() -> None:
     techniques = chosen("folding,packing,instructions,calls", isa.this_computer())
     ladder = ladder_on_host(Source("tiny", tiny.classifier()), techniques, seconds=0.1)
@@ -109,13 +78,6 @@ def test_a_ladder_on_this_computer() -> None:
     assert ladder.unit == "µs"
     assert ladder.whole.flash_bytes is None
     assert "flash" not in text([next(ladder_tables(ladder))])
-
-
-def test_other_bits_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ladders, "all_agree", lambda values, wanted: False)
-    ladder = ladder_on(load("digits_int8"), M4, ["folding"])
-    assert not ladder.same_bits
-    assert "OTHER BITS" in text(ladder_tables(ladder))
 
 
 @pytest.mark.parametrize("wrong", [None, 0, 2, 3])
@@ -202,18 +164,6 @@ def test_every_rung_on_this_computer(wrong: int | None, monkeypatch: pytest.Monk
     given.clear()
     ladder_on_host(source, ["folding", "packing", "instructions"], Options(), 3, 7)
     assert ["-march=native" in each for each in given] == [False, False, False, True, False, False, False]
-
-
-def test_a_ladder_in_words() -> None:
-    ups = (Figures(100, 50, 80, True), Figures(50, 60, 80, True), Figures(50, 60, 20, True), Figures(50, 60, 20, True))
-    downs = (Figures(75, 40, 20, True), Figures(50, 60, 80, True), Figures(50, 60, 20, True))
-    ladder = Ladder("m", "cortex-m4", "instructions", ("folding", "placement", "fusion"), ups, downs)
-    assert list(ladder_words(ladder)) == [
-        "Zero points folded: 2.00 × when added, 1.50 × when all else is there; costs 10 B of flash.",
-        "Placement: 1.00 × when added, 1.00 × when all else is there; saves 60 B of RAM.",
-        "Fusion: nothing here.",
-        "All together: 2.0 ×, RAM 0.25 ×.",
-    ]
 
 
 def test_techniques_of_a_list() -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
-import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -20,14 +18,10 @@ from twinfer.aot.build.sizes import Sizes, Symbol
 from twinfer.aot.build.targets import find
 from twinfer.aot.print.choice import default_policy, share_all, specialise
 from twinfer.aot.print.emit import emit
-from twinfer.bench.drift.drift import Drift
-from twinfer.bench.drift.runs import Layer
 from twinfer.bench.explain import on_target, start
 from twinfer.bench.explain.techniques import Build
-from twinfer.bench.lab import prices, streams
+from twinfer.bench.lab import prices
 from twinfer.bench.measure import compare, embedded, price
-from twinfer.bench.measure.compare import max_difference, same_bits
-from twinfer.bench.measure.embedded import all_agree
 from twinfer.bench.models.source import Source, load
 from twinfer.bench.models.verify import Samples
 from twinfer.bench.peers import engines
@@ -41,28 +35,6 @@ from twinfer.runtime.run.interpreter import Interpreter
 from twinfer.runtime.run.poison import POISONS
 
 M0, M4 = find("cortex-m0"), find("cortex-m4")
-
-
-@pytest.mark.parametrize("which", range(3))
-def test_one_of_several_outputs_differs(which: int) -> None:
-    """A little within the tolerance, or far off, or an integer by one; in any of three outputs."""
-    want: list[Array] = [np.float32([1, -2, 0]), np.float32([[3, 4]]), np.int8([5, 6])]
-    assert (same_bits(want, want), all_agree(want, want), max_difference(want, want)) == (True, True, 0)
-    for step in (1e-7, 1.0):
-        got = [value.copy() for value in want]
-        got[which].reshape(-1)[-1] += np.asarray(1 if which == 2 else step, got[which].dtype)
-        far = max(float(np.abs(a.astype(float) - b).max()) for a, b in zip(got, want, strict=True))
-        if far:
-            assert not same_bits(got, want)
-        assert all_agree(got, want) == (which != 2 and step < 1)
-        assert max_difference(got, want) == pytest.approx(far)
-    other = [*want[:which], want[which][None], *want[which + 1 :]]
-    assert not same_bits(other, want)
-    assert max_difference(other, want) is None
-    assert not same_bits(want[:2], want)
-    renamed = [*want[:which], want[which].view("uint8" if which == 2 else "uint32"), *want[which + 1 :]]
-    assert not same_bits(renamed, want), "the same bytes of another type"
-    assert max_difference([np.complex64([1j])], [np.complex64([1j])]) is None
 
 
 def test_what_was_compiled_before_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -194,45 +166,6 @@ def test_a_sample_of_prices(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (sample.saved, sample.instructions) == (3 * 400, 3 * 500 + 30)
     assert (sample.outputs, sample.work) == (3 * 6, 3 * (36 + 4 * (6 + 6)))
     assert sample.bodies == 2  # the last two layers have the same params
-
-
-@pytest.mark.parametrize("different", [0, 3])
-def test_a_window_and_its_step(different: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
-                               tmp_path: Path) -> None:  # fmt: skip
-    """Each side has the figures of its own graph; the pair is told apart if any window differs."""
-    counted: list[Graph] = []
-
-    def count(self: Any, graph: Graph, content: bytes, target: Any) -> int:
-        counted.append(graph)
-        assert (self.board, target) == ("cortex-m55", find("cortex-m55").target)
-        return 1000 * len(counted)
-
-    monkeypatch.setattr(embedded.Instructions, "__call__", count)
-    monkeypatch.setattr(streams, "prove", lambda graph, streaming: SimpleNamespace(different=different))
-    monkeypatch.setattr(sys, "argv", ["streams", "tcn_int8", "--board", "cortex-m55", "--json", f"{tmp_path}/s.json"])
-    streams.main()
-    (row,) = json.loads((tmp_path / "s.json").read_text())["rows"]
-    window, step = counted
-    assert window.inputs[0].shape[1] == row["rows"] > row["hop"] == step.inputs[0].shape[1]
-    for graph, told, instructions in ((window, row["window"], 1000), (step, row["step"], 2000)):
-        plan = make_plan(graph, find("cortex-m55").target)
-        want = (plan.macs, instructions, plan.arena_bytes, plan.state_bytes)
-        assert tuple(told[key] for key in ("macs", "instructions", "arena_bytes", "state_bytes")) == want
-    assert (row["target"], row["same_bits"]) == ("cortex-m55", not different)
-    assert ("DIFFER" in capsys.readouterr().out) == bool(different)
-
-
-def test_a_drift_for_programs() -> None:
-    """Each field is what it is called; options that a target has not are left out."""
-    drift = Drift(("net", "host", "compiled", "", "", "", ""), Layer(3, "ADD", "y"), "min_us", 8.0, 6.0)
-    assert drift.document == {
-        "model": "net", "target": "host", "engine": "compiled", "layer": {"index": 3, "op": "ADD", "output": "y"},
-        "figure": "min_us", "before": 8.0, "after": 6.0, "percent": -25.0, "worse": False,
-    }  # fmt: skip
-    of_all = Drift(("net", "cortex-m4", "compiled", "size", "file", "layer", "auto"), None, "code_bytes", 4.0, 5.0)
-    assert of_all.document["layer"] is None
-    assert [of_all.document[key] for key in ("optimize", "weights", "decode", "memory")] == list(of_all.key[3:])
-    assert (of_all.percent, of_all.worse) == (25.0, True)
 
 
 @pytest.mark.parametrize("fails", [None, 0, 2])

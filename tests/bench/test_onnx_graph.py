@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from dataclasses import replace
 from pathlib import Path
 
@@ -96,12 +95,6 @@ def test_integers_stay_integers(name: str, tmp_path: Path) -> None:
     assert fused.count("QLinearConv") + fused.count("QGemm") == len(layers)
 
 
-def test_values_stay_nchw_between_operators() -> None:
-    kinds = [node.op_type for node in onnx.load_from_string(onnx_graph(builtin()["ic_int8"]())).graph.node]
-    assert kinds.count("Transpose") == 1  # of the input; the pool's output is one pixel
-    assert kinds.index("Transpose") < kinds.index("Conv")
-
-
 def test_shapes_that_change_and_broadcast() -> None:
     """Images become rows and rows images, and operands of fewer dimensions go along with TFLite's last ones."""
     b = Builder()
@@ -138,19 +131,6 @@ def test_what_it_has_not_is_named() -> None:
     variable = b.variable("v", "FLOAT32", (2,))
     with pytest.raises(ToolError, match="no variables: no operator writes tensor 'v'"):
         onnx_graph(b.graph([b.op("ADD", [b.input("x", "FLOAT32", (2,)), variable], (2,))]))
-
-
-def test_onnx_is_needed_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    find = importlib.util.find_spec
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "onnx" else find(name))
-    with pytest.raises(ToolError, match=r"pip install 'twinfer\[onnxruntime\]'"):
-        open_peer("onnxruntime", write(builtin()["digits_int8"]()), 1)
-
-
-def test_an_error_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("twinfer.bench.peers.onnxruntime.onnx_graph", lambda graph: b"nothing")
-    with pytest.raises(ToolError, match="onnxruntime refuses this model: "):
-        open_peer("onnxruntime", write(builtin()["digits_int8"]()), 1)
 
 
 def test_sums_are_right_without_vnni(monkeypatch: pytest.MonkeyPatch) -> None:

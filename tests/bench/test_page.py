@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import json
 import math
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from pages import Page
 
-from twinfer.bench.measure import compare as comparing
 from twinfer.bench.page import page as pages
-from twinfer.bench.page.chart import CONFIG, Chart, Charts, distinct, field, tooltip, values
+from twinfer.bench.page.chart import CONFIG, Chart, Charts, distinct, field, values
 from twinfer.bench.page.page import Section, data_of, json_in_script, library, need_library, page
 from twinfer.bench.page.table import SHORT, Cell, Table
-from twinfer.command_line.main import main
 from twinfer.runtime.errors import ToolError
 
 #: A model's name that would end a script, begin a comment and an element, and move a cursor.
@@ -40,13 +37,6 @@ def test_texts_of_tables_are_escaped() -> None:
     seen = "</script><!--<script><b>&\"'\\x1b\\u202e"
     assert [shown.caption, *(cell.text for cell in shown.heads)] == [seen] * 2
     assert [cell.text for row in (*shown.rows, shown.foot) for cell in row] == [seen] * 3
-
-
-def test_heads_and_texts_of_several_lines() -> None:
-    (shown,) = Page(table(("two\nlines", "1"))).tables
-    assert [head.text for head in shown.heads] == ["name", "size B"]
-    assert shown.rows[0][0].text == "two lines"
-    assert table(("a", "1")).count("<br>") == 1
 
 
 def test_columns_of_texts_stand_left() -> None:
@@ -117,14 +107,6 @@ def test_names_that_come_again_have_places_of_their_own() -> None:
     assert distinct(["{}", "{}"], "{}-{}") == ["{}", "{}-2"]
 
 
-def test_fields_and_tooltips() -> None:
-    assert field("a", title="A") == {"field": "a", "type": "quantitative", "title": "A"}
-    assert tooltip("a", "b", b="quantitative") == [
-        {"field": "a", "type": "nominal"},
-        {"field": "b", "type": "quantitative"},
-    ]
-
-
 # -- pages -------------------------------------------------------------------------------------------------------------
 
 
@@ -156,15 +138,6 @@ def test_names_end_no_script() -> None:
     assert data_of(html) == {EVIL: EVIL}
 
 
-@pytest.mark.parametrize("data", [{"a": [1, 2.5, None, {"b": "µ"}]}, {"": "\u2028"}])
-def test_data_come_back(data: Any) -> None:
-    assert data_of(page("t", [], data)) == data
-
-
-def test_a_page_without_data() -> None:
-    assert data_of(page("t", [])) is None
-
-
 def test_json_in_scripts() -> None:
     text = json_in_script({"a": ("</script>", math.inf), "b": [math.nan, 1.0]})
     assert "<" not in text
@@ -184,23 +157,9 @@ def test_contents_lead_to_every_section() -> None:
     assert [name for name in shown.ids if name in anchors] == anchors
 
 
-def test_one_section_needs_no_contents() -> None:
-    assert Page(page("t", [Section("a", ())])).links == []
-
-
 def test_a_missing_library(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pages, "find_spec", lambda name: None)
     library.cache_clear()
     for needs in (need_library, library, lambda: page("t", [chart()])):
         with pytest.raises(ToolError, match=r"pip install 'twinfer\[report\]'"):
             needs()
-
-
-def test_without_the_library_nothing_is_benched(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    monkeypatch.setattr(pages, "find_spec", lambda name: None)
-    monkeypatch.setattr(comparing, "compare", lambda *how: pytest.fail("it measures"))
-    assert main(["bench", "digits_int8", "--html", str(tmp_path / "a.html")]) == 2
-    assert "pip install 'twinfer[report]'" in capsys.readouterr().err
-    assert list(tmp_path.iterdir()) == []

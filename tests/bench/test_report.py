@@ -29,25 +29,20 @@ from twinfer.bench.explain.explained import Wanted, explained
 from twinfer.bench.memory.certificate import certificate
 from twinfer.bench.models.source import Source, load
 from twinfer.bench.page.page import data_of
-from twinfer.bench.report.charts import ladder_chart
 from twinfer.bench.report.diff import difference
 from twinfer.bench.report.diff_report import changed_layers, diff_html
 from twinfer.bench.report.document import Report, report_of
 from twinfer.bench.report.explained import explained_html
-from twinfer.bench.report.graph import _lanes, graph_chart
+from twinfer.bench.report.graph import _lanes
 from twinfer.bench.report.html import report_html
 from twinfer.bench.report.layers import node_rows, views
-from twinfer.bench.report.maps import NAMED, arena_chart, flash_chart
+from twinfer.bench.report.maps import arena_chart
 from twinfer.bench.report.noise import layer_of, noise
 from twinfer.bench.report.remarks import remarks
-from twinfer.bench.report.summary import layer_label
-from twinfer.bench.report.tables import layers_table, ledger_tables, symbols_table
 from twinfer.converter.build import Builder
 from twinfer.converter.convert import convert
 from twinfer.converter.quantize.affine import dequantize
-from twinfer.runtime.errors import ToolError
-from twinfer.runtime.graph import Graph, Node
-from twinfer.runtime.op import tensor
+from twinfer.runtime.graph import Graph
 from twinfer.runtime.options import USUAL, Memory, Options
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.run.inputs import random_inputs
@@ -96,15 +91,6 @@ def test_figures_are_those_of_plan_ledger_and_image(kept: Document) -> None:
     assert kept["options"]["memory"] == "auto"
 
 
-def test_every_step_is_in_one_line(kept: Document) -> None:
-    steps = [at for layer in kept["layers"] for at in layer["steps"]]
-    assert steps == [node["position"] for node in kept["nodes"]]
-    for layer in kept["layers"]:
-        own = [kept["nodes"][at] for at in layer["steps"]]
-        assert layer["macs"] == sum(node["macs"] for node in own)
-        assert layer["weight_bytes"] == sum(node["weight_bytes"] for node in own)
-
-
 def test_what_every_step_weighs(kept: Document) -> None:
     """Summed again over the tensors of the file and the symbols of the image."""
     graph = load(kept["model"]).graph
@@ -130,51 +116,6 @@ def test_what_every_step_weighs(kept: Document) -> None:
         assert (node["own_snr_db"], node["total_snr_db"]) == want
 
 
-def test_every_value_comes_from_somewhere(kept: Document) -> None:
-    written = {*kept["inputs"], *kept["views"], *(name for node in kept["nodes"] for name in node["outputs"])}
-    assert {name for node in kept["nodes"] for name in node["inputs"]} <= written
-    assert set(kept["outputs"]) <= written
-
-
-def test_every_number_of_an_operator_is_the_files(kept: Document) -> None:
-    """Tables, charts, remarks and the terminal number operators as the file does, also behind those without a step."""
-    nodes = load(kept["model"]).graph.nodes
-    number = {node.outputs[0].name: i for i, node in enumerate(nodes)}
-    assert [node["index"] for node in kept["nodes"]] == [number[node["name"]] for node in kept["nodes"]]
-    last = kept["nodes"][-1]
-    assert (last["index"], last["position"]) == (len(nodes) - 1, len(kept["nodes"]) - 1)
-    assert last["index"] != last["position"], "a RESHAPE has no step"
-    for layer in kept["layers"]:
-        own = [number[kept["nodes"][at]["name"]] for at in layer["steps"]]
-        assert layer["operators"] == own
-        shown = "-".join(str(end) for end in dict.fromkeys((own[0], own[-1]))) if own else ""
-        assert layer_label(layer).startswith(f"{shown} " if own else "around")
-    for made in (layers_table(kept), *ledger_tables(kept["ledger"])):
-        for row in made.rows if made.heads[0] == "#" else ():
-            ops = [nodes[int(end)].op for end in _text(row[0]).split("-") if end]
-            assert not ops or _text(row[1]) in (ops[0], "CHAIN")
-    text = "\n".join(r["text"] for r in kept["remarks"])
-    for i, op in re.findall(r"[Oo]perator (\d+) ([A-Z]\w+)", text):
-        assert nodes[int(i)].op == op
-    of = {symbol["name"]: symbol["layer"] for symbol in kept["flash"]}
-    for row in symbols_table(kept).rows:
-        at = of.get(_text(row[0]))
-        assert _text(row[2]) == ("" if at is None else str(kept["nodes"][at]["index"]))
-
-
-def _text(cell: Any) -> str:
-    return str(getattr(cell, "text", cell))
-
-
-def test_the_peak_is_where_the_remark_says(kept: Document) -> None:
-    """Bytes at the peak, summed again over the tensors of the file that live there."""
-    (peak,) = (remark for remark in kept["remarks"] if remark["text"].startswith("The peak is at"))
-    graph, forced = load(kept["model"]).graph, kept["memory"]["forced_by"]
-    if peak["layer"] is not None:
-        node = graph.nodes[kept["nodes"][peak["layer"]]["index"]]
-        assert node.outputs[0].name in {each["name"].removeprefix("rows of ") for each in forced["tensors"]}
-
-
 def nameless(graph: Graph) -> Graph:
     """The same model; no tensor has a name."""
     new = {tensor: replace(tensor, name="") for tensor in graph.tensors}
@@ -197,14 +138,6 @@ def test_tensors_without_names_have_a_report() -> None:
         assert [writer.get(name) for name in node["inputs"]] == [own.get(name) for name in twin["inputs"]]
     assert "" not in views(make_plan(nameless(graph), M4.target)).values()
     assert len(noise(nameless(graph))) == len(noise(graph)), "each layer has its own figure"
-
-
-def test_a_layer_that_reads_a_value_twice_has_noise() -> None:
-    """x + x of int8 rounds; its float twin has one input."""
-    x, y = tensor((1, 64), "INT8", 0.05, 1, name="x"), tensor((1, 64), "INT8", 0.11, -2, name="y")
-    node = Node("ADD", (x, x), (y,), {"fused_activation_function": "NONE"})
-    (judged,) = noise(Graph("twice", (x, y), (node,), (x,), (y,))).values()
-    assert 30 < judged.own == judged.total < 60
 
 
 def test_memory_is_the_certificate(kept: Document) -> None:
@@ -342,13 +275,6 @@ def test_layers_that_read_positions_have_noise() -> None:
     assert judged[2].total == judged[3].total == judged[4].total
 
 
-def test_noise_adds_up_from_layer_to_layer() -> None:
-    every = list(noise(load("kws_int8").graph).values())
-    assert len(every) == 13
-    assert every[8].total < every[0].total
-    assert all(each.total <= each.own + 3 for each in every)
-
-
 def test_noise_of_float_models_and_branches_is_none() -> None:
     main, then, other = Sub("main"), Sub("then"), Sub("else")
     x, a, b = main.input(), then.input(), other.input()
@@ -362,27 +288,6 @@ def test_noise_of_float_models_and_branches_is_none() -> None:
 
 def said(document: Mapping[str, Any], subject: str = "") -> list[str]:
     return [remark.text for remark in remarks(document) if subject in ("", remark.subject)]
-
-
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        (
-            {"variant": "plain", "declined": [{"variant": "dsp", "reason": "dilation"}]},
-            "runs in plain C: dsp: dilation",
-        ),
-        ({"family": "elementwise", "output_bytes": 4321}, "is a pass of its own over 4,321 B: its input is rounded"),
-        ({"family": "elementwise", "inputs": ["input"]}, "input has 2 readers"),
-        ({"family": "elementwise", "inputs": ["alone"]}, "its input is rounded before it"),
-        ({"family": "move", "output_bytes": 4321}, "only moves 4,321 B"),
-    ],
-)
-def test_kinds_of_layers(change: dict[str, Any], words: str) -> None:
-    kept = report()
-    kept["nodes"][2] |= change
-    assert any(words in text and "operator 2 " in text for text in said(kept, "time"))
-    kept["layers"][2]["compiled"] = 1
-    assert not any(words in text for text in said(kept, "time")), "it takes nothing"
 
 
 def test_remarks_of_layers_that_take_no_time_that_can_be_measured() -> None:
@@ -400,29 +305,7 @@ def test_remarks_of_layers_that_take_no_time_that_can_be_measured() -> None:
     assert f"{single[0]['macs'] / 40e3:.1f} GMAC/s, the median layer its MACs in no time" in dear
 
 
-def test_a_layer_with_another_variant_is_no_plain_one() -> None:
-    """That one of the variants declined is nothing to look at where the next one took the layer."""
-    kept = report()
-    before = said(kept, "time")
-    kept["nodes"][2] |= {"variant": "wide", "declined": [{"variant": "dsp", "reason": "dilation"}]}
-    assert said(kept, "time") == before
-
-
-def test_an_addition_of_a_block_says_why_it_is_alone() -> None:
-    texts = [text for text in said(report("ic_int8", "layers"), "time") if " ADD " in text]
-    assert texts
-    assert all("is a pass of its own over" in text for text in texts)
-    assert any("has 2 readers" in text for text in texts)
-    inside = [text for text in said(report("ic_int8"), "time") if " ADD " in text]
-    assert any("for operators " in text for text in inside), "row by row with others"
-
-
 # -- summary and page --------------------------------------------------------------------------------------------------
-
-
-def test_a_chain_is_named_by_its_layers() -> None:
-    labels = {layer_label(layer) for layer in report("vww_int8")["layers"]}
-    assert {"2-3 row by row", "0 CONV_2D", "around the layers"} <= labels
 
 
 def test_a_page_holds_its_document(kept: Document) -> None:
@@ -489,15 +372,6 @@ def test_foreign_names_stay_text() -> None:
     assert data_of(html) == kept
 
 
-def test_pages_need_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
-    from twinfer.bench.page import page
-
-    page.library.cache_clear()
-    monkeypatch.setattr(page, "find_spec", lambda name: None)
-    with pytest.raises(ToolError, match=r"pip install 'twinfer\[report\]'"):
-        report_html(report())
-
-
 def test_a_notebook_shows_the_page() -> None:
     html = Report(report())._repr_html_()
     (inside,) = re.findall(r'^<iframe srcdoc="(.*)" style="[^"]*"></iframe>$', html, re.DOTALL)
@@ -513,48 +387,6 @@ def rows(spec: Mapping[str, Any], layer: int | None = None) -> list[dict[str, An
     return data
 
 
-def test_a_ladder_goes_step_by_step() -> None:
-    points = rows(ladder_chart(report()["ladder"]).spec)
-    own = [point for point in points if point["whose"] == "twinfer"]
-    assert [point["program"] for point in own] == [
-        "none",
-        "+ zero points folded",
-        "+ weights packed",
-        "+ instruction set",
-    ]
-    assert [point["before"] for point in own[1:]] == [point["taken"] for point in own[:-1]]
-    assert {point["program"] for point in points} >= {"TFLM + CMSIS-NN"}
-
-
-def test_the_arena_has_all_bands_and_what_lives_at_each_operator(kept: Document) -> None:
-    spec = arena_chart(kept).spec
-    areas = rows(spec, 0)
-    assert {area["band"] for area in areas} == set(range(len(kept["memory"]["bands"])))
-    live, at = (param["value"] for param in spec["params"])
-    nodes = load(kept["model"]).graph.nodes
-    assert [lines[0] for lines in live] == [f"operator {i} {node.op}" for i, node in enumerate(nodes)]
-    assert {len(lines) for lines in live} == {NAMED + 2}
-    largest = kept["memory"]["forced_by"]["tensors"][0]
-    assert any(largest["name"] in line for line in live[at]), "the slider stands at the peak"
-    assert rows(spec, 2) == [{"bound": kept["memory"]["lower_bound_bytes"]}]
-
-
-def test_the_flash_is_whole(kept: Document) -> None:
-    tree = flash_chart(kept).spec["data"][0]["values"]
-    assert sum(leaf.get("size", 0) for leaf in tree) == kept["totals"]["flash_bytes"]
-    parents = {leaf["id"] for leaf in tree}
-    assert all(leaf["parent"] in parents for leaf in tree if "parent" in leaf)
-
-
-def test_a_graph_with_branches_has_lanes() -> None:
-    spec = graph_chart(report("ic_int8")).spec
-    lines = rows(spec["layer"][1])
-    assert [line["text"].split()[1] for line in lines[1:]] == [node["op"] for node in report("ic_int8")["nodes"]]
-    assert max(point["lane"] for point in rows(spec, 0)) == 2, (
-        "beside one another: the input of a block, and one of its two branches"
-    )
-
-
 @given(st.lists(st.tuples(st.integers(0, 30), st.integers(1, 12)), max_size=30))
 def test_lanes_do_not_run_into_one_another(spans: list[tuple[int, int]]) -> None:
     edges = sorted({(begin, begin + long) for begin, long in spans})
@@ -568,66 +400,6 @@ def test_lanes_do_not_run_into_one_another(spans: list[tuple[int, int]]) -> None
 
 
 # -- differences -------------------------------------------------------------------------------------------------------
-
-
-def test_a_report_does_not_differ_from_itself(kept: Document) -> None:
-    diff = difference(kept, kept)
-    assert diff["comparable"]
-    assert all(row["a"] == row["b"] for row in (*diff["totals"], *diff["layers"]))
-    assert changed_layers(diff) == []
-
-
-def test_what_the_memory_changes() -> None:
-    a, b = report("vww_int8"), report("vww_int8", "layers")
-    diff = difference(a, b)
-    totals = {row["figure"]: (row["a"], row["b"]) for row in diff["totals"]}
-    assert totals["arena_bytes"] == (a["totals"]["arena_bytes"], b["totals"]["arena_bytes"])
-    assert totals["arena_bytes"][0] < totals["arena_bytes"][1]
-    for side, of in (("a", a), ("b", b)):
-        assert sum(row[side] or 0 for row in diff["layers"]) == of["totals"]["compiled"]
-    chain = next(row for row in diff["layers"] if row["op"] == "CHAIN")
-    assert chain["a_steps"] == chain["b_steps"] == [2, 3]
-    worst = changed_layers(diff)[0]
-    assert abs(worst["b"] - worst["a"]) == max(abs(row["b"] - row["a"]) for row in diff["layers"])
-    html = diff_html(diff)
-    assert data_of(html) == json.loads(json.dumps(diff))
-    assert "memory: auto → layers" in html
-
-
-def renamed(document: Document) -> Document:
-    """The same report of a model whose values have other names."""
-    text = json.dumps(document)
-    for node in document["nodes"]:
-        text = text.replace(json.dumps(node["name"]), json.dumps(f"other {node['name']}"))
-    read: Document = json.loads(text)
-    return read
-
-
-def test_layers_of_other_names_are_found_by_kind_and_shape() -> None:
-    diff = difference(report(), renamed(report()))
-    assert all(row["a"] == row["b"] and row["a_steps"] == row["b_steps"] for row in diff["layers"])
-
-
-def test_layers_that_only_one_has() -> None:
-    a, b = report(), report()
-    gone = b["nodes"].pop(5)
-    b["layers"] = [layer for layer in b["layers"] if layer["steps"] != [5]]
-    rows_of = {tuple(row["a_steps"]): row for row in difference(a, b)["layers"]}
-    assert (rows_of[5,]["b"], rows_of[5,]["changed"]) == (None, ["gone"])
-    assert rows_of[6,]["a"] == rows_of[6,]["b"]
-    other = next(row for row in difference(b, a)["layers"] if row["b_steps"] == [5])
-    assert (other["name"], other["changed"]) == (gone["name"], ["new"])
-
-
-def test_targets_are_not_compared_in_time() -> None:
-    host = json.loads(json.dumps(report())) | {"target": "host", "unit": "µs"}
-    diff = difference(report(), host)
-    assert not diff["comparable"]
-    assert "compiled" not in {row["figure"] for row in diff["totals"]}
-    other = {**host, "machine": {**host["machine"], "cpu": "another"}}
-    assert not difference(host, other)["comparable"]
-    assert difference(host, host)["comparable"]
-    assert "Times and instructions are left out" in diff_html(diff)
 
 
 def test_a_program_that_branches_has_a_report() -> None:

@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
-import io
 import json
 import re
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import tiny
-from pages import Page
-from rich.console import Console
 from rich.table import Table
 
 from twinfer.aot.print.emit import emit
 from twinfer.bench.host.peak import Peak
 from twinfer.bench.measure import compare as comparing
-from twinfer.bench.measure import limits, report
-from twinfer.bench.measure.coding_report import coding_tables
+from twinfer.bench.measure import report
 from twinfer.bench.measure.compare import Comparison, compare
-from twinfer.bench.measure.embedded_html import embedded_html
-from twinfer.bench.measure.embedded_report import embedded_tables
 from twinfer.bench.measure.turns import Timing
 from twinfer.bench.models.difference import Difference
 from twinfer.bench.models.source import Source, load
@@ -45,18 +38,6 @@ def cells(table: Any) -> list[list[str]]:
     assert isinstance(table, Table)
     columns = [[str(cell) for cell in column.cells] for column in table.columns]
     return [list(row) for row in zip(*columns, strict=True)]
-
-
-def heads(table: Any) -> list[str]:
-    return [str(column.header) for column in table.columns]
-
-
-def texts(parts: Any) -> str:
-    console = Console(width=200, file=io.StringIO())
-    for part in parts:
-        console.print(part)
-    file: Any = console.file
-    return str(file.getvalue())
 
 
 # -- inspect -----------------------------------------------------------------------------------------------------------
@@ -98,12 +79,6 @@ def test_inspect(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert f"scratch at most {max(step.call.scratch for step in plan.steps):,}" in text
 
 
-@pytest.mark.parametrize(("bound", "text"), [(1000, "at the lower"), (800, "25.0 % above"), (0, "at the lower")])
-def test_how_far_above_the_bound(bound: int, text: str) -> None:
-    plan = tiny.sized(replace(make_plan(tiny.classifier()), lower_bound_bytes=bound), 1000)
-    assert f"Arena: 1,000 bytes, {text}" in texts(ArenaMap(plan).render(100))
-
-
 def test_shapes_and_quantisation_in_words() -> None:
     b = Builder("q")
     one = b.input("one", "INT8", (2, 3), scale=0.12345678, zero=-5)
@@ -143,46 +118,6 @@ def rows(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     return compare(Source("dense", tiny.classifier()), Comparison(layers=True, seconds=0.02))
 
 
-def test_figures_of_bench(rows: list[dict[str, Any]]) -> None:
-    interpreted, compiled = rows
-    assert [(r["min_us"], r["median_us"], r["ratio"], r["rounds"], r["batch"]) for r in rows] == [
-        (8.0, 9.0, 1.0, 3, 16),
-        (2.0, 2.0, 4.0, 3, 16),
-    ]
-    assert [r["spread_us"] for r in rows] == [pytest.approx(1.6), pytest.approx(1.6)], "90th less 10th percentile"
-    plan = make_plan(tiny.classifier())
-    for row in rows:
-        assert (row["operators"], row["macs"]) == (2, 32)
-        assert (row["arena_bytes"], row["lower_bound_bytes"]) == (plan.arena_bytes, plan.lower_bound_bytes)
-        assert row["constant_bytes"] == plan.constant_bytes
-    assert interpreted["dispatch_us"] == (9.0 - 5.0) / 2
-    assert "dispatch_us" not in compiled
-    assert [[layer["min_us"] for layer in row["layers"]] for row in rows] == [[1.0, 0.2]] * 2, "the shortest"
-    assert [layer["macs"] for layer in compiled["layers"]] == [32, 0]
-
-
-def test_tables_of_bench(rows: list[dict[str, Any]]) -> None:
-    rows[1] |= {"compile_cached": False, "compile_s": 1.234, "arena_bytes": 110, "lower_bound_bytes": 100}
-    times, sizes, layers, rates, dispatch = report.tables(rows)
-    *engines, floor = cells(times)[1:]
-    assert engines == [
-        ["  interpreted", "8.000", "9.000", "1.600", "1.00", "0.0", "16.00", "same bits"],
-        ["  compiled", "2.000", "2.000", "1.600", "4.00", "0.0", "4.00", "same bits"],
-    ]
-    assert floor == ["  floor", "0.500", "", "", "", "0.1", "1.00", ""]
-    assert cells(sizes) == [["dense", "2", "32", f"{rows[1]['constant_bytes']:,}", "110", "100", "10.0 %", "1.23"]]
-    assert [row[4:] for row in cells(layers)] == [
-        ["32", "1.000", "1.000", "0", "50 %", "83 %", "67 %"],
-        ["-", "0.200", "0.200", "-", "-", "17 %", "91 %"],
-    ]
-    assert "0 GMAC/s of int8" in str(rates)
-    assert "2.000 µs per operator, 33.3 % of a run" in str(dispatch)
-    fast = {**rows[0], "macs": 16_000_000}
-    assert cells(next(iter(report.tables([fast]))))[1][5] == "2000.0", "16 million in 8 us are 2,000 a nanosecond"
-    failed = {**rows[0], "min_us": None, "error": "no"}
-    assert cells(next(iter(report.tables([failed]))))[1][1:] == ["-"] * 6 + ["failed"]
-
-
 @pytest.mark.parametrize(
     ("row", "text", "style"),
     [
@@ -216,98 +151,6 @@ LAYER |= {"instructions": 4800, "code_bytes": 700, "other_instructions": 5100, "
 PEER: dict[str, Any] = {"model": "m", "engine": "tflm-cmsis", "target": "cortex-m4", "recorded": "kws", "macs": None}
 PEER |= {"instructions": 10_000, "code_bytes": 20_000, "weight_bytes": 1500, "arena_bytes": 4000, "ram_bytes": 4100}
 PEER |= {"stack_bytes": 500, "weights_floor_bytes": 1000, "same_bits": None}
-SMALL = {**PEER, "engine": "tflm-cmsis-small", "code_bytes": 10_000, "instructions": 15_000}
-
-
-def test_figures_on_microcontrollers() -> None:
-    own = {**ROW, "layers": [LAYER, {**LAYER, "shared": True, "macs": 0}], "instances": {"tw_relu_s8": 1234}}
-    figures, layers, instances, *_ = embedded_tables([own, PEER])
-    rows = cells(figures)
-    assert rows[1][:5] == ["  compiled, speed", "6,000", "1.50", "3,500", "1,100"]
-    assert rows[1][5:] == ["2,000", "1,900", "90", "300", "320", "same bits"]
-    assert rows[2][1:] == ["10,000", "2.50", "20,000", "1,500", "4,000", "-", "100", "500", "-", "recorded"]
-    assert cells(layers) == [
-        ["5", "CONV_2D", "s8", "1×2×3", "4,000", "1.20", "80 %", "4,800", "700", "5,100", "50", "own"],
-        ["5", "CONV_2D", "s8", "1×2×3", "-", "-", "80 %", "5,100", "50", "4,800", "700", "shared"],
-    ]
-    assert str(instances) == "Bytes of shared bodies, paid once: tw_relu_s8 1,234."
-    narrow = next(iter(embedded_tables([own], 100)))
-    assert cells(narrow)[1][1:] == ["6,000", "1.50", "3,500", "1,100", "2,000", "90", "300", "same bits"]
-    failed = {**ROW, "instructions": None, "error": "too large"}
-    assert cells(next(iter(embedded_tables([failed]))))[1][1:] == ["-"] * 9 + ["failed"]
-    wide = cells(next(iter(embedded_tables([{**ROW, "engine": "interpreted", "weights": "lut", "decode": "start"}]))))
-    assert wide[1][0] == "  interpreted, lut at the start"
-
-
-def test_coded_weights_beside_plain_ones() -> None:
-    """Flash is code and weights; RAM includes the stack."""
-    plain = {**ROW, "weights": "plain"}
-    coded = {**ROW, "weights": "lut", "code_bytes": 3600, "weight_bytes": 540, "ram_bytes": 2987, "instructions": 9000}
-    (table,) = coding_tables([plain, coded, {**coded, "model": "alone"}, {**plain, "instructions": None}])
-    assert cells(table) == [
-        ["m, compiled, speed", "", "", "", "", "", ""],
-        ["  plain", "4,600", "1.00", "2,390", "1.00", "6,000", "1.00"],
-        ["  lut at the layer", "4,140", "0.90", "3,287", "1.38", "9,000", "1.50"],
-    ]
-    assert list(coding_tables([{**ROW, "weights": "file"}, coded])) == [], "nothing to hold it against"
-
-
-def test_beside_tflm() -> None:
-    """Ratios to the peer at -O3; for code, to its smallest build. Each has its limit, and is good within it."""
-    slow = {**ROW, "optimize": "size", "instructions": 9000, "code_bytes": 2000}
-    (standing,) = limits.standings([ROW, slow, PEER, SMALL])
-    shown = {"speed": ("0.60", True), "size": ("0.90", None)}
-    assert {s: (str(v), v.good) for s, v in standing.instructions.items()} == shown
-    code = {"speed": ("3,500 0.35", True), "size": ("2,000 0.20", True)}
-    assert {s: (str(v), v.good) for s, v in standing.code.items()} == code
-    assert [(str(v), v.good) for v in (standing.weights, standing.ram)] == [("1.10", True), ("1.10", True)]
-    assert {way: (str(v), v.good) for way, v in standing.arena.items()} == {"auto": ("0.52", True)}
-    planned = {**ROW, "memory": "layers", "layers_arena_bytes": ROW["arena_bytes"], "rows_arena_bytes": 0}
-    (both,) = limits.standings([planned, PEER])
-    assert limits.ways_of([standing, both]) == ["auto", "layers", "rows"]
-    assert (str(both.arena["layers"]), str(both.arena["rows"])) == ("0.52", "0.02"), "RAM beside the arena stays"
-    (bare,) = limits.standings([ROW, PEER])
-    assert (str(bare.code["speed"]), bare.code["speed"].good) == ("3,500", None), "without the smallest build"
-    coded = {**ROW, "weights": "lut", "instructions": 1}
-    assert limits.standings([ROW, coded, PEER, SMALL])[0].instructions == {"speed": standing.instructions["speed"]}
-
-
-@pytest.mark.parametrize(
-    ("target", "ratio", "setting", "good"),
-    [
-        ("cortex-m4", 0.70, "speed", True),
-        ("cortex-m4", 0.71, "speed", False),
-        ("cortex-m55", 0.85, "speed", True),
-        ("cortex-m55", 0.86, "speed", False),
-        ("cortex-m0", 9, "speed", None),
-        ("cortex-m4", 9, "size", None),
-    ],
-)
-def test_limits_of_instructions(target: str, ratio: float, setting: str, good: bool | None) -> None:
-    own = {**ROW, "target": target, "optimize": setting, "instructions": round(10_000 * ratio)}
-    (standing,) = limits.standings([own, {**PEER, "target": target}])
-    assert standing.instructions[setting].good is good
-
-
-def test_means_are_geometric_and_of_the_benchmark_alone() -> None:
-    pairs = {"kws": 4000, "vww": 9000, "hello": 100}
-    rows = [
-        {**row, "model": name}
-        for name, count in pairs.items()
-        for row in ({**ROW, "instructions": count}, {**PEER, "recorded": f"alike: {name}"})
-    ]
-    standings = limits.standings(rows)
-    assert [standing.model for standing in standings] == list(pairs)
-    average = limits.mean(standings, "speed")
-    assert average is not None
-    assert (average[0].value, average[1], average[0].good) == (pytest.approx(0.6), 2, False)
-    assert limits.mean(standings, "size") is None
-    page = Page(embedded_html(rows))
-    (chart,), (table,) = page.charts, page.tables
-    assert "mean 0.60 (≤ 0.55)" in chart.title
-    assert [cell.text for cell in table.foot[:2]] == ["geometric mean of 2", "0.60"]
-    assert table.foot[1].attributes["class"] == "bad"
-    assert chart.column("ratio") == [count / 10_000 for count in pairs.values()]
 
 
 # -- verify ------------------------------------------------------------------------------------------------------------

@@ -21,24 +21,23 @@ from twinfer.bench.drift.drift import Limits, drifts
 from twinfer.bench.drift.report import drift_tables
 from twinfer.bench.drift.runs import runs_of
 from twinfer.bench.drift.saved import Saved
-from twinfer.bench.explain import ladder as ladders
 from twinfer.bench.explain.causes import CAUSES
 from twinfer.bench.explain.ladder import Figures, Ladder
 from twinfer.bench.explain.ladder_report import ladder_tables, ladder_words
-from twinfer.bench.explain.ledger import Ledger, Line, Start, lines_of, split
+from twinfer.bench.explain.ledger import Ledger, Line, Start, lines_of
 from twinfer.bench.explain.ledger_report import ledger_tables, told, words
-from twinfer.bench.explain.techniques import TECHNIQUES, chosen
+from twinfer.bench.explain.techniques import TECHNIQUES
 from twinfer.bench.host import tune as tuning
 from twinfer.bench.host.tune import HOPELESS, Tuned
 from twinfer.bench.lab import explain_figures as pages
-from twinfer.bench.lab import published, streams
-from twinfer.bench.measure import compare, embedded, limits
+from twinfer.bench.lab import published
+from twinfer.bench.measure import compare, limits
 from twinfer.bench.measure import report as reporting
 from twinfer.bench.measure.coding_report import coding_tables
 from twinfer.bench.measure.embedded_html import embedded_html, pictures, shown
 from twinfer.bench.measure.embedded_report import embedded_tables
 from twinfer.bench.measure.turns import Timing
-from twinfer.bench.models.source import Source, load
+from twinfer.bench.models.source import load
 from twinfer.command_line.show import tune as tune_shown
 from twinfer.command_line.tune import document as tune_document
 from twinfer.converter.build import Builder
@@ -46,7 +45,6 @@ from twinfer.runtime.graph import Graph
 from twinfer.runtime.options import Options
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.plan.tuned import Setting
-from twinfer.runtime.run import isa
 
 M4, M55 = find("cortex-m4"), find("cortex-m55")
 
@@ -187,29 +185,6 @@ def test_lines_of_a_plan(way: Any) -> None:
     assert rest.causes == {"a": around[0] - around[1], "b": around[1] - around[2]}
 
 
-def test_a_ledger_for_programs() -> None:
-    """Every key has its own figure; a part of a cause stands behind it, and the sum stays."""
-    own = ledger(intervals={"sharing": (1.0, 2.0)}, same=False, bytes={"RAM": Line(None, "", "", 9, 8, {"sharing": 1})})
-    document = own.document
-    assert [document[key] for key in ("schema", "model", "target", "unit", "same_bits")] == [
-        1, "net", "cortex-m4", "instructions", False]  # fmt: skip
-    assert document["start"] == {
-        "unit": "ms", "interpreted": {"read": 1.25, "plan": 20.5}, "compiled": {"load": 0.75},
-        "interpreter_bytes": 123_456}  # fmt: skip
-    assert document["intervals"] == {"sharing": [1.0, 2.0]}
-    assert (document["bytes"]["RAM"]["interpreted"], document["bytes"]["RAM"]["compiled"]) == (9, 8)
-    assert [line["operators"] for line in document["layers"]] == [list(line.operators) for line in own.lines]
-    line = own.lines[0]
-    parted = split(line, "sharing", "cache", 30.0)
-    assert list(parted.causes) == ["parameters", "sharing", "cache", "dispatch_c"]
-    assert parted.causes["sharing"] + 30 == line.causes["sharing"]
-    assert parted.causes["cache"] == 30
-    assert sum(parted.causes.values()) == sum(line.causes.values())
-    nothing = replace(own, start=Start("ms", {}, {}, 77), intervals={}, bytes={})
-    assert "Start on cortex-m4: nothing on both sides" in texts_of(ledger_tables(nothing))
-    assert "only the interpreter needs 77 bytes for its tables" in texts_of(ledger_tables(nothing))
-
-
 @pytest.mark.parametrize(
     ("up", "down", "ram", "nothing"),
     [(1000, 1000, 50, True), (998, 1000, 50, True), (1000, 1002, 50, True), (990, 1000, 50, False),
@@ -290,95 +265,9 @@ def test_a_ladders_words(seed: int) -> None:
     assert last == f"All together: {first.taken / whole.taken:.1f} ×, RAM {whole.ram_bytes / first.ram_bytes:.2f} ×."
 
 
-def engine_of(outputs: list[Any], size: int) -> Any:
-    """An engine that runs nothing."""
-    plan = SimpleNamespace(memory_bytes=size)
-    return SimpleNamespace(plan=plan, feed=lambda inputs: None, run=lambda: None, outputs=lambda: outputs)
-
-
-def two_outputs() -> Graph:
-    b = Builder("two")
-    x = b.input("x", "FLOAT32", (1, 4))
-    return b.graph([b.op("ABS", [x]), b.op("EXP", [x])])
-
-
 def small() -> Graph:
     b = Builder("small")
     return b.graph([b.op("EXP", [b.op("ABS", [b.input("x", "FLOAT32", (1, 4))])])])
-
-
-@pytest.mark.parametrize("wrong", [None, 0, 3, 6])
-def test_programs_of_a_ladder_on_this_computer(wrong: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each is built as its techniques say: this processor's instructions only with the technique of that name."""
-    graph, built = small(), []
-    (want,) = ladders.host_outputs(graph, ladders.random_inputs(make_plan(graph).graph, 0))
-
-    def compile_plans(plans: Any, policy: Any, flags: Any) -> Any:
-        built.append((plans["model"], policy, list(flags)))
-        return {"model": engine_of([want + 1 if len(built) - 1 == wrong else want], 100 + len(built))}
-
-    def interleaved(runs: Any, **_: Any) -> Any:
-        return {key: Timing((1e3 * (int(key) + 1), 1e6, 1e3 * (int(key) + 1))) for key in runs}
-
-    monkeypatch.setattr(ladders, "compile_plans", compile_plans)
-    monkeypatch.setattr(ladders, "interleaved", interleaved)
-    monkeypatch.setattr(ladders, "poison", lambda engine: None)
-    shares: list[float] = []
-    names = ("folding", "packing", "instructions")
-    got = ladders.ladder_on_host(Source("small", graph), names, seconds=1, progress=shares.append)
-    have = [set(names[:i]) for i in range(4)] + [set(), {"folding"}, {"folding", "packing"}]
-    for each, (plan, _, flags) in zip(have, built, strict=True):
-        assert ("-march=native" in flags) == ("instructions" in each)
-        assert set(ladders.FLAGS) - set(flags) <= {"-march=native"}
-        assert (plan.target.features == isa.this_computer().features) == ("packing" in each)
-        assert plan.options.mode == "interpreted"
-    assert [figures.taken for figures in (*got.ups, *got.downs)] == [1, 2, 3, 4, 5, 6, 7]
-    assert [figures.ram_bytes for figures in (*got.ups, *got.downs)] == list(range(101, 108))
-    assert [figures.same_bits for figures in (*got.ups, *got.downs)] == [i != wrong for i in range(7)]
-    assert all(figures.flash_bytes is None for figures in got.ups)
-    assert (got.same_bits, got.unit, got.target) == (wrong is None, "µs", "host")
-    assert shares == sorted(shares)
-
-
-@pytest.mark.parametrize(
-    ("card", "gone"), [(M4, ["-U__ARM_FEATURE_DSP", "-DTW_NO_ASM"]), (M55, ["-U__ARM_FEATURE_MVE"])]
-)
-def test_programs_of_a_ladder_on_a_microcontroller(card: Any, gone: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without the instructions C stands in for them, where weights are packed for them: only there."""
-    graph, built, shares = two_outputs(), [], list[float]()
-    inputs = ladders.random_inputs(make_plan(graph, card.target).graph, 3)
-    want, other = ladders.host_outputs(graph, inputs)
-
-    def build(project: Any, used: Any) -> int:
-        built.append((project, used))
-        return len(built)
-
-    def run_jobs(firmware: int, jobs: Any) -> Any:
-        assert [each.tobytes() for each in jobs[0].inputs] == [each.tobytes() for each in inputs]
-        return [SimpleNamespace(counts=[1000 * firmware, 7], outputs=[want, other + (firmware == 2)])]
-
-    monkeypatch.setattr(ladders, "build", build)
-    monkeypatch.setattr(ladders, "run_jobs", run_jobs)
-    monkeypatch.setattr(ladders, "sizes", lambda *_: SimpleNamespace(flash_bytes=10 * len(built), ram_bytes=len(built)))
-    names = ("folding", "packing", "instructions", "calls")
-    monkeypatch.setattr(ladders, "recorded", lambda source, target: [{"engine": "tflm", "of": (source.name, target)}])
-    got = ladders.ladder_on(Source("small", graph), card, names, seed=3, progress=shares.append)
-    assert shares == [i / 9 for i in range(9)]
-    assert got.peers == ({"engine": "tflm", "of": ("small", card.name)},)
-    assert (got.model, got.target, got.unit, got.techniques) == ("small", card.name, "instructions", names)
-    have = [set(names[:i]) for i in range(5)] + [
-        {"calls"}, {"folding", "calls"}, {"folding", "packing", "calls"}, {"folding", "packing", "instructions"},
-    ]  # fmt: skip
-    for each, (project, used) in zip(have, built, strict=True):
-        replaced = "packing" in each and "instructions" not in each
-        assert {*used.flags} - {*card.flags} == {flag for flag in used.flags if replaced and flag not in card.flags}
-        assert all((flag in used.flags) == replaced for flag in gone)
-        assert project.mode == ("compiled" if "calls" in each else "interpreted")
-    every = [*got.ups, *got.downs]
-    assert [e.taken for e in every] == [1000 * (i + 1) for i in range(9)]
-    assert [e.flash_bytes for e in every] == [10 * (i + 1) for i in range(9)]
-    assert [e.ram_bytes for e in every] == list(range(1, 10))
-    assert [e.same_bits for e in every] == [i != 1 for i in range(9)]
 
 
 def explained_rows(seed: int = 0) -> dict[str, Any]:
@@ -712,33 +601,6 @@ def test_figures_on_a_core(wide: bool) -> None:
         assert line[0].strip().startswith(label.get(row["engine"], row["engine"].split("-")[0].replace("tflm", "TFLM")))
 
 
-@pytest.mark.parametrize(
-    ("weights", "decode", "said"),
-    [("file", "layer", ""), ("plain", "start", ", plain"), ("lut", "layer", ", lut at the layer"),
-     ("auto", "start", ", auto at the start")],
-)  # fmt: skip
-def test_how_weights_are_stored_stands_beside_the_engine(weights: str, decode: str, said: str) -> None:
-    rows = [{**row, "weights": weights, "decode": decode} for row in board_rows() if "recorded" not in row]
-    first, *others = tables_of(embedded_tables(rows))
-    labels = [line[0].strip() for line in cells(first) if any(line[1:])]
-    own = [row["engine"] + (f", {row['optimize']}" if row["engine"] == "compiled" else "") for row in rows]
-    assert labels == [f"{label}{said}" for label in own]
-    assert others == [], "one way has nothing beside it"
-
-
-def test_code_without_tflms_smallest_build() -> None:
-    """Its bytes alone, and no verdict; all else is as with it."""
-    every = board_rows()
-    alone = limits.standings([row for row in every if row["engine"] != "tflm-cmsis-small"])
-    assert len(alone) == 3
-    for one, both in zip(alone, limits.standings(every), strict=True):
-        assert (one.instructions, one.weights, one.ram, one.arena) == (
-            both.instructions, both.weights, both.ram, both.arena)  # fmt: skip
-        for setting, verdict in one.code.items():
-            assert verdict.good is None
-            assert str(verdict) == f"{verdict.value:,.0f}" == str(both.code[setting]).split()[0]
-
-
 def gmean(values: list[float]) -> float:
     return math.exp(np.log(values).mean())
 
@@ -897,58 +759,6 @@ def test_coded_weights_beside_plain_ones() -> None:
                 assert line[1 + 2 * k : 3 + 2 * k] == [f"{own:,}", f"{own / base:.2f}"]
 
 
-@pytest.mark.parametrize("layers", [False, True])
-@pytest.mark.parametrize("wrong", [None, 0, 1])
-def test_a_row_on_a_microcontroller(layers: bool, wrong: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a core gave becomes the row: of which run, of which program; any run that differs is told."""
-    source = Source("small", small())
-    want = embedded.host_outputs(source.graph, embedded.random_inputs(make_plan(source.graph).graph, 0))
-
-    def run_jobs(firmware: Any, jobs: Any, **_: Any) -> list[Any]:
-        assert [(job.paint, job.by_step) for job in jobs] == [(False, False), (True, False), (False, True)][
-            : 2 + layers
-        ]
-        return [
-            SimpleNamespace(counts=[500 + i, 600 + i], outputs=[want[0] + (i == wrong)], stack_bytes=70 + i)
-            for i in range(len(jobs))
-        ]  # fmt: skip
-
-    monkeypatch.setattr(embedded, "build", lambda project, card: "firmware")
-    monkeypatch.setattr(embedded, "run_jobs", run_jobs)
-    sized = SimpleNamespace(code_bytes=11, weight_bytes=22, ram_bytes=33)
-    monkeypatch.setattr(embedded, "sizes", lambda *_: sized)
-    monkeypatch.setattr(embedded, "firmware_bound", lambda firmware: SimpleNamespace(bytes=44))
-    monkeypatch.setattr(embedded, "priced_layers", lambda p, c, inputs, counts, taken: {"layers": counts})
-    measurement = embedded.Measurement(embedded.every(["speed", "size"]), layers=layers)
-    rows = embedded.measure_on(source, M4, measurement)
-    assert [(row["engine"], row["optimize"]) for row in rows] == [
-        ("interpreted", "balanced"), ("compiled", "speed"), ("compiled", "size")]  # fmt: skip
-    for row in rows:
-        plan = make_plan(source.graph, M4.target)
-        assert (row["instructions"], row["stack_bytes"], row["stack_bound_bytes"]) == (500, 71, 44)
-        assert (row["code_bytes"], row["weight_bytes"], row["ram_bytes"]) == (11, 22, 33)
-        assert (row["same_bits"], round(row["max_difference"], 3)) == (wrong is None, 0.0 if wrong is None else 1.0)
-        assert row["agrees"] == (wrong is None)
-        assert row["arena_bytes"] == plan.arena_bytes
-        for way in ("layers", "rows"):
-            own = make_plan(source.graph, M4.target, Options(memory=way)).arena_bytes
-            assert row[f"{way}_arena_bytes"] == own
-        assert ("layers" in row) == layers
-        assert not layers or row["layers"] == [502, 602]
-
-
-def test_streams_on_a_core() -> None:
-    window, step = streams.Cost(90_000, 400_000, 5000, 0), streams.Cost(3000, 25_000, 700, 256)
-    pairs = [streams.Pair("m", 64, 2, window, step, same) for same in (True, False)]
-    lines = list(streams.lines(pairs))
-    assert lines[:3] == [
-        ("m", "window of 64", "90,000", "400,000", "5,000", "0", ""),
-        ("m", "step of 2", "3,000", "25,000", "700", "256", ""),
-        ("", "ratio", "30.0", "16.0", "", "", "same"),
-    ]
-    assert lines[5][-1] == "DIFFER"
-
-
 # -- cycles ------------------------------------------------------------------------------------------------------------
 
 
@@ -1090,18 +900,3 @@ def test_trials_keep_the_shortest_times_and_give_up_hopeless_ways(monkeypatch: p
         known[way := trials._ways[name][-1]] = int(ns)
         assert trials._hopes(name, way) == hopes
         assert trials._hopes(name, usual)
-
-
-def test_ways_that_differ_are_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
-    trials = tuning._Trials(load("digits_int8").graph)
-    trials.check()
-    for i in range(len(trials._sessions)):
-        whole = trials._sessions[i].outputs
-        monkeypatch.setattr(trials._sessions[i], "outputs", lambda whole=whole: [each + 1 for each in whole()])
-        with pytest.raises(RuntimeError, match="differ in their outputs"):
-            trials.check()
-        monkeypatch.undo()
-
-
-def test_techniques_of_every_core_are_chosen() -> None:
-    assert "instructions" in chosen(None, M4.target)

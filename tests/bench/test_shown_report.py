@@ -223,16 +223,6 @@ def test_the_page_of_explain_has_every_target() -> None:
             assert all(TECHNIQUES[rung["technique"]].label in rungs for rung in ledger["ladder"]["rungs"])
 
 
-def test_times_of_a_page() -> None:
-    """In µs a layer's speed is told in GMAC per second."""
-    kept = document(3, "µs")
-    rows = tables(report_html(kept))["Layers: µs of one inference"]
-    for line, row in zip(kept["layers"], rows, strict=False):
-        assert row[4:6] == [shown(line[side], "µs") for side in ("interpreted", "compiled")]
-        assert row[9] == (f"{line['macs'] / line['compiled'] / 1e3:.1f}" if line["macs"] else "")
-    assert layers_chart(kept["ledger"]).title.startswith("Time of every layer")
-
-
 @pytest.mark.parametrize("above", [0, 1])
 @pytest.mark.parametrize("proven", [False, True])
 @pytest.mark.parametrize("same", [False, True])
@@ -483,25 +473,6 @@ def test_the_map_of_the_arena() -> None:
         s["name"]: s["size"] + s["padding"] for s in kept["flash"] if s["group"] != "bss"}  # fmt: skip
 
 
-@pytest.mark.parametrize("count", [1, 119, 120, 121, 1000])
-def test_bands_of_many_moments_are_thinned(count: int) -> None:
-    """At most 120 of them and the end are drawn, evenly; the bytes of its text are the most of all."""
-    kept = document(5)
-    lows, highs = [7 * i % 64 for i in range(count)], [64 + 11 * i % 97 for i in range(count)]
-    kept["memory"]["bands"] = [
-        {"name": "b", "kind": "rows", "times": [i / 4 for i in range(count + 1)], "lows": lows, "highs": highs}
-    ]
-    *points, last = data(arena_chart(kept), 0)
-    stride = max(1, -(-count // 120))
-    assert len(points) == len(range(0, count, stride)) <= 120
-    want = [(i / 4, lows[i], highs[i]) for i in range(0, count, stride)]
-    assert [(point["time"], point["low"], point["high"]) for point in points] == want
-    assert (last["time"], last["low"], last["high"]) == (count / 4, lows[-1], highs[-1])
-    most = max(high - low for low, high in zip(lows, highs, strict=True))
-    assert {(p["bytes"], p["kind"], p["first"], p["end"]) for p in (*points, last)} == {
-        (f"{most:,}", NAMES["rows"], 0, count / 4)}  # fmt: skip
-
-
 def test_the_map_of_the_flash() -> None:
     """A leaf for every symbol in flash, in the area of its group, with its alignment; groups in their order."""
     kept = document(6)
@@ -620,15 +591,6 @@ def test_differences_of_two_targets() -> None:
     assert all(row[2:6] == [""] * 4 for row in in_terminal(changed))
     *_, last = diff_tables(difference(a, a))
     assert str(last) == "No layer changed."
-
-
-def test_layers_that_one_report_lacks_have_one_figure() -> None:
-    a, b = document(7), document(7)
-    del b["nodes"][5], b["layers"][4]
-    diff = difference(a, b)
-    (row,) = (row for row in tables(diff_html(diff))["Layers, compiled, instructions"] if row[7])
-    assert row[3:] == [f"{a['layers'][4]['compiled']:,}", "-", "", "", "gone"]
-    assert [bar["report"] for bar in data(differences(diff)) if bar["layer"] == "12 LOGISTIC"] == ["a"]
 
 
 def in_terminal(table: Any) -> list[list[str]]:

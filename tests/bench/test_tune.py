@@ -11,7 +11,6 @@ import pytest
 from cases import cases_of, graph_of
 
 import twinfer
-from twinfer.bench.host import tune as tuning
 from twinfer.bench.host.tune import Tuned, loss, settings_of, tune
 from twinfer.bench.models.source import load
 from twinfer.command_line.main import main
@@ -113,15 +112,6 @@ def test_only_who_asks_gets_what_was_kept() -> None:
         assert ({step.choice.variant for step in interpreter.plan.steps} == {"plain"}) == asked
 
 
-def test_what_is_kept_is_added_to() -> None:
-    target = isa.this_computer()
-    keep(target, {"a": Setting("wide"), "b": Setting()})
-    place = keep(target, {"b": Setting("wide", 8)})
-    assert kept(target) == {"a": Setting("wide"), "b": Setting("wide", 8)}
-    place.write_text("damaged")
-    assert kept(target) == {}
-
-
 def test_a_way_that_is_gone_is_the_usual_one() -> None:
     graph, target = load("digits_int8").graph, isa.this_computer()
     gone = {name: Setting("of an older version", 3) for name in slowest(graph)}
@@ -132,18 +122,6 @@ def test_a_way_that_is_gone_is_the_usual_one() -> None:
 def test_other_machines_are_not_tuned() -> None:
     with pytest.raises(InvalidArgumentError, match=r"native.*not for host"):
         make_plan(load("digits_int8").graph, HOST, Options(tuned=True))
-
-
-def test_a_key_knows_shapes_and_not_values() -> None:
-    keys = [[key(step.node) for step in make_plan(load(name).graph).steps] for name in ("kws_int8", "digits_int8")]
-    assert len(set(keys[0])) < len(keys[0])  # its four blocks are alike
-    assert set(keys[0]).isdisjoint(keys[1])
-
-
-def test_ways_that_differ_are_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tuning, "same_bits", lambda one, other: False)
-    with pytest.raises(RuntimeError, match="differ in their outputs"):
-        tune(load("digits_int8").graph, 0.1)
 
 
 def test_the_command(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import itertools
 from dataclasses import replace
 from typing import Any
@@ -10,13 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 from cases import cases_of, graph_of
-from rich.console import Console
 
 from twinfer.bench.models import verify as module
 from twinfer.bench.models.difference import compare
 from twinfer.bench.models.source import Source, load
 from twinfer.bench.models.verify import Line, Proof, Samples, verify
-from twinfer.command_line.show.matrix import describe, findings, matrix, sign
+from twinfer.command_line.show.matrix import describe, findings, sign
 from twinfer.converter.build import Builder
 from twinfer.runtime import registry
 from twinfer.runtime.errors import ToolError, UnsupportedOperatorError
@@ -59,12 +57,6 @@ def test_the_worst_difference_is_kept() -> None:
         line.add("host", order[first])
         line.add("host", order[second])
         assert line.differences["host"] is order[max(first, second)]
-
-
-def replaced(monkeypatch: pytest.MonkeyPatch, op: str, reference: Any) -> None:
-    """Replaces an operator's reference in numpy."""
-    other = replace(registry.operators()[op], reference=reference)
-    monkeypatch.setattr(module, "operator", lambda node: other if node.op == op else registry.operator(node))
 
 
 def wrong_reference(monkeypatch: pytest.MonkeyPatch, op: str, at: tuple[int, ...], by: int) -> None:
@@ -127,22 +119,6 @@ def test_the_unobserved_run_counts_too(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(module, "Interpreter", Moody)
     assert not prove().proven
-
-
-def test_first_fault_of_later_samples_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    right, calls = registry.operators()["RELU"], []
-
-    def reference(node: Any, inputs: Any) -> Any:
-        calls.append(node)
-        (value,) = right.reference(node, inputs)
-        return [value if len(calls) < 3 else value ^ 1]
-
-    monkeypatch.setattr(
-        module, "operator", lambda n: replace(right, reference=reference) if n.op == "RELU" else registry.operator(n)
-    )
-    (_, _, difference), *rest = prove(samples=Samples(4)).faults()
-    assert difference.sample == 2
-    assert not rest
 
 
 def test_peers(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -295,12 +271,6 @@ def test_operators_with_a_state_are_proven_from_its_first_values(name: str) -> N
     assert any("numpy" in line.differences for line in proof.lines)
 
 
-@pytest.mark.parametrize("name", ["digits_int8", "digits_float32"])
-def test_builtin_models_are_proven(name: str) -> None:
-    peers = tuple(peer for peer in ("tflm", "litert-ref") if module_installed(peer))
-    assert verify(load(name), peers, samples=Samples(2)).proven
-
-
 def module_installed(peer: str) -> bool:
     from twinfer.bench.peers.engines import installed
 
@@ -314,18 +284,3 @@ def test_corpus_models_are_proven(corpus_model: Any) -> None:
     except UnsupportedOperatorError as error:
         pytest.skip(str(error))
     assert [describe(*fault) for fault in proof.faults()] == []
-
-
-def test_the_matrix_fits_80_columns() -> None:
-    """With all engines, no name of an operator or tensor is folded."""
-    proof = prove()
-    others = ("numpy", "compiled", "tflm", "litert")
-    named = [replace(line, tensor=replace(line.tensor, name="fully_connected_18")) for line in proof.lines]
-    written = io.StringIO()
-    console = Console(width=80, file=written)
-    for part in matrix([replace(proof, lines=named)], others):
-        console.print(part)
-    rows = [line.split() for line in written.getvalue().splitlines() if line[:1].isdigit()]
-    assert len(rows) == len(named)
-    assert all(row[2] == "fully_connected_18" and len(row) == 5 + len(others) for row in rows)
-    assert rows[-1][1] == "FULLY_CONNECTED"

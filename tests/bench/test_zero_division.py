@@ -80,10 +80,6 @@ def test_nothing_is_proven_on_a_core() -> None:
     assert not proof.proven
 
 
-def test_other_divisors_are_proven() -> None:
-    assert verify(Source("ratio", ratio([2, 4, 5]))).proven
-
-
 @pytest.mark.parametrize("where", [[], ["--engine", "compiled"], ["--target", "cortex-m4"]], ids=" ".join)
 def test_run(where: list[str], model: str, capsys: pytest.CaptureFixture[str], board_tools: None) -> None:
     assert main(["run", model, *where]) == 0
@@ -93,9 +89,3 @@ def test_run(where: list[str], model: str, capsys: pytest.CaptureFixture[str], b
 def test_bench_says_it_once(model: str, capsys: pytest.CaptureFixture[str], board_tools: None) -> None:
     assert main(["bench", model, "--runs", "1", "--against", "none", "--target", "host,cortex-m4"]) == 0
     assert capsys.readouterr().err.count("ratio: tensor " + TOLD.format(2, "the inputs of the bench")) == 1
-
-
-def test_nothing_is_said_of_other_divisors(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    ratio([2, 4, 5]).save(tmp_path / "ratio.tflite")
-    assert main(["run", str(tmp_path / "ratio.tflite")]) == 0
-    assert capsys.readouterr().err == ""
