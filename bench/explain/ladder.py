@@ -5,9 +5,13 @@ Every rung is a program that is built, run, and compared with the interpreter on
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
+
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
 
 from twinfer.aot.build.firmware import build
 from twinfer.aot.build.host import FLAGS, compile_plans
@@ -16,11 +20,12 @@ from twinfer.aot.build.sizes import sizes
 from twinfer.aot.build.targets import Card
 from twinfer.aot.print.emit import emit
 from twinfer.aot.print.literals import identifier
-from twinfer.bench.explain.techniques import Build, added, removed, simd
+from twinfer.bench.explain.techniques import TECHNIQUES, Build, added, removed, simd
 from twinfer.bench.measure.compare import Row, same_bits
 from twinfer.bench.measure.embedded import all_agree, host_outputs
-from twinfer.bench.measure.recorded import recorded
-from twinfer.bench.measure.turns import interleaved
+from twinfer.bench.measure.report import number, table
+from twinfer.bench.measure.tflm import LABELS, tflm_rows
+from twinfer.bench.measure.turns import interleave
 from twinfer.bench.models.source import Source
 from twinfer.runtime.graph import Array
 from twinfer.runtime.options import USUAL, Options
@@ -113,7 +118,7 @@ def ladder_on(
         progress(i / len(builds))
         figures.append(_on_card(source, card, each, options, inputs, want))
     count = len(techniques) + 1
-    peers = tuple(recorded(source, card.name))
+    peers = tuple(tflm_rows(source, card.name))
     return Ladder(
         source.name, card.name, "instructions", tuple(techniques), tuple(figures[:count]), tuple(figures[count:]), peers
     )
@@ -157,10 +162,90 @@ def ladder_on_host(
         alike.append(same_bits(engine.outputs(), want))
         engines[str(i)] = engine
     runs = {key: engine.run for key, engine in engines.items()}
-    times = interleaved(runs, seconds=seconds, progress=lambda share: progress(0.5 + share / 2))
+    times = interleave(runs, seconds=seconds, progress=lambda share: progress(0.5 + share / 2))
     figures = [
         Figures(times[key].median / 1e3, None, engine.plan.memory_bytes, same)
         for (key, engine), same in zip(engines.items(), alike, strict=True)
     ]
     count = len(techniques) + 1
     return Ladder(source.name, "host", "µs", tuple(techniques), tuple(figures[:count]), tuple(figures[count:]))
+
+
+# -- tables and words --------------------------------------------------------------------------------------------------
+
+
+#: A change below this share is not worth a word.
+WORTH_A_WORD = 0.005
+
+
+def ladder_tables(ladder: Ladder) -> Iterator[RenderableType]:
+    """The rungs both ways, what they mean, and figures of others."""
+    yield _rungs(ladder)
+    about = [f"{TECHNIQUES[key].label}: {TECHNIQUES[key].about}." for key in ladder.techniques]
+    about.append("Without a technique there are none that need it either.")
+    yield Text("\n".join(about), "bright_black")
+    yield Text("\n".join(ladder_words(ladder)))
+
+
+def ladder_document(ladder: Ladder) -> dict[str, Any]:
+    """The ladder's document, with what it means in words."""
+    return {**ladder.document, "words": list(ladder_words(ladder))}
+
+
+def _rungs(ladder: Ladder) -> Table:
+    flash = ladder.whole.flash_bytes is not None
+    heads = [ladder.unit, "×", *(["flash"] if flash else []), "RAM"]
+    columns = [f"{head}\n{way}" if head == ladder.unit else head for way in ("added", "without") for head in heads]
+    title = f"{ladder.model} on {ladder.target}: techniques added to nothing, and each left out of all"
+    shown = table(title, "<", *columns, "<outputs", gap=1)
+    shown.add_row("none of them", *_cells(ladder, ladder.ups[0], None), *[""] * len(heads), _bits(ladder.ups[0]))
+    rungs = zip(ladder.techniques, ladder.ups, ladder.ups[1:], ladder.downs, strict=False)
+    for key, before, up, down in rungs:
+        cells = [
+            *_cells(ladder, up, before.taken / up.taken),
+            *_cells(ladder, down, down.taken / ladder.whole.taken),
+        ]
+        shown.add_row(f"+ {TECHNIQUES[key].label}", *cells, _bits(up, down))
+    for row in ladder.peers:
+        if row["instructions"]:
+            figures = [f"{row['instructions']:,}", f"{row['instructions'] / ladder.whole.taken:.2f}"]
+            sizes = [f"{row['code_bytes'] + row['weight_bytes']:,}", f"{row['ram_bytes']:,}"]
+            shown.add_row(LABELS[row["engine"]], *figures, *sizes, *[""] * len(heads), "recorded")
+    return shown
+
+
+def _cells(ladder: Ladder, figures: Figures, ratio: float | None) -> list[str]:
+    taken = number(figures.taken) if ladder.unit == "µs" else f"{figures.taken:,.0f}"
+    flash = [] if figures.flash_bytes is None else [f"{figures.flash_bytes:,}"]
+    return [taken, "" if ratio is None else f"{ratio:.2f}", *flash, f"{figures.ram_bytes:,}"]
+
+
+def _bits(*programs: Figures) -> Text:
+    return Text("same bits") if all(each.same_bits for each in programs) else Text("OTHER BITS", style="bold red")
+
+
+def ladder_words(ladder: Ladder) -> Iterator[str]:
+    """What every technique is worth, a sentence each, in the order of the ladder."""
+    for key, before, up, down in zip(ladder.techniques, ladder.ups, ladder.ups[1:], ladder.downs, strict=False):
+        when_added, when_gone = before.taken / up.taken, down.taken / ladder.whole.taken
+        parts = [
+            f"{when_added:.2f} × when added, {when_gone:.2f} × when all else is there",
+            *_bytes("flash", before.flash_bytes, up.flash_bytes),
+            *_bytes("RAM", before.ram_bytes, up.ram_bytes),
+        ]
+        nothing = max(abs(when_added - 1), abs(when_gone - 1)) < WORTH_A_WORD and len(parts) == 1
+        yield f"{_capital(TECHNIQUES[key].label)}: {'nothing here' if nothing else '; '.join(parts)}."
+    first, last = ladder.ups[0], ladder.whole
+    yield f"All together: {first.taken / last.taken:.1f} ×, RAM {last.ram_bytes / max(first.ram_bytes, 1):.2f} ×."
+
+
+def _bytes(kind: str, before: int | None, after: int | None) -> Iterator[str]:
+    """What a technique costs or saves in bytes, if it does."""
+    if before is None or after is None or before == after:
+        return
+    verb = "costs" if after > before else "saves"
+    yield f"{verb} {abs(after - before):,} B of {kind}"
+
+
+def _capital(label: str) -> str:
+    return label[0].upper() + label[1:]

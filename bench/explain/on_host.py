@@ -8,32 +8,40 @@ from __future__ import annotations
 
 import ctypes
 import re
+import shutil
 import sysconfig
+import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
+from pathlib import Path
+from statistics import median
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from twinfer import kernels_c
-from twinfer.aot.build.host import FLAGS, compile_plans
+from twinfer.aot.build.host import FLAGS, CompiledSession, build, compile_plans, loaded
 from twinfer.aot.print.choice import default_policy, share_all
-from twinfer.bench.explain.ledger import Ledger, Line, lines_of, split
-from twinfer.bench.explain.start import start_on_host
+from twinfer.aot.print.emit import emit
+from twinfer.bench.explain.ledger import Ledger, Line, Start, lines_of, split
 from twinfer.bench.measure.compare import same_bits
-from twinfer.bench.measure.turns import interleaved
+from twinfer.bench.measure.turns import interleave
 from twinfer.bench.models.source import Source
+from twinfer.kernels_c import _ffi
 from twinfer.runtime.graph import Array
 from twinfer.runtime.options import USUAL, Options
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.plan.plan import Plan
+from twinfer.runtime.read.tflite import read
 from twinfer.runtime.run import isa
 from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.run.poison import poison
 from twinfer.runtime.run.session import Session
+from twinfer.runtime.tools import find_compiler
 
 #: Times in µs: [rounds] of whole runs, [rounds, steps] of layers.
 Times = NDArray[np.float64]
@@ -178,7 +186,7 @@ def _outputs(session: Session, inputs: Sequence[Array]) -> list[Array]:
 def _timed(sessions: Sequence[Session], seconds: float, progress: Callable[[float], None]) -> Timed:
     python = sessions[0]
     runs = {"python": lambda: python.run_observed(None), **{str(i): each.run for i, each in enumerate(sessions)}}
-    whole = interleaved(runs, seconds=seconds / 2, progress=lambda share: progress(share / 2))
+    whole = interleave(runs, seconds=seconds / 2, progress=lambda share: progress(share / 2))
     layers, alone = _layers(sessions, seconds / 2, lambda share: progress(0.5 + share / 2))
     taken = np.array([timing.ns for timing in whole.values()]) / 1e3
     each = (np.median(taken[0]) - np.median(taken[1])) / max(1, layers.shape[2])  # the loop does the same for all
@@ -229,3 +237,62 @@ def _intervals(timed: Timed) -> dict[str, tuple[float, float]]:
         for cause in drawn[0]
         for low, high in [np.percentile([each[cause] for each in drawn], (2.5, 97.5))]
     }
+
+
+# -- from a file to the first inference --------------------------------------------------------------------------------
+
+
+ROUNDS = 5
+
+#: What is done, and how many ms it took, in order.
+Watch = dict[str, float]
+
+
+def start_on_host(source: Source, options: Options, inputs: Sequence[Array]) -> Start:
+    """Times in ms; the interpreter's bytes are those of its extension, with all kernels. ToolError without a compiler.
+
+    The compiler has run before: what it made is loaded and runs.
+    """
+    plan = make_plan(source.graph, isa.this_computer(), options)
+    library = build([emit(plan, "model")], find_compiler(None), FLAGS)
+    rounds = [(_interpreted(source.content, options, inputs), _compiled(library, plan, inputs)) for _ in range(ROUNDS)]
+    interpreted, compiled = map(_medians, zip(*rounds, strict=True))
+    return Start("ms", interpreted, compiled, Path(_ffi.__file__).stat().st_size)
+
+
+def _interpreted(content: bytes, options: Options, inputs: Sequence[Array]) -> Watch:
+    watch = Watch()
+    with _watch(watch, "read"):
+        graph = read(content)
+    with _watch(watch, "plan"):
+        plan = make_plan(graph, isa.this_computer(), options)
+    with _watch(watch, "bind"):
+        session = Session(plan)
+    session.feed(inputs)
+    with _watch(watch, "first run"):
+        session.run()
+    return watch
+
+
+def _compiled(library: Path, plan: Plan, inputs: Sequence[Array]) -> Watch:
+    watch = Watch()
+    with tempfile.TemporaryDirectory(prefix="twinfer-") as work:
+        fresh = Path(shutil.copy(library, work))  # or it would be loaded already
+        with _watch(watch, "load"):
+            opened = loaded(fresh)
+    session = CompiledSession(plan, "model", opened)
+    session.feed(inputs)
+    with _watch(watch, "first run"):
+        session.run()
+    return watch
+
+
+@contextmanager
+def _watch(watch: Watch, what: str) -> Iterator[None]:
+    begin = time.perf_counter_ns()
+    yield
+    watch[what] = (time.perf_counter_ns() - begin) / 1e6
+
+
+def _medians(rounds: Sequence[Watch]) -> Mapping[str, float]:
+    return {what: median(each[what] for each in rounds) for what in rounds[0]}

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from twinfer.runtime.errors import TwinferError
-from twinfer.runtime.graph import Node
+from twinfer.runtime.graph import Array, Node
 from twinfer.runtime.ops.core.activation import quantized_range
+from twinfer.runtime.ops.core.channels import weight_scales
 from twinfer.runtime.ops.core.hybrid import is_hybrid
+from twinfer.runtime.ops.core.unsigned import is_unsigned
+from twinfer.runtime.ops.core.weights import unpacked
+from twinfer.runtime.ops.functions._unary import through_float
+from twinfer.runtime.ops.reduce import detection
+from twinfer.runtime.registry import operators
 from twinfer.runtime.shapes import infer_node
 
 
@@ -164,3 +172,164 @@ def stacks(node: Node) -> bool:
     if other is None or node.optional(10) is not None:
         return False
     return not node.options["time_major"] or other.shape != node.input(0).shape
+
+
+# -- what comes out of a node whose inputs are known -------------------------------------------------------------------
+
+
+def _values(node: Node) -> list[Any] | None:
+    """What the node reads; None if not all of it is known."""
+    known = all(t is None or t.data is not None or t.variable for t in node.inputs)
+    return [None if t is None else t.data for t in node.inputs] if known else None
+
+
+def leaves_int32(node: Node) -> bool:
+    """Whether QUANTIZE meets a float that is no number, or has 2^31 steps and more."""
+    x = node.input(0)
+    if x.type != "FLOAT32" or x.data is None:
+        return x.type == "FLOAT32"
+    with np.errstate(all="ignore"):
+        return not bool((np.abs(x.data / np.float32(node.output.scale)) < 2.0**31).all())
+
+
+def leaves_type(node: Node) -> bool:
+    """Whether CAST meets a float that its output's type does not hold."""
+    x, y = node.input(0), node.output
+    if x.dtype.kind not in "fc" or y.dtype.kind not in "iu" or x.data is None:
+        return x.dtype.kind in "fc" and y.dtype.kind in "iu"
+    info, whole = np.iinfo(y.dtype), np.trunc(x.data.real.astype(np.float64))
+    return not bool(((whole >= info.min) & (whole < 2.0 ** int(info.max).bit_length())).all())
+
+
+def _known_floats(node: Node) -> list[Array]:
+    """The floats among what the node reads, as far as they are known."""
+    return [t.data for t in node.inputs if t is not None and t.data is not None and t.data.dtype.kind == "f"]
+
+
+def has_nan(node: Node) -> bool:
+    """Whether the node is known to read NaN."""
+    return any(np.isnan(x).any() for x in _known_floats(node))
+
+
+def has_no_range(node: Node) -> bool:
+    """Whether floats that meet int8 weights are known to have no finite range."""
+    with np.errstate(all="ignore"):
+        wide = any(x.size and not np.isfinite(np.ptp(x)) for x in _known_floats(node))
+    return wide and any(t is not None and t.type == "INT8" for t in node.inputs)
+
+
+def may_overflow(node: Node) -> bool:
+    """Whether the node is known to read floats whose sums may leave float32, in one order of adding or in all."""
+    return any((np.abs(x) > 1e37).any() for x in _known_floats(node))
+
+
+def divides_least(node: Node) -> bool:
+    """Whether the least integer is divided by -1: the quotient is beyond its type."""
+    values = _values(node)
+    if values is None or values[0].dtype.kind != "i":
+        return values is None
+    a, b = np.broadcast_arrays(*values)
+    return bool(((a == np.iinfo(a.dtype).min) & (b == -1)).any())
+
+
+def power_leaves_type(node: Node) -> bool:
+    """Whether a power of integers is beyond their type."""
+    values = _values(node)
+    if values is None or values[0].dtype.kind != "i":
+        return values is None
+    with np.errstate(all="ignore"):
+        powers = np.power(values[0].astype(np.float64), values[1].astype(np.float64))
+    return not bool((np.abs(powers) < 2.0**31).all())
+
+
+def range_leaves_type(node: Node) -> bool:
+    """Whether a range of int32 is wider than its type."""
+    values = _values(node)
+    if values is None or node.output.type != "INT32":
+        return values is None
+    start, limit = (int(value.reshape(-1)[0]) for value in values[:2])
+    return abs(limit - start) >= 1 << 31
+
+
+def breaks_table(node: Node) -> bool:
+    """Whether the table of an int16 function has neighbours that are further apart than int16, or infinite values."""
+    samples = np.arange(-(1 << 15), 1 << 15, 128).astype(np.int16)
+    table = operators()[node.op].reference(node, [samples])[0].astype(np.int64).ravel()
+    with np.errstate(over="ignore"):
+        largest = np.exp(np.float64(node.input(0).scale) * (1 << 15)) / node.output.scale
+    return bool((np.abs(np.diff(table)) >= 1 << 15).any()) or (node.op == "EXP" and bool(largest > 1e30))
+
+
+def rounds_sigmoid_otherwise(node: Node) -> bool:
+    """Whether LOGISTIC or TANH in float32 gives another int8 than fixed point."""
+    values = _values(node)
+    if values is None or is_unsigned(node):
+        return values is None
+    real = np.tanh if node.op == "TANH" else lambda x: 1 / (1 + np.exp(-x))
+    with np.errstate(over="ignore"):
+        table = through_float(node, values[0], lambda x: real(x.astype(np.float64)).astype(np.float32))
+    return not np.array_equal(table, operators()[node.op].reference(node, values)[0])
+
+
+def rounds_sums_otherwise(node: Node) -> bool:
+    """Whether FULLY_CONNECTED with scales in float64 gives another integer than fixed point."""
+    values = _values(node)
+    if values is None or is_unsigned(node):
+        return values is None
+    scaled = _sums(node) * (node.input(0).scale * _scales(node) / node.output.scale)
+    steps = np.copysign(np.floor(np.abs(scaled) + 0.5), scaled)
+    rounded = (steps + node.output.zero).clip(*quantized_range(node, node.output))
+    return not np.array_equal(rounded.ravel(), operators()[node.op].reference(node, values)[0].ravel())
+
+
+def _scales(node: Node) -> Array:
+    return weight_scales(node, node.input(1).shape[0]).astype(np.float64)
+
+
+def _sums(node: Node) -> Array:
+    """The sums of FULLY_CONNECTED [rows, channels], exact."""
+    plain = unpacked(node)
+    x, w, bias = plain.input(0), plain.input(1), plain.optional(2)
+    rows = plain.constant(0).reshape(-1, w.shape[1]).astype(np.float64) - x.zero
+    zero = 0 if w.quant is None else int(w.quant.zero_point[0])
+    start = 0 if bias is None else plain.constant(2).reshape(-1).astype(np.float64)
+    return np.asarray(rows @ (plain.constant(1).astype(np.float64) - zero).T + start)
+
+
+def sums_as_bytes(node: Node) -> bool:
+    """Whether uint8 does not hold what SUM makes of int8; of int16 it never does."""
+    values = _values(node)
+    if values is None or is_unsigned(node):
+        return values is None
+    sums = operators()[node.op].reference(node, values)[0]
+    return sums.dtype == np.int16 or not bool(((sums >= 0) & (sums < 127)).all())
+
+
+def has_lowest_weight(node: Node) -> bool:
+    """Whether int8 weights in rows of 16 and more hold -128, and what they meet is float."""
+    if node.input(0).type != "FLOAT32":
+        return False
+    weights = [t for t in node.inputs[1:] if t is not None and t.type == "INT8" and len(t.shape) > 1]
+    return any(t.size // max(t.shape[0], 1) >= 16 and (t.data is None or bool((t.data == -128).any())) for t in weights)
+
+
+def leaves_rows(node: Node) -> bool:
+    """Whether fewer boxes stay than there are rows, or there are fewer classes than rows of a box."""
+    o, values = detection.options(node), _values(node)
+    if o.use_regular_nms or values is None:
+        return not o.use_regular_nms
+    count = detection.reference(node, values)[3][0]
+    return bool(count < o.max_detections) or o.num_classes < o.max_classes_per_detection
+
+
+def ranks_classes(node: Node) -> bool:
+    """Whether a box may have several classes."""
+    o = detection.options(node)
+    return not o.use_regular_nms and o.max_classes_per_detection > 1
+
+
+def ranks_equal_classes(node: Node) -> bool:
+    """Whether a box may have several classes and has equal scores."""
+    scores = node.input(1).data
+    equal = scores is None or any(len(set(row)) < len(row) for row in scores[0].tolist())
+    return ranks_classes(node) and equal

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from twinfer.bench.known import conditions, outcomes
+from twinfer.bench.known import conditions
 from twinfer.runtime.graph import Array, Graph, Node, Tensor
 from twinfer.runtime.ops.core import broadcast, layer_cases, total
 from twinfer.runtime.ops.core.hybrid import is_hybrid
@@ -68,7 +68,7 @@ _ARITHMETIC: tuple[Fault, ...] = (
         "TANH LOGISTIC",
         "INT8",
         "LiteRT has a table in float; TFLM's fixed point counts",
-        outcomes.rounds_sigmoid_otherwise,
+        conditions.rounds_sigmoid_otherwise,
     ),
     Fault(LITERT, "HARD_SWISH", "INT8", hard_swish.FINER, hard_swish.is_finer),
     Fault(TFLM, COMPARING, "INT8", "TFLM takes no scale from 1 on", conditions.coarse),
@@ -78,34 +78,34 @@ _ARITHMETIC: tuple[Fault, ...] = (
     Fault(TFLM, "RELU6", "INT8 INT16", "TFLM does not requantise", conditions.requantises),
     Fault(LITERT, "NEG", "INT8 INT16", "LiteRT ignores scales and zero points, and negates the least value to itself"),
     Fault(TFLM, "ZEROS_LIKE", "INT8", "TFLM does not know of zero points", conditions.zeroed),
-    Fault(BOTH, "QUANTIZE", "", "beyond int32, the conversion is not defined in C++", outcomes.leaves_int32),
-    Fault(LITERT, "CAST", "", "a float outside of the range is not defined in C++", outcomes.leaves_type),
-    Fault(BOTH, "EXP LOG GELU", "INT16", "steps of a table wrap, infinite values are 0", outcomes.breaks_table),
-    Fault(LITERT, "FLOOR_DIV", "", "a quotient outside of the range is not defined in C++", outcomes.divides_least),
-    Fault(LITERT, "POW", "INT32", "a power outside of the range is not defined in C++", outcomes.power_leaves_type),
-    Fault(LITERT, "RANGE", "INT32", "LiteRT counts in int32, which the width may leave", outcomes.range_leaves_type),
+    Fault(BOTH, "QUANTIZE", "", "beyond int32, the conversion is not defined in C++", conditions.leaves_int32),
+    Fault(LITERT, "CAST", "", "a float outside of the range is not defined in C++", conditions.leaves_type),
+    Fault(BOTH, "EXP LOG GELU", "INT16", "steps of a table wrap, infinite values are 0", conditions.breaks_table),
+    Fault(LITERT, "FLOOR_DIV", "", "a quotient outside of the range is not defined in C++", conditions.divides_least),
+    Fault(LITERT, "POW", "INT32", "a power outside of the range is not defined in C++", conditions.power_leaves_type),
+    Fault(LITERT, "RANGE", "INT32", "LiteRT counts in int32, which the width may leave", conditions.range_leaves_type),
     Fault(LITERT, "RSQRT", "INT16", "LiteRT has a table; TFLM's fixed point counts"),
     Fault(TFLM, "DEQUANTIZE", "INT8", "TFLM takes the first scale for all channels", conditions.per_channel),
     Fault(TFLM, "MUL", "INT16", "TFLM takes plain integers for quantised ones", conditions.plain),
     Fault(LITERT, "PRELU", "INT16", "LiteRT reads alpha of uint8 as int8", is_unsigned),
-    Fault(LITERT, "SUM", "INT8 INT16", "LiteRT gives quantised sums as uint8", outcomes.sums_as_bytes),
+    Fault(LITERT, "SUM", "INT8 INT16", "LiteRT gives quantised sums as uint8", conditions.sums_as_bytes),
     Fault(LITERT, "ATAN2", "", "LiteRT does not broadcast it, and gives the shape of one input", conditions.broadcasts),
 )
 
 #: Of floats that are not finite, or hardly.
 _ODD_FLOATS: tuple[Fault, ...] = (
-    Fault(LITERT, "ADD_N", "FLOAT32", "LiteRT's sums saturate", outcomes.may_overflow),
-    Fault(LITERT, "POW", "FLOAT32", "LiteRT multiplies a whole exponent out and saturates", outcomes.may_overflow),
-    Fault(LITERT, "ARG_MAX ARG_MIN", "FLOAT32", "LiteRT finds NaN elsewhere", outcomes.has_nan),
-    Fault(TFLM, "SVDF", "FLOAT32", "TFLM makes the upper bound of NaN", outcomes.has_nan),
-    Fault(LITERT, f"{LSTMS} {RNNS}", "FLOAT32", "LiteRT adds in another order, and clips NaN", outcomes.may_overflow),
-    Fault(LITERT, LSTMS, "FLOAT32", "LiteRT adds in another order, and clips NaN", outcomes.has_nan),
+    Fault(LITERT, "ADD_N", "FLOAT32", "LiteRT's sums saturate", conditions.may_overflow),
+    Fault(LITERT, "POW", "FLOAT32", "LiteRT multiplies a whole exponent out and saturates", conditions.may_overflow),
+    Fault(LITERT, "ARG_MAX ARG_MIN", "FLOAT32", "LiteRT finds NaN elsewhere", conditions.has_nan),
+    Fault(TFLM, "SVDF", "FLOAT32", "TFLM makes the upper bound of NaN", conditions.has_nan),
+    Fault(LITERT, f"{LSTMS} {RNNS}", "FLOAT32", "LiteRT adds in another order, and clips NaN", conditions.may_overflow),
+    Fault(LITERT, LSTMS, "FLOAT32", "LiteRT adds in another order, and clips NaN", conditions.has_nan),
     Fault(
         BOTH,
         f"CONV_2D DEPTHWISE_CONV_2D TRANSPOSE_CONV FULLY_CONNECTED BATCH_MATMUL {LSTMS} {RNNS}",
         "FLOAT32",
         "C++ does not define the integers that floats without a finite range become",
-        outcomes.has_no_range,
+        conditions.has_no_range,
     ),
 )
 
@@ -118,7 +118,7 @@ _LAYERS: tuple[Fault, ...] = (
         "FULLY_CONNECTED",
         "INT8 INT16",
         layer_cases.IN_FLOAT64,
-        outcomes.rounds_sums_otherwise,
+        conditions.rounds_sums_otherwise,
     ),
     Fault(LITERT, "FULLY_CONNECTED CONV_2D TRANSPOSE_CONV", "", _WIDE_BIAS, conditions.takes_bias_wide),
     Fault(TFLM, "TRANSPOSE_CONV", "", _WIDE_BIAS, conditions.has_narrow_bias),
@@ -135,7 +135,7 @@ _LAYERS: tuple[Fault, ...] = (
         f"FULLY_CONNECTED CONV_2D {RNNS} {LSTMS}",
         "FLOAT32",
         layer_cases.LOWEST,
-        outcomes.has_lowest_weight,
+        conditions.has_lowest_weight,
     ),
 )
 
@@ -201,9 +201,9 @@ _OTHERS: tuple[Fault, ...] = (
 _DETECTION = "CUSTOM:TFLite_Detection_PostProcess"
 
 _DETECTIONS: tuple[Fault, ...] = (
-    Fault(BOTH, _DETECTION, "", "rows without a detection are not written", outcomes.leaves_rows),
-    Fault(TFLM, _DETECTION, "", "TFLM writes several classes of a box beyond its outputs", outcomes.ranks_classes),
-    Fault(LITERT, _DETECTION, "", "LiteRT sorts equal scores anyhow", outcomes.ranks_equal_classes),
+    Fault(BOTH, _DETECTION, "", "rows without a detection are not written", conditions.leaves_rows),
+    Fault(TFLM, _DETECTION, "", "TFLM writes several classes of a box beyond its outputs", conditions.ranks_classes),
+    Fault(LITERT, _DETECTION, "", "LiteRT sorts equal scores anyhow", conditions.ranks_equal_classes),
 )
 
 FAULTS = (*_RUN_TIME, *_ARITHMETIC, *_ODD_FLOATS, *_LAYERS, *_RECURRENT, *_OTHERS, *_DETECTIONS)

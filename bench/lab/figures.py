@@ -19,12 +19,11 @@ from rich.console import Console, RenderableType
 
 from twinfer.bench.lab import compression_report
 from twinfer.bench.lab import explain_figures as explained
-from twinfer.bench.lab.published import beside_published
-from twinfer.bench.lab.quantisers import BASELINE, OURS, PEERS
+from twinfer.bench.lab.engines import BASELINE, OURS, PEERS
+from twinfer.bench.lab.explain_figures import beside_published
 from twinfer.bench.measure import report
-from twinfer.bench.measure.coding_report import coded_figures
 from twinfer.bench.measure.compare import Row
-from twinfer.bench.measure.embedded_report import beside_tflm
+from twinfer.bench.measure.embedded_report import beside_tflm, coded_figures
 from twinfer.bench.measure.limits import mean, standings
 from twinfer.runtime.errors import ToolError
 

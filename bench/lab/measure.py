@@ -23,7 +23,8 @@ from twinfer.aot.build.runner import Job, run_jobs
 from twinfer.aot.build.sizes import sizes
 from twinfer.aot.build.targets import Card, find
 from twinfer.aot.print.emit import emit
-from twinfer.bench.explain.explained import Wanted, explained
+from twinfer.bench.explain import explain as explaining
+from twinfer.bench.explain.explain import Wanted
 from twinfer.bench.explain.techniques import chosen
 from twinfer.bench.lab import figures
 from twinfer.bench.measure.compare import Row, same_bits
@@ -131,7 +132,7 @@ def streams(source: Source, card: Card) -> Row:
 def explain(source: Source, card: Card | None) -> Row:
     """The ledger and the ladder of a model, on this computer without a card."""
     techniques = chosen(None, card.target if card else isa.this_computer())
-    *_, whole = explained(source, card, wanted=Wanted(seconds=SECONDS, techniques=techniques))
+    *_, whole = explaining.explain(source, card, wanted=Wanted(seconds=SECONDS, techniques=techniques))
     return whole.document
 
 

@@ -17,8 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from twinfer.bench.models.builtin import DIGITS, assemble, given
-from twinfer.bench.models.quantised import quantized, ranges
+from twinfer.bench.models.builtin import DIGITS, assemble, given, quantize, ranges
 from twinfer.runtime.graph import Array, Graph
 from twinfer.runtime.op import Shape
 from twinfer.runtime.plan.make import make_plan
@@ -165,7 +164,7 @@ def write_parameters() -> None:
         "ranges": np.array([seen[node] for node in graph.nodes]),
         "held_out": np.array(len(held[0])),
         "correct_float32": np.array(correct(graph, *held)),
-        "correct_int8": np.array(correct(quantized(graph, seen, (0, 1)), *held)),
+        "correct_int8": np.array(correct(quantize(graph, seen, (0, 1)), *held)),
     }
     DIGITS.parent.mkdir(exist_ok=True)
     np.savez_compressed(DIGITS, **{f"p{i}": p for i, p in enumerate(parameters)}, **record)  # type: ignore[arg-type]

@@ -11,9 +11,9 @@ import numpy as np
 
 from twinfer.aot.build.compiled import CompiledModel
 from twinfer.bench.host.peak import peak
-from twinfer.bench.measure.turns import Run, Timing, interleaved
+from twinfer.bench.measure.turns import Run, Timing, interleave
 from twinfer.bench.models.source import Source
-from twinfer.bench.peers.engines import find, isolated, open_peer
+from twinfer.bench.peers.engines import find, isolate, open_peer
 from twinfer.runtime.errors import ToolError
 from twinfer.runtime.graph import Array
 from twinfer.runtime.plan.plan import Plan
@@ -66,7 +66,7 @@ def compare(source: Source, comparison: Comparison, progress: Progress = lambda 
     ]
     contenders += [_peer(name, source, inputs) for name in comparison.against]
     runs = {c.engine: c.invoke for c in contenders if c.invoke is not None}
-    times = interleaved(runs, seconds=comparison.seconds, rounds=comparison.rounds, progress=progress)
+    times = interleave(runs, seconds=comparison.seconds, rounds=comparison.rounds, progress=progress)
     rows = [_row(source.name, c, times, contenders[0].outputs, interpreted.plan) for c in contenders]
     rows[0]["peak"] = asdict(peak())
     if comparison.layers:
@@ -152,7 +152,7 @@ def _peer(name: str, source: Source, inputs: Sequence[Array]) -> Contender:
     count = len(source.graph.outputs)
     try:
         if find(name).aborts:
-            isolated(name, source.content, [inputs], count)
+            isolate(name, source.content, [inputs], count)
         peer = open_peer(name, source.content, count)
         outputs = [value for _ in range(CHECKED_RUNS) for value in peer(inputs)]
     except (ToolError, ValueError, RuntimeError) as error:
@@ -170,7 +170,7 @@ def _layers(sessions: Sequence[Session], seconds: float) -> list[list[Row]]:
     return [_steps(session.plan, ns) for session, ns in zip(sessions, shortest, strict=True)]
 
 
-def described(step: Step) -> Row:
+def describe(step: Step) -> Row:
     """The columns that the row of a layer has on every target."""
     return {
         "index": step.node.index,
@@ -184,11 +184,11 @@ def described(step: Step) -> Row:
 
 
 def _steps(plan: Plan, ns: Sequence[int]) -> list[Row]:
-    return [{**described(step), "min_us": took / 1e3} for step, took in zip(plan.steps, ns, strict=True)]
+    return [{**describe(step), "min_us": took / 1e3} for step, took in zip(plan.steps, ns, strict=True)]
 
 
 def _dispatch_us(session: Session, comparison: Comparison) -> float:
     """The cost of the loop in Python per operator, beyond the same calls in one loop in C."""
     runs: dict[str, Run] = {"c": session.run, "python": lambda: session.run_observed(None)}
-    times = interleaved(runs, seconds=comparison.seconds / 4, rounds=comparison.rounds)
+    times = interleave(runs, seconds=comparison.seconds / 4, rounds=comparison.rounds)
     return max(0.0, times["python"].min - times["c"].min) / 1e3 / max(1, len(session.plan.steps))

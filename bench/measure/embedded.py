@@ -2,7 +2,7 @@
 
 Compiled code is measured for every ``--optimize`` asked for; interpreted code once, as by default, because its kernels
 are shared.
-Instructions, never cycles: QEMU knows nothing of pipelines. Estimates are apart (``bench/cycles/estimated.py``).
+Instructions, never cycles: QEMU knows nothing of pipelines. Estimates are apart (``bench/measure/cycles.py``).
 """
 
 from __future__ import annotations
@@ -20,13 +20,12 @@ from twinfer.aot.build.stack import firmware_bound
 from twinfer.aot.build.targets import Card, find
 from twinfer.aot.print.emit import Project, emit
 from twinfer.aot.print.literals import identifier
-from twinfer.bench.cycles.estimated import estimate_of
 from twinfer.bench.measure.compare import Progress, Row, max_difference, same_bits
+from twinfer.bench.measure.cycles import estimate_of
 from twinfer.bench.measure.price import priced_layers
-from twinfer.bench.measure.recorded import recorded
-from twinfer.bench.models.difference import compare
+from twinfer.bench.measure.tflm import tflm_rows
 from twinfer.bench.models.source import Source
-from twinfer.bench.models.verify import ONE, Proof, Samples, lines_of
+from twinfer.bench.models.verify import ONE, Proof, Samples, compare, lines_of
 from twinfer.bench.models.zero_division import zero_divisions
 from twinfer.runtime.errors import ToolError
 from twinfer.runtime.graph import Array, Graph
@@ -95,7 +94,7 @@ def measure_on(
         rows.append(_row(source.name, project, card, _jobs(inputs, measurement.layers), want))
         if measurement.cycles and not rows[-1].get("error"):
             rows[-1] |= estimate_of(project, card, inputs)
-    return [*rows, *recorded(source, card.name)]
+    return [*rows, *tflm_rows(source, card.name)]
 
 
 @dataclass(frozen=True)

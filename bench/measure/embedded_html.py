@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from twinfer.bench.measure.compare import Row
-from twinfer.bench.measure.limits import INSTRUCTIONS, Standing, Verdict, mean, settings_of, standings, ways_of
+from twinfer.bench.measure.limits import INSTRUCTIONS, Standing, Verdict, mean, memories_of, settings_of, standings
 from twinfer.bench.page.chart import BAD, GROUND, NAMES, ROW, Chart, Charts, distinct, field, room, tooltip, values
 from twinfer.bench.page.page import Part, page
 from twinfer.bench.page.table import Cell, Table
@@ -99,7 +99,7 @@ def shown(own: Sequence[Standing]) -> str:
 
 
 def _table(own: Sequence[Standing]) -> Table:
-    settings, ways = settings_of(own), ways_of(own)
+    settings, ways = settings_of(own), memories_of(own)
     heads = [*(f"instr.\n{s}" for s in settings), *(f"code\n{s}" for s in settings)]
     heads += ["weights\n/ floor", "RAM\n/ bound", *(f"/ arena\n{way}" for way in ways)]
     means = [mean(own, setting) for setting in settings]

@@ -9,10 +9,9 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from twinfer.bench.cycles.estimated import estimate_tables
-from twinfer.bench.measure.coding_report import coding_tables, stored
 from twinfer.bench.measure.compare import Row
-from twinfer.bench.measure.limits import Standing, Verdict, mean, settings_of, standings, ways_of
+from twinfer.bench.measure.cycles import estimate_tables
+from twinfer.bench.measure.limits import Standing, Verdict, mean, memories_of, settings_of, standings
 from twinfer.bench.measure.report import bits, engine_label, kernel_suffix, models, table
 
 Cell = str | Text
@@ -144,7 +143,7 @@ def _beside(own: Sequence[Standing]) -> Table:
     settings = settings_of(own)
     counts = [f"instr.\n{setting}" for setting in settings]
     codes = [f"code\n{setting}" for setting in settings]
-    ways = ways_of(own)
+    ways = memories_of(own)
     arenas = [f"/ arena\n{way}" for way in ways]
     shown = table(f"Beside TFLM on {own[0].target}", "<", *counts, *codes, "weights\n/ floor", "RAM\n/ bound", *arenas)
     for each in own:
@@ -161,3 +160,46 @@ def _verdict(verdict: Verdict | None) -> Text:
     if verdict is None:
         return Text("-")
     return Text(str(verdict), style="" if verdict.good is None else "green" if verdict.good else "bold red")
+
+
+# -- weights stored coded ----------------------------------------------------------------------------------------------
+
+
+def coding_tables(rows: Sequence[Row]) -> Iterator[Table]:
+    """One table per core, of the models and settings that were measured with weights stored in several ways."""
+    for target in dict.fromkeys(row["target"] for row in rows):
+        own = [row for row in rows if row["target"] == target and row.get("instructions") and "weights" in row]
+        shown = table(f"Weights stored coded on {target}", "<", "flash", "", "RAM", "", "instructions", "")
+        for model in models(own):
+            _add(shown, [row for row in own if row["model"] == model])
+        if shown.row_count:
+            yield shown
+
+
+def _add(shown: Table, rows: Sequence[Row]) -> None:
+    """One heading per mode and setting of a model, and below it one line per way to store weights."""
+    for engine, setting in dict.fromkeys((row["engine"], row["optimize"]) for row in rows):
+        own = [row for row in rows if (row["engine"], row["optimize"]) == (engine, setting)]
+        plain = next((row for row in own if row["weights"] == "plain"), None)
+        if plain is None or len(own) < 2:
+            continue
+        shown.add_row(Text(f"{plain['model']}, {engine}, {setting}", style="bold"))
+        for row in own:
+            shown.add_row(f"  {stored(row)}", *coded_figures(row, plain))
+
+
+def stored(row: Row) -> str:
+    """How a row's weights are stored and when they are decoded, in words."""
+    how = str(row["weights"])
+    return {"file": "as in the file", "plain": "plain"}.get(how, f"{how} at the {row['decode']}")
+
+
+def coded_figures(row: Row, plain: Row) -> Iterator[str]:
+    """Flash, RAM and instructions, each with its ratio to the same with plain weights."""
+    for value, base in zip(_coded_sums(row), _coded_sums(plain), strict=True):
+        yield f"{value:,}"
+        yield f"{value / max(base, 1):.2f}"
+
+
+def _coded_sums(row: Row) -> tuple[int, int, int]:
+    return row["code_bytes"] + row["weight_bytes"], row["ram_bytes"] + row["stack_bytes"], row["instructions"]

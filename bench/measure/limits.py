@@ -85,7 +85,7 @@ def settings_of(standing: Sequence[Standing]) -> list[str]:
     return list(dict.fromkeys(setting for each in standing for setting in each.instructions))
 
 
-def ways_of(standing: Sequence[Standing]) -> list[str]:
+def memories_of(standing: Sequence[Standing]) -> list[str]:
     """The ways of planning memory whose arenas are known, the one that was measured first."""
     return list(dict.fromkeys(way for each in standing for way in each.arena))
 

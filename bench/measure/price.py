@@ -15,7 +15,7 @@ from twinfer.aot.build.targets import Card
 from twinfer.aot.print.choice import share_all, specialise
 from twinfer.aot.print.emit import Project, emit
 from twinfer.aot.print.layers import kernel_counts
-from twinfer.bench.measure.compare import Row, described
+from twinfer.bench.measure.compare import Row, describe
 from twinfer.runtime.graph import Array
 
 
@@ -55,7 +55,7 @@ def priced_layers(
 def _layers(project: Project, form: Build) -> Iterator[Row]:
     for i, step in enumerate(project.plan.steps):
         instructions, code = form.price(i)
-        yield {**described(step), "instructions": instructions, "code_bytes": code}
+        yield {**describe(step), "instructions": instructions, "code_bytes": code}
 
 
 def build_steps(project: Project, card: Card, inputs: Sequence[Array]) -> Build:

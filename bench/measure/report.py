@@ -17,7 +17,7 @@ from rich.text import Text
 from twinfer import kernels_c
 from twinfer.bench.measure.compare import Row
 from twinfer.bench.measure.grid import Grid
-from twinfer.bench.measure.recorded import LABELS
+from twinfer.bench.measure.tflm import LABELS
 from twinfer.bench.peers.engines import benched, peers, version
 from twinfer.runtime.errors import ToolError
 from twinfer.runtime.printable import printable

@@ -51,7 +51,7 @@ class Timing:
         return ordered[low] + (ordered[high] - ordered[low]) * (at - low)
 
 
-def interleaved(
+def interleave(
     runs: Mapping[str, Run],
     *,
     seconds: float = 1.0,

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from twinfer.bench.memory.halve import halved
+from twinfer.bench.memory.halve import halve
 from twinfer.runtime.errors import InvalidArgumentError, TwinferError
 from twinfer.runtime.graph import Graph, Node, Tensor
 from twinfer.runtime.options import Options
@@ -126,7 +126,7 @@ def _hints(certificate: Certificate) -> Iterator[Hint]:
         with suppress(InvalidArgumentError):
             if (changed := with_io(graph, io)) is not graph:
                 yield from _hint(plan, f"{io}_input", f"{io} input and output (--io {io})", changed, options)
-    if (largest := _largest(graph, plan)) is not None and (half := halved(graph, largest)) is not None:
+    if (largest := _largest(graph, plan)) is not None and (half := halve(graph, largest)) is not None:
         writer = next(node for node in graph.nodes if largest in node.outputs)
         yield from _hint(plan, "channels", f"half the channels of {_named(writer)}", half, options)
 
@@ -163,7 +163,7 @@ def _hint(before: Plan, kind: str, what: str, graph: Graph, options: Options) ->
     yield Hint(kind, f"{what}: {100 * change:+.0f} %{saved}{price}", plan.memory_bytes, change, extra)
 
 
-def described(certificate: Certificate) -> dict[str, object]:
+def certificate_document(certificate: Certificate) -> dict[str, object]:
     """The certificate for programs."""
     plan, forced = certificate.plan, certificate.forced_by
     return {

@@ -14,7 +14,7 @@ from twinfer.runtime.registry import operators
 Cuts = Mapping[Tensor, int]
 
 
-def halved(graph: Graph, first: Tensor) -> Graph | None:
+def halve(graph: Graph, first: Tensor) -> Graph | None:
     """The graph in which a tensor that an operator computes has half of its channels, its last axis.
 
     What reads or writes these channels is cut, too. None if there are no two channels, or if the cut does not end

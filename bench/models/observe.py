@@ -28,14 +28,14 @@ def _prepare(model: Interpreter, inputs: Sequence[Array], rubbish: int) -> None:
     model.session.feed(inputs)
 
 
-def whole(model: Interpreter, inputs: Sequence[Array], rubbish: int) -> Values:
+def run_whole(model: Interpreter, inputs: Sequence[Array], rubbish: int) -> Values:
     """The outputs of a run in one call, as users run it."""
     _prepare(model, inputs, rubbish)
     model.invoke()
     return dict(zip(model.plan.graph.outputs, model.session.outputs(), strict=True))
 
 
-def observed(model: Interpreter, inputs: Sequence[Array]) -> Values:
+def observe(model: Interpreter, inputs: Sequence[Array]) -> Values:
     """Every tensor, read right after the step that writes it."""
     _prepare(model, inputs, POISONS[0])
     session, graph = model.session, model.plan.graph

@@ -9,11 +9,10 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from twinfer.aot.build.compiled import CompiledModel
-from twinfer.bench.models.difference import Difference, compare
-from twinfer.bench.models.observe import Values, initial_state, observed, whole
+from twinfer.bench.models.observe import Values, initial_state, observe, run_whole
 from twinfer.bench.models.source import Source
 from twinfer.bench.models.zero_division import divided_by_zero
-from twinfer.bench.peers.engines import isolated, peers, trusted
+from twinfer.bench.peers.engines import isolate, peers, trusted
 from twinfer.runtime.errors import ToolError
 from twinfer.runtime.graph import Array, Graph, Node, Tensor
 from twinfer.runtime.op import TOLERANCE
@@ -206,13 +205,13 @@ def _prove_sample(proof: Proof, i: int, sample: list[Array], twins: _Twins) -> V
     interpreted = twins.interpreted
     graph, lines = proof.graph, {line.tensor: line for line in proof.lines}
     state, stepwise = initial_state(interpreted), interpreted.plan.stepwise
-    want = whole(interpreted, sample, POISONS[0])
+    want = run_whole(interpreted, sample, POISONS[0])
     if stepwise:
-        want = {**observed(interpreted, sample), **want}
+        want = {**observe(interpreted, sample), **want}
         proof.by_zero.update(divided_by_zero(graph, want) if i != SPECIAL else ())
-    runs = [("compiled", observed(twins.compiled, sample))] if stepwise else []
-    runs += [("compiled", whole(twins.compiled, sample, byte)) for byte in POISONS]
-    runs += [("rows", whole(twins.by_rows, sample, byte)) for byte in POISONS]
+    runs = [("compiled", observe(twins.compiled, sample))] if stepwise else []
+    runs += [("compiled", run_whole(twins.compiled, sample, byte)) for byte in POISONS]
+    runs += [("rows", run_whole(twins.by_rows, sample, byte)) for byte in POISONS]
     for engine, values in runs:
         for tensor in lines.keys() & values.keys():
             lines[tensor].add(engine, compare(i, want[tensor], values[tensor], 0.0))
@@ -243,7 +242,7 @@ class _Answer:
 def _asked(peer: str, source: Source, inputs: Sequence[list[Array]]) -> _Answer:
     """A peer's answer, computed in a process of its own, because it may crash."""
     try:
-        return _Answer(peer, isolated(peer, source.content, inputs, len(source.graph.outputs)))
+        return _Answer(peer, isolate(peer, source.content, inputs, len(source.graph.outputs)))
     except ToolError as error:
         return _Answer(peer, refusal=str(error))
 
@@ -264,3 +263,48 @@ def _add_peer(proof: Proof, answer: _Answer, wanted: Sequence[tuple[int, Values]
     lines = {line.tensor: line for line in proof.lines}
     for tensor, difference in results:
         lines[tensor].add(answer.peer, difference)
+
+
+# -- differences -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The first element in which an engine differs from the interpreter, and the largest difference in the tensor."""
+
+    sample: int
+    element: tuple[int, ...]
+    interpreted: float
+    other: float
+    largest: float
+    within: bool  # of the tolerance
+
+
+def compare(sample: int, ours: Array, other: Array, tolerance: float) -> Difference | None:
+    """None for the same bits; else where and by how much two values of a tensor differ."""
+    other = np.asarray(other)
+    if other.shape != ours.shape and other.size == ours.size:
+        other = other.reshape(ours.shape)  # TFLM drops and adds dimensions of one
+    if other.dtype != ours.dtype or other.shape != ours.shape:
+        return Difference(sample, (), float("nan"), float("nan"), float("inf"), within=False)
+    differs = (_bits(ours) != _bits(other)) & ~(_nan(ours) & _nan(other))
+    if not differs.any():
+        return None
+    far = np.zeros(ours.shape)
+    np.abs(np.subtract(ours, other, out=far, where=differs, dtype=np.float64), out=far)
+    magnitude = float(np.max(np.abs(ours, dtype=np.float64), initial=0.0, where=np.isfinite(ours)))
+    largest = float(far.max()) if np.isfinite(far).all() else float("inf")
+    within = ours.dtype.kind == "f" and tolerance > 0 and largest <= tolerance * magnitude
+    guilty = differs & ~(far <= tolerance * magnitude)
+    first = int(np.argmax(guilty if guilty.any() else differs))
+    element = tuple(int(i) for i in np.unravel_index(first, ours.shape))
+    return Difference(sample, element, float(ours[element]), float(other[element]), largest, within)
+
+
+def _bits(array: Array) -> Array:
+    """The elements as unsigned integers, which tell 0.0 from -0.0."""
+    return np.ascontiguousarray(array).view(f"u{array.dtype.itemsize}").reshape(array.shape)
+
+
+def _nan(array: Array) -> Array:
+    return np.isnan(array) if array.dtype.kind in "fc" else np.zeros(array.shape, bool)

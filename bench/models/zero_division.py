@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from twinfer.bench.models.observe import Values, observed
+from twinfer.bench.models.observe import Values, observe
 from twinfer.runtime.errors import ModelWarning
 from twinfer.runtime.graph import Array, Graph, Node, Tensor
 from twinfer.runtime.run.interpreter import Interpreter
@@ -24,7 +24,7 @@ def zero_divisions(graph: Graph, samples: Sequence[Sequence[Array]]) -> Counter[
         interpreter = Interpreter.from_graph(graph)
         interpreter.allocate_tensors()
         for sample in samples:
-            counts.update(divided_by_zero(graph, observed(interpreter, sample)))
+            counts.update(divided_by_zero(graph, observe(interpreter, sample)))
     return counts
 
 

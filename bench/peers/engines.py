@@ -103,7 +103,7 @@ def find(name: str) -> Peer:
 
 
 @contextmanager
-def silenced() -> Iterator[None]:
+def silence() -> Iterator[None]:
     """Hides what C++ code or a progress bar writes to standard error (LiteRT greets for every delegate)."""
     sys.stderr.flush()
     kept = os.dup(2)
@@ -154,7 +154,7 @@ def _need(peer: str) -> None:
 # -- in a process of their own -----------------------------------------------------------------------------------------
 
 
-def isolated(peer: str, model: bytes, samples: Sequence[Sequence[Array]], outputs: int) -> list[list[Array]]:
+def isolate(peer: str, model: bytes, samples: Sequence[Sequence[Array]], outputs: int) -> list[list[Array]]:
     """Outputs for every sample from fresh state, computed in a process of its own, which may crash.
 
     ToolError if the peer is missing, refuses the model, crashes or hangs.

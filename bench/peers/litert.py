@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from twinfer.bench.peers.engines import Peer, PeerModel, silenced
+from twinfer.bench.peers.engines import Peer, PeerModel, silence
 from twinfer.runtime.graph import Array
 
 
@@ -18,7 +18,7 @@ class Litert(PeerModel):
         from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
         kind = OpResolverType[self.resolver]
-        with silenced():
+        with silence():
             interpreter: Any = Interpreter(model_content=model, experimental_op_resolver_type=kind, num_threads=1)
             interpreter.allocate_tensors()
         self._interpreter = interpreter

@@ -2,30 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from html import escape
 from importlib.metadata import version
+from itertools import chain, count
 from typing import Any
 
-from twinfer.aot.build.sizes import Sizes, sizes
+from twinfer.aot.build.sizes import WEIGHTS, Sizes, sizes
 from twinfer.aot.build.targets import Card
 from twinfer.aot.print.emit import emit
 from twinfer.aot.print.literals import identifier
-from twinfer.bench.explain.explained import MEASURED, Progress, Wanted, explained
-from twinfer.bench.explain.ladder_report import told_ladder
-from twinfer.bench.explain.ledger import Ledger
-from twinfer.bench.explain.ledger_report import told
+from twinfer.bench.explain.explain import MEASURED, Progress, Wanted, explain
+from twinfer.bench.explain.ladder import ladder_document
+from twinfer.bench.explain.ledger import Ledger, Line, ledger_document
 from twinfer.bench.measure.report import machine
-from twinfer.bench.memory.certificate import certificate, described
+from twinfer.bench.memory.certificate import certificate, certificate_document
 from twinfer.bench.models.source import Source
-from twinfer.bench.report.bands import bands
-from twinfer.bench.report.layers import layer_rows, names_of, node_rows, views
-from twinfer.bench.report.noise import Layer, Noise, noise
+from twinfer.bench.report.maps import bands
+from twinfer.bench.report.noise import Layer, Noise, layer_of, noise
 from twinfer.bench.report.remarks import remarks
 from twinfer.runtime.errors import TwinferError
+from twinfer.runtime.graph import Node, Tensor
 from twinfer.runtime.options import USUAL, Options
 from twinfer.runtime.plan.plan import Plan
+from twinfer.runtime.program import Step
+from twinfer.runtime.registry import operator
 from twinfer.runtime.run import isa
 
 #: Rises when a key of the JSON goes or changes its meaning. New keys do not count.
@@ -57,7 +59,7 @@ def report_of(
     """
     certified = certificate(source.graph, isa.this_computer() if card is None else card.target, options)
     plan = certified.plan
-    *_, whole = explained(source, card, options, wanted, progress)
+    *_, whole = explain(source, card, options, wanted, progress)
     ledger, ladder = whole.ledger, whole.ladder
     taken = sizes(emit(plan, identifier(source.name)), card) if card else None
     names, nodes = names_of(plan), node_rows(plan, taken, _noise(source, wanted.seed))
@@ -73,12 +75,12 @@ def report_of(
         "outputs": [names[tensor] for tensor in plan.graph.outputs],
         "views": views(plan),
         "memory": {
-            **described(certified),
+            **certificate_document(certified),
             "bands": [asdict(band) for band in bands(plan)],
             "operators": [f"{node.index} {node.op}" for node in plan.nodes],
         },
-        "ledger": told(ledger),
-        "ladder": told_ladder(ladder) if ladder else None,
+        "ledger": ledger_document(ledger),
+        "ladder": ladder_document(ladder) if ladder else None,
         "same_bits": whole.same_bits,
         "flash": [asdict(symbol) for symbol in taken.symbols] if taken else [],
     }
@@ -121,3 +123,93 @@ def _totals(plan: Plan, ledger: Ledger, taken: Sizes | None) -> dict[str, Any]:
         "code_bytes": taken.code_bytes if taken else None,
         "weight_bytes": taken.weight_bytes if taken else None,
     }
+
+
+# -- rows of operators and of lines ------------------------------------------------------------------------------------
+
+
+Row = dict[str, Any]
+
+
+def node_rows(plan: Plan, taken: Sizes | None, noises: Mapping[Layer, Noise]) -> list[Row]:
+    """What every step of a plan is, reads, writes and weighs: shapes of outputs, bytes, MACs of one inference.
+
+    Bytes of code and weights in flash are those of the layer alone, None without ``taken``.
+    """
+    names = names_of(plan)
+    return [_node(i, step, names, taken, noises) for i, step in enumerate(plan.steps)]
+
+
+def names_of(plan: Plan) -> dict[Tensor, str]:
+    """A name for each tensor of the operators that no other has: readers and writers are found by it."""
+    every = [*plan.graph.inputs, *plan.graph.outputs]
+    every += [t for node in plan.nodes for t in (*node.inputs, *node.outputs) if t is not None]
+    named, used = dict[Tensor, str](), set[str]()
+    for tensor in dict.fromkeys(every):
+        own = tensor.name or "without a name"
+        named[tensor] = next(name for name in chain([own], (f"{own} ({n})" for n in count(2))) if name not in used)
+        used.add(named[tensor])
+    return named
+
+
+def _node(i: int, step: Step, names: Mapping[Tensor, str], taken: Sizes | None, noises: Mapping[Layer, Noise]) -> Row:
+    node, output = step.node, step.node.output
+    own = taken.layer(i) if taken else {}
+    noise = noises.get(layer_of(node))
+    inputs = [tensor for tensor in node.inputs if tensor is not None]
+    return {
+        "position": i,
+        "time": step.position,
+        "index": node.index,
+        "op": node.op,
+        "family": family(node),
+        "name": names[output],
+        "shape": list(output.shape),
+        "type": output.type,
+        "kernel": step.call.kernel,
+        "variant": step.choice.variant,
+        "declined": [{"variant": name, "reason": reason} for name, reason in step.choice.declined],
+        "macs": step.call.macs,
+        "inputs": [names[tensor] for tensor in inputs if tensor.data is None],
+        "outputs": [names[tensor] for tensor in node.outputs],
+        "input_bytes": sum(tensor.nbytes for tensor in inputs if tensor.data is None),
+        "output_bytes": sum(tensor.nbytes for tensor in node.outputs),
+        "constant_bytes": sum(tensor.nbytes for tensor in inputs if tensor.data is not None),
+        "code_bytes": own.get("code", 0) + own.get("params", 0) if taken else None,
+        "weight_bytes": sum(own.get(group, 0) for group in WEIGHTS) if taken else None,
+        "own_snr_db": None if noise is None else round(noise.own, 2),
+        "total_snr_db": None if noise is None else round(noise.total, 2),
+    }
+
+
+def family(node: Node) -> str:
+    """The folder of ``runtime/ops`` that a node's operator is in; custom for a user's own."""
+    module = operator(node).lower.__module__
+    return module.split(".")[-2] if module.startswith("twinfer.runtime.ops.") else "custom"
+
+
+def views(plan: Plan) -> dict[str, str]:
+    """Name of a value that costs nothing, for it is another one in another shape -> name of that."""
+    stepped, names = {step.node for step in plan.steps}, names_of(plan)
+    return {
+        names[node.output]: names[node.inputs[0]]
+        for node in plan.nodes
+        if node not in stepped and node.outputs and node.inputs and node.inputs[0] is not None
+    }
+
+
+def layer_rows(ledger: Ledger, nodes: Sequence[Row]) -> list[Row]:
+    """The lines of a ledger with MACs and bytes: sums over the steps that a line joins."""
+    return [_layer(line, [nodes[i] for i in line.steps]) for line in ledger.lines]
+
+
+def _layer(line: Line, steps: Sequence[Row]) -> Row:
+    shape = steps[-1]["shape"] if steps else []
+    sums = {key: _sum([step[key] for step in steps]) for key in ("macs", "code_bytes", "weight_bytes")}
+    return {**line.document, "shape": shape, "kernels": [step["kernel"] for step in steps], **sums}
+
+
+def _sum(values: Sequence[int | None]) -> int | None:
+    """The sum; None if a value is unknown."""
+    known = [value for value in values if value is not None]
+    return sum(known) if len(known) == len(values) else None

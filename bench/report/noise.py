@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from twinfer.bench.models.observe import Values, observed
+from twinfer.bench.models.observe import Values, observe
 from twinfer.converter.quantize.affine import dequantize
 from twinfer.converter.quantize.compare import Sums
 from twinfer.runtime.errors import TwinferError
@@ -62,7 +62,7 @@ def noise(graph: Graph, seed: int = 0) -> dict[Layer, Noise]:
     if not interpreter.plan.straight or not judges.sums:
         return {}
     for i in range(SAMPLES):
-        judges.add(observed(interpreter, random_inputs(graph, seed + i)))
+        judges.add(observe(interpreter, random_inputs(graph, seed + i)))
     return {layer_of(node): Noise(own.snr_db, total.snr_db) for node, (own, total) in judges.sums.items()}
 
 

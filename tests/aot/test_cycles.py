@@ -22,8 +22,8 @@ from twinfer.aot.build.runner import PATIENCE, ByAddress, runner_of
 from twinfer.aot.build.straight import Instruction, Straight, listed, straights
 from twinfer.aot.build.targets import find
 from twinfer.aot.print.emit import emit
-from twinfer.bench.cycles.estimated import figures, need_model
-from twinfer.bench.lab.published import beside_published
+from twinfer.bench.lab.explain_figures import beside_published
+from twinfer.bench.measure.cycles import figures, need_model
 from twinfer.bench.models.source import load
 from twinfer.command_line.main import main
 from twinfer.runtime.errors import InvalidArgumentError, ToolError

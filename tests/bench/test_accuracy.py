@@ -14,16 +14,15 @@ import onnx
 import pytest
 from onnx import numpy_helper
 
-from twinfer.bench.lab import accuracy, accuracy_report, kept, networks
-from twinfer.bench.lab.accuracy import measure
-from twinfer.bench.lab.accuracy_report import tables, verdicts
+from twinfer.bench.lab import accuracy, kept, networks
+from twinfer.bench.lab.accuracy import measure, tables, verdicts
 from twinfer.bench.lab.convolutions import Conv, Depthwise
 from twinfer.bench.lab.datasets import FOLDS, Dataset, digits
+from twinfer.bench.lab.engines import BASELINE, ENGINES, OURS, PEERS, Engine, run_onnx
 from twinfer.bench.lab.figures import document
 from twinfer.bench.lab.kept import network
 from twinfer.bench.lab.layers import BatchNorm, Dense, Flatten, GlobalAverage, Layer, MaxPool, Relu, predict
 from twinfer.bench.lab.networks import NETWORKS, cnn, cnn1d, fit, mlp, to_onnx
-from twinfer.bench.lab.quantisers import BASELINE, ENGINES, OURS, PEERS, Engine, run_onnx
 from twinfer.runtime.errors import ToolError
 
 #: The installed engines. CI always has onnxruntime, which all are measured against.
@@ -223,8 +222,8 @@ def test_what_the_table_and_the_json_say(monkeypatch: pytest.MonkeyPatch) -> Non
     ]
     engines = {"x": ("numpy", "numpy"), "y": ("no_such_module", "no_such"), "z": None}
     fakes = {name: Engine(lambda *_: b"", lambda *_: np.zeros(1), needs) for name, needs in engines.items()}
-    monkeypatch.setattr(accuracy_report, "ENGINES", fakes)
-    told = accuracy_report.document(rows)
+    monkeypatch.setattr(accuracy, "ENGINES", fakes)
+    told = accuracy.document(rows)
     assert told["peers"] == {"numpy": np.__version__}
     assert [(limit["loss_points"], limit["most"], limit["held"]) for limit in told["limits"]] == [
         (*pair, good) for pair, good in zip(judged, held, strict=True)]  # fmt: skip

@@ -9,7 +9,7 @@ from row_nets import network
 
 from twinfer.aot.build.targets import find
 from twinfer.bench.models.source import load
-from twinfer.bench.report.bands import Band, bands
+from twinfer.bench.report.maps import Band, bands
 from twinfer.converter.stream.convert import stream
 from twinfer.runtime.options import Memory, Options
 from twinfer.runtime.plan.make import make_plan

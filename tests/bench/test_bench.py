@@ -13,10 +13,10 @@ from twinfer.aot.build.compiled import CompiledModel
 from twinfer.bench.measure import compare as comparing
 from twinfer.bench.measure.compare import Comparison, compare, max_difference, same_bits
 from twinfer.bench.measure.report import kernel_suffix
-from twinfer.bench.measure.turns import BATCH_NS, MAX_BATCH, MIN_ROUNDS, Timing, interleaved
+from twinfer.bench.measure.turns import BATCH_NS, MAX_BATCH, MIN_ROUNDS, Timing, interleave
 from twinfer.bench.models.source import Source, load
 from twinfer.bench.peers import engines as peers
-from twinfer.bench.peers.engines import installed, isolated, open_peer
+from twinfer.bench.peers.engines import installed, isolate, open_peer
 from twinfer.runtime.errors import InvalidArgumentError, ToolError
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.run import session as sessions
@@ -52,7 +52,7 @@ def rows() -> list[dict[str, Any]]:
 def test_every_engine_gets_a_batch_a_round_and_the_first_changes() -> None:
     world = World()
     slow = BATCH_NS * 2
-    times = interleaved({n: world.run(n, slow) for n in "abc"}, rounds=3, clock=world.clock)
+    times = interleave({n: world.run(n, slow) for n in "abc"}, rounds=3, clock=world.clock)
     warm_up = world.log[:15]  # for each: once alone, then two tries of a batch of one, which begins with a call
     assert warm_up == [name for name in "abc" for _ in range(5)]
     assert "".join(world.log[15:]) == "aabbcc" + "bbccaa" + "ccaabb"
@@ -61,7 +61,7 @@ def test_every_engine_gets_a_batch_a_round_and_the_first_changes() -> None:
 
 def test_batches_are_long_enough_for_the_clock() -> None:
     world = World()
-    times = interleaved(
+    times = interleave(
         {"quick": world.run("quick", 700), "slow": world.run("slow", 10**6)}, rounds=2, clock=world.clock
     )
     assert BATCH_NS <= times["quick"].batch * 700 <= 2 * BATCH_NS
@@ -72,28 +72,28 @@ def test_batches_are_long_enough_for_the_clock() -> None:
 
 def test_a_clock_that_stands_still_ends() -> None:
     world = World()
-    times = interleaved({"instant": world.run("instant", 0)}, rounds=1, clock=world.clock)
+    times = interleave({"instant": world.run("instant", 0)}, rounds=1, clock=world.clock)
     assert times["instant"].batch == MAX_BATCH
 
 
 def test_time_is_for_all_together_and_a_few_rounds_are_always_made() -> None:
     world = World()
     both = {"a": world.run("a", 10**8), "b": world.run("b", 10**8)}
-    assert len(interleaved(both, seconds=4, clock=world.clock)["a"].ns) == 10  # two calls of each a round
-    assert len(interleaved(both, seconds=0.001, clock=world.clock)["b"].ns) == MIN_ROUNDS
+    assert len(interleave(both, seconds=4, clock=world.clock)["a"].ns) == 10  # two calls of each a round
+    assert len(interleave(both, seconds=0.001, clock=world.clock)["b"].ns) == MIN_ROUNDS
 
 
 def test_first_call_of_a_batch_does_not_count() -> None:
     world = World()
     cold_then_warm = world.run("x", *[10**6] * 5, *[9 * 10**6, 10**6] * 3)
-    assert interleaved({"x": cold_then_warm}, rounds=3, clock=world.clock)["x"].ns == (10**6,) * 3
+    assert interleave({"x": cold_then_warm}, rounds=3, clock=world.clock)["x"].ns == (10**6,) * 3
 
 
 def test_progress_and_nothing_to_do() -> None:
     world, told = World(), list[float]()
-    interleaved({"a": world.run("a", 10**6)}, rounds=4, clock=world.clock, progress=told.append)
+    interleave({"a": world.run("a", 10**6)}, rounds=4, clock=world.clock, progress=told.append)
     assert told == [0.25, 0.5, 0.75, 1.0]
-    assert interleaved({}) == {}
+    assert interleave({}) == {}
 
 
 def test_quantiles() -> None:
@@ -179,7 +179,7 @@ def test_peers_alone_and_in_a_process_of_their_own(peer: str) -> None:
         pytest.skip(f"{peer} is not installed")
     source = Source("tiny", tiny.classifier())
     samples = [[np.full((1, 8), i, np.float32)] for i in range(11)]  # more than ten: their order is not that of names
-    apart = isolated(peer, source.content, samples, 1)
+    apart = isolate(peer, source.content, samples, 1)
     runner = open_peer(peer, source.content, 1)
     for sample, (value,) in zip(samples, apart, strict=True):
         np.testing.assert_array_equal(runner(sample)[0], value)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from twinfer.bench.measure.embedded import agree
-from twinfer.bench.models.difference import Difference, compare
+from twinfer.bench.models.verify import Difference, compare
 
 
 def difference(within: bool) -> Difference:

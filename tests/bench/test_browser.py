@@ -16,7 +16,7 @@ from needs import ROOT, deep_but
 
 from twinfer.bench.lab.compression_report import compression_html
 from twinfer.bench.measure.embedded_html import embedded_html
-from twinfer.bench.measure.recorded import recorded
+from twinfer.bench.measure.tflm import tflm_rows
 from twinfer.bench.models.source import load
 from twinfer.bench.page.chart import Chart, field, values
 from twinfer.bench.page.page import Section, page
@@ -56,7 +56,7 @@ def beside_tflm(names: Sequence[str], cores: Sequence[str], ratios: Sequence[flo
     """Rows of models that TFLM knows as kws: TFLM's own, and one of ours with a share of its instructions."""
     rows: list[Any] = []
     for (name, ratio), core in product(zip(names, ratios, strict=True), cores):
-        peers = [{**row, "model": name, "recorded": name} for row in recorded(load("kws_int8"), core)]
+        peers = [{**row, "model": name, "recorded": name} for row in tflm_rows(load("kws_int8"), core)]
         fast = {key: value for key, value in peers[0].items() if key != "recorded"}
         own = {"engine": "compiled", "optimize": "speed", "lower_bound_bytes": 16_000, "weights": "file"}
         rows += [{**fast, **own, "instructions": int(ratio * fast["instructions"])}, *peers]

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from twinfer.bench.report.diff import TOTALS, difference
-from twinfer.bench.report.diff_report import changed_layers
+from twinfer.bench.report.diff import TOTALS, changed_layers, difference
 
 Document = dict[str, Any]
 

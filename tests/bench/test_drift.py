@@ -13,8 +13,7 @@ import pytest
 from test_reports import cells
 
 from twinfer.bench.drift import saved as saving
-from twinfer.bench.drift.drift import Drifts, Limits, drifts
-from twinfer.bench.drift.report import drift_tables
+from twinfer.bench.drift.drift import Drifts, Limits, drift_tables, drifts
 from twinfer.bench.drift.runs import runs_of
 from twinfer.bench.drift.saved import Saved, save, saved
 from twinfer.runtime.errors import InvalidArgumentError

@@ -18,8 +18,7 @@ from twinfer.aot.build.host import compile_plans
 from twinfer.aot.build.targets import find
 from twinfer.bench.explain import on_host, on_target
 from twinfer.bench.explain.causes import AROUND, CAUSES
-from twinfer.bench.explain.ledger import Ledger, Line
-from twinfer.bench.explain.ledger_report import ledger_tables
+from twinfer.bench.explain.ledger import Ledger, Line, ledger_tables
 from twinfer.bench.explain.on_host import CACHE, Timed, ledger_on_host
 from twinfer.bench.explain.on_target import ledger_on
 from twinfer.bench.measure.compare import same_bits

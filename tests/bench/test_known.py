@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from twinfer.bench.known import conditions, outcomes
+from twinfer.bench.known import conditions
 from twinfer.runtime.graph import Node, Tensor
 from twinfer.runtime.op import tensor
 from twinfer.runtime.ops.core.unsigned import MARK
@@ -108,29 +108,29 @@ OPEN_INT = _open(1, type="INT32")
 
 
 VALUES = [
-    (outcomes.leaves_int32, [_quantize(0, 2.0**30), _quantize(1, NAN), _node("QUANTIZE", [_open(1)])],
+    (conditions.leaves_int32, [_quantize(0, 2.0**30), _quantize(1, NAN), _node("QUANTIZE", [_open(1)])],
      [_quantize(0, np.nextafter(np.float32(2.0**30), np.float32(0))), _quantize()]),
-    (outcomes.leaves_type,
+    (conditions.leaves_type,
      [_cast([0, 128], "INT8"), _cast([-129], "INT8"), _cast([-1], "UINT8"), _cast([NAN], "INT32")],
      [_cast([127.9, -128.9], "INT8"), _cast([-0.9, 255.5], "UINT8"), _cast([-(2.0**31)], "INT32")]),
-    (outcomes.has_nan, [_node("ARG_MAX", [_known([1]), _known([0, NAN])])],
+    (conditions.has_nan, [_node("ARG_MAX", [_known([1]), _known([0, NAN])])],
      [_node("ARG_MAX", [_known([1, INF]), None, _open(1), _known([1], "INT32")])]),
-    (outcomes.has_no_range, [_weighed(_known(BYTES, "INT8"), _known(v)) for v in ([1, INF], [3e38, -3e38], [NAN])],
+    (conditions.has_no_range, [_weighed(_known(BYTES, "INT8"), _known(v)) for v in ([1, INF], [3e38, -3e38], [NAN])],
      [_weighed(_known(BYTES), _known([INF, 1])), _weighed(_known(BYTES, "INT8"), _known([3e38, 1])),
       _weighed(_known(BYTES, "INT8"), _known([]))]),
-    (outcomes.may_overflow, [_node("ADD_N", [_known([1]), _known([0, -1.1e37])])],
+    (conditions.may_overflow, [_node("ADD_N", [_known([1]), _known([0, -1.1e37])])],
      [_node("ADD_N", [_known([np.float32(1e37)]), None, _open(1)])]),
-    (outcomes.divides_least, [_pair([LEAST, 1], [-1]), _pair([-128], [1, -1], "INT8")],
+    (conditions.divides_least, [_pair([LEAST, 1], [-1]), _pair([-128], [1, -1], "INT8")],
      [_pair([LEAST, -1], [1, -1]), _pair([LEAST + 1], [-1]), _pair([-128], [-1]), _pair([-128.0], [-1.0], "FLOAT32")]),
-    (outcomes.power_leaves_type, [_pair([1, 2], [5, 31]), _pair([-2], [31]), _node("POW", [OPEN_INT, OPEN_INT])],
+    (conditions.power_leaves_type, [_pair([1, 2], [5, 31]), _pair([-2], [31]), _node("POW", [OPEN_INT, OPEN_INT])],
      [_pair([2], [30]), _pair([-2], [30]), _pair([2.0], [31.0], "FLOAT32")]),
-    (outcomes.range_leaves_type, [_range(-1, 2**31 - 1), _range(2**31 - 1, -1)],
+    (conditions.range_leaves_type, [_range(-1, 2**31 - 1), _range(2**31 - 1, -1)],
      [_range(0, 2**31 - 1), _range(0, 2**32, "INT64")]),
-    (outcomes.breaks_table, [_function("EXP", 80 / 2**15, 1.0), _function("LOG", 1.0, 1e-9)],
+    (conditions.breaks_table, [_function("EXP", 80 / 2**15, 1.0), _function("LOG", 1.0, 1e-9)],
      [_function("EXP", 1 / 2**15, 3 / 2**15), _function("GELU", 80 / 2**15, 80 / 2**15)]),
-    (outcomes.sums_as_bytes, [_sum([127, 0]), _sum([-1, 0]), _sum([1, 2], "INT16")],
+    (conditions.sums_as_bytes, [_sum([127, 0]), _sum([-1, 0]), _sum([1, 2], "INT16")],
      [_sum([126, 0]), _sum([0, 0]), _sum([127, 0], **{MARK: True})]),
-    (outcomes.has_lowest_weight, [_weighed(_known(LOWEST, "INT8")), _weighed(_open(2, 16, type="INT8"))],
+    (conditions.has_lowest_weight, [_weighed(_known(LOWEST, "INT8")), _weighed(_open(2, 16, type="INT8"))],
      [_weighed(_known(LOWEST[:, 1:], "INT8")), _weighed(_known(np.maximum(LOWEST, -127), "INT8"))]),
     (conditions.contradicts, [_sliced(3, 3), _sliced(0, 4), _sliced(-1, 3)], [_sliced(0, 3), _sliced(2, 3)]),
     (conditions.has_narrow_bias,
@@ -182,10 +182,10 @@ def test_codes_that_a_float_table_rounds_otherwise(op: str, function: Any, x: An
     steps = real / np.float32(out[0])
     table = np.clip(np.copysign(np.floor(np.abs(steps) + 0.5), steps) + out[1], -128, 127)
     fixed = [int(operators()[op].reference(node, [node.input(0).data])[0][0]) for node in nodes]
-    assert [outcomes.rounds_sigmoid_otherwise(node) for node in nodes] == (table != fixed).tolist()
+    assert [conditions.rounds_sigmoid_otherwise(node) for node in nodes] == (table != fixed).tolist()
     assert (table != fixed).sum() == 1
-    assert not any(outcomes.rounds_sigmoid_otherwise(replace(node, options={MARK: True})) for node in nodes)
-    assert outcomes.rounds_sigmoid_otherwise(_node(op, [_open(1, type="INT8", scale=0.5)], y))
+    assert not any(conditions.rounds_sigmoid_otherwise(replace(node, options={MARK: True})) for node in nodes)
+    assert conditions.rounds_sigmoid_otherwise(_node(op, [_open(1, type="INT8", scale=0.5)], y))
 
 
 def test_a_float_product_over_several_channels() -> None:
@@ -201,7 +201,7 @@ def test_a_float_product_over_several_channels() -> None:
         real = ((x - 7) @ w.T + bias) * (0.5 * scales.astype(np.float64) / out)
         said = np.clip(np.copysign(np.floor(np.abs(real) + 0.5), real) - 3, -128, 127)
         other = (said != operators()["FULLY_CONNECTED"].reference(node, [t.data for t in held])[0]).any()
-        assert outcomes.rounds_sums_otherwise(node) == other
+        assert conditions.rounds_sums_otherwise(node) == other
         seen.add(bool(other))
     assert seen == {True, False}
 
@@ -213,9 +213,9 @@ def test_detections() -> None:
     for case in cases:
         o, open_node = detection.options(case.node), case.node
         several = not o.use_regular_nms and o.max_classes_per_detection > 1
-        assert outcomes.ranks_classes(open_node) == several
-        assert outcomes.leaves_rows(open_node) == (not o.use_regular_nms)
-        assert outcomes.ranks_equal_classes(open_node) == several
+        assert conditions.ranks_classes(open_node) == several
+        assert conditions.leaves_rows(open_node) == (not o.use_regular_nms)
+        assert conditions.ranks_equal_classes(open_node) == several
         shape = open_node.input(1).shape
         apart = np.linspace(0, 1, int(np.prod(shape))).reshape(shape)
         equal = apart.copy()
@@ -225,6 +225,6 @@ def test_detections() -> None:
             assert x is not None
             values = [replace(x, data=np.zeros(x.shape, x.dtype)), _known(scores), anchors]
             node = replace(open_node, inputs=tuple(values))
-            assert outcomes.ranks_equal_classes(node) == (several and same)
+            assert conditions.ranks_equal_classes(node) == (several and same)
         seen.add(several)
     assert seen == {True, False}

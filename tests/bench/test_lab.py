@@ -90,7 +90,7 @@ def test_every_model_is_explained_on_every_target(monkeypatch: pytest.MonkeyPatc
         asked.append((source.name, card and card.name, wanted.seconds, tuple(wanted.techniques)))
         return [SimpleNamespace(document={"part": part, "same_bits": True, "n": len(asked)}) for part in (1, 2)]
 
-    monkeypatch.setattr(measure, "explained", explained)
+    monkeypatch.setattr(measure.explaining, "explain", explained)
     models, file = ["digits_int8", "digits_float32"], tmp_path / "e.json"
     assert measure.main(["explain", *models, "--target", "cortex-m0,host", "--json", str(file)]) == 0
     targets = {"cortex-m0": find("cortex-m0").target, None: isa.this_computer()}

@@ -17,8 +17,7 @@ from rich.console import Console
 from twinfer.aot.build.sizes import Sizes, Symbol
 from twinfer.aot.build.targets import find
 from twinfer.bench.explain import ladder as ladders
-from twinfer.bench.explain.ladder import Ladder, ladder_on, ladder_on_host
-from twinfer.bench.explain.ladder_report import ladder_tables
+from twinfer.bench.explain.ladder import Ladder, ladder_on, ladder_on_host, ladder_tables
 from twinfer.bench.explain.techniques import (
     NAMED_ALONE,
     SMALL_ALONE,
@@ -67,8 +66,8 @@ def test_every_rung_gives_the_same_bits(ladder: Ladder) -> None:
 
 def test_the_ladder_ends_at_the_compiled_program(ladder: Ladder) -> None:
     (row,) = measure_on(load("digits_int8"), M4, Measurement(every(modes=["compiled"])))
-    assert ladder.whole.taken == row["instructions"]
-    assert ladder.whole.flash_bytes == row["code_bytes"] + row["weight_bytes"]
+    assert ladder.run_whole.taken == row["instructions"]
+    assert ladder.run_whole.flash_bytes == row["code_bytes"] + row["weight_bytes"]
 
 
 def test_a_ladder_on_this_computer() -> None:
@@ -76,7 +75,7 @@ def test_a_ladder_on_this_computer() -> None:
     ladder = ladder_on_host(Source("tiny", tiny.classifier()), techniques, seconds=0.1)
     assert ladder.same_bits
     assert ladder.unit == "µs"
-    assert ladder.whole.flash_bytes is None
+    assert ladder.run_whole.flash_bytes is None
     assert "flash" not in text([next(ladder_tables(ladder))])
 
 
@@ -99,7 +98,7 @@ def test_every_rung_on_a_core(wrong: int | None, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(ladders, "build", build)
     monkeypatch.setattr(ladders, "run_jobs", run_jobs)
     monkeypatch.setattr(ladders, "sizes", lambda *_: Sizes((Symbol("a", "code", len(built)),), 66 + len(built)))
-    monkeypatch.setattr(ladders, "recorded", lambda source, core: [{"of": core}])
+    monkeypatch.setattr(ladders, "tflm_rows", lambda source, core: [{"of": core}])
     options = Options("size", memory="rows")
     told = ladder_on(source, M4, ["folding", "packing"], options, 6, shares.append)
     assert shares == [i / 5 for i in range(5)]
@@ -149,7 +148,7 @@ def test_every_rung_on_this_computer(wrong: int | None, monkeypatch: pytest.Monk
     given = flags
     monkeypatch.setattr(ladders, "compile_plans", compile_plans)
     monkeypatch.setattr(ladders, "poison", lambda engine: None)
-    monkeypatch.setattr(ladders, "interleaved", interleaved)
+    monkeypatch.setattr(ladders, "interleave", interleaved)
     names = ["calls", "constants"]
     told = ladder_on_host(source, names, Options(), 3, 7, shares.append)
     assert shares == [*(i / 10 for i in range(5)), 0.75]
@@ -160,7 +159,7 @@ def test_every_rung_on_this_computer(wrong: int | None, monkeypatch: pytest.Monk
     given.clear()
     ladder_on_host(source, ["folding", "packing", "instructions"][:2], Options(), 3, 7)
     assert not any("-march=native" in each for each in given)
-    monkeypatch.setattr(ladders, "interleaved", lambda runs, **_: {key: Timing((1.0,)) for key in runs})
+    monkeypatch.setattr(ladders, "interleave", lambda runs, **_: {key: Timing((1.0,)) for key in runs})
     given.clear()
     ladder_on_host(source, ["folding", "packing", "instructions"], Options(), 3, 7)
     assert ["-march=native" in each for each in given] == [False, False, False, True, False, False, False]

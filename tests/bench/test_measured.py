@@ -18,7 +18,8 @@ from twinfer.aot.build.sizes import Sizes, Symbol
 from twinfer.aot.build.targets import find
 from twinfer.aot.print.choice import default_policy, share_all, specialise
 from twinfer.aot.print.emit import emit
-from twinfer.bench.explain import on_target, start
+from twinfer.bench.explain import on_host as start
+from twinfer.bench.explain import on_target
 from twinfer.bench.explain.techniques import Build
 from twinfer.bench.lab import prices
 from twinfer.bench.measure import compare, embedded, price
@@ -193,7 +194,7 @@ def test_the_rows_of_a_core(fails: int | None, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(embedded, "sizes", lambda *_: Sizes((Symbol("a", "code", 5),), 66))
     monkeypatch.setattr(embedded, "firmware_bound", lambda firmware: SimpleNamespace(bytes=None))
     monkeypatch.setattr(embedded, "estimate_of", lambda project, card, given: {"estimate": {"of": project.mode}})
-    monkeypatch.setattr(embedded, "recorded", lambda source, core: [{"recorded": source.name, "target": core}])
+    monkeypatch.setattr(embedded, "tflm_rows", lambda source, core: [{"recorded": source.name, "target": core}])
     *rows, peer = embedded.measure_on(source, M4, embedded.Measurement(options, 5, cycles=True), shares.append)
     assert peer == {"recorded": "digits_int8", "target": "cortex-m4"}
     assert shares == [0, 1 / 4, 2 / 4, 3 / 4]
@@ -248,7 +249,7 @@ def test_a_peer_that_cannot_run_the_model(error: Any, aborts: bool, monkeypatch:
             return self.model.session.outputs()
 
     monkeypatch.setattr(compare, "find", lambda name: SimpleNamespace(aborts=aborts and name == "tflm"))
-    monkeypatch.setattr(compare, "isolated", fails)
+    monkeypatch.setattr(compare, "isolate", fails)
     monkeypatch.setattr(compare, "open_peer", opened)
     rows = compare.compare(Source("two", two_outputs()), compare.Comparison(("tflm", "litert"), rounds=1))
     assert [row["engine"] for row in rows] == ["interpreted", "compiled", "tflm", "litert"]
@@ -385,7 +386,7 @@ def test_a_peers_answers_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         return SimpleNamespace(returncode=0)
 
     monkeypatch.setattr(engines.subprocess, "run", run)
-    got = engines.isolated("echo", b"content", samples, 11)
+    got = engines.isolate("echo", b"content", samples, 11)
     assert [np.ravel(each).tolist() for each in got] == [[100 * i + j + 1 for j in range(11)] for i in range(13)]
 
 
@@ -406,4 +407,4 @@ def test_a_peers_end(status: int, said: str, message: str, monkeypatch: pytest.M
     monkeypatch.setattr(engines, "peers", lambda: {"echo": Peer("echo", "E", "E", "numpy", "numpy", Counting)})
     monkeypatch.setattr(engines.subprocess, "run", lambda *_, **__: SimpleNamespace(returncode=status, stderr=said))
     with pytest.raises(ToolError, match=message):
-        engines.isolated("echo", b"", [], 1)
+        engines.isolate("echo", b"", [], 1)

@@ -25,17 +25,14 @@ from twinfer.aot.build.sizes import sizes
 from twinfer.aot.build.targets import find
 from twinfer.aot.print.emit import emit
 from twinfer.bench.explain import ladder, on_target
-from twinfer.bench.explain.explained import Wanted, explained
+from twinfer.bench.explain.explain import Wanted, explain
 from twinfer.bench.memory.certificate import certificate
 from twinfer.bench.models.source import Source, load
 from twinfer.bench.page.page import data_of
-from twinfer.bench.report.diff import difference
-from twinfer.bench.report.diff_report import changed_layers, diff_html
-from twinfer.bench.report.document import Report, report_of
-from twinfer.bench.report.explained import explained_html
-from twinfer.bench.report.graph import _lanes
-from twinfer.bench.report.html import report_html
-from twinfer.bench.report.layers import node_rows, views
+from twinfer.bench.report.charts import _lanes
+from twinfer.bench.report.diff import changed_layers, diff_html, difference
+from twinfer.bench.report.document import Report, node_rows, report_of, views
+from twinfer.bench.report.html import explain_html, report_html
 from twinfer.bench.report.maps import arena_chart
 from twinfer.bench.report.noise import layer_of, noise
 from twinfer.bench.report.remarks import remarks
@@ -188,7 +185,7 @@ def test_progress_goes_on_through_both_halves(monkeypatch: pytest.MonkeyPatch) -
         monkeypatch.setattr(place, name, door(name))
     told: list[float] = []
     source = load("kws_int8")
-    *_, both = explained(source, M4, USUAL, Wanted(techniques=("folding",)), told.append)
+    *_, both = explain(source, M4, USUAL, Wanted(techniques=("folding",)), told.append)
     assert (both.ledger, both.ladder) == ("ledger_on", "ladder_on")
     assert told == [0, 0.5, 0.5, 1]
 
@@ -332,7 +329,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "chains": lambda: report_html(report("vww_int8")),
     "branches": lambda: report_html(long_names(report("ic_int8"))),
     "host": lambda: report_html(report_of(Source("tiny", tiny.classifier()), None, USUAL, Wanted(seconds=0.2))),
-    "explained": lambda: explained_html(
+    "explained": lambda: explain_html(
         [report()["ledger"] | {"ladder": report()["ladder"]}, report("ic_int8")["ledger"]]
     ),
     "difference": lambda: diff_html(difference(report("vww_int8"), report("vww_int8", "layers"))),

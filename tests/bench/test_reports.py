@@ -18,9 +18,8 @@ from twinfer.bench.measure import compare as comparing
 from twinfer.bench.measure import report
 from twinfer.bench.measure.compare import Comparison, compare
 from twinfer.bench.measure.turns import Timing
-from twinfer.bench.models.difference import Difference
 from twinfer.bench.models.source import Source, load
-from twinfer.bench.models.verify import Line, Proof
+from twinfer.bench.models.verify import Difference, Line, Proof
 from twinfer.command_line.main import main
 from twinfer.command_line.show import arrays
 from twinfer.command_line.show import model as show
@@ -114,7 +113,7 @@ def rows(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     profiles = iter([3000, 500] if i < 2 else [1000 + i % 3, 200 + i % 5] for i in range(10**6))
     monkeypatch.setattr(Session, "profile", lambda self, runs: next(profiles))
     monkeypatch.setattr(comparing, "peak", lambda: Peak(int8=0.064, float32=0.064, l2=1e9))
-    monkeypatch.setattr(comparing, "interleaved", lambda runs, **_: {name: Timing(NS[name], 16) for name in runs})
+    monkeypatch.setattr(comparing, "interleave", lambda runs, **_: {name: Timing(NS[name], 16) for name in runs})
     return compare(Source("dense", tiny.classifier()), Comparison(layers=True, seconds=0.02))
 
 

@@ -16,26 +16,22 @@ from rich.table import Table
 from rich.text import Text
 
 from twinfer.aot.build.targets import find
-from twinfer.bench.cycles import estimated
-from twinfer.bench.drift.drift import Limits, drifts
-from twinfer.bench.drift.report import drift_tables
+from twinfer.bench.drift.drift import Limits, drift_tables, drifts
 from twinfer.bench.drift.runs import runs_of
 from twinfer.bench.drift.saved import Saved
 from twinfer.bench.explain.causes import CAUSES
-from twinfer.bench.explain.ladder import Figures, Ladder
-from twinfer.bench.explain.ladder_report import ladder_tables, ladder_words
-from twinfer.bench.explain.ledger import Ledger, Line, Start, lines_of
-from twinfer.bench.explain.ledger_report import ledger_tables, told, words
+from twinfer.bench.explain.ladder import Figures, Ladder, ladder_tables, ladder_words
+from twinfer.bench.explain.ledger import Ledger, Line, Start, ledger_document, ledger_tables, lines_of, words
 from twinfer.bench.explain.techniques import TECHNIQUES
 from twinfer.bench.host import tune as tuning
 from twinfer.bench.host.tune import HOPELESS, Tuned
 from twinfer.bench.lab import explain_figures as pages
-from twinfer.bench.lab import published
+from twinfer.bench.lab import explain_figures as published
 from twinfer.bench.measure import compare, limits
+from twinfer.bench.measure import cycles as estimated
 from twinfer.bench.measure import report as reporting
-from twinfer.bench.measure.coding_report import coding_tables
 from twinfer.bench.measure.embedded_html import embedded_html, pictures, shown
-from twinfer.bench.measure.embedded_report import embedded_tables
+from twinfer.bench.measure.embedded_report import coding_tables, embedded_tables
 from twinfer.bench.measure.turns import Timing
 from twinfer.bench.models.source import load
 from twinfer.command_line.show import tune as tune_shown
@@ -149,7 +145,7 @@ def test_a_ledgers_words(seed: int) -> None:
         heavy = sorted((op for op in sums if sums[op][1]), key=lambda op: -abs(sums[op][1]))[:2]
         want = ", ".join(f"{sums[op][0] / (sums[op][0] - sums[op][1]):.2f} × on {op}" for op in heavy)
         assert sentence.endswith(f"({want})."), sentence
-    assert told(own)["words"] == [first, *others]
+    assert ledger_document(own)["words"] == [first, *others]
     assert "interpreted 21.75 ms (read 1.250, plan 20.50), compiled 0.750 ms (load 0.750)" in texts_of(
         ledger_tables(own)
     )
@@ -541,7 +537,7 @@ def test_dispatch_and_layers_of_bench(monkeypatch: pytest.MonkeyPatch) -> None:
     plan = make_plan(small())
     steps = len(plan.steps)
     given = {"c": Timing((5000.0, 4000.0)), "python": Timing((9000.0, 4600.0))}
-    monkeypatch.setattr(compare, "interleaved", lambda runs, **_: given)
+    monkeypatch.setattr(compare, "interleave", lambda runs, **_: given)
     session = SimpleNamespace(run=None, run_observed=None, plan=plan)
     assert compare._dispatch_us(session, compare.Comparison()) == pytest.approx(0.6 / steps)
     given["python"] = Timing((3000.0,))
@@ -670,8 +666,8 @@ def test_pictures_and_tables_beside_tflm() -> None:
     for chart, core, own in zip(charts, cores, ratios, strict=True):
         average = gmean(own[:2])
         assert chart.title.startswith(f"{core[0].target}, speed: mean {average:.2f} (≤ 0.")
-        told = [(row["model"], row["ratio"], row["to TFLM"]) for row in chart.spec["data"]["values"]]
-        assert told == [(each.model, ratio, f"{ratio:.2f}") for each, ratio in zip(core, own, strict=True)]
+        ledger_document = [(row["model"], row["ratio"], row["to TFLM"]) for row in chart.spec["data"]["values"]]
+        assert ledger_document == [(each.model, ratio, f"{ratio:.2f}") for each, ratio in zip(core, own, strict=True)]
         bars, *lines, figures = chart.spec["layer"]
         assert bars["encoding"]["x"]["field"] == figures["encoding"]["x"]["field"] == "ratio"
         assert bars["encoding"]["x"]["scale"]["domain"] == [0, 1.02 * max([*ratios[0], *ratios[1], 1])]

@@ -13,16 +13,12 @@ import pytest
 
 from twinfer.bench.explain.causes import CAUSES
 from twinfer.bench.explain.techniques import TECHNIQUES
-from twinfer.bench.measure.recorded import LABELS
-from twinfer.bench.report.bands import NAMES
-from twinfer.bench.report.charts import ladder_chart, layers_chart, noise_chart, waterfall
-from twinfer.bench.report.diff import difference
-from twinfer.bench.report.diff_report import diff_html, diff_tables
-from twinfer.bench.report.diff_report import layers_chart as differences
-from twinfer.bench.report.explained import explained_html
-from twinfer.bench.report.graph import LANE, graph_chart
-from twinfer.bench.report.html import report_html
-from twinfer.bench.report.maps import arena_chart, flash_chart
+from twinfer.bench.measure.tflm import LABELS
+from twinfer.bench.report.charts import LANE, graph_chart, ladder_chart, layers_chart, noise_chart, waterfall
+from twinfer.bench.report.diff import diff_html, diff_tables, difference
+from twinfer.bench.report.diff import layers_chart as differences
+from twinfer.bench.report.html import explain_html, report_html
+from twinfer.bench.report.maps import NAMES, arena_chart, flash_chart
 from twinfer.bench.report.remarks import remarks
 from twinfer.bench.report.summary import answers, summary
 
@@ -202,7 +198,7 @@ def test_the_page_of_explain_has_every_target() -> None:
         kept = document(seed)
         own = {**kept["ledger"], "model": "net", "target": target, "words": [f"Words <of> {target}."]}
         ledgers.append(own if seed == 2 else {**own, "ladder": {**kept["ladder"], "words": [f"Rungs of {target}."]}})
-    html = explained_html(ledgers)
+    html = explain_html(ledgers)
     head, *parts = re.split(r"<h2>On ", html)
     assert "What compiling net is worth" in plain(head)
     assert [part.split("<")[0] for part in parts] == ["cortex-m4", "cortex-m0", "host"]

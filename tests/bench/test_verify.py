@@ -11,9 +11,8 @@ import pytest
 from cases import cases_of, graph_of
 
 from twinfer.bench.models import verify as module
-from twinfer.bench.models.difference import compare
 from twinfer.bench.models.source import Source, load
-from twinfer.bench.models.verify import Line, Proof, Samples, verify
+from twinfer.bench.models.verify import Line, Proof, Samples, compare, verify
 from twinfer.command_line.show.matrix import describe, findings, sign
 from twinfer.converter.build import Builder
 from twinfer.runtime import registry
@@ -128,7 +127,7 @@ def test_peers(monkeypatch: pytest.MonkeyPatch) -> None:
             raise ToolError("tflm refuses this model: no")
         return [[value ^ 1 if peer == "litert-ref" else value] for value in map(outputs_of_chain, samples)]
 
-    monkeypatch.setattr(module, "isolated", isolated)
+    monkeypatch.setattr(module, "isolate", isolated)
     refuses = False
     proof = prove(("tflm", "litert-ref"))
     assert proof.proven  # LiteRT differs, but TFLM's bits are ours
@@ -155,7 +154,7 @@ def test_special_values_are_tried(monkeypatch: pytest.MonkeyPatch) -> None:
         most = np.float32(3.4028235e38) if peer == "tflm" else np.inf
         return [[np.minimum(np.where(x < 0, np.float32(0), x), np.float32(most))] for (x,) in samples]
 
-    monkeypatch.setattr(module, "isolated", isolated)
+    monkeypatch.setattr(module, "isolate", isolated)
     proof = verify(rectifier(), ("tflm", "litert-ref"))
     ((line, engine, difference),) = proof.faults()
     assert (engine, difference.sample, difference.interpreted) == ("tflm", module.SPECIAL, np.inf)
@@ -184,7 +183,7 @@ def test_known_faults_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
         x = b.input("x", "INT8", (1, 40), scale=1.0, zero=0)
         return verify(Source(op, b.graph([b.op(op, [x], scale=1.0, zero=0)])), ("litert-ref",))
 
-    monkeypatch.setattr(module, "isolated", isolated)
+    monkeypatch.setattr(module, "isolate", isolated)
     wrong = np.int8(1)
     (note,) = proof("NEG").notes.values()
     assert note.startswith("its outputs differ by a known fault: LiteRT ignores scales")

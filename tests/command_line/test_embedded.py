@@ -28,7 +28,7 @@ from twinfer.bench.measure import embedded, limits
 from twinfer.bench.measure.embedded import MODES, Measurement, every, measure_on, verify_on
 from twinfer.bench.measure.embedded_html import embedded_html
 from twinfer.bench.measure.embedded_report import embedded_tables
-from twinfer.bench.measure.recorded import recorded
+from twinfer.bench.measure.tflm import tflm_rows
 from twinfer.bench.models.source import Source, load
 from twinfer.bench.page.page import data_of
 from twinfer.command_line.main import main
@@ -184,7 +184,7 @@ def peers_and(models: Sequence[str], cores: Sequence[str], ratio: float) -> list
     rows: list[Any] = []
     for model, core in itertools.product(models, cores):
         source = Source(f"{model}_int8", tiny.classifier())
-        peers = recorded(source, core)
+        peers = tflm_rows(source, core)
         own = {"engine": "compiled", "optimize": "speed", "lower_bound_bytes": 1, "weights": "file"}
         fast = {k: v for k, v in peers[0].items() if k != "recorded"}
         rows += [{**fast, **own, "instructions": int(ratio * fast["instructions"])}, *peers]
@@ -250,11 +250,11 @@ def test_tables_stay_narrow() -> None:
 
 def test_recorded_figures(corpus: Path) -> None:
     source = load(str(corpus / "models" / "mlp_vww_int8.tflite"))
-    rows = recorded(source, M4)
+    rows = tflm_rows(source, M4)
     assert [row["instructions"] for row in rows] == [24_720_367, 28_556_481, 116_629_448]
     assert rows[0]["recorded"] == "vww"
-    assert recorded(source, "cortex-m33")[0]["instructions"] == 24_542_053
-    assert recorded(load("digits_int8"), M4) == recorded(source, "no-such-core") == []
+    assert tflm_rows(source, "cortex-m33")[0]["instructions"] == 24_542_053
+    assert tflm_rows(load("digits_int8"), M4) == tflm_rows(source, "no-such-core") == []
 
 
 def test_missing_tools(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

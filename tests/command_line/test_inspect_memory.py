@@ -18,7 +18,7 @@ from row_nets import network
 
 from twinfer.aot.build.targets import find
 from twinfer.bench.memory.certificate import Hint, _layer, certificate
-from twinfer.bench.memory.halve import halved
+from twinfer.bench.memory.halve import halve
 from twinfer.bench.models.source import load
 from twinfer.command_line.main import main
 from twinfer.command_line.show.arena_map import ArenaMap
@@ -125,7 +125,7 @@ def test_half_the_channels() -> None:
     cut = 0
     for graph in (load("ic_int8").graph, load("kws_int8").graph, *(network(seed, "INT8") for seed in range(8))):
         for whole in (t for node in graph.nodes for t in node.outputs):
-            half = halved(graph, whole)
+            half = halve(graph, whole)
             if whole.shape[-1] < 2 or whole in graph.outputs:
                 assert half is None
             if half is None:
@@ -142,7 +142,7 @@ def test_half_the_channels() -> None:
                     assert now.quant.scale.size == now.shape[now.quant.axis]
     assert cut > 20
     two = network_of_channels(2)
-    assert halved(two, two.nodes[0].output) is not None
+    assert halve(two, two.nodes[0].output) is not None
 
 
 @pytest.mark.parametrize(("behind", "fits"), [("flat", False), ("scaled", True)])
@@ -155,7 +155,7 @@ def test_half_the_channels_of_an_image(behind: str, fits: bool) -> None:
     else:
         scaled = b.op("MUL", [y, np.ones((1, 1, 1, 1), np.float32)])
         end = b.op("CONV_2D", [scaled, np.ones((3, 1, 1, 6), np.float32), None], **options)
-    half = halved(b.graph([end]), y)
+    half = halve(b.graph([end]), y)
     assert (half is not None) == fits
     if half is not None:
         assert make_plan(half, GENERIC).macs == make_plan(b.graph([end]), GENERIC).macs // 2

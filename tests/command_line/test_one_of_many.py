@@ -18,16 +18,15 @@ import pytest
 from rich.text import Text
 
 from twinfer.aot.build.targets import find
-from twinfer.bench.explain import explained as explaining
-from twinfer.bench.explain.explained import Explained
+from twinfer.bench.explain import explain as explaining
+from twinfer.bench.explain.explain import Explanation
 from twinfer.bench.explain.ladder import Figures, Ladder
 from twinfer.bench.explain.ledger import Ledger, Line, Start
 from twinfer.bench.explain.techniques import chosen
 from twinfer.bench.measure import compare as comparing
 from twinfer.bench.measure import embedded
 from twinfer.bench.models import verify
-from twinfer.bench.models.difference import Difference
-from twinfer.bench.models.verify import Proof
+from twinfer.bench.models.verify import Difference, Proof
 from twinfer.bench.page import page as pages
 from twinfer.bench.report import document as reporting
 from twinfer.command_line.bench import BOARDS_ALONE, HOST_ALONE
@@ -81,10 +80,10 @@ def test_explain_tells_of_every_target(
     names = ["cortex-m0", "cortex-m4", "cortex-m55"]
     bits = dict(zip(names, same, strict=True))
 
-    def explained(source: Any, card: Any, *rest: Any) -> Iterator[Explained]:
-        yield Explained(ledger(card.name, bits[card.name]), None)
+    def explain(source: Any, card: Any, *rest: Any) -> Iterator[Explanation]:
+        yield Explanation(ledger(card.name, bits[card.name]), None)
 
-    monkeypatch.setattr(explaining, "explained", explained)
+    monkeypatch.setattr(explaining, "explain", explain)
     monkeypatch.setattr(embedded, "need_tools", lambda card: None)
     out = tmp_path / "told.json"
     status = main(["explain", models[0], "--target", ",".join(names), "--json", str(out)])
@@ -104,13 +103,13 @@ def test_explain_that_is_broken_off(
     """After so many ledgers and ladders of three targets: what is whole is written, what is not is named in order."""
     names, parts = ["cortex-m0", "cortex-m4", "cortex-m55"], iter(range(6))
 
-    def explained(source: Any, card: Any, *rest: Any) -> Iterator[Explained]:
+    def explain(source: Any, card: Any, *rest: Any) -> Iterator[Explanation]:
         for k in range(2):
             if next(parts) == done:
                 raise KeyboardInterrupt
-            yield Explained(ledger(card.name, True), ladder(card.name, True, True, True) if k else None)
+            yield Explanation(ledger(card.name, True), ladder(card.name, True, True, True) if k else None)
 
-    monkeypatch.setattr(explaining, "explained", explained)
+    monkeypatch.setattr(explaining, "explain", explain)
     monkeypatch.setattr(embedded, "need_tools", lambda card: None)
     out = tmp_path / "told.json"
     how = ("--ladder", "--techniques", "folding", "--json", str(out))
@@ -132,9 +131,9 @@ def test_explain_that_is_broken_off(
 @pytest.mark.parametrize("same", ORDERS)
 @pytest.mark.parametrize("of_ledger", [True, False])
 def test_a_ladder_differs_if_any_rung_does(same: Sequence[bool], of_ledger: bool) -> None:
-    both = Explained(ledger("cortex-m4", of_ledger), ladder("cortex-m4", *same))
+    both = Explanation(ledger("cortex-m4", of_ledger), ladder("cortex-m4", *same))
     assert both.same_bits == (of_ledger and all(same))
-    assert Explained(ledger("cortex-m4", of_ledger), None).same_bits == of_ledger
+    assert Explanation(ledger("cortex-m4", of_ledger), None).same_bits == of_ledger
     assert [rung["added"]["same_bits"] for rung in both.document["ladder"]["rungs"]] == [same[1]]
     assert [rung["removed"]["same_bits"] for rung in both.document["ladder"]["rungs"]] == [same[2]]
 
@@ -509,16 +508,16 @@ def test_every_target_that_is_explained(
     """Each has a ladder of its own techniques, its tables in order, and counts for the exit status."""
     asked = []
 
-    def explained(source: Any, card: Any, options: Any, wanted: Any, told: Any) -> Any:
+    def explain(source: Any, card: Any, options: Any, wanted: Any, told: Any) -> Any:
         name = "host" if card is None else card.name
         asked.append((name, wanted.techniques))
         yield SimpleNamespace(ledger=name, ladder=None, same_bits=True, document={})
         yield SimpleNamespace(ledger=name, ladder=f"on {name}", same_bits=name != wrong, document={"of": name})
 
-    monkeypatch.setattr("twinfer.bench.explain.explained.explained", explained)
+    monkeypatch.setattr("twinfer.bench.explain.explain.explain", explain)
     monkeypatch.setattr("twinfer.bench.measure.embedded.need_tools", lambda card: None)
-    monkeypatch.setattr("twinfer.bench.explain.ledger_report.ledger_tables", lambda ledger: [Text(f"ledger {ledger}")])
-    monkeypatch.setattr("twinfer.bench.explain.ladder_report.ladder_tables", lambda ladder: [Text(f"ladder {ladder}")])
+    monkeypatch.setattr("twinfer.bench.explain.ledger.ledger_tables", lambda ledger: [Text(f"ledger {ledger}")])
+    monkeypatch.setattr("twinfer.bench.explain.ladder.ladder_tables", lambda ladder: [Text(f"ladder {ladder}")])
     targets = ["cortex-m0", "host", "cortex-m4"]
     given = ["explain", "digits_int8", "--target", ",".join(targets)]
     assert main([*given, "--ladder"]) == (1 if wrong else 0)

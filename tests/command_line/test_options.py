@@ -20,9 +20,9 @@ from twinfer.aot.build import compiled, firmware, project, targets
 from twinfer.aot.build.sizes import Sizes, Symbol
 from twinfer.aot.print.emit import emit
 from twinfer.aot.print.layers import kernel_counts
-from twinfer.bench.cycles import estimated
 from twinfer.bench.explain import on_host, on_target
 from twinfer.bench.measure import compare, embedded
+from twinfer.bench.measure import cycles as estimated
 from twinfer.bench.measure.embedded import MODES, every
 from twinfer.bench.measure.price import Build, instances
 from twinfer.bench.models import verify
@@ -81,7 +81,7 @@ def streamed(graph: Any, *, axis: Any, hop: Any) -> Facts:
     return {"inputs": len(graph.inputs), "axis": axis, "hop": hop}
 
 
-def explained(source: Any, options: Options, seed: int, seconds: float, told: Any) -> Facts:
+def explain(source: Any, options: Options, seed: int, seconds: float, told: Any) -> Facts:
     return {"model": source.name, "on": "host", **vars(options), "seed": seed, "seconds": seconds}
 
 
@@ -130,7 +130,7 @@ DOORS: list[tuple[Any, str, Callable[..., Facts]]] = [
     (project, "write_project", written),
     (compare, "compare", compared),
     (embedded, "measure_on", measured),
-    (on_host, "ledger_on_host", explained),
+    (on_host, "ledger_on_host", explain),
     (on_target, "ledger_on", explained_on),
     (document, "report_of", reported),
     (verify, "verify", proven),

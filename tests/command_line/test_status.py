@@ -14,9 +14,8 @@ from test_reports import cells
 from twinfer.bench.measure import compare as comparing
 from twinfer.bench.measure import embedded
 from twinfer.bench.models import verify
-from twinfer.bench.models.difference import Difference
 from twinfer.bench.models.source import Source
-from twinfer.bench.models.verify import Line, Proof
+from twinfer.bench.models.verify import Difference, Line, Proof
 from twinfer.command_line.bench import judged
 from twinfer.command_line.main import main
 from twinfer.command_line.show import search as shown

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from twinfer.bench.lab.quantisers import from_type, to_type
+from twinfer.bench.lab.engines import from_type, to_type
 from twinfer.bench.peers.engines import open_peer
 from twinfer.converter.build import Builder
 from twinfer.converter.convert import convert

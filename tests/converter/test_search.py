@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import twinfer
-from twinfer.bench.lab.quantisers import run_twinfer
+from twinfer.bench.lab.engines import run_twinfer
 from twinfer.bench.lab.train_digits import load
 from twinfer.bench.models.builtin import float_model
 from twinfer.bench.peers.engines import open_peer

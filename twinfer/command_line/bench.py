@@ -89,7 +89,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _shown(arguments: argparse.Namespace, taken: Taken, watch: Watch) -> int:
     """Compare, write and keep what was taken; returns the exit status."""
-    from twinfer.bench.drift.report import drift_tables
+    from twinfer.bench.drift.drift import drift_tables
     from twinfer.bench.measure.report import document
 
     told, whole, outcome = document(taken.rows), not taken.missing, watch.drifts(taken.rows)
@@ -138,8 +138,8 @@ def _on_host(arguments: argparse.Namespace) -> Measure:
 
 
 def _on_board(board: Any, arguments: argparse.Namespace, options: Sequence[Options]) -> Measure:
-    from twinfer.bench.cycles.estimated import need_model
     from twinfer.bench.measure import embedded
+    from twinfer.bench.measure.cycles import need_model
 
     embedded.need_tools(board)
     if arguments.cycles:

@@ -18,7 +18,7 @@ from twinfer.runtime.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
     from twinfer.aot.build.targets import Card
-    from twinfer.bench.explain.explained import Progress
+    from twinfer.bench.explain.explain import Progress
     from twinfer.bench.report.document import Report
 
 ABOUT = "show what changed between two models, sets of options, versions, or reports"
@@ -47,8 +47,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     from twinfer.bench.models.source import file_of
     from twinfer.bench.page.page import need_library
-    from twinfer.bench.report.diff import difference
-    from twinfer.bench.report.diff_report import diff_html, diff_tables
+    from twinfer.bench.report.diff import diff_html, diff_tables, difference
     from twinfer.command_line.terminal import progress, show
     from twinfer.runtime.read.files import check_places, write_text
 
@@ -102,7 +101,7 @@ def _report(given: str, arguments: argparse.Namespace, progress: Progress) -> Re
     """A report from its file, or made from a model."""
     if _is_report(given):
         return _read(given)
-    from twinfer.bench.explain.explained import Wanted
+    from twinfer.bench.explain.explain import Wanted
     from twinfer.bench.models.source import load_with
     from twinfer.bench.report.document import report_of
 

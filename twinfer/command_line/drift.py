@@ -57,14 +57,14 @@ class Watch:
 
     def keep(self, document: Mapping[str, Any], whole: bool) -> None:
         """Keep the figures if asked to, and say so. Those of a run that was broken off are not kept."""
-        from twinfer.bench.drift.report import kept_in
+        from twinfer.bench.drift.drift import where_kept
         from twinfer.bench.drift.saved import save
         from twinfer.command_line.terminal import note
 
         if self.save is None:
             return
         if whole and document["rows"]:
-            note(f"figures are {kept_in(save(document, self.save))}")
+            note(f"figures are {where_kept(save(document, self.save))}")
         else:
             note("nothing was kept (--save)")
 

@@ -16,7 +16,7 @@ from twinfer.runtime.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
     from twinfer.aot.build.targets import Card
-    from twinfer.bench.explain.explained import Explained
+    from twinfer.bench.explain.explain import Explanation
 
 ABOUT = "say what compiling gains over interpreting on a model: for each layer, and how much of it by which cause"
 EXAMPLES = (
@@ -41,7 +41,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from twinfer.bench.explain.explained import Wanted, explained
+    from twinfer.bench.explain.explain import Wanted, explain
     from twinfer.bench.measure.embedded import need_tools
     from twinfer.bench.models.source import file_of, load_with
     from twinfer.bench.page.page import need_library
@@ -57,27 +57,27 @@ def run(arguments: argparse.Namespace) -> int:
         need_library()
     check_places((arguments.json, arguments.html), inputs=(file_of(arguments.model), *words(arguments.target)))
     source = load_with(arguments.model, arguments.io)
-    every: list[Explained] = []
+    every: list[Explanation] = []
     try:
         with progress(len(chosen)) as told:
             for i, (card, names) in enumerate(zip(chosen, techniques, strict=True)):
                 note_unused_storage(source, [card.target] if card else [], [options])
                 wanted = Wanted(arguments.seed, arguments.seconds, names)
-                _add(every, explained(source, card, options, wanted, partial(told, i, arguments.model)))
+                _add(every, explain(source, card, options, wanted, partial(told, i, arguments.model)))
     except KeyboardInterrupt:
         return _broken_off(arguments, every, chosen)
     _write(arguments, document(every, len(chosen)), every)
     return 0 if all(each.same_bits for each in every) else EXIT_DIFFERS
 
 
-def _add(every: list[Explained], parts: Iterator[Explained]) -> None:
+def _add(every: list[Explanation], parts: Iterator[Explanation]) -> None:
     """Add one target; each of its parts is more of it and takes the place of the one before."""
     at = len(every)
     for part in parts:
         every[at:] = [part]
 
 
-def _broken_off(arguments: argparse.Namespace, every: Sequence[Explained], chosen: Sequence[Card | None]) -> int:
+def _broken_off(arguments: argparse.Namespace, every: Sequence[Explanation], chosen: Sequence[Card | None]) -> int:
     """After Ctrl-C: writes what is finished, says what is missing; returns the exit status."""
     missing = [f"{arguments.model} on {'host' if card is None else card.name}" for card in chosen[len(every) :]]
     if every and arguments.ladder and every[-1].ladder is None:
@@ -99,23 +99,23 @@ def _techniques(arguments: argparse.Namespace, card: Card | None) -> Sequence[st
     return chosen(arguments.techniques, isa.this_computer() if card is None else card.target)
 
 
-def _write(arguments: argparse.Namespace, told: dict[str, Any], every: Sequence[Explained]) -> None:
-    from twinfer.bench.explain.ladder_report import ladder_tables
-    from twinfer.bench.explain.ledger_report import ledger_tables
-    from twinfer.bench.report.explained import explained_html
+def _write(arguments: argparse.Namespace, told: dict[str, Any], every: Sequence[Explanation]) -> None:
+    from twinfer.bench.explain.ladder import ladder_tables
+    from twinfer.bench.explain.ledger import ledger_tables
+    from twinfer.bench.report.html import explain_html
     from twinfer.command_line.terminal import show
     from twinfer.runtime.read.files import write_text
 
     if arguments.json:
         write_json(arguments.json, told)
     if arguments.html:
-        write_text(arguments.html, explained_html([each.document for each in every]))
+        write_text(arguments.html, explain_html([each.document for each in every]))
     for each in every if arguments.json != "-" else ():
         show(ledger_tables(each.ledger))
         show(ladder_tables(each.ladder) if each.ladder else ())
 
 
-def document(every: Sequence[Explained], asked: int) -> dict[str, Any]:
+def document(every: Sequence[Explanation], asked: int) -> dict[str, Any]:
     """The JSON document: that of the target; if several were asked for, their list, as ``ledgers``."""
     from twinfer.bench.explain.ledger import SCHEMA
 

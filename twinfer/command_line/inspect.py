@@ -38,7 +38,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from twinfer.bench.memory.certificate import certificate, described
+    from twinfer.bench.memory.certificate import certificate, certificate_document
     from twinfer.bench.models.source import load_with
     from twinfer.command_line.show.description import describe
     from twinfer.command_line.show.memory import memory_tables
@@ -65,7 +65,7 @@ def run(arguments: argparse.Namespace) -> int:
         plan = certified.plan
     if arguments.json:
         about = describe(source.name, source.graph, plan, reason)
-        write_json("-", about | (described(certified) if certified else {}))
+        write_json("-", about | (certificate_document(certified) if certified else {}))
     elif certified:
         show(memory_tables(source.name, certified, console().width))
     else:

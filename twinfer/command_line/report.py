@@ -15,7 +15,7 @@ from twinfer.runtime.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
     from twinfer.aot.build.targets import Card
-    from twinfer.bench.explain.explained import Wanted
+    from twinfer.bench.explain.explain import Wanted
 
 ABOUT = "make one page about a model on a target: what takes time, RAM and flash, why, and what to change"
 EXAMPLES = (
@@ -75,7 +75,7 @@ def need(board: Card | None) -> None:
 
 def wanted(arguments: argparse.Namespace, board: Card | None) -> Wanted:
     """What the arguments ask a report to measure."""
-    from twinfer.bench.explain.explained import Wanted
+    from twinfer.bench.explain.explain import Wanted
     from twinfer.bench.explain.techniques import chosen
     from twinfer.runtime.run import isa
 

@@ -17,7 +17,7 @@ from needs import deep_but
 from twinfer.aot.build.compiled import CompiledModel
 from twinfer.bench.models.source import Source
 from twinfer.bench.models.verify import Samples, verify
-from twinfer.bench.peers.engines import installed, isolated, open_peer
+from twinfer.bench.peers.engines import installed, isolate, open_peer
 from twinfer.runtime.graph import Array, Graph, Node, Quant, Signature
 from twinfer.runtime.options import Mode, Options
 from twinfer.runtime.plan.make import make_plan
@@ -654,5 +654,5 @@ def test_every_input_set_anew() -> None:
     """TFLM's inputs are set before every run."""
     graph = written_input()
     runs = [[floats(i, 2), floats(3, i)] for i in range(3)]
-    want = isolated("tflm", write(graph), runs, 3) if installed("tflm") else meant(graph, runs)
+    want = isolate("tflm", write(graph), runs, 3) if installed("tflm") else meant(graph, runs)
     same(results(Interpreter.from_graph(graph), runs), want)

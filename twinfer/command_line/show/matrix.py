@@ -8,8 +8,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from twinfer.bench.measure.report import label, table
-from twinfer.bench.models.difference import Difference
-from twinfer.bench.models.verify import SPECIAL, Line, Proof
+from twinfer.bench.models.verify import SPECIAL, Difference, Line, Proof
 from twinfer.bench.models.zero_division import descriptions
 from twinfer.bench.peers.engines import peers
 from twinfer.command_line.show.naming import number, title

@@ -26,7 +26,7 @@ def _tables() -> dict[str, Any]:
     return tomllib.loads(_FILE.read_text(encoding="utf-8"))
 
 
-def recorded(source: Source, target: str) -> list[Row]:
+def tflm_rows(source: Source, target: str) -> list[Row]:
     """One row per engine that was measured with this model on that core. A built-in model gets its namesake's rows,
     "alike"."""
     tables = _tables()

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import onnx
 
-from twinfer.bench.peers.engines import open_peer, silenced
+from twinfer.bench.peers.engines import open_peer, silence
 from twinfer.converter.convert import conversion, convert
 from twinfer.converter.quantize.methods import METHODS
 from twinfer.converter.quantize.quantize import quantize
@@ -110,7 +110,7 @@ def _ai_edge(model: bytes, samples: Array) -> bytes:
 
     (signature,) = read(model).signatures
     rows = {signature.key: [{INPUT: row[None]} for row in samples]}
-    with silenced(), warnings.catch_warnings(action="ignore"):
+    with silence(), warnings.catch_warnings(action="ignore"):
         maker = quantizer.Quantizer(model, recipe.static_wi8_ai8())
         seen = maker.calibrate(rows, num_threads=1)
         return bytes(maker.quantize(seen, enable_progress_bar=False, enable_progress_report=False).quantized_model)

@@ -9,10 +9,8 @@ from typing import Any
 from twinfer.aot.build.targets import Card
 from twinfer.bench.explain import ladder as ladders
 from twinfer.bench.explain import on_host, on_target
-from twinfer.bench.explain.ladder import Ladder
-from twinfer.bench.explain.ladder_report import told_ladder
-from twinfer.bench.explain.ledger import Ledger
-from twinfer.bench.explain.ledger_report import told
+from twinfer.bench.explain.ladder import Ladder, ladder_document
+from twinfer.bench.explain.ledger import Ledger, ledger_document
 from twinfer.bench.models.source import Source
 from twinfer.runtime.options import USUAL, Options
 
@@ -33,7 +31,7 @@ MEASURED = Wanted()
 
 
 @dataclass(frozen=True)
-class Explained:
+class Explanation:
     """A model on one target; the ladder only if it was asked for."""
 
     ledger: Ledger
@@ -46,16 +44,16 @@ class Explained:
     @property
     def document(self) -> dict[str, Any]:
         """The JSON document."""
-        return told(self.ledger) | ({} if self.ladder is None else {"ladder": told_ladder(self.ladder)})
+        return ledger_document(self.ledger) | ({} if self.ladder is None else {"ladder": ladder_document(self.ladder)})
 
 
-def explained(
+def explain(
     source: Source,
     card: Card | None,
     options: Options = USUAL,
     wanted: Wanted = MEASURED,
     progress: Progress = lambda share: None,
-) -> Iterator[Explained]:
+) -> Iterator[Explanation]:
     """A model on a card's core, or on this computer without one: the ledger and, if wanted, both it and the ladder.
 
     Each is more of the same than the one before it; the last one is whole. ToolError if a program cannot be built or
@@ -70,10 +68,10 @@ def explained(
         progress((1 + share) / 2)
 
     if card is None:
-        yield Explained(ledger := on_host.ledger_on_host(source, options, seed, seconds, first), None)
+        yield Explanation(ledger := on_host.ledger_on_host(source, options, seed, seconds, first), None)
         if names:
-            yield Explained(ledger, ladders.ladder_on_host(source, names, options, seed, seconds, second))
+            yield Explanation(ledger, ladders.ladder_on_host(source, names, options, seed, seconds, second))
         return
-    yield Explained(ledger := on_target.ledger_on(source, card, options, seed, first), None)
+    yield Explanation(ledger := on_target.ledger_on(source, card, options, seed, first), None)
     if names:
-        yield Explained(ledger, ladders.ladder_on(source, card, names, options, seed, second))
+        yield Explanation(ledger, ladders.ladder_on(source, card, names, options, seed, second))
