@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import operator
-import pickle
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache
-from pathlib import Path
+from functools import cached_property
 from typing import Any
+from uuid import uuid4
 
 import numpy as np
 
@@ -26,7 +25,7 @@ from twinfer.converter.quantize.rounding import grams
 from twinfer.converter.search.data import Arrays, Data
 from twinfer.converter.search.loss import Judge, judge
 from twinfer.converter.search.space import Setting
-from twinfer.runtime.errors import InvalidArgumentError, ModelError, ToolError, TwinferError
+from twinfer.runtime.errors import InvalidArgumentError, ModelError, TwinferError
 from twinfer.runtime.graph import Array, Graph
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.read.tflite import read
@@ -81,11 +80,13 @@ class Trial:
 
 @dataclass(frozen=True)
 class Job:
-    """All that a worker needs for every trial of a search. Unlike a Graph, it can be pickled.
+    """All that a worker needs for every trial of a search. Unlike a Graph, it can be sent to one.
 
-    ``model``: the optimised float graph's .tflite file; ``seen``: what calibration saw, in the order of its tensors.
+    ``key``: another for every job. ``model``: the optimised float graph's .tflite file; ``seen``: what calibration saw,
+    in the order of its tensors.
     """
 
+    key: str
     model: bytes
     seen: tuple[Observed | None, ...]
     calibration: Arrays
@@ -124,7 +125,7 @@ def make_job(
     seen = calibrate(graph, data.calibration)
     judged = judge(graph.outputs, outputs(graph, graph, data.judged), data.labels, metric)
     observed = tuple(seen.get(t) for t in graph.tensors)
-    return Job(model, observed, data.calibration, data.judged, judged, cost, target, inference_type)
+    return Job(uuid4().hex, model, observed, data.calibration, data.judged, judged, cost, target, inference_type)
 
 
 def outputs(graph: Graph, floats: Graph, inputs: Arrays) -> list[Array]:
@@ -197,17 +198,18 @@ class Bench:
         return tuple(dict.fromkeys(names))
 
 
-def work(held: str | bytes, what: str, setting: Setting) -> Any:
-    """Runs, in a worker, the ``Bench`` method called ``what``. ``held`` is the pickled job, or the path of its file."""
-    return getattr(_bench(held), what)(setting)
+#: In a worker, the bench of the last job that it received.
+_BENCH: list[Bench] = []
 
 
-@lru_cache(maxsize=1)
-def _bench(held: str | bytes) -> Bench:
-    if isinstance(held, bytes):
-        return Bench(pickle.loads(held))
-    try:
-        return Bench(pickle.loads(Path(held).read_bytes()))
-    except OSError as error:
-        what = "share the folder for temporary files (TMPDIR), or give a Dask cluster as dask=…"
-        raise ToolError(f"a worker cannot read {held}: {error.strerror}; {what}") from None
+def receive(job: Job) -> None:
+    """Sets a worker up for the trials of a job."""
+    if not _BENCH or _BENCH[0].job.key != job.key:
+        _BENCH[:] = [Bench(job)]
+
+
+def work(job: Job | None, what: str, setting: Setting) -> Any:
+    """Runs, in a worker, the ``Bench`` method called ``what``. ``job``: None if the worker has received it before."""
+    if job is not None:
+        receive(job)
+    return getattr(_BENCH[0], what)(setting)

@@ -1,21 +1,18 @@
-"""The workers that run trials: this process, an executor, or a Dask cluster. Every worker gets the job once."""
+"""The workers that run trials: this process, an executor, or a Dask cluster."""
 
 from __future__ import annotations
 
 import multiprocessing
 import os
-import pickle
 import signal
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 from twinfer.converter.search.space import Setting
-from twinfer.converter.search.trial import Bench, Job, work
+from twinfer.converter.search.trial import Bench, Job, receive, work
 from twinfer.runtime.errors import InvalidArgumentError, ToolError
 
 #: Seconds to wait for a Dask scheduler.
@@ -30,23 +27,32 @@ def workers(job: Job, executor: Executor | None = None, jobs: int | None = None,
     """Workers for a job: ``executor``, which stays open; ``dask``, a scheduler's address or a ``distributed.Client``;
     else ``jobs`` processes (None: one per CPU; 1: this very process).
 
-    An executor's workers read the job from a file in the folder for temporary files. Workers on other machines need
-    that folder shared (TMPDIR), or Dask, which sends the job itself. ToolError if workers die or Dask is missing.
+    Processes and Dask get the job, with all samples, once; an executor gets it with every trial. InvalidArgumentError
+    for a cost that cannot be sent, ToolError if workers die or Dask is missing.
     """
     jobs = _cpus() if jobs is None else jobs
     if jobs < 1:
         raise InvalidArgumentError(f"{jobs} processes can do no work: at least one is needed")
     if executor is not None and dask is not None:
         raise InvalidArgumentError("give an executor or a Dask cluster, not both")
+    here = executor is None and dask is None and jobs == 1
+    if not here and "<" in getattr(job.cost, "__qualname__", ""):  # <lambda>, or of <locals>
+        what = "it must be a function of a module, or jobs=1"
+        raise InvalidArgumentError(f"workers cannot be sent the cost: {what} ({job.cost})")
     if dask is not None:
         with _client(dask) as client:
-            held = client.scatter(_pickled(job), broadcast=True, hash=False)
-            yield _sender(client.get_executor(pure=False), held)
-    elif executor is None and jobs == 1:
+            sent = client.scatter(job, broadcast=True, hash=False)
+            yield _sender(client.get_executor(pure=False), sent)
+    elif executor is not None:
+        yield _sender(executor, job)
+    elif here:
         yield _here(Bench(job))
     else:
-        with _stored(job) as path, _opened(executor, jobs) as opened:
-            yield _sender(opened, path)
+        pool = ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), receive, (job,))
+        try:
+            yield _sender(pool, None)
+        finally:
+            pool.shutdown(cancel_futures=True)
 
 
 def _cpus() -> int:
@@ -58,12 +64,14 @@ def _here(bench: Bench) -> Run:
     return lambda what, settings: ((setting, getattr(bench, what)(setting)) for setting in settings)
 
 
-def _sender(executor: Executor, held: Any) -> Run:
+def _sender(executor: Executor, job: Any) -> Run:
+    """``job``: the job, what stands for it in a Dask cluster, or None where workers have received it."""
+
     def run(what: str, settings: Sequence[Setting]) -> Iterator[tuple[Setting, Any]]:
         sent: dict[Future[Any], Setting] = {}
         try:
             with _undisturbed():
-                sent |= {executor.submit(work, held, what, setting): setting for setting in settings}
+                sent |= {executor.submit(work, job, what, setting): setting for setting in settings}
             for future in as_completed(sent):
                 yield sent[future], future.result()
         except BrokenExecutor as error:
@@ -74,36 +82,6 @@ def _sender(executor: Executor, held: Any) -> Run:
                 future.cancel()
 
     return run
-
-
-def _pickled(job: Job) -> bytes:
-    try:
-        return pickle.dumps(job)
-    except (pickle.PicklingError, AttributeError, TypeError) as error:
-        what = "it must be a function of a module, or jobs=1"
-        raise InvalidArgumentError(f"workers cannot be sent the cost: {what} ({error})") from None
-
-
-@contextmanager
-def _stored(job: Job) -> Iterator[str]:
-    """The job pickled to a file."""
-    with tempfile.TemporaryDirectory(prefix="twinfer-") as folder:
-        path = Path(folder) / "job"
-        path.write_bytes(_pickled(job))
-        yield str(path)
-
-
-@contextmanager
-def _opened(executor: Executor | None, jobs: int) -> Iterator[Executor]:
-    if executor is not None:
-        yield executor
-        return
-    spawn = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(jobs, mp_context=spawn)
-    try:
-        yield pool
-    finally:
-        pool.shutdown(cancel_futures=True)
 
 
 @contextmanager

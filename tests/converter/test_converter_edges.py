@@ -48,6 +48,16 @@ def observed(*samples: list[float]) -> Observed:
     return seen
 
 
+def test_ranges_grow_with_what_is_seen() -> None:
+    """Ranges that a quantisation has stored are computed again after more samples."""
+    b = Builder("tanh")
+    graph = b.graph([b.op("TANH", [b.input("x", "FLOAT32", (2,))])])
+    seen = calibrate(graph, {"x": np.array([[-1, 1]], np.float32)})
+    assert quantize(graph, seen).inputs[0].scale == pytest.approx(2 / 255)
+    seen[graph.inputs[0]].add(np.array([-3, 3], np.float32))
+    assert quantize(graph, seen).inputs[0].scale == pytest.approx(6 / 255)
+
+
 @pytest.mark.parametrize("sign", [1, -1])
 def test_mse_shrinks_either_end(sign: int) -> None:
     """One value far out at one end, thousands around the other."""

@@ -127,6 +127,13 @@ def test_what_is_sound(content: bytes, plan: tuple[int, int, int], text: str) ->
     assert str(stored) == f"memory plan for TFLM: {text}"
 
 
+def test_offsets_that_tflm_does_not_read() -> None:
+    """Those of constants."""
+    graph = net()
+    stored = judged(graph, words(1, 1, len(graph.tensors), *([8] * len(graph.tensors))))
+    assert stored.tensors == sum(t.data is None for t in graph.tensors)
+
+
 def test_a_model_without_any_plan() -> None:
     stored = judged(chain(40), words(1, 1, 0))
     assert (stored.own_bytes, stored.tensors) == (None, 0)

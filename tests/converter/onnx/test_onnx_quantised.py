@@ -115,37 +115,6 @@ def operands(rng: np.random.Generator, op: str, kind: Any, many: bool) -> tuple[
     return ([*y, *x, *x] if op == "QLinearConcat" else [*x, *y]), {}
 
 
-def trained(rng: np.random.Generator, per_channel: bool) -> onnx.ModelProto:
-    """A model as exporters write it: float weights between QuantizeLinear and DequantizeLinear, float bias, a
-    transposed matrix."""
-    conv, dense = floats(rng, 4, 3, 3, 3), floats(rng, 6, 16)
-    scale = np.abs(conv).max((1, 2, 3) if per_channel else None) / 127
-    constants = {
-        "w": conv, "b": floats(rng, 4), "m": dense, "ws": np.asarray(scale, np.float32),
-        "wz": np.zeros(np.shape(scale), np.int8), **scaled("m", float(np.abs(dense).max()) / 127, 0, np.int8),
-        **scaled("x", 0.02, 3, np.int8), **scaled("h", 0.06, -128, np.int8), **scaled("y", 0.1, 7, np.int8),
-    }  # fmt: skip
-    nodes: list[onnx.NodeProto] = []
-
-    def add(op: str, inputs: list[str], result: str, **attributes: Any) -> None:
-        nodes.append(helper.make_node(op, inputs, [result], **attributes))
-
-    def fake(name: str, by: str, **attributes: int) -> str:
-        """The value quantised and back."""
-        add("QuantizeLinear", [name, by + "s", by + "z"], name + "_q", **attributes)
-        add("DequantizeLinear", [name + "_q", by + "s", by + "z"], name + "_d", **attributes)
-        return name + "_d"
-
-    axis = {"axis": 0} if per_channel else {}
-    add("Conv", [fake("f", "x"), fake("w", "w", **axis), "b"], "c", pads=[1, 1, 1, 1])
-    add("Relu", ["c"], "h")
-    add("AveragePool", [fake("h", "h")], "p", kernel_shape=[2, 2], strides=[2, 2])
-    add("Flatten", [fake("p", "h")], "l")
-    add("Transpose", [fake("m", "m")], "t", perm=[1, 0])
-    add("MatMul", [fake("l", "h"), "t"], "r")
-    return model(nodes, {"f": np.zeros((1, 3, 4, 4), np.float32)}, constants, [fake("r", "y")])
-
-
 def qlinear(rng: np.random.Generator, op: str, kind: Any, many: bool) -> tuple[onnx.ModelProto, Array]:
     """One operator on uint8 or int8, which come from floats and go back to floats."""
     zeros = [int(z) for z in rng.integers(np.iinfo(kind).min, np.iinfo(kind).max, 2)]
@@ -359,7 +328,7 @@ def test_integers_that_only_move_keep_their_scale(kind: Any) -> None:
     assert np.array_equal(moved, same)
 
 
-@pytest.mark.parametrize(("part", "whole"), [("layer", 50), ("move", 110), ("both", 65)])
+@pytest.mark.parametrize(("part", "whole"), [("layer", 53), ("move", 114), ("both", 68)])
 def test_random_nets_of_integers_are_a_step_off_at_most(part: str, whole: int) -> None:
     """Weights with scales and zero points along any axis. So many of them compute in integers alone."""
     integers = 0
