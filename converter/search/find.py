@@ -127,9 +127,10 @@ def search(
     ``calibration``: samples for the ranges; without it, ``calibrate`` samples of the data (``data.gather``). ``cost``:
     bytes of the file ("flash"), of the "constants" or of the "arena" in the plan for ``target``, or a function of a
     graph, its file and the target (of a module, if there are several workers). ``methods``, ``precisions`` and
-    ``recipes`` (files) are combined. ``trials``: the most trials. ``seed``: of split and search. The same arguments give the same result with
-    any workers (``executor``, ``jobs``, ``dask``: see ``workers.workers``). ``journal``: a file that keeps every trial,
-    so that a second run does not repeat them. ``progress(done, total, what)`` is called after every trial.
+    ``recipes`` (files) are combined. ``trials``: the most trials. ``seed``: of split and search. The same arguments
+    give the same result with any workers (``executor``, ``jobs``, ``dask``: see ``workers.workers``). ``journal``: a
+    file that keeps every trial, so that a second run does not repeat them. ``progress(done, total, what)`` is called
+    after every trial.
     ``inference_type``, ``equalize``, ``shapes`` and ``channels_last``: as in ``convert``.
 
     A failed trial has an ``error``. The loss is measured on the samples that the search chose by, and among many

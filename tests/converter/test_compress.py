@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
 from itertools import combinations
 from typing import Any
 
@@ -21,7 +20,6 @@ from twinfer.converter.compress.cluster import codebook, snapped
 from twinfer.converter.compress.layers import footprints, layers_of
 from twinfer.converter.compress.prune import prune
 from twinfer.converter.convert import conversion, convert
-from twinfer.converter.quantize.affine import dequantize
 from twinfer.converter.quantize.recipe import Choice, Recipe, Rule, recipe
 from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Graph
@@ -41,15 +39,6 @@ blocks = st.builds(Block, st.integers(1, 5), st.integers(1, 5))
 
 
 # -- which weights go --------------------------------------------------------------------------------------------------
-
-
-@given(values=squares, share=st.floats(0, 0.999))
-def test_single_weights_reach_the_share_exactly_and_the_largest_stay(values: Any, share: float) -> None:
-    count = zeros(share, values.size)
-    assert count - 1 < Fraction(str(share)) * values.size <= count
-    kept = mask(values, count, Block())
-    assert int((~kept).sum()) == count
-    assert values[kept].min(initial=np.inf) >= values[~kept].max(initial=0.0)
 
 
 @given(values=squares, shape=blocks, data=st.data())
@@ -136,28 +125,6 @@ def outputs(graph: Graph, values: list[Any]) -> list[Any]:
 
 
 @pytest.mark.filterwarnings("ignore:the int.* model:twinfer.runtime.errors.ModelWarning")
-@pytest.mark.filterwarnings("ignore:the int4 model's outputs:twinfer.runtime.errors.ModelWarning")
-def test_layers_there_and_back() -> None:
-    """For any operator and type: a matrix of real values, and the same tensor from it."""
-    data = random_samples(3, float_graph(), 4)
-    graphs = [float_graph(), *(convert(float_graph(), quantize=q, calibration=data) for q in ("int8", "int4"))]
-    seen = set()
-    for graph in graphs:
-        for weights in layers_of(graph):
-            seen.add((weights.node.op, weights.tensor.type))
-            again = weights.changed(weights.stored())
-            np.testing.assert_array_equal(np.asarray(again.data), np.asarray(weights.tensor.data))
-            np.testing.assert_array_equal(weights.rounded(weights.values()), weights.stored())
-            if weights.tensor.type == "INT8":
-                real = dequantize(np.asarray(weights.tensor.data), weights.tensor.quant)
-                axis = weights.at.axis
-                rows = np.moveaxis(real, axis, 0).reshape(real.shape[axis], -1)
-                np.testing.assert_array_equal(weights.values().reshape(rows.shape), rows)
-    assert len({op for op, _ in seen}) == 4
-    assert {kind for _, kind in seen} == {"FLOAT32", "INT8", "INT4"}
-
-
-@pytest.mark.filterwarnings("ignore:the int.* model:twinfer.runtime.errors.ModelWarning")
 @pytest.mark.parametrize("mode", [None, "int8", "int4"])
 @pytest.mark.filterwarnings("ignore:the int4 model's outputs:twinfer.runtime.errors.ModelWarning")
 def test_pruned_graphs_have_the_zeros(mode: str | None) -> None:
@@ -200,17 +167,6 @@ def test_depthwise_layers_are_pruned_if_a_recipe_says_so() -> None:
     ):
         pruned = convert(graph, prune=0.5, prune_scope="layer", recipe=Recipe(rules))
         assert tuple((w.stored() == 0).mean() for w in layers_of(pruned)) == wanted
-
-
-def test_what_another_operator_reads_is_left_alone() -> None:
-    b = Builder("shared")
-    x = b.input("x", "FLOAT32", (4, 4))
-    w = b.constant(np.random.default_rng(1).normal(size=(4, 4)).astype(np.float32))
-    y = b.op("FULLY_CONNECTED", [x, w, None], shape=(4, 4))
-    graph = b.graph([b.op("ADD", [y, w], shape=(4, 4))])
-    assert layers_of(graph) == []
-    with pytest.raises(InvalidArgumentError, match=r"nothing to prune: .*FULLY_CONNECTED"):
-        prune(graph, Recipe(default=Choice(prune=0.5)))
 
 
 #: Pruned and clustered without fitting, outputs are at 16 dB.

@@ -22,7 +22,6 @@ from twinfer.converter.compress.refit import Fit, Moments
 from twinfer.converter.convert import conversion, convert
 from twinfer.converter.quantize.recipe import Choice, Recipe
 from twinfer.converter.quantize.rounding import inputs_of, windows
-from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Graph
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.registry import operator
@@ -93,28 +92,6 @@ def test_fitting_helps() -> None:
     for step, wanted in ((prune, half), (cluster, three)):
         rough, smooth = step(small, wanted), step(small, wanted, {"input": own[:60]})
         assert change_db(small, smooth, own[60:, None]) > change_db(small, rough, own[60:, None]) + 3
-
-
-def test_weights_that_are_zero_before_stay_zero() -> None:
-    """Here the least squares would set every weight that is zero, as inputs are alike."""
-    b, rng = Builder("zeros"), np.random.default_rng(6)
-    x = b.input("x", "FLOAT32", (1, 8))
-    w = rng.normal(size=(5, 8)).astype(np.float32)
-    w[rng.random(w.shape) < 0.4] = 0
-    graph = b.graph([b.op("FULLY_CONNECTED", [x, b.constant(w), None], shape=(1, 5))])
-    data = {"x": (rng.normal(size=(60, 1)) + 0.1 * rng.normal(size=(60, 8))).astype(np.float32)}
-    stored = prune(graph, Recipe(default=Choice(prune=0.2)), data).nodes[0].input(1).data
-    assert stored is not None
-    np.testing.assert_array_equal(stored == 0, w == 0)
-
-
-def test_samples_whose_values_overflow() -> None:
-    b = Builder("wide")
-    x = b.input("x", "FLOAT32", (1, 4))
-    w = np.random.default_rng(1).normal(size=(4, 4)).astype(np.float32)
-    y = b.op("FULLY_CONNECTED", [b.op("EXP", [x]), b.constant(w), None], shape=(1, 4))
-    with pytest.raises(InvalidArgumentError, match=r"FULLY_CONNECTED.*not finite"):
-        prune(b.graph([y]), Recipe(default=Choice(prune=0.5)), {"x": np.full((2, 4), 100, np.float32)})
 
 
 def test_integer_weights_grow_with_their_scales() -> None:
@@ -191,17 +168,3 @@ def test_scales_of_shared_weights_stay_under_a_bias(biased: tuple[bool, bool]) -
     (layer,) = layers_of(pruned)
     assert layer.tensor.quant is not None
     assert (float(layer.tensor.quant.scale[0]) > 0.25) == (not any(biased))
-
-
-@pytest.mark.parametrize("has_bias", [True, False])
-def test_how_much_changed_rows_matter(has_bias: bool) -> None:
-    """The sum of squares that a change of the rows leaves, after a bias has made up for the mean."""
-    rng = np.random.default_rng(3)
-    x = rng.standard_normal((1, 40, 3)) + 2
-    inputs = np.concatenate([x, np.ones((1, 40, 1))], axis=2)
-    gram = inputs.transpose(0, 2, 1) @ inputs
-    change = rng.standard_normal((1, 3))
-    fit = Fit(Moments(gram, gram), rng.standard_normal((1, 2, 3)), has_bias)
-    left = x[0] @ change[0]
-    want = np.square(left - left.mean() if has_bias else left).sum()
-    assert float((change @ fit.covariance.sums[0] @ change.T)[0, 0]) == pytest.approx(want)

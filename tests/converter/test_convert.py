@@ -8,19 +8,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-import tiny
 from pages import Page, ShownChart
 from random_graphs import random_graph
 
 import twinfer
 from twinfer.bench.models.builtin import float_model, samples
-from twinfer.bench.page import page as charts
 from twinfer.bench.page.page import data_of
 from twinfer.command_line.main import main
 from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Graph
 from twinfer.runtime.read.tflite import read_file
-from twinfer.runtime.write.tflite import write
 
 
 @pytest.fixture
@@ -46,15 +43,6 @@ def test_file_in_file_out(model: str, data: str, tmp_path: Path, mode: str, type
     converted = twinfer.convert_file(model, tmp_path / "out.tflite", quantize=mode, calibration=data).graph
     assert types(converted) == types(read_file(tmp_path / "out.tflite")) == {type}
     assert any(t.type == "INT4" for t in converted.tensors) == (mode == "int4")
-
-
-def test_a_recipe_file_and_python_data(model: str, tmp_path: Path) -> None:
-    (tmp_path / "r.toml").write_text('[[rule]]\noperator = "SOFTMAX"\nprecision = "float"\n')
-    values = [{"input": x} for x in samples("digits", 3)]
-    converted = twinfer.convert(
-        model, quantize="int8", calibration=values, recipe=tmp_path / "r.toml", method="entropy"
-    )
-    assert [n.op for n in converted.nodes][-3:] == ["DEQUANTIZE", "SOFTMAX", "QUANTIZE"]
 
 
 def open_shape(shape: tuple[int, ...], signature: tuple[int, ...]) -> Graph:
@@ -115,16 +103,6 @@ def test_no_half_files(model: str, data: str, tmp_path: Path) -> None:
 # -- the command -------------------------------------------------------------------------------------------------------
 
 
-def test_operators_of_subgraphs_count(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "m.tflite").write_bytes(write(tiny.flow().graph))
-    assert main(["convert", str(tmp_path / "m.tflite"), "-o", str(tmp_path / "out.tflite")]) == 0
-    graph = read_file(tmp_path / "out.tflite")
-    assert graph.subgraphs
-    nodes = [node for each in (graph, *graph.subgraphs) for node in each.nodes]
-    floats = [node for node in nodes if any(t.type == "FLOAT32" for t in node.outputs)]
-    assert f"{len(nodes)} operators, {len(floats)} of them float" in capsys.readouterr().out
-
-
 def test_command(model: str, data: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out, report = str(tmp_path / "out.tflite"), tmp_path / "report.json"
     command = ["convert", model, "-o", out, "--quantize", "int8", "--calibration", data, "--report", str(report)]
@@ -140,18 +118,6 @@ def test_command(model: str, data: str, tmp_path: Path, capsys: pytest.CaptureFi
     order = [t.name for t in (*graph.inputs, *(node.output for node in graph.nodes)) if t.name in names]
     assert names == list(dict.fromkeys(order)), "as the model runs"
     assert read_file(out).inputs[0].type == "FLOAT32"
-
-
-@pytest.mark.filterwarnings("ignore:the int.* model:UserWarning", "ignore:calibration data:UserWarning")
-def test_equalize_comes_after_the_passes(model: str, data: str, tmp_path: Path) -> None:
-    """On the command line and in Python alike."""
-    out, seen = tmp_path / "out.tflite", []
-    command = ["convert", model, "-o", str(out), "--quantize", "int4", "--calibration", data, "--equalize"]
-    assert main(command) == 0
-    how: Any = {"quantize": "int4", "calibration": data, "after": lambda name, _: seen.append(name)}
-    assert write(twinfer.convert(model, equalize=True, **how)) == out.read_bytes()
-    assert seen[-1] == "equalize"
-    assert write(twinfer.convert(model, **how)) != out.read_bytes()
 
 
 def test_the_report_as_a_page(model: str, data: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -185,19 +151,6 @@ def _check_histogram(histogram: ShownChart, tensor: dict[str, Any]) -> None:
     low, high = (((-128, 127)[i] - tensor["zero_point"]) * tensor["scale"] for i in (0, 1))
     wanted = [pytest.approx(bound) for bound in (low, high) if edges[0] <= bound <= edges[-1]]
     assert [rule["encoding"]["x"]["datum"] for rule in histogram.layers("rule")] == wanted
-
-
-def test_without_the_library_of_charts_nothing_is_converted(
-    model: str, data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """It is asked for only where a page is: JSON needs none."""
-    monkeypatch.setattr(charts, "find_spec", lambda name: None)
-    out = tmp_path / "out.tflite"
-    command = ["convert", model, "-o", str(out), "--quantize", "int8", "--calibration", data, "--report"]
-    assert main([*command, str(tmp_path / "r.HTML")]) == 2
-    assert "pip install 'twinfer[report]'" in capsys.readouterr().err
-    assert not out.exists()
-    assert main([*command, str(tmp_path / "r.json")]) == 0
 
 
 def test_command_with_passes_and_dump(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

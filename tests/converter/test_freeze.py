@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -76,17 +75,6 @@ def test_own_names_go_first() -> None:
     assert [t.shape for t in (*both.inputs, *both.outputs)] == [(3, 1), (3, 2), (3, 3)]
 
 
-@pytest.mark.parametrize(
-    "value", [np.arange(8) / 10, [np.nan, np.inf, *[0.1] * 6], 1e-50 * np.ones((2, 4)), [True] * 8]
-)
-def test_floats_are_rounded(value: Any) -> None:
-    """Integers are not: nothing else could be meant."""
-    graph = twinfer.convert(largest(), constants={"main_0": value, "k": 8})
-    assert not graph.inputs
-    got = np.sort(run(graph)[0]) if graph.nodes else np.sort(np.asarray(graph.outputs[0].data))
-    np.testing.assert_array_equal(got, np.sort(np.asarray(value, np.float32).reshape(-1)))
-
-
 def test_from_the_command_line(tmp_path: Path) -> None:
     path, out = tmp_path / "k.tflite", tmp_path / "k3.tflite"
     largest().save(path)
@@ -134,14 +122,3 @@ def test_integers_hold_their_own_range_and_no_more(type: str) -> None:
     for wrong in (low - 1, high + 1, 0.5):
         with pytest.raises(InvalidArgumentError, match="cannot hold"):
             frozen(graph, {"x": [low, wrong]})
-
-
-def test_inputs_of_one_name() -> None:
-    sub = Sub("main")
-    x, y, z = (sub.input((2,)) for _ in range(3))
-    same = replace(y, name=x.name)
-    sub.inputs[1] = sub.tensors[1] = same
-    graph = sub.graph([sub.add(sub.add(x, same), z)])
-    with pytest.raises(InvalidArgumentError, match="'main_0': several inputs are called so"):
-        twinfer.convert(graph, constants={"main_0": [1, 2]})
-    assert len(twinfer.convert(graph, constants={"main_2": [1, 2]}).inputs) == 2

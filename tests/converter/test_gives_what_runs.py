@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 import pytest
 from ai_edge_litert.interpreter import Interpreter as LiteRT
-from onnx import TensorProto, helper
+from onnx import helper
 from onnx_tools import Array, by_litert, by_onnxruntime, by_ours, compare, floats, model, run
 from tflite_micro.python.tflite_micro import runtime as tflm
 
@@ -106,24 +106,6 @@ def test_indices_from_the_end(quantize: Any, kind: Any, stored: bool) -> None:
         micro.set_input(at, 0)
         micro.invoke()
         np.testing.assert_allclose(micro.get_output(0), wanted, atol=tolerance)
-
-
-@pytest.mark.parametrize("text", ["Sub i k j", "Neg i j", "Sub k i j"])
-def test_indices_that_a_model_computes(text: str) -> None:
-    """From what is never below zero comes what may be."""
-    x, k = floats(np.random.default_rng(3), 3, 4), np.array(2, np.int32)
-    nodes = [helper.make_node("ArgMax", ["x"], ["a"], axis=1, keepdims=0), *nodes_of(text), *nodes_of("Gather x j y")]
-    nodes.insert(1, helper.make_node("Cast", ["a"], ["i"], to=TensorProto.INT32))
-    proto = model(nodes, {"x": x}, {"k": k}, ["y"])
-    proto.graph.node[-1].attribute.append(helper.make_attribute("axis", 1))
-    compare(run(twinfer.convert(proto), {"x": x}), by_onnxruntime(proto, {"x": x}))
-
-
-@pytest.mark.parametrize("op", ["ScatterElements", "ScatterND"])
-def test_scattering_by_indices_at_run_time_is_refused(op: str) -> None:
-    feeds = {"x": X, "i": np.array([[0, 1]]), "u": X[0, :1] if op == "ScatterND" else X[:1, :2]}
-    with pytest.raises(UnsupportedOperatorError, match=rf"{op} \(1x\): indices that are known at run time only"):
-        twinfer.convert(model([helper.make_node(op, ["x", "i", "u"], ["y"])], feeds, {}, ["y"]))
 
 
 def without_kernel(b: Builder, x: Tensor) -> Any:

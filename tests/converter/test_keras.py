@@ -106,15 +106,6 @@ def test_inputs_and_outputs_by_the_keys_of_a_dict() -> None:
         twinfer.convert(graph, quantize="int8", calibration={"first": x["left"], "second": x["right"]})
 
 
-def test_transformer_block() -> None:
-    tokens = keras.Input((6,), dtype="int32", name="tokens")
-    x = L.Embedding(11, 8)(tokens)
-    y = L.LayerNormalization()(x + L.MultiHeadAttention(2, 4)(x, x))
-    y = L.LayerNormalization()(y + L.Dense(8)(L.Dense(16, activation="gelu")(y)))
-    model = randomised(keras.Model(tokens, L.Dense(3)(L.GlobalAveragePooling1D()(y))))
-    check(model, [np.random.default_rng(3).integers(0, 11, (1, 6)).astype(np.int32)])
-
-
 def test_shared_layers_nested_models_several_ends() -> None:
     inner_in = keras.Input((4,))
     inner = keras.Model(inner_in, [L.Dense(3, name="deep")(inner_in), inner_in * 2], name="inner")
@@ -209,23 +200,6 @@ def test_shapes() -> None:
         twinfer.convert(model)
 
 
-@pytest.mark.parametrize(
-    ("dtype", "kind"),
-    [
-        ("float32", "FLOAT32"), ("float16", "FLOAT32"), ("bfloat16", "FLOAT32"), ("float64", "FLOAT32"),
-        ("int8", "INT8"), ("int16", "INT16"), ("int32", "INT32"), ("int64", "INT64"), ("uint8", "UINT8"),
-        ("bool", "BOOL"),
-    ],
-)  # fmt: skip
-def test_inputs_of_every_type(dtype: str, kind: str) -> None:
-    x = keras.Input((3,), dtype=dtype)
-    graph = twinfer.from_keras(keras.Model(x, keras.ops.reshape(x, (-1, 3, 1))), batch=2)
-    assert [(t.type, t.shape) for t in (*graph.inputs, *graph.outputs)] == [(kind, (2, 3)), (kind, (2, 3, 1))]
-    fixed = keras.Input((3,), batch_size=4, dtype="uint16", name="wide")
-    with pytest.raises(twinfer.UnsupportedOperatorError, match="input 'wide' of type uint16; TFLite has no such type"):
-        twinfer.from_keras(keras.Model(fixed, keras.ops.reshape(fixed, (4, 3, 1))))
-
-
 def test_outputs_of_one_layer_are_counted() -> None:
     """A batch that the model states stays; of one layer that is called twice, and of one with several results."""
     x = keras.Input((4, 3), batch_size=2, name="x")
@@ -237,14 +211,6 @@ def test_outputs_of_one_layer_are_counted() -> None:
     assert list(graph.signatures[0].outputs) == names
     with pytest.raises(twinfer.InvalidArgumentError, match=r"'x' \[2, 4, 3\] cannot have the shape \[1, 4, 3\]"):
         twinfer.from_keras(model, shapes={"x": (1, 4, 3)})
-
-
-@pytest.mark.parametrize("channels", [4, 12])
-def test_groups_of_one_channel(channels: int) -> None:
-    """A convolution whose every group reads one channel is a depthwise one, also along one dimension."""
-    for layer, shape in ((L.Conv2D(channels, 3, groups=4), (2, 6, 5, 4)), (L.Conv1D(channels, 3, groups=4), (2, 6, 4))):
-        graph = check(through(layer, shape), data(shape))
-        assert "DEPTHWISE_CONV_2D" in {node.op for node in graph.nodes}
 
 
 class Moody(L.Layer):
@@ -264,13 +230,6 @@ def test_code_that_cannot_be_followed() -> None:
     check(model, data((1, 4)))
     layer.broken = True
     with pytest.raises(twinfer.UnsupportedOperatorError, match=r"(?s)Moody \(1x\).*code cannot be followed.*not today"):
-        twinfer.from_keras(model)
-
-
-def test_weights_that_are_no_numbers() -> None:
-    model = cnn()
-    model.layers[-1].bias.assign(np.full(5, np.nan, np.float32))
-    with pytest.raises(twinfer.ModelError, match=r"'scores'.*5 values that are NaN"):
         twinfer.from_keras(model)
 
 

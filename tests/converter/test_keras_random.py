@@ -516,13 +516,6 @@ def test_masks_that_layers_are_given(data: Any) -> None:
     check([x, mask], keras.tree.flatten(outputs), values((n, time, 3)), table.astype(kind))
 
 
-def test_embeddings_are_rows_of_a_table() -> None:
-    x, y = keras.Input((5,), dtype="int32"), keras.Input((2, 3))
-    tokens = np.random.default_rng(1).integers(0, 7, (2, 5)).astype(np.int32)
-    outputs = [L.Embedding(7, 3)(x), L.Embedding(7, 1)(y), L.Dense(2)(L.Embedding(7, 4, mask_zero=True)(x))]
-    check([x, y], outputs, tokens, np.tile(tokens[:, :1, None], (1, 2, 3)).astype(np.float32))
-
-
 @pytest.mark.parametrize("axis", [1, (1, 2), -2])
 def test_layer_normalization_over_any_dimension(axis: Any) -> None:
     """As Keras's pages say and its other backends do; on PyTorch a single dimension is taken for the last."""
@@ -586,11 +579,3 @@ def test_masks_are_refused(how: str) -> None:
     model = keras.Model(x, REFUSED[how](x))
     with pytest.raises(twinfer.UnsupportedOperatorError, match="masks are not carried: convert the model for seq"):
         twinfer.from_keras(model)
-
-
-def test_what_backends_compute_differently_is_refused() -> None:
-    x = keras.Input((4, 6, 3))
-    outputs = [L.RMSNormalization(axis=1)(x), L.Resizing(5, 6, interpolation="nearest")(x), ops.max(x, initial=1.0)]
-    with pytest.raises(twinfer.UnsupportedOperatorError) as error:
-        twinfer.from_keras(keras.Model(x, outputs))
-    assert all(text in str(error.value) for text in ("axis [1]", "no whole number", "an initial value"))

@@ -186,19 +186,6 @@ def test_it_does_not_matter_which_sample_is_masked(form: str, value: float, meth
     assert len(files) == 1
 
 
-@pytest.mark.parametrize(("mode", "bits"), [("int8", 8), ("int16x8", 16)])
-@pytest.mark.parametrize("value", [-np.inf, -1e4])
-def test_a_range_ends_where_masks_weigh_nothing(value: float, mode: str, bits: int) -> None:
-    """Below the least of the rows' greatest scores, by what makes 12 masks weigh less than half a step."""
-    graph = attention("select", value)
-    integer = twinfer.convert(graph, quantize=mode, calibration=fed(graph, value))
-    held = next(node.output for node in integer.nodes if node.op == "SELECT_V2")
-    peaks = np.where(HIDDEN, -np.inf, X.astype(float) @ U.T.astype(float)).max(-1)
-    end = peaks.min() - np.log(KEYS * 2 * 2**bits) - 1
-    reach = (-128 - held.zero) * held.scale if bits == 8 else -32767 * held.scale
-    assert reach == pytest.approx(end, abs=held.scale)
-
-
 def test_what_a_signature_gives_out_keeps_its_range() -> None:
     b = Builder("signature")
     x = b.input("x", "FLOAT32", (1, 8))
@@ -208,33 +195,6 @@ def test_what_a_signature_gives_out_keeps_its_range() -> None:
     with pytest.warns(twinfer.ModelWarning, match="worst"):
         integer = twinfer.convert(graph, quantize="int8", calibration=RNG.normal(0, 2, (8, 1, 8)).astype(np.float32))
     assert integer.signatures[0].outputs["masked"].scale * 255 > 1e4
-
-
-@pytest.mark.parametrize("op", ["TANH", "MEAN"])
-def test_what_others_read_keeps_its_range(op: str) -> None:
-    """-1e4 that another operator, or the caller, sees, is no mask."""
-    b = Builder("read twice")
-    x = b.input("x", "FLOAT32", (1, 8))
-    masked = b.op("ADD", [x, np.float32([0, 0, 0, 0, 0, 0, 0, -1e4])])
-    second = b.op(op, [masked] if op == "TANH" else [masked, np.int32([1])])
-    graph = b.graph([b.op("SOFTMAX", [masked], beta=1.0), second])
-    with pytest.warns(twinfer.ModelWarning, match="worst"):
-        integer = twinfer.convert(graph, quantize="int8", calibration=RNG.normal(0, 2, (8, 1, 8)).astype(np.float32))
-    held = next(t for t in integer.tensors if t.name == masked.name)
-    assert held.scale * (-128 - held.zero) == pytest.approx(-1e4, rel=0.01)
-
-
-@pytest.mark.parametrize("value", [-np.inf, np.inf, np.nan])
-def test_other_infinities_are_refused(value: float) -> None:
-    """+infinity, NaN, and whatever something else than SOFTMAX reads."""
-    b = Builder("no mask")
-    x, m = b.input("x", "FLOAT32", (1, 8)), b.input("m", "FLOAT32", (1, 8))
-    total = b.op("ADD", [x, m])
-    graph = b.graph([b.op("TANH", [total]) if value == -np.inf else b.op("SOFTMAX", [total], beta=1.0)])
-    mask = np.zeros((4, 1, 8), np.float32)
-    mask[2, 0, 5] = value
-    with pytest.raises(twinfer.InvalidArgumentError, match=r"sample 2, input 'm': the value at \[0, 5\] is"):
-        twinfer.convert(graph, quantize="int8", calibration={"x": X[:4, :, 0, :8], "m": mask})
 
 
 def test_rows_that_are_masked_whole() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import warnings
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,6 @@ from hypothesis import strategies as st
 from twinfer.command_line.main import main
 from twinfer.converter.build import Builder
 from twinfer.converter.convert import conversion
-from twinfer.converter.passes._rewrite import constant
 from twinfer.converter.quantize.calibrate import calibrate
 from twinfer.converter.quantize.compare import OutputReport, Sensitivity
 from twinfer.converter.quantize.quality import Quality, remedies
@@ -116,20 +114,6 @@ def test_every_output_is_judged(worst: int, tmp_path: Path, capsys: Any) -> None
     assert all(f"{o['name']} {o['snr_db']:.1f} dB" in page for o in told["outputs"])
 
 
-def test_outputs_that_are_no_computed_floats_are_not_judged() -> None:
-    """Constants and indices."""
-    b = Builder("ends")
-    x = b.input("x", "FLOAT32", (1, 8))
-    y = b.op("TANH", [x])
-    best = b.op("ARG_MAX", [y, np.int32([1])], shape=(1,), type="INT32", output_type="INT32")
-    graph, told = b.graph([best, y]), constant(np.array([1.5, 2.5], np.float32), "told")
-    graph = replace(graph, tensors=(*graph.tensors, told), outputs=(told, *graph.outputs))
-    judged = conversion(graph, quantize="int8", calibration=normal(4)).quality
-    assert judged is not None
-    assert [output.name for output in judged.outputs] == [y.name]
-    assert 20 < judged.snr_db < 80
-
-
 #: What a made-up model of a recipe and border gives, in dB.
 RATIO = st.sampled_from([5.0, 9.0, 13.0, 18.9, 19.1, 21.0, 40.0])
 
@@ -205,36 +189,10 @@ def test_what_is_advised_was_tried(mode: str) -> None:
         assert again.snr_db == pytest.approx(float(ratio), abs=0.06)
 
 
-def test_an_iterator_is_judged_by_its_first_samples() -> None:
-    whole = conversion(blind(), quantize="int8", calibration={"x": normal(8)})
-    once = conversion(blind(), quantize="int8", calibration=({"x": row} for row in normal(8)))
-    assert once.quality == whole.quality
-
-
 @pytest.mark.parametrize(("count", "value"), [(4, 0.0), (4, 3.0), (1, 3.0)])
 def test_constant_data_are_warned_of(count: int, value: float) -> None:
     with pytest.warns(ModelWarning, match=rf"input 'x' is {value:g} everywhere in all {count} samples"):
         calibrate(blind(), {"x": np.full((count, 1, 8), value, np.float32)})
-
-
-def test_a_single_number_is_no_constant() -> None:
-    b = Builder("one")
-    calibrate(b.graph([b.op("TANH", [b.input("x", "FLOAT32", (1, 1))])]), {"x": np.float32([[[2]]])})
-
-
-@pytest.mark.parametrize("count", [1, 3])
-def test_an_input_that_is_the_same_in_all_samples(count: int) -> None:
-    b = Builder("two")
-    graph = b.graph([b.op("ADD", [b.input("x", "FLOAT32", (1, 8)), b.input("k", "FLOAT32", (1, 8))])])
-    data = {"x": normal(count), "k": np.repeat(normal(1), count, 0)}
-    if count == 1:
-        calibrate(graph, data)
-        return
-    with pytest.warns(ModelWarning, match="input 'k' is the same in all 3 samples") as told:
-        calibrate(graph, data)
-    assert len(told) == 1
-    data["k"][1, 0, 4] += 1
-    calibrate(graph, data)
 
 
 def test_integers_for_floats_are_warned_of_once() -> None:

@@ -24,7 +24,7 @@ from twinfer.converter.quantize.affine import dequantize
 from twinfer.converter.quantize.calibrate import calibrate
 from twinfer.converter.quantize.methods import METHODS
 from twinfer.converter.quantize.quantize import Options, quantize
-from twinfer.converter.quantize.recipe import Choice, Recipe, Rule
+from twinfer.converter.quantize.recipe import Choice, Recipe
 from twinfer.converter.quantize.rounding import adaptive, grams
 from twinfer.converter.quantize.weights import Layer, integers, weight_quant, with_weights
 from twinfer.converter.table import parameters_of, row_of
@@ -32,7 +32,6 @@ from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Graph, Node, Quant
 from twinfer.runtime.options import Options as PlanOptions
 from twinfer.runtime.plan.make import make_plan
-from twinfer.runtime.read.tflite import read
 from twinfer.runtime.registry import operator, operators
 from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.run.session import Session
@@ -103,19 +102,6 @@ def test_passes_and_quantisation_together(layers: list[str], seed: int, mode: st
     converted = convert(graph, quantize=mode, calibration=data, bias_correction=True, adaptive_rounding=True)
     values = random_inputs(converted, seed)
     assert_same(ours(converted, values), open_peer("tflm", write(converted), len(converted.outputs))(values))
-
-
-@settings(max_examples=30, deadline=None)
-@given(layers=tflm_lists, seed=seeds, data=st.data())
-def test_any_mixture_of_int8_and_float(layers: list[str], seed: int, data: st.DataObject) -> None:
-    graph = random_graph(seed, layers)
-    kept = data.draw(st.sets(st.sampled_from([n.output.name for n in graph.nodes])))
-    mixed = quantized(graph, seed, Recipe(tuple(Rule(name, precision="float") for name in kept)))
-    for node in mixed.nodes:
-        if any(t.name in kept for t in node.outputs):
-            assert all(t is None or t.type in ("FLOAT32", "INT32") for t in node.inputs), node
-    values = random_inputs(mixed, seed)
-    assert_same(ours(mixed, values), open_peer("tflm", write(mixed), len(mixed.outputs))(values))
 
 
 def of_whole_steps(graph: Graph) -> Graph:
@@ -250,18 +236,6 @@ def test_an_output_has_its_own_range_though_something_wider_is_joined_to_it() ->
     high = max(value.max() for sample in random_samples(0, graph, 4) for value in sample.values())
     assert integer.outputs[0].scale == pytest.approx(high / 255, rel=1e-3)
     assert integer.outputs[1].scale > 100 * integer.outputs[0].scale
-
-
-@settings(max_examples=25, deadline=None)
-@given(layers=layer_lists, seed=seeds)
-def test_the_file_is_the_graph_and_names_stay(layers: list[str], seed: int) -> None:
-    graph = random_graph(seed, layers)
-    for border in (None, "FLOAT32"):
-        integer = quantized(graph, seed, options=Options(border))
-        assert write(read(write(integer), integer.name)) == write(integer)
-        assert [t.name for t in integer.inputs] == [t.name for t in graph.inputs]
-        assert list(integer.signatures[0].outputs) == list(graph.signatures[0].outputs)
-        assert {t.type for t in (*integer.inputs, *integer.outputs)} == {border or "INT8"}
 
 
 # -- models ------------------------------------------------------------------------------------------------------------

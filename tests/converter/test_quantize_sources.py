@@ -16,7 +16,7 @@ from twinfer.converter.convert import conversion, convert
 from twinfer.converter.passes._rewrite import constant, rebuilt
 from twinfer.converter.quantize.compare import compare
 from twinfer.converter.table import version_of
-from twinfer.runtime.errors import ModelError, ModelWarning, UnsupportedOperatorError
+from twinfer.runtime.errors import ModelError, ModelWarning
 from twinfer.runtime.graph import Graph, Node, Quant, Tensor, walk
 from twinfer.runtime.read.tflite import read, read_file
 from twinfer.runtime.write.tflite import write
@@ -101,31 +101,6 @@ def test_hybrid_operators_become_integer_ones(kind: str) -> None:
         np.testing.assert_allclose(peer([row[None]])[0][0], 0.1 * w @ row + 1, atol=0.05)
 
 
-@pytest.mark.filterwarnings("ignore:the int.* model:UserWarning", "ignore:calibration data:UserWarning")
-def test_signs_squares_and_divisions_become_integers() -> None:
-    """A division becomes integer if its divisor stays away from 0, else it stays float."""
-    rng = np.random.default_rng(7)
-    b = Builder("arithmetic")
-    x = b.input("x", "FLOAT32", (1, 12))
-    square = b.op("SQUARE", [b.op("NEG", [x])])
-    above = b.op("ADD", [square, np.array([1], np.float32)])
-    graph = b.graph([b.op("DIV", [x, above]), b.op("DIV", [above, b.op("ABS", [x])])])
-    data = rng.uniform(-2, 2, (50, 12)).astype(np.float32)
-    data[7, 3] = 0.001
-    with pytest.warns(ModelWarning, match=r"DIV -> 'div_7' divides by 0 in \d+ elements .* tensor 'x'"):
-        integer = convert(graph, quantize="int8", calibration={"x": data})
-    divisions = [n for n in integer.nodes if n.op == "DIV"]
-    assert [n.output.type for n in divisions] == ["INT8", "FLOAT32"]
-    assert not {"NEG", "SQUARE"} & {n.op for n in integer.nodes}
-    peer = open_peer("tflm", write(integer), 2)
-    scale, zero = integer.inputs[0].scale, integer.inputs[0].zero
-    for row in data[:20]:
-        q = np.rint(row / scale + zero).clip(-128, 127).astype(np.int8)
-        real = (q - np.float32(zero)) * np.float32(scale)
-        got = (peer([q[None]])[0][0].astype(np.float32) - integer.outputs[0].zero) * integer.outputs[0].scale
-        np.testing.assert_allclose(got, real / (1 + real**2), atol=0.03)
-
-
 # -- several graphs ----------------------------------------------------------------------------------------------------
 
 
@@ -142,12 +117,6 @@ def test_bodies_of_control_flow_stay_and_are_told_of(corpus: Path) -> None:
     x = [np.float32(3)]
     for got, want in zip(*(open_peer("litert-ref", write(g), 1)(x) for g in (converted, graph)), strict=True):
         np.testing.assert_array_equal(got, want)
-
-
-@pytest.mark.filterwarnings("ignore::twinfer.runtime.errors.ModelWarning")
-def test_control_flow_is_not_quantised(corpus: Path) -> None:
-    with pytest.raises(UnsupportedOperatorError, match=r"cannot be quantised, for it has WHILE x1: convert"):
-        convert(looped(corpus), quantize="int8", calibration=[np.float32(1)])
 
 
 # -- versions ----------------------------------------------------------------------------------------------------------

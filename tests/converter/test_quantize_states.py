@@ -108,33 +108,6 @@ def test_cells_have_the_least_power_of_two_that_reaches_their_range(low: float, 
     assert (kept[4].quant, made.input(HIDDEN).quant, made.input(CELL).zero) == (y.quant, y.quant, 0)
 
 
-def test_cells_of_every_step_count() -> None:
-    """Here they are largest in the middle of a sequence, and beyond what the least scale holds."""
-    once, whole = (lstm_graph(np.random.default_rng(4), (1, steps, 2, 3), 3.0) for steps in (1, 48))
-    step, cells = Session(make_plan(once)), []
-    x = np.concatenate([np.tile(2 * np.array(v), (1, 24, 1)) for v in ((1, -1), (-1, 1))], 1).astype(np.float32)
-    for i in range(48):
-        step.view(once.inputs[0])[...] = x[:, i : i + 1]
-        step.run()
-        cells.append(float(np.abs(step.view(once.nodes[0].input(CELL))).max()))
-    assert max(cells) > 9
-    assert cells[-1] < 4
-    (node, *_) = convert(whole, quantize="int8", calibration={"x": x[None]}).nodes
-    assert node.input(CELL).scale * 2**15 >= max(cells)
-
-
-def test_lstm_in_float_beside_int8(tmp_path: Path) -> None:
-    """A recipe keeps it float, and so does int16x8, which has no kernel for it."""
-    graph = lstm_graph(np.random.default_rng(6), (1, 3, 2, 4), 0.5)
-    x = np.random.default_rng(7).standard_normal((4, 1, 3, 2)).astype(np.float32)
-    (tmp_path / "r.json").write_text('{"rule": [{"operator": "UNIDIRECTIONAL_SEQUENCE_LSTM", "precision": "float"}]}')
-    kept = convert(graph, quantize="int8", calibration={"x": x}, recipe=tmp_path / "r.json")
-    wide = convert(graph, quantize="int16x8", calibration={"x": x})
-    for integer in (kept, wide):
-        (node,) = [n for n in integer.nodes if n.op == "UNIDIRECTIONAL_SEQUENCE_LSTM"]
-        assert {t.type for t in (*node.inputs, *node.outputs) if t is not None} == {"FLOAT32"}
-
-
 def test_lstm_as_tflites_own_converter(corpus: Path) -> None:
     """The same trained network, quantised by it and by us: signal-to-noise ratios within half a decibel."""
     real, theirs = (read_file(corpus / "models" / f"tflm_trained_lstm{end}.tflite") for end in ("", "_int8"))

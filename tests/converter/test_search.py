@@ -21,7 +21,6 @@ from twinfer.bench.peers.engines import open_peer
 from twinfer.converter.build import Builder
 from twinfer.converter.freeze import swapped
 from twinfer.converter.quantize.calibrate import run
-from twinfer.converter.quantize.recipe import Rule
 from twinfer.converter.search import workers as workers_module
 from twinfer.converter.search.find import Found
 from twinfer.converter.search.space import Setting
@@ -31,7 +30,6 @@ from twinfer.runtime.graph import Graph
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.run.session import Session
-from twinfer.runtime.target import DSP
 from twinfer.runtime.write.tflite import write
 
 #: A quick search: few methods, trials and samples.
@@ -104,13 +102,6 @@ def test_tflm_runs_the_models_of_the_front_with_our_bits(result: Found) -> None:
         run(session, dict(zip(graph.inputs, values, strict=True)))
         (theirs,) = open_peer("tflm", write(graph), 1)(values)
         np.testing.assert_array_equal(session.view(graph.outputs[0]), theirs)
-
-
-def test_the_same_again_for_the_same_seed_only(result: Found, digits: Graph, plain: dict[str, Any]) -> None:
-    again = twinfer.search(digits, plain, BUDGET, **{**ERROR, "trials": 7})
-    assert (again.trials, again.search) == (result.trials[:7], result.search)
-    other = twinfer.search(digits, plain, BUDGET, **{**ERROR, "trials": 2}, seed=1)
-    assert other.trials != result.trials[:2]
 
 
 def test_a_search_that_was_broken_off_goes_on(
@@ -231,37 +222,6 @@ def many_small_layers() -> Graph:
     return b.graph([y])
 
 
-@pytest.mark.parametrize(
-    ("how", "wins"),
-    [
-        ({}, True),
-        ({"cost": "constants"}, True),
-        ({"precisions": ("int8", "float"), "trials": 1}, True),
-        ({"precisions": ("int8",), "trials": 1}, False),
-        ({"inference_type": "INT8", "trials": 1}, False),
-        ({"inference_type": "FLOAT32", "trials": 1}, True),
-        ({"cost": "arena", "trials": 1}, False),
-    ],
-)
-def test_the_float_model_is_chosen_where_it_is_cheapest(how: dict[str, Any], wins: bool, tmp_path: Path) -> None:
-    graph = many_small_layers()
-    rows = {"x": np.random.default_rng(9).normal(size=(60, 4)).astype(np.float32)}
-    result = twinfer.search(graph, rows, 0.5, **{**ERROR, "methods": ("minmax",), "trials": 2, **how})
-    inside = [trial.cost for trial in result.trials if trial.loss <= 0.5]
-    assert result.chosen is not None
-    assert (result.chosen.setting.precision == "float") == wins
-    if wins:
-        result.graph().save(tmp_path / "chosen.tflite")
-        assert result.chosen.cost == result.float_cost < min(inside)
-        if "cost" not in how:
-            assert (tmp_path / "chosen.tflite").stat().st_size == result.chosen.cost
-        assert result.chosen.loss == 0
-        assert {t.type for t in result.graph().tensors} == {"FLOAT32"}
-    else:
-        assert result.chosen.cost == min(inside)
-    assert result.chosen.setting.precision != "float" or result.chosen not in result.trials
-
-
 def test_what_divides_by_a_step_of_zero_fails_and_the_search_goes_on() -> None:
     """A division stays float, but the probabilities before it are quantised, and the least ones become 0."""
     rng = np.random.default_rng(5)
@@ -292,15 +252,6 @@ def test_arguments_that_there_are_not(digits: Graph, plain: dict[str, Any]) -> N
             call(*given, **wrong)
 
 
-@pytest.mark.parametrize("cost", ["arena", "constants"])
-def test_costs_are_those_of_the_plan(cost: str, digits: Graph, plain: dict[str, Any]) -> None:
-    result = twinfer.search(digits, plain, 0.05, cost=cost, target=DSP, **{**ERROR, "trials": 4})
-    for trial in result.trials:
-        assert trial.cost == getattr(make_plan(result.graph(trial), DSP), f"{cost}_bytes".replace("ts_b", "t_b"))
-    assert result.chosen is not None
-    assert result.chosen.cost < result.float_cost
-
-
 def operators(graph: Graph, content: bytes, target: Any) -> int:
     return len(graph.nodes)
 
@@ -311,19 +262,6 @@ def test_a_cost_of_ones_own(digits: Graph, plain: dict[str, Any]) -> None:
     result = twinfer.search(digits, plain, 0.05, cost=operators, **{**ERROR, "trials": 2})
     assert [trial.cost for trial in result.trials] == [result.float_cost] * 2 == [len(digits.nodes) - 1] * 2
     assert result.search["cost"] == "operators"
-
-
-def test_the_order_is_that_of_the_settings_rules_on_the_first_samples(result: Found) -> None:
-    """Layers that rules keep float are not in it; raised layers and samples from the 33rd on do not count."""
-    own, graph = Setting("int4", "minmax"), result.graph(result.trials[0])
-    few = result.job.calibration["input"]
-    x = np.concatenate([few, few])[:32]
-    first, more = (Bench(replace(result.job, calibration={"input": v})) for v in (x, np.concatenate([x, -50 * x])))
-    names = first.order(own)
-    assert sorted(names) == sorted(n.output.name for n in graph.nodes if n.op not in ("QUANTIZE", "DEQUANTIZE"))
-    assert more.order(own) == names == first.order(own.at(names[0], "float"))
-    ruled = first.order(replace(own, rules=(Rule(operator="CONV_2D", precision="float"),)))
-    assert {*names} - {*ruled} == {n.output.name for n in graph.nodes if n.op == "CONV_2D"}
 
 
 def test_a_budget_is_told_by_answers_not_samples() -> None:

@@ -20,12 +20,12 @@ from twinfer.converter.build import Builder
 from twinfer.converter.quantize.recipe import Rule
 from twinfer.converter.search.data import gather
 from twinfer.converter.search.journal import Journal
-from twinfer.converter.search.loss import Judge, judge
+from twinfer.converter.search.loss import judge
 from twinfer.converter.search.space import CORRECTIONS, PRECISIONS, Setting, Space
-from twinfer.converter.search.strategy import _VALUES, Ledger, explore, front, raisable
+from twinfer.converter.search.strategy import Ledger, explore, front, raisable
 from twinfer.converter.search.trial import Trial
 from twinfer.runtime.errors import InvalidArgumentError
-from twinfer.runtime.graph import Graph, Node, Tensor
+from twinfer.runtime.graph import Graph, Tensor
 
 # -- front -------------------------------------------------------------------------------------------------------------
 
@@ -65,23 +65,6 @@ def test_every_answer_counts_also_where_a_sample_has_several(seed: int, shape: t
     assert judgement.step == 1 / len(right)
 
 
-@pytest.mark.parametrize("targets", [True, False])
-def test_errors_are_relative_to_the_spread_of_what_is_wanted(targets: bool) -> None:
-    rng = np.random.default_rng(2)
-    floats, outputs = rng.normal(size=(2, 9, 1, 1)).astype(np.float32)
-    labels = rng.normal(size=9) if targets else None
-    judgement = judge((Tensor("y", "FLOAT32", (1, 1)),), [floats], labels, "auto")
-    wanted = labels if labels is not None else floats.reshape(-1)
-
-    def error(y: Any) -> float:
-        return float(np.square(y.reshape(-1) - wanted).mean() / np.var(wanted))
-
-    assert judgement.metric == "error"
-    assert judgement.loss([outputs]) == pytest.approx(error(outputs) - error(floats))
-    assert judgement.score([outputs]) == pytest.approx(error(outputs))
-    assert judgement.loss([floats]) == judgement.step == 0
-
-
 ONE = (Tensor("y", "FLOAT32", (1, 1)),)
 
 
@@ -104,18 +87,6 @@ ONE = (Tensor("y", "FLOAT32", (1, 1)),)
 def test_what_cannot_be_judged(outputs: Any, floats: Any, labels: Any, metric: str, message: str) -> None:
     with pytest.raises(InvalidArgumentError, match=message):
         judge(outputs, [floats] * len(outputs), labels, metric)
-
-
-@pytest.mark.parametrize("worst", [0, 1, 2])
-def test_the_worst_output_counts(worst: int) -> None:
-    rng = np.random.default_rng(worst)
-    floats = tuple(rng.normal(size=(9, 4)) * 10.0**i for i in range(3))
-    outputs = [y + 10.0**i * rng.normal(size=y.shape) * (0.5 if i == worst else 0.01) for i, y in enumerate(floats)]
-    judgement = Judge("error", floats, floats)
-    noise = np.square(outputs[worst] - floats[worst]).sum()
-    assert judgement.loss(outputs) == pytest.approx(noise / np.square(floats[worst] - floats[worst].mean(0)).sum())
-    assert judgement.score(outputs) == judgement.loss(outputs)
-    assert judgement.snr_db(outputs) == pytest.approx(10 * np.log10(np.square(floats[worst]).sum() / noise))
 
 
 # -- data --------------------------------------------------------------------------------------------------------------
@@ -244,63 +215,7 @@ def test_a_journal_may_hold_other_searches_but_not_of_other_files(tmp_path: Path
         Journal(tmp_path, *ABOUT)
 
 
-def test_values_of_a_journal_that_are_none_are_found_anew() -> None:
-    settings = Space(("minmax",), ("int8", "int16x8")).grid()
-    whole = {name: getattr(Trial(settings[0]), name) for name in _VALUES}
-    kinds = [5, "x", [1], {}, *({**whole, name: wrong} for name in whole for wrong in (None, [1], float("nan")))]
-    for value in [*kinds, {**whole, "cost": 1.5}, {**whole, "more": 1}, whole]:
-        journal, done = Journal(None, *ABOUT), list[Setting]()
-
-        def run(what: str, asked: Sequence[Setting], done: list[Setting] = done) -> Iterator[tuple[Setting, Any]]:
-            done += asked
-            return iter([(setting, Trial(setting) if what == "trial" else ["a"]) for setting in asked])
-
-        journal.add({"trial": settings[0].json()}, value)
-        journal.add({"order": settings[0].json()}, value)
-        ledger = Ledger(run, journal, 9, 0.1)
-        ledger.attempt(settings)
-        assert done == settings[value == whole :], value
-        assert ledger.orders(settings[:1]) == {settings[0]: ("x",) if value == ["x"] else ("a",)}
-
-
 # -- settings ----------------------------------------------------------------------------------------------------------
-
-
-def test_a_layer_has_the_precision_that_it_is_put_at() -> None:
-    """Whatever the default and the rules of a recipe say of it, and in whatever order layers are put."""
-    nodes = [Node("RELU", (), (Tensor(name, "FLOAT32", (1,)),)) for name in ("a", "a+b", "aab")]
-    rules = (
-        (),
-        (Rule("a.*", precision="float"),),
-        (Rule(operator="RELU", precision="int4"), Rule("a", precision="int8")),
-    )
-    for own, base in itertools.product(rules, PRECISIONS[:3]):
-        start = Setting(base, "mse", recipe="r" if own else "", rules=own)
-        plain = [start.as_recipe().of_node(node).precision for node in nodes]
-        for wanted in itertools.product(PRECISIONS, repeat=3):
-            for order in ((0, 1, 2), (2, 0, 1)):
-                setting = start
-                for i in order:
-                    setting = setting.at(nodes[i].output.name, wanted[i])
-                assert tuple(setting.as_recipe().of_node(node).precision for node in nodes) == wanted
-                assert setting.as_recipe().default.method == "mse"
-        assert [start.at("a", "int8").as_recipe().of_node(node).precision for node in nodes[1:]] == plain[1:]
-
-
-@pytest.mark.parametrize(
-    ("how", "message"),
-    [
-        ({"methods": ("minmax", "best")}, "'best' is no method"),
-        ({"methods": ("percentile-30",)}, "no method.*percentile-P"),
-        ({"methods": ("percentile-nan",)}, "no method"),
-        ({"methods": ()}, "nothing to search"),
-        ({"precisions": ("float",)}, "nothing to search"),
-        ({"precisions": ("int7",)}, "'int7' is no precision"),
-    ],
-)
-def test_no_such_space(how: dict[str, Any], message: str) -> None:
-    with pytest.raises(InvalidArgumentError, match=message):
-        Space(**how)
 
 
 # -- strategy ----------------------------------------------------------------------------------------------------------
@@ -349,21 +264,6 @@ def test_no_more_trials_than_allowed_and_none_twice(limit: int) -> None:
     ledger = tried(by_layers(99), Space(("minmax", "mse")), net(4), limit=limit)
     assert len(ledger.trials) == limit
     assert list(ledger.trials) == list(tried(by_layers(99), Space(("minmax", "mse")), net(4)).trials)[:limit]
-
-
-def test_what_is_found_does_not_depend_on_the_order_of_ending() -> None:
-    def noisy(setting: Setting) -> Trial:
-        """An outcome that meets no budget, or fails."""
-        rng = random.Random(json.dumps(setting.json()))
-        return Trial(
-            setting, rng.randrange(100), 0.06 + rng.random(), sha256="0", error="no" if rng.random() < 0.1 else ""
-        )
-
-    space, graph = Space(("minmax", "mse"), recipes={"r": (Rule(".*", precision="int8"),)}), net(12)
-    runs = [tried(noisy, space, graph, limit=150, shuffle=i) for i in range(3)]
-    assert len({tuple(run.trials.items()) for run in runs}) == 1
-    assert list(tried(noisy, space, graph, limit=150, seed=1).trials) != list(runs[0].trials)
-    assert all(not trial.error for trial in runs[0].front())
 
 
 @pytest.mark.parametrize("seed", range(12))

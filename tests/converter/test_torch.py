@@ -79,17 +79,6 @@ def in_int8(graph: Graph, inputs: tuple[Any, ...], want: np.ndarray) -> None:
     assert np.abs(as_litert(integer, fed(integer, inputs), 4) - want).mean() < 0.1 * np.abs(want).max()
 
 
-def test_the_example_of_the_readme(tmp_path: Path) -> None:
-    """``nn.Sequential``, whose input torch calls ``input``. The data may have any name, and have the layout asked
-    for."""
-    module, example = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU()), torch.zeros(1, 3, 8, 8)
-    samples = np.random.default_rng(1).normal(0, 1, (6, 8, 8, 3)).astype(np.float32)
-    graph = twinfer.from_torch(module, (example,))
-    graph = twinfer.convert(graph, quantize="int8", calibration={"x": samples}, channels_last=True)
-    graph.save(tmp_path / "model.tflite")
-    assert [(t.name, t.shape) for t in twinfer.read_file(tmp_path / "model.tflite").inputs] == [("input", (1, 8, 8, 3))]
-
-
 def test_programs_and_their_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     net, inputs = nn.Sequential(nn.Linear(3, 2), nn.ReLU()).eval(), (torch.zeros(1, 3),)
     program = torch.export.export(net, inputs)
@@ -213,29 +202,3 @@ def test_inputs_and_names_in_other_forms() -> None:
     program = torch.export.export(nn.ReLU(), (torch.zeros(2, 3),))
     with pytest.raises(twinfer.InvalidArgumentError, match="has its example inputs already: leave example_inputs out"):
         twinfer.from_torch(program, torch.zeros(2, 3))
-
-
-class Aware(nn.Module):
-    """A layer after quantisation-aware training: fake quantisation in PyTorch's own operators."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.linear = nn.Linear(4, 3)
-
-    def forward(self, x: Any) -> Any:
-        x = torch.fake_quantize_per_tensor_affine(x, 0.05, 3, -128, 127)
-        scales, zeros = torch.tensor([0.01, 0.02, 0.03]), torch.zeros(3, dtype=torch.int32)
-        weight = torch.fake_quantize_per_channel_affine(self.linear.weight, scales, zeros, 0, -128, 127)
-        y = nn.functional.linear(x, weight, self.linear.bias)
-        return torch.fake_quantize_per_tensor_affine(y, 0.04, -2, -128, 127)
-
-
-def test_quantisation_aware_training_keeps_its_scales() -> None:
-    torch.manual_seed(1)
-    net, inputs = Aware(), (torch.randn(5, 4),)
-    graph = twinfer.convert(twinfer.from_torch(net, inputs))
-    (layer,) = [node for node in graph.nodes if node.op == "FULLY_CONNECTED"]
-    assert [t.type for t in (layer.input(0), layer.input(1), layer.output)] == ["INT8"] * 3
-    assert (layer.input(0).scale, layer.output.zero) == (np.float32(0.05), -2)
-    (got,), (want,) = run(graph, fed(graph, inputs)), by_torch(net, inputs)
-    assert np.abs(got - want).max() < 0.041  # one step of the output

@@ -110,23 +110,6 @@ def test_what_is_wrong(content: bytes, fault: str) -> None:
     assert stored.own_bytes == 64
 
 
-@pytest.mark.parametrize(
-    ("content", "plan", "text"),
-    [
-        (words(1, 1, 2, 0, 32), (2, 0, 64), "2 tensors in 64 bytes, sound"),
-        (words(0, 7, 2, 0, 32), (2, 0, 64), "2 tensors in 64 bytes, sound"),
-        (words(1, 1, 2, 96, -1), (1, 1, 128), "1 tensors in 128 bytes (1 more are left to TFLM), sound"),
-        (words(1, 1, 2, -1, -1), (0, 2, 0), "0 tensors in 0 bytes (2 more are left to TFLM), sound"),
-        (words(1, 1, 2, 0, 32, 5, 6) + b"!", (2, 0, 64), "2 tensors in 64 bytes, sound"),
-    ],
-)
-def test_what_is_sound(content: bytes, plan: tuple[int, int, int], text: str) -> None:
-    """TFLM reads neither version nor number of subgraphs, nor what stands behind the offsets."""
-    stored = judged(row(), content)
-    assert (stored.tensors, stored.left, stored.bytes) == plan
-    assert str(stored) == f"memory plan for TFLM: {text}"
-
-
 def test_offsets_that_tflm_does_not_read() -> None:
     """Those of constants."""
     graph = net()
@@ -244,16 +227,3 @@ def test_store_plan_and_inspect(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert stored == {"tensors": 6, "left": 0, "bytes": 768, "fault": "", "own_bytes": 768}
     plain = json.loads("\n".join(told(capsys, ["inspect", str(tmp_path / "in.tflite"), "--json"])))
     assert plain["stored_plan"] is None
-
-
-def test_a_damaged_plan_is_a_line_of_inspect(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The model is shown, planned and run as if the plan were not there."""
-    file = str(tmp_path / "bad.tflite")
-    with_content(row(), words(1, 1, 2, 0, 16)).save(file)
-    lines = told(capsys, ["inspect", file])
-    (line,) = (line for line in lines if line.startswith("memory plan"))
-    want = "not sound: tensor 'x' FLOAT32[1, 5] in bytes 0 to 19 and tensor 'relu_1' FLOAT32[1, 5] in bytes 16 to 35"
-    assert line == f"memory plan for TFLM: {want} are in use at once; twinfer's takes 64 bytes"
-    assert any(line.startswith("Bytes by target") for line in lines)
-    assert json.loads("\n".join(told(capsys, ["inspect", file, "--json"])))["stored_plan"]["fault"] in line
-    assert main(["run", file]) == 0

@@ -182,21 +182,6 @@ def test_constants_share_one_budget(monkeypatch: pytest.MonkeyPatch) -> None:
         read_onnx(plain([*nodes, last], [1, 400], {**constants, "s": np.array([10_000])}))
 
 
-def test_tables_that_importers_make_are_in_the_budget() -> None:
-    """A triangle for CumSum, a kernel spread by its dilations, weights for every new pixel: all from a few bytes."""
-    cum = plain([helper.make_node("CumSum", ["x", "a"], ["y"])], [1, 50_000], {"a": np.array(1)})
-    wide = helper.make_node("ConvTranspose", ["x", "w"], ["y"], dilations=[1 << 14, 1 << 14])
-    cubic = helper.make_node("Resize", ["x", "", "", "s"], ["y"], mode="cubic")
-    protos = {
-        "CumSum": cum,
-        "ConvTranspose": plain([wide], [1, 1, 5, 5], {"w": np.ones((1, 1, 3, 3), np.float32)}),
-        "Resize": plain([cubic], [1, 1, 9000, 3], {"s": np.array([1, 1, 90_000, 3])}),
-    }
-    for op, proto in protos.items():
-        with pytest.raises(UnsupportedOperatorError, match=rf"{op} \(1x\): .*MB are left for constants"):
-            read_onnx(proto)
-
-
 # -- functions ---------------------------------------------------------------------------------------------------------
 
 
@@ -214,42 +199,9 @@ def test_functions_that_call_themselves(calls: dict[str, str]) -> None:
         read_onnx(proto)
 
 
-@pytest.mark.parametrize(("depth", "taken"), [(3, True), (40, False)])
-def test_functions_that_call_the_next_twice(depth: int, taken: bool) -> None:
-    """Forty of them would be 2^40 nodes."""
-    opsets = [helper.make_opsetid("", 18), helper.make_opsetid("own", 1)]
-    bodies = [[helper.make_node(f"F{i + 1}", [a], [b], domain="own") for a, b in ("ab", "bc")] for i in range(depth)]
-    bodies.append([helper.make_node("Neg", ["a"], ["c"])])
-    functions = [helper.make_function("own", f"F{i}", ["a"], ["c"], body, opsets) for i, body in enumerate(bodies)]
-    proto = plain([helper.make_node("F0", ["x"], ["y"], domain="own")], [1, 4], {})
-    proto.opset_import.append(opsets[1])
-    proto.functions.extend(functions)
-    if taken:
-        assert [node.op for node in read_onnx(proto).nodes] == ["NEG"] * 2**depth
-        return
-    with pytest.raises(ModelError, match=f"functions cannot be inlined: {2**depth:,} nodes; the limit is 1,000,000"):
-        read_onnx(proto)
-
-
 @pytest.mark.parametrize("shape", [1, (1.5, 4), "14", (1 << 31, 4), (0, 4), (1, 5), (1, 4, 1)])
 def test_shapes_that_are_none(shape: Any) -> None:
     proto = plain([helper.make_node("Relu", ["x"], ["y"])], ["n", 4], {})
     with pytest.raises(InvalidArgumentError, match=r"cannot have the shape .* the model says \[\?, 4\]|whole numbers"):
         read_onnx(proto, shapes={"x": shape})
     assert read_onnx(proto, shapes={"x": [2, np.int64(4)]}).inputs[0].shape == (2, 4)
-
-
-def test_names_that_the_importer_would_give() -> None:
-    """No two tensors are called the same, and the model's own names stay."""
-    feeds = {"x": floats(np.random.default_rng(1), 1, 4)}
-    names = ["a", "b", "c", "y"]
-    for _ in range(3):  # the first two share weights, which each of them turns
-        nodes = [helper.make_node("MatMul", ["x", "w"], ["p"]), helper.make_node("MatMul", ["p", "w"], ["q"])]
-        nodes += [helper.make_node("Softplus", [i], [o]) for i, o in zip(["q", *names], names, strict=False)]
-        proto = model(nodes, feeds, {"w": np.eye(4, dtype=np.float32)}, ["y"])
-        graph = read_onnx(proto)
-        given = [t.name for t in graph.tensors]
-        assert len(given) == len(set(given))
-        assert {"x", *names} <= {*given}
-        compare(run(graph, feeds), by_onnxruntime(proto, feeds))
-        names = [*[name for name in given if name.startswith("y/")][:3], "y"]

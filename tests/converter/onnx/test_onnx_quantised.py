@@ -358,16 +358,3 @@ def test_what_has_no_integers_here() -> None:
     for nodes, reason in cases:
         with pytest.raises(UnsupportedOperatorError, match=reason):
             read_onnx(model(nodes, q, constants, [node.output[0] for node in nodes], 21))
-
-
-@pytest.mark.parametrize(("depth", "exact"), [(518, True), (519, False)])
-def test_sums_of_integers_that_floats_hold(depth: int, exact: bool) -> None:
-    """Products of at most 255 * 127: 518 of them are below 2**24."""
-    feeds = {"a": np.full((2, depth), 255, np.uint8)}
-    weights = {"w": np.full((depth, 3), 127, np.int8)}
-    proto = model([helper.make_node("MatMulInteger", ["a", "w"], ["y"])], feeds, weights, ["y"])
-    if exact:
-        assert np.array_equal(run(read_onnx(proto), feeds)[0], by_onnxruntime(proto, feeds)[0])
-        return
-    with pytest.raises(UnsupportedOperatorError, match=r"may pass 2\*\*24"):
-        read_onnx(proto)

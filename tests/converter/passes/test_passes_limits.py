@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,14 +11,13 @@ from passes_tools import CONV, assert_same, bytes_, f, floats, order
 from twinfer.converter.build import Builder
 from twinfer.converter.passes import Pass
 from twinfer.converter.passes.batch_norm import batch_norm
-from twinfer.converter.passes.constant_folding import constant_folding, results
 from twinfer.converter.passes.elementwise_constants import elementwise_constants
 from twinfer.converter.passes.equalize import equalize
 from twinfer.converter.passes.fuse_padding import fuse_padding
 from twinfer.converter.passes.identities import identities
 from twinfer.converter.passes.transposes import transposes
 from twinfer.converter.text import text
-from twinfer.runtime.graph import Graph, Node, Quant, Tensor
+from twinfer.runtime.graph import Graph, Quant, Tensor
 
 SCALES = Quant(np.array([0.5, 0.25], np.float32), np.zeros(2, np.int64), 1)
 
@@ -124,30 +122,3 @@ def test_a_channel_that_nobody_reads_keeps_its_weights() -> None:
     rows, columns = (np.asarray(node.input(1).data) for node in now.nodes)
     np.testing.assert_allclose(rows, [[4, 2], [8, 4]], rtol=1e-6)
     np.testing.assert_allclose(columns, [[4, 0], [4, 0]], rtol=1e-6)
-
-
-@pytest.mark.parametrize("op", ["ADD", "SUB", "MUL", "DIV"])
-@pytest.mark.parametrize("number", [0.0, 1.0])
-@pytest.mark.parametrize("second", [True, False])
-def test_numbers_that_change_nothing(op: str, number: float, second: bool) -> None:
-    """x + 0, 0 + x, x - 0, x * 1, 1 * x and x / 1 go; 0 - x, 1 / x and all others stay."""
-    b = Builder("g")
-    x, n = b.input("x", "FLOAT32", (1, 4)), b.constant(np.array([number], np.float32))
-    graph = b.graph([b.op("NEG", [b.op(op, [x, n] if second else [n, x])])])
-    neutral = number == (op in ("MUL", "DIV")) and (second or op in ("ADD", "MUL"))
-    assert [node.op for node in identities(graph).nodes] == (["NEG"] if neutral else [op, "NEG"])
-
-
-def test_constants_that_only_others_can_compute_stay() -> None:
-    """An operator that twinfer lacks, and one over constants that do not fit it; what can be computed goes."""
-    b = Builder("others")
-    x, k = b.input("x", "FLOAT32", (2, 3)), b.constant(floats(2, 3))
-    (mine,) = b.node("CUSTOM:Mine", [k], [Tensor("mine", "FLOAT32", (2, 3))])
-    graph = b.graph([b.op("ADD", [b.op("ADD", [x, mine]), b.op("NEG", [k])])])
-    assert [node.op for node in constant_folding(graph).nodes] == ["CUSTOM:Mine", "ADD", "ADD"]
-    far = Node(
-        "GATHER", (k, Tensor("at", "INT32", (1,), None, order(7))), (Tensor("row", "FLOAT32", (1, 3)),), {"axis": 0}
-    )
-    assert results(far) is None
-    near = replace(far, inputs=(k, Tensor("at", "INT32", (1,), None, order(1))))
-    np.testing.assert_array_equal(np.asarray(results(near)), floats(2, 3)[None, 1:])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -16,9 +15,9 @@ from twinfer.command_line.main import main
 from twinfer.converter.build import Builder
 from twinfer.converter.stream.convert import Streaming, prove, stream
 from twinfer.runtime.errors import InvalidArgumentError
-from twinfer.runtime.graph import Graph, Signature
+from twinfer.runtime.graph import Graph
 from twinfer.runtime.plan.make import make_plan
-from twinfer.runtime.read.tflite import read, read_file
+from twinfer.runtime.read.tflite import read
 from twinfer.runtime.run.interpreter import Interpreter
 from twinfer.runtime.run.stream import METADATA
 from twinfer.runtime.write.tflite import write
@@ -39,14 +38,6 @@ def assert_streams(graph: Graph, ratio: float) -> Streaming:
 @pytest.mark.parametrize("name", MODELS)
 def test_builtin_models(name: str) -> None:
     assert_streams(builtin()[name](), MODELS[name])
-
-
-@pytest.mark.corpus("app")
-def test_corpus_models(corpus_model: Any) -> None:
-    if corpus_model.path.stem in CORPUS:
-        assert_streams(read_file(corpus_model.path), CORPUS[corpus_model.path.stem])
-    else:
-        assert corpus_model.path.exists()
 
 
 @pytest.mark.parametrize("op", ["CONV_2D", "DEPTHWISE_CONV_2D"])
@@ -126,18 +117,6 @@ def test_a_stream_is_refused() -> None:
         stream(streaming.graph)
     with pytest.raises(InvalidArgumentError, match=r"VAR_HANDLE .*belongs to a state"):
         stream(replace(streaming.graph, metadata={}))
-
-
-def test_several_signatures_are_refused() -> None:
-    """Their subgraphs are no control flow."""
-    graph = builtin()["tcn_int8"]()
-    other = replace(graph, signatures=())
-    ends = {t.name: t for t in graph.inputs}, {t.name: t for t in graph.outputs}
-    both = replace(graph, subgraphs=(other,), signatures=(Signature("one", *ends), Signature("two", *ends, 1)))
-    with pytest.raises(InvalidArgumentError, match=r"several signatures \(one, two\): name one, as FILE#KEY"):
-        stream(both)
-    with pytest.raises(InvalidArgumentError, match="control flow"):
-        stream(replace(both, signatures=both.signatures[:1]))
 
 
 def test_a_step_that_gains_nothing_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
 import math
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -356,59 +354,6 @@ def test_ways_that_meet(graph: Graph, number: int) -> None:
     hop = number % (graph.inputs[0].shape[1] - 1) + 1
     streaming = stream(graph, axis=1, hop=hop)
     assert_slides(graph, streaming.graph, streaming.rows, hop)
-
-
-def windows(graph: Graph, hop: int, count: int = 3) -> list[list[Array]]:
-    """The outputs of windows that begin ``hop`` rows apart."""
-    (source,) = graph.inputs
-    rows = max(source.shape)
-    fed = rows_of(graph, source.size // rows, rows + (count - 1) * hop)
-    return run(graph, [fed[i * hop : i * hop + rows] for i in range(count)])
-
-
-def reused(before: Array, after: Array, axis: int, shift: int) -> list[int]:
-    """The rows of ``after`` that ``before`` has ``shift`` rows later."""
-    rows = range(after.shape[axis] - shift) if shift else []
-    return [j for j in rows if np.array_equal(after.take(j, axis), before.take(j + shift, axis))]
-
-
-#: Operators that compute every row by itself, under a condition at most.
-RULED = {"CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "MEAN", "SUM", "REDUCE_MAX", "REDUCE_MIN", "RESHAPE",
-         "SQUEEZE", "EXPAND_DIMS", "TRANSPOSE", "CONCATENATION", "SPLIT", "SOFTMAX", "ADD", "SUB", "MUL", "MINIMUM",
-         "MAXIMUM", "RELU", "LEAKY_RELU", "NEG"}  # fmt: skip
-
-
-def shifts(values: list[Array], hop: int) -> list[tuple[int, list[int]]]:
-    """Where every window has rows of the one before, ``hop`` rows earlier: the rows that there are, and which."""
-    found = []
-    for axis, rows in enumerate(values[0].shape):
-        same = set(range(rows))
-        for before, after in itertools.pairwise(values):
-            same &= {*reused(before, after, axis, hop)}
-        if len({values[0].take(j, axis).tobytes() for j in same}) == len(same) > 0:
-            found.append((rows, sorted(same)))
-    return found
-
-
-@settings(max_examples=120, deadline=None)
-@given(nets(), st.integers(0, 99))
-def test_what_can_be_streamed_is_streamed(graph: Graph, number: int) -> None:
-    """No operator runs over the whole window whose output repeats its rows wherever its inputs do."""
-    rows = max(graph.inputs[0].shape)
-    hop = number % (rows // 2) + 1
-    streaming = stream(graph, hop=hop)
-    if not streaming.whole or graph.inputs[0].type != "FLOAT32":
-        return
-    every = [t for t in graph.tensors if t.data is None]
-    values = dict(zip(every, zip(*windows(replace(graph, outputs=tuple(every)), hop, 4), strict=True), strict=True))
-    without = set[Tensor]()  # what comes from an operator that has no rule
-    for node in graph.nodes:
-        if node.op not in RULED or not without.isdisjoint(node.inputs):
-            without.update(node.outputs)
-        elif node in streaming.whole:
-            there = shifts([*values[node.output]], hop)
-            for rows, same in (each for t in node.inputs if t in values for each in shifts([*values[t]], hop)):
-                assert not any(rows == n and {*same} <= {*also} for n, also in there), (node, streaming.whole[node])
 
 
 def strided(rows: int, pad: int, *strides: int) -> Graph:
