@@ -27,11 +27,7 @@ ROWS = {
     "GELU": _Function(types=INT8_AND_INT16, zero_stays=True, versions={"INT8": 2}),
     "LOGISTIC": _Function(types=INT8_AND_INT16, scales=_FROM_0_TO_1, range=(0.0, 1.0), versions=INT8_2_INT16_3),
     "TANH": _Function(
-        types=INT8_AND_INT16,
-        scales=_FROM_MINUS_1_TO_1,
-        range=(-1.0, 1.0),
-        zero_stays=True,
-        versions=INT8_2_INT16_3,
+        types=INT8_AND_INT16, scales=_FROM_MINUS_1_TO_1, range=(-1.0, 1.0), zero_stays=True, versions=INT8_2_INT16_3
     ),
     "ABS": _Function(
         types=INT8_AND_INT16,

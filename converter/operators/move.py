@@ -26,9 +26,7 @@ ROWS = {
     "SQUEEZE": _Reshape(),
     "EXPAND_DIMS": _Reshape(),
     "TRANSPOSE": _Reorders(
-        zero_stays=True,
-        versions={"INT8": 2, "BOOL": 3, "INT16": 5, "INT4": 7},
-        needs=((4, rank(4)), (6, rank(5))),
+        zero_stays=True, versions={"INT8": 2, "BOOL": 3, "INT16": 5, "INT4": 7}, needs=((4, rank(4)), (6, rank(5)))
     ),
     "CONCATENATION": _Keeps(ALL, dimensions=Dimensions(option=True), versions=INT8_2_INT16_3),
     "PACK": _Keeps(ALL, versions=INT8_2_INT16_3),
@@ -73,8 +71,7 @@ ROWS = {
         needs=((3, option("half_pixel_centers")),),
     ),
     "RESIZE_NEAREST_NEIGHBOR": _ReordersImage(
-        versions={"INT8": 2, "INT16": 4},
-        needs=((3, option("half_pixel_centers")), (3, option("align_corners"))),
+        versions={"INT8": 2, "INT16": 4}, needs=((3, option("half_pixel_centers")), (3, option("align_corners")))
     ),
     "SHAPE": Row(),
     "RANK": Row(),

@@ -24,13 +24,10 @@ ROWS = {
         needs=((2, hybrid(weights=2)), (3, hybrid(weights=2, setting=ASYMMETRIC))),
     ),
     "BIDIRECTIONAL_SEQUENCE_RNN": Row(
-        values=(0, 9),
-        hybrid=(1, 2, 5, 6, 10, 11),
-        needs=((2, hybrid()), (3, hybrid(setting=ASYMMETRIC))),
+        values=(0, 9), hybrid=(1, 2, 5, 6, 10, 11), needs=((2, hybrid()), (3, hybrid(setting=ASYMMETRIC)))
     ),
     "LSTM": Row(
-        hybrid=_LSTM_WEIGHTS,
-        needs=((2, _basic), (3, hybrid(weights=2)), (4, hybrid(weights=2, setting=ASYMMETRIC))),
+        hybrid=_LSTM_WEIGHTS, needs=((2, _basic), (3, hybrid(weights=2)), (4, hybrid(weights=2, setting=ASYMMETRIC)))
     ),
     "RNN": Row(hybrid=(1, 2), needs=((2, hybrid()), (3, hybrid(setting=ASYMMETRIC)))),
     "SVDF": Row(

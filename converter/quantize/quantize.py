@@ -58,12 +58,7 @@ class Options:
 PLAIN = Options()
 
 
-def quantize(
-    graph: Graph,
-    seen: Calibration,
-    recipe: Recipe = DEFAULT,
-    options: Options = PLAIN,
-) -> Graph:
+def quantize(graph: Graph, seen: Calibration, recipe: Recipe = DEFAULT, options: Options = PLAIN) -> Graph:
     """The quantised twin of a float graph.
 
     ``seen`` is what ``calibrate`` says of this very graph. Nodes whose row has no integer types, that the recipe keeps,

@@ -132,8 +132,7 @@ Offsets = st.one_of(st.integers(-1, 8).map(lambda at: 16 * at), st.integers(-(2*
 @given(
     seed=st.integers(0, 1000),
     content=st.one_of(
-        st.binary(max_size=80),
-        st.tuples(st.integers(-2, 3), st.integers(-2, 3), st.lists(Offsets, max_size=60)),
+        st.binary(max_size=80), st.tuples(st.integers(-2, 3), st.integers(-2, 3), st.lists(Offsets, max_size=60))
     ),
 )
 def test_nothing_in_it_does_harm(seed: int, content: Any) -> None:

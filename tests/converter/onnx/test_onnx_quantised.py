@@ -223,13 +223,7 @@ class Net:
             x, turned = self.add("Reshape", [x, self.constant(np.array([6, 24]))]), self.pick(0, 1)
             return self.add(op, [x, self.weights((4, 24) if turned else (24, 4)), *bias], transB=turned)
         if op == "Transposed":  # weights that a node moves first
-            w = self.add(
-                "Transpose",
-                [
-                    self.weights((3, 6, 2)),
-                ],
-                perm=[1, 0, 2],
-            )
+            w = self.add("Transpose", [self.weights((3, 6, 2))], perm=[1, 0, 2])
             return self.add("MatMul", [x, self.add("Reshape", [w, self.constant(np.array([6, 6]))])])
         if op == "MatMul":
             return self.add(op, [x, self.weights((6, 4))])
