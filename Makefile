@@ -130,7 +130,8 @@ compression: real-data  ## accuracy over flash of pruned and clustered networks 
 		--json $(FIGURES)/compression.json --html build/compression.html
 
 networks: real-data  ## trains the networks of accuracy and compression anew (bench/lab/data/networks.npz)
-	$(REPEATABLE) $(BIN)/python -m twinfer.bench.lab.kept
+	$(PIP) -e '.[torch]'
+	$(REPEATABLE) $(BIN)/python -m twinfer.bench.lab.networks
 
 new-op: $(BIN)/python  ## the files of a new operator (NAME=BITCAST FAMILY=move)
 	$(BIN)/python tests/tools/new_op.py $(NAME) $(FAMILY)

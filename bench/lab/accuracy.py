@@ -2,7 +2,7 @@
 
 ``make accuracy``, or ``python -m twinfer.bench.lab.accuracy [SET ...] [--json FILE]``. Cross-validation: every sample
 is judged once, by a network that was not trained on it and was calibrated on training samples alone. The networks are
-stored (kept.py). Exit status 1 if a limit is missed, 2 if something fails.
+stored (networks.py). Exit status 1 if a limit is missed, 2 if something fails.
 """
 
 from __future__ import annotations
@@ -22,8 +22,7 @@ from rich.text import Text
 
 from twinfer.bench.lab.datasets import DATASETS, Dataset
 from twinfer.bench.lab.engines import BASELINE, ENGINES, OURS, PEERS, Engine
-from twinfer.bench.lab.kept import SEED, network
-from twinfer.bench.lab.networks import NETWORKS
+from twinfer.bench.lab.networks import NETWORKS, SEED, network
 from twinfer.bench.measure import report
 from twinfer.bench.measure.compare import Row
 from twinfer.bench.measure.limits import Verdict

@@ -29,8 +29,7 @@ from twinfer.bench.lab.accuracy import CALIBRATION, Tally
 from twinfer.bench.lab.compression_report import compression_html, tables
 from twinfer.bench.lab.datasets import DATASETS, FOLDS, Dataset
 from twinfer.bench.lab.engines import INPUT, run_twinfer
-from twinfer.bench.lab.kept import SEED, network
-from twinfer.bench.lab.networks import NETWORKS
+from twinfer.bench.lab.networks import NETWORKS, SEED, network
 from twinfer.bench.measure import report
 from twinfer.bench.measure.compare import Row
 from twinfer.bench.page.page import need_library

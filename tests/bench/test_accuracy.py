@@ -10,19 +10,14 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-import onnx
 import pytest
-from onnx import numpy_helper
 
-from twinfer.bench.lab import accuracy, kept, networks
+from twinfer.bench.lab import accuracy, networks
 from twinfer.bench.lab.accuracy import measure, tables, verdicts
-from twinfer.bench.lab.convolutions import Conv, Depthwise
 from twinfer.bench.lab.datasets import FOLDS, Dataset, digits
 from twinfer.bench.lab.engines import BASELINE, ENGINES, OURS, PEERS, Engine, run_onnx
 from twinfer.bench.lab.figures import document
-from twinfer.bench.lab.kept import network
-from twinfer.bench.lab.layers import BatchNorm, Dense, Flatten, GlobalAverage, Layer, MaxPool, Relu, predict
-from twinfer.bench.lab.networks import NETWORKS, cnn, cnn1d, fit, mlp, to_onnx
+from twinfer.bench.lab.networks import NETWORKS, cnn, cnn1d, fit, mlp, network, to_onnx
 from twinfer.runtime.errors import ToolError
 
 #: The installed engines. CI always has onnxruntime, which all are measured against.
@@ -32,87 +27,53 @@ RNG = np.random.default_rng(3)
 #: The columns that depend on the stored networks and the converter only.
 REPEATS = ("samples", "correct", "folds", "changed", "bytes")
 
-LAYERS = {
-    "dense": (Dense(5, 3, RNG), (4, 5)),
-    "conv": (Conv((3, 3), 2, 3, RNG), (2, 5, 4, 2)),
-    "strided conv": (Conv((3, 3), 2, 3, RNG, 2), (2, 5, 6, 2)),
-    "pointwise": (Conv((1, 1), 3, 2, RNG), (2, 3, 4, 3)),
-    "conv of one dimension": (Conv((5,), 2, 3, RNG, 2), (2, 9, 2)),
-    "depthwise": (Depthwise((3, 3), 3, RNG), (2, 4, 5, 3)),
-    "strided depthwise": (Depthwise((3, 3), 3, RNG, 2), (2, 6, 5, 3)),
-    "batch norm": (BatchNorm(3), (4, 5, 3)),
-    "relu": (Relu(), (4, 5)),
-    "relu6": (Relu(6), (4, 5)),
-    "max pool": (MaxPool(), (2, 6, 3)),
-    "global average": (GlobalAverage(), (2, 3, 4, 5)),
-    "flatten": (Flatten(), (2, 3, 4, 1)),
-}
-
-
-@pytest.mark.parametrize("name", LAYERS)
-def test_gradients(name: str) -> None:
-    """Every gradient agrees with a small change of the value."""
-    layer, shape = LAYERS[name]
-    rng = np.random.default_rng(5)
-    x = rng.normal(0, 4, shape)
-    layer.values = [value.astype(np.float64) for value in layer.values]
-    weigh = rng.normal(size=layer.forward(x, training=True).shape)
-    grads = [layer.backward(weigh), *layer.grads]
-    for value, grad in zip([x, *layer.values], grads, strict=True):
-        for at in rng.choice(value.size, min(value.size, 8), replace=False):
-            assert grad.flat[at] == pytest.approx(_slope(layer, x, value, at, weigh), rel=1e-4, abs=1e-5)
-
-
-def _slope(layer: Layer, x: np.ndarray, value: np.ndarray, at: int, weigh: np.ndarray) -> float:
-    ends, kept, step = [], value.flat[at], 1e-5
-    for moved in (kept + step, kept - step):
-        value.flat[at] = moved
-        ends.append(float((layer.forward(x, training=True) * weigh).sum()))
-    value.flat[at] = kept
-    return (ends[0] - ends[1]) / (2 * step)
-
 
 @pytest.mark.parametrize(
     ("maker", "shape"),
-    [(partial(mlp, (7, 5)), (1, 6, 6)), (partial(cnn, 1), (1, 8, 8)), (partial(cnn, 2), (3, 9, 11)), (cnn1d, (6, 16))],
+    [(partial(mlp, (7, 5)), (1, 6, 6)), (partial(cnn, 2), (3, 9, 11)), (cnn1d, (6, 16))],
 )
-def test_the_onnx_file_computes_what_the_layers_do(maker: networks.Maker, shape: tuple[int, ...]) -> None:
+def test_the_onnx_file_computes_what_the_trained_layers_do(maker: networks.Maker, shape: tuple[int, ...]) -> None:
     pytest.importorskip("onnxruntime")
-    rng = np.random.default_rng(7)
+    torch = pytest.importorskip("torch")
+    rng, layers = np.random.default_rng(7), maker(shape, 4)
     x, y = rng.normal(size=(128, *shape)).astype(np.float32), rng.integers(0, 4, 128)
-    last = np.moveaxis(x, 1, -1)
-    net = maker(last.shape[1:], 4, rng)
-    fit(net, last, y, 1, rng)  # so that running statistics are not those of the start
-    outputs = run_onnx(to_onnx(net, shape), x)
-    np.testing.assert_allclose(outputs, predict(net, last), rtol=1e-3, atol=1e-4)
+    parameters = fit(layers, x, y, 1)
+    assert parameters.size == sum(int(np.prod(each)) for layer in layers for each in layer.shapes)
+    module, rest = networks.module_of(layers).eval(), parameters
+    for layer, own in zip(layers, module, strict=True):
+        for name, each in zip(("weight", "bias", "running_mean", "running_var"), layer.shapes, strict=False):
+            value, rest = rest[: np.prod(each)].reshape(each), rest[np.prod(each) :]
+            value = value[..., None, :] if layer.kind == "Depthwise" else value
+            value = np.moveaxis(value, (-1, -2), (0, 1)) if value.ndim > 1 else value
+            getattr(own, name).data[...] = torch.from_numpy(value.copy())
+    with torch.no_grad():
+        want = module(torch.from_numpy(x)).numpy()
+    np.testing.assert_allclose(run_onnx(to_onnx(layers, parameters, shape), x), want, rtol=1e-3, atol=1e-4)
 
 
-def test_training_is_kept_and_repeatable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The command writes the same file again and keeps the networks of other sets; the ONNX file has these values."""
+@pytest.mark.deep
+def test_training_is_stored_and_repeats(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command writes the same file again and keeps the networks of other sets; it learns."""
     pytest.importorskip("onnxruntime")
+    pytest.importorskip("torch")
     data = digits()
     few = Dataset("digits", data.x[:400], data.y[:400], data.group[:400])
-    monkeypatch.setattr(kept, "NETWORKS", {"digits": {"cnn": (partial(cnn, 2), 1)}})
-    monkeypatch.setattr(kept, "DATASETS", {"digits": lambda: few})
+    monkeypatch.setattr(networks, "NETWORKS", {"digits": {"mlp": (partial(mlp, (32,)), 8)}})
+    monkeypatch.setattr(networks, "DATASETS", {"digits": lambda: few})
     files = [tmp_path / "a.npz", tmp_path / "b.npz"]
     for file in files:
         np.savez_compressed(file, other=np.arange(3))
-        monkeypatch.setattr(kept, "FILE", file)
-        assert kept.main(["digits"]) == 0
+        monkeypatch.setattr(networks, "FILE", file)
+        assert networks.main(["digits"]) == 0
     assert files[0].read_bytes() == files[1].read_bytes()
     with np.load(files[0]) as arrays:
         assert arrays["other"].tolist() == [0, 1, 2]
-        assert arrays["digits_cnn"].dtype == np.float16
-        assert len(np.unique(arrays["digits_cnn"], axis=0)) == FOLDS, "of every fold another"
-        wanted = arrays["digits_cnn"][3]
-    constants = {
-        c.name: numpy_helper.to_array(c) for c in onnx.load_from_string(network(few, "cnn", 3)).graph.initializer
-    }
-    stored = np.concatenate([c.reshape(-1) for name, c in constants.items() if name.startswith("batchnorm")])
-    assert stored.size > 0
-    assert np.isin(stored, wanted.astype(np.float32)).all()
+        assert arrays["digits_mlp"].dtype == np.float16
+        assert len(np.unique(arrays["digits_mlp"], axis=0)) == FOLDS, "of every fold another"
+    answers = run_onnx(network(few, "mlp", 0), data.x[400:800]).argmax(1)
+    assert (answers == data.y[400:800]).mean() > 0.7
     with pytest.raises(ToolError, match="make networks"):
-        network(data, "cnn", 3)
+        network(data, "mlp", 3)
 
 
 def test_folds_hold_every_sample_out_once_and_keep_groups_together() -> None:

@@ -21,9 +21,8 @@ from twinfer.aot.print.emit import emit
 from twinfer.bench.lab import figures
 from twinfer.bench.lab.datasets import FOLDS, digits
 from twinfer.bench.lab.figures import FIGURES, ROOT, blocks, document, pages, updated
-from twinfer.bench.lab.kept import network
 from twinfer.bench.lab.measure import streams
-from twinfer.bench.lab.networks import NETWORKS
+from twinfer.bench.lab.networks import NETWORKS, network
 from twinfer.bench.measure.embedded import Measurement, every, measure_on
 from twinfer.bench.models.builtin import builtin
 from twinfer.bench.models.source import load
