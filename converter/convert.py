@@ -12,20 +12,20 @@ from twinfer.converter.arguments import How, check, only_known, recipe_of
 from twinfer.converter.compress.cluster import cluster
 from twinfer.converter.compress.prune import SCOPES, prune
 from twinfer.converter.freeze import open_batch
-from twinfer.converter.loops import rolled
+from twinfer.converter.loops import roll
 from twinfer.converter.offline.stored import with_plan
 from twinfer.converter.passes import PIPELINE, TO_QUANTIZE, Pass, run
 from twinfer.converter.passes.equalize import equalize
 from twinfer.converter.passes.nhwc_io import channels_last
-from twinfer.converter.quantize.affine import fed
+from twinfer.converter.quantize.affine import to_stored
 from twinfer.converter.quantize.calibrate import calibrate
 from twinfer.converter.quantize.observed import Calibration
-from twinfer.converter.quantize.quality import Quality, kept, needs_remedies, quality, remedies, warn
+from twinfer.converter.quantize.quality import Quality, keep_samples, needs_remedies, quality, remedies, warn
 from twinfer.converter.quantize.quantize import Options, quantize
 from twinfer.converter.quantize.recipe import Recipe
 from twinfer.converter.quantize.rounding import grams
 from twinfer.converter.quantize.samples import Samples, samples_of
-from twinfer.converter.source import Shapes, Source, files_of, opened, read_source
+from twinfer.converter.source import Shapes, Source, files_of, open_source, read_source
 from twinfer.converter.table import with_versions
 from twinfer.runtime.errors import ModelError, ModelWarning, UnsupportedOperatorError
 from twinfer.runtime.graph import Graph
@@ -111,7 +111,7 @@ def convert_file(source: Source, output: str | os.PathLike[str], **how: Unpack[H
     InvalidArgumentError, before any work, for an output that cannot be written or is one of the inputs.
     """
     check_suffix(output)
-    source = opened(source)
+    source = open_source(source)
     check_places([output], inputs=[*files_of(source), how.get("calibration"), how.get("recipe")])
     converted = conversion(source, **how)
     converted.graph.save(output)
@@ -140,7 +140,7 @@ def conversion(source: Source, **how: Unpack[How]) -> Conversion:
     steps = passes if passes is not None else TO_QUANTIZE if how.get("quantize") else PIPELINE
     steps = (*steps, equalize) if how.get("equalize") else steps
     laid_out = how.get("channels_last", False)
-    graph = optimised(source, how.get("shapes"), steps, how.get("after"), laid_out, how.get("constants"))
+    graph = optimise(source, how.get("shapes"), steps, how.get("after"), laid_out, how.get("constants"))
     converted = Conversion(graph, graph, graph, graph, {}, recipe)
     job = _Job(how, how.get("calibration"), [])
     for stage in STAGES:
@@ -163,7 +163,7 @@ def _quantize(converted: Conversion, job: _Job) -> Conversion:
     how, source = job.how, converted.pruned
     if not how.get("quantize") or job.samples is None:
         return converted
-    samples = kept(job.samples, job.judged)
+    samples = keep_samples(job.samples, job.judged)
     seen = calibrate(source, samples, how.get("progress"))
     matrices = grams(source, samples) if how.get("adaptive_rounding") else {}
     options = Options(how.get("inference_type"), how.get("bias_correction", False), matrices, how.get("loops", True))
@@ -178,13 +178,13 @@ def _cluster(converted: Conversion, job: _Job) -> Conversion:
     if job.samples is not None and job.how.get("compensate"):
         rows = samples_of(converted.source, job.samples)
         pairs = (zip(converted.flat.inputs, sample.values(), strict=True) for sample in rows)
-        fitted_by = [{t.name: fed(v, t) if v.dtype != t.dtype else v for t, v in pair} for pair in pairs]
+        fitted_by = [{t.name: to_stored(v, t) if v.dtype != t.dtype else v for t, v in pair} for pair in pairs]
     return replace(converted, flat=cluster(converted.flat, converted.recipe, fitted_by, job.how.get("progress")))
 
 
 def _finish(converted: Conversion, job: _Job) -> Conversion:
     """With loops where steps repeat, an open batch and a memory plan, as asked for; TwinferError if it cannot run."""
-    graph = open_batch(rolled(converted.flat) if job.how.get("loops", True) else converted.flat)
+    graph = open_batch(roll(converted.flat) if job.how.get("loops", True) else converted.flat)
     graph = with_plan(graph) if job.how.get("store_plan") else graph
     _check_runs(graph)
     return replace(converted, graph=graph)
@@ -207,13 +207,13 @@ def _judge(converted: Conversion, job: _Job) -> Conversion:
     samples: Samples = job.judged or job.samples
     judged = quality(converted.source, converted.flat, samples)
 
-    def made(recipe: Recipe, options: Options) -> Graph:
+    def convert_again(recipe: Recipe, options: Options) -> Graph:
         quantized = quantize(converted.pruned, converted.seen, recipe, options)
         return _cluster(replace(converted, flat=quantized, recipe=recipe), replace(job, samples=samples)).flat
 
     if needs_remedies(judged):
         options = Options(how.get("inference_type"), how.get("bias_correction", False), loops=how.get("loops", True))
-        helps = remedies(converted.source, judged, converted.recipe, options, samples, made)
+        helps = remedies(converted.source, judged, converted.recipe, options, samples, convert_again)
         warn(judged, converted.recipe.default.precision, helps, converted.seen)
     return replace(converted, quality=judged if judged.outputs else None)
 
@@ -227,7 +227,7 @@ def _laid_out(graph: Graph, which: bool | Sequence[str]) -> Graph:
     return channels_last(graph, (which,) if isinstance(which, str) else tuple(which))
 
 
-def optimised(
+def optimise(
     source: Source,
     shapes: Shapes | None = None,
     passes: Sequence[Pass] = TO_QUANTIZE,

@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from twinfer.converter.passes._rewrite import renamed
+from twinfer.converter.passes._rewrite import with_tensors
 from twinfer.runtime.errors import InvalidArgumentError, TwinferError
 from twinfer.runtime.graph import DTYPES, Array, Graph, Node, Signature, Tensor
 from twinfer.runtime.shapes import infer_shapes
 
 
-def frozen(graph: Graph, constants: Mapping[str, Any]) -> Graph:
+def freeze(graph: Graph, constants: Mapping[str, Any]) -> Graph:
     """The graph in which these inputs are constants.
 
     ``constants`` gives values by the names of inputs, or by the main signature's names for them: numbers as the tensor
@@ -40,12 +40,12 @@ def frozen(graph: Graph, constants: Mapping[str, Any]) -> Graph:
         if named[name] in written:
             raise InvalidArgumentError(f"constant {name!r}: an operator writes this input, so it must stay one")
         swap[named[name]] = _constant(named[name], np.asarray(value))
-    graph, values = swapped(graph, swap), set(swap.values())
+    graph, values = swap_tensors(graph, swap), set(swap.values())
     inputs = tuple(t for t in graph.inputs if t not in values)
     return replace(graph, inputs=inputs, signatures=tuple(_without(s, values) for s in graph.signatures))
 
 
-def swapped(graph: Graph, swap: Mapping[Tensor, Tensor]) -> Graph:
+def swap_tensors(graph: Graph, swap: Mapping[Tensor, Tensor]) -> Graph:
     """The graph with other tensors in the place of some."""
 
     def of(tensor: Tensor) -> Tensor:
@@ -54,7 +54,7 @@ def swapped(graph: Graph, swap: Mapping[Tensor, Tensor]) -> Graph:
     return replace(
         graph,
         tensors=tuple(map(of, graph.tensors)),
-        nodes=tuple(renamed(node, swap) for node in graph.nodes),
+        nodes=tuple(with_tensors(node, swap) for node in graph.nodes),
         inputs=tuple(map(of, graph.inputs)),
         outputs=tuple(map(of, graph.outputs)),
         signatures=tuple(signature.over(of) for signature in graph.signatures),
@@ -94,7 +94,7 @@ def open_batch(graph: Graph) -> Graph:
     then have twice as much in front, and nothing else may have changed.
     """
     batch = graph.inputs[0].shape[:1] if graph.inputs else ()
-    at = {node: _opened(node) for node in graph.nodes if _can_open(node)}
+    at = {node: _open(node) for node in graph.nodes if _can_open(node)}
     if not at or batch in ((), (0,)) or graph.subgraphs:
         return graph
     opened = replace(graph, nodes=tuple(at.get(node, node) for node in graph.nodes))
@@ -124,7 +124,7 @@ def _can_open(node: Node) -> bool:
     return known and bool(node.output.shape) and node.output.size > 0
 
 
-def _opened(node: Node) -> Node:
+def _open(node: Node) -> Node:
     asked = node.input(1)
     data = np.array(asked.data)
     data[0] = -1

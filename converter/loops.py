@@ -1,7 +1,7 @@
 """Finds steps that a graph repeats, as recurrent layers written out over time do, and makes a WHILE of them.
 
-Everything before this works on a graph without control flow: passes, calibration, quantisation. ``tied`` tells the
-quantiser which tensors are the same value of different steps, so that all steps get the same numbers; ``rolled`` then
+Everything before this works on a graph without control flow: passes, calibration, quantisation. ``tie_scales`` tells
+the quantiser which tensors are the same value of different steps, so that all steps get the same numbers; ``roll`` then
 writes the step once.
 """
 
@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from twinfer.converter.passes._rewrite import rebuilt
+from twinfer.converter.passes._rewrite import rebuild
 from twinfer.converter.table import row_of, with_versions
 from twinfer.runtime.check import check
 from twinfer.runtime.graph import Graph, Node, Tensor, consumers
@@ -62,7 +62,7 @@ class Loop:
         return self.first + self.count * self.period
 
 
-def tied(graph: Graph) -> list[list[Tensor]]:
+def tie_scales(graph: Graph) -> list[list[Tensor]]:
     """Tensors that must share a scale, so that the steps of every loop are alike in integers, too."""
     groups = []
     for loop in _loops(graph):
@@ -74,13 +74,13 @@ def tied(graph: Graph) -> list[list[Tensor]]:
     return [[t for t in group if t.type == "FLOAT32" and t.data is None] for group in groups]
 
 
-def rolled(graph: Graph) -> Graph:
+def roll(graph: Graph) -> Graph:
     """The graph with a WHILE in the place of every repetition, where that makes the file smaller.
 
     Inputs are quantised first, so that the first step is like the others.
     """
     ends = [node for node in graph.nodes if node.op == "QUANTIZE" and node.input(0) in graph.inputs]
-    size, ahead = None, rebuilt(graph, dict.fromkeys((*ends, *graph.nodes)))
+    size, ahead = None, rebuild(graph, dict.fromkeys((*ends, *graph.nodes)))
     for _ in range(MOST_NODES):
         loop = next(_loops(ahead), None)
         if loop is None:
@@ -300,7 +300,7 @@ def _with_loop(graph: Graph, loop: Loop) -> Graph:
     inputs = [counter, *states, *(old for old, _ in filled)]
     through = [body.of(t) for t in outer]
     cond = _condition(name, [*inputs, *through], start + sign * loop.count, sign)
-    step = rebuilt(Graph(name, (), (), (*inputs, *through), (*after, *through)), body.nodes)
+    step = rebuild(Graph(name, (), (), (*inputs, *through), (*after, *through)), body.nodes)
     number = 1 + len(graph.subgraphs)
     begin = replace(counter, name=f"{name}/begin", data=np.array([start], np.int32))
     rows = [_rows_in(b, f"{b.name}_none") for b in buffers]
@@ -318,7 +318,7 @@ def _with_loop(graph: Graph, loop: Loop) -> Graph:
     )
     rest = [_joined(loop, node, buffers) for node in graph.nodes[loop.last :]]
     nodes = [*graph.nodes[: loop.first], *rows, main, *rest]
-    result = rebuilt(replace(graph, subgraphs=(*graph.subgraphs, cond, step)), nodes)
+    result = rebuild(replace(graph, subgraphs=(*graph.subgraphs, cond, step)), nodes)
     check(result)
     return result
 
@@ -393,4 +393,4 @@ def _condition(name: str, inputs: Sequence[Tensor], end: int, sign: int) -> Grap
     goes = Tensor(f"{name}/goes_on", "BOOL", (1,))
     op = "LESS" if sign > 0 else "GREATER"
     node = Node(op, (own[0], limit), (goes,), schema.default_options(op))
-    return rebuilt(Graph(f"{name}/condition", (), (), tuple(own), (goes,)), [node])
+    return rebuild(Graph(f"{name}/condition", (), (), tuple(own), (goes,)), [node])

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from twinfer.converter import TO_CONVERT, OnnxFile
-from twinfer.converter.freeze import frozen, inputs_by_name, swapped
+from twinfer.converter.freeze import freeze, inputs_by_name, swap_tensors
 from twinfer.runtime.errors import InvalidArgumentError, ModelError
 from twinfer.runtime.graph import Graph, Tensor
 from twinfer.runtime.metadata import without_plan
@@ -32,9 +32,9 @@ def read_source(source: Source, shapes: Shapes | None = None, constants: Mapping
         check_kind(source)
         source = source if _suffix(source) in TO_CONVERT else read_file(source)
     if isinstance(source, Graph):
-        return _closed(frozen(without_plan(source), constants or {}), shapes or {})
+        return _close(freeze(without_plan(source), constants or {}), shapes or {})
     graph = _by_suffix(source, shapes) if isinstance(source, str | os.PathLike) else _by_type(source, shapes)
-    return infer_shapes(frozen(graph, constants or {}), keep_half=True)
+    return infer_shapes(freeze(graph, constants or {}), keep_half=True)
 
 
 _TORCH = "give the module itself to twinfer.from_torch(module, example_inputs), or save it by torch.export.save as .pt2"
@@ -60,22 +60,22 @@ def check_kind(path: str | os.PathLike[str]) -> None:
         raise InvalidArgumentError(f"{os.fspath(path)}: a SavedModel is {_TENSORFLOW}")
 
 
-def opened(source: Source) -> Source:
+def open_source(source: Source) -> Source:
     """The source; an ``OnnxFile`` for the path of an ONNX file that can be parsed, so that this is done once."""
     if not isinstance(source, str | os.PathLike) or not os.path.isfile(source):
         return source
     if _suffix(source) != ".onnx":
         return source
-    from twinfer.converter.onnx.read import opened
+    from twinfer.converter.onnx.read import open_onnx
 
     try:
-        return opened(source)
+        return open_onnx(source)
     except ModelError:  # reading the path gives the error
         return source
 
 
 def files_of(source: Source) -> list[str | os.PathLike[str]]:
-    """The files that an ``opened`` source is read from: its own, and those that an ONNX file keeps beside it."""
+    """The files that a source of ``open_source`` is read from: its own, and those that an ONNX file keeps beside it."""
     if isinstance(source, OnnxFile):
         return [source.path, *source.beside]
     return [source] if isinstance(source, str | os.PathLike) else []
@@ -114,7 +114,7 @@ def _by_type(source: Source, shapes: Shapes | None) -> Graph:
     return read_onnx(source, shapes=shapes)
 
 
-def _closed(graph: Graph, shapes: Shapes) -> Graph:
+def _close(graph: Graph, shapes: Shapes) -> Graph:
     """The graph with these shapes of inputs, the rest inferred."""
     named = inputs_by_name(graph)
     if unknown := set(shapes) - set(named):
@@ -137,4 +137,4 @@ def _is_vague(tensor: Tensor) -> bool:
 
 def _static(graph: Graph) -> Graph:
     """The graph without open dimensions."""
-    return swapped(graph, {t: replace(t, shape_signature=()) for t in graph.tensors if t.shape_signature})
+    return swap_tensors(graph, {t: replace(t, shape_signature=()) for t in graph.tensors if t.shape_signature})

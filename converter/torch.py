@@ -57,9 +57,9 @@ def from_torch(
     """
     _need_packages()
     if isinstance(module, str | os.PathLike):
-        module = _loaded(module)
+        module = _load(module)
     inputs = _inputs(module, example_inputs)
-    proto = _exported(module, inputs, (_names(input_names), _names(output_names)))
+    proto = _export(module, inputs, (_names(input_names), _names(output_names)))
     from twinfer.converter.onnx import read_onnx
 
     return read_onnx(proto, shapes=shapes)
@@ -71,7 +71,7 @@ def _need_packages() -> None:
         raise ToolError(f"PyTorch models need the package {' and '.join(missing)}: pip install 'twinfer[torch]'")
 
 
-def _loaded(path: str | os.PathLike[str]) -> torch.export.ExportedProgram:
+def _load(path: str | os.PathLike[str]) -> torch.export.ExportedProgram:
     import torch
 
     check_file(path)
@@ -139,7 +139,7 @@ def _names(given: Sequence[str] | None) -> list[str] | None:
     return [given] if isinstance(given, str) else None if given is None else list(given)
 
 
-def _exported(module: Source, inputs: tuple[Any, ...], names: tuple[list[str] | None, list[str] | None]) -> Any:
+def _export(module: Source, inputs: tuple[Any, ...], names: tuple[list[str] | None, list[str] | None]) -> Any:
     """The onnx.ModelProto; UnsupportedOperatorError with torch's reason if there is none."""
     import torch
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from twinfer.converter.compress.layers import Weights, layers_of, replaced
+from twinfer.converter.compress.layers import Weights, layers_of, replace_weights
 from twinfer.converter.compress.refit import Watch, can_fit
 from twinfer.converter.quantize.calibrate import Progress
 from twinfer.converter.quantize.recipe import Recipe
-from twinfer.converter.quantize.rounding import fed_back, nearer
+from twinfer.converter.quantize.rounding import feed_back, nearer
 from twinfer.converter.quantize.samples import Samples
 from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Graph, Tensor
@@ -46,11 +46,11 @@ def cluster(graph: Graph, recipe: Recipe, samples: Samples | None = None, progre
         choice = recipe.of_node(weights.node)
         sparse = choice.prune > 0 or float(np.mean(weights.stored() == 0)) >= SPARSE
         if watch is not None and can_fit(weights):
-            changed = replaced(changed, _fitted(watch, changed, weights, 1 << choice.cluster, sparse))
+            changed = replace_weights(changed, _fitted(watch, changed, weights, 1 << choice.cluster, sparse))
         else:
             stored = weights.stored()
             values = codebook(stored, np.square(weights.scales()), 1 << choice.cluster, sparse)
-            changed = replaced(changed, {weights.tensor: weights.changed(snapped(stored, values))})
+            changed = replace_weights(changed, {weights.tensor: weights.changed(snap(stored, values))})
         if progress is not None:
             progress(i, len(wanted))
     return changed
@@ -92,7 +92,7 @@ def _clusters(values: Values, mass: Values, keep_zero: bool) -> tuple[Values, Va
     return np.where(there, cost, np.inf), centre
 
 
-def snapped(stored: Values, values: Values) -> Values:
+def snap(stored: Values, values: Values) -> Values:
     """The nearest of the rising ``values``; the smaller one of two that are equally near."""
     between = (values[1:] + values[:-1]) / 2
     return values[np.searchsorted(between, stored, side="left")]
@@ -110,10 +110,10 @@ def _fitted(watch: Watch, graph: Graph, weights: Weights, count: int, sparse: bo
     values = codebook(whole, np.square(scales) * np.einsum("gii->gi", matters.sums)[:, None, :], count, sparse)
 
     def nearest(column: Values, k: int) -> Values:
-        near = snapped(column / scales[:, :, 0], values) * scales[:, :, 0]
+        near = snap(column / scales[:, :, 0], values) * scales[:, :, 0]
         return np.where(kept[:, :, k], near, 0.0)
 
-    plain = snapped(whole, values) * scales
-    fitted = fed_back(wanted, matters, nearest)
+    plain = snap(whole, values) * scales
+    fitted = feed_back(wanted, matters, nearest)
     fitted = np.where(nearer(fitting.fit.best, fitted, plain, matters)[:, :, None], fitted, plain)
     return fitting.stored(fitted, wide)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twinfer.converter.facts import Parameters
-from twinfer.converter.passes._rewrite import rebuilt, renamed
+from twinfer.converter.passes._rewrite import rebuild, with_tensors
 from twinfer.converter.quantize.rounding import from_rows, rows_of
 from twinfer.converter.quantize.weights import MOST
 from twinfer.converter.table import parameters_of, row_of
@@ -139,9 +139,9 @@ def _weights(node: Node) -> Tensor | None:
     return None if odd else tensor
 
 
-def replaced(graph: Graph, tensors: Mapping[Tensor, Tensor]) -> Graph:
+def replace_weights(graph: Graph, tensors: Mapping[Tensor, Tensor]) -> Graph:
     """The graph with other constants in the place of those that ``tensors`` maps."""
-    return rebuilt(graph, [renamed(node, tensors) for node in graph.nodes])
+    return rebuild(graph, [with_tensors(node, tensors) for node in graph.nodes])
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from twinfer.converter.compress.blocks import Block, Mask, block, budgets, mask, zeros
-from twinfer.converter.compress.layers import Weights, layers_of, replaced
+from twinfer.converter.compress.layers import Weights, layers_of, replace_weights
 from twinfer.converter.compress.refit import Watch, can_fit
 from twinfer.converter.quantize.calibrate import Progress
 from twinfer.converter.quantize.recipe import Recipe
@@ -46,19 +46,19 @@ def prune(
     known, for N:M blocks with another sparsity than theirs, and for samples that do not fit.
     """
     layers = layers_of(graph)
-    plan = planned(layers, recipe, scope)
+    plan = plan_zeros(layers, recipe, scope)
     if samples is None:
-        return replaced(graph, {w.tensor: w.changed(w.stored() * _kept(w, n, recipe)) for w, n in plan.items()})
+        return replace_weights(graph, {w.tensor: w.changed(w.stored() * _kept(w, n, recipe)) for w, n in plan.items()})
     watch, pruned = Watch(graph, samples), graph
     behind = layers[layers.index(next(iter(plan))) :]
     for i, weights in enumerate(behind, 1):
-        pruned = replaced(pruned, _fitted(watch, pruned, weights, plan.get(weights, 0), _block(weights, recipe)))
+        pruned = replace_weights(pruned, _fitted(watch, pruned, weights, plan.get(weights, 0), _block(weights, recipe)))
         if progress is not None:
             progress(i, len(behind))
     return pruned
 
 
-def planned(layers: Sequence[Weights], recipe: Recipe, scope: str) -> dict[Weights, int]:
+def plan_zeros(layers: Sequence[Weights], recipe: Recipe, scope: str) -> dict[Weights, int]:
     """How many weights of each layer become zero."""
     if scope not in SCOPES:
         raise InvalidArgumentError(f"{scope!r} is no scope of pruning; there are: {', '.join(SCOPES)}")

@@ -168,7 +168,7 @@ class Emitter:
         shape = tuple(x.shape[p] for p in perm)
         if x.data is not None:
             quant = x.quant and Quant(x.quant.scale, x.quant.zero_point, perm.index(x.quant.axis))
-            return moved(x, shape, quant, lambda data: data.transpose(perm))
+            return move_constant(x, shape, quant, lambda data: data.transpose(perm))
         return self.emit("TRANSPOSE", [x, np.array(perm, np.int32)], shape)
 
     def reshape(self, x: Tensor, shape: Sequence[int]) -> Tensor:
@@ -177,7 +177,7 @@ class Emitter:
         if shape == x.shape:
             return x
         if x.data is not None:
-            return moved(x, shape, _reshaped_quant(x, shape), lambda data: data.reshape(shape))
+            return move_constant(x, shape, _reshaped_quant(x, shape), lambda data: data.reshape(shape))
         return self.emit("RESHAPE", [x, np.array(shape, np.int32)], shape, new_shape=shape)
 
     def copy(self, x: Tensor) -> Tensor:
@@ -261,7 +261,7 @@ class Emitter:
         return self.emit("PADV2", [x, table, np.array(value, x.dtype)], shape)
 
 
-def moved(x: Tensor, shape: Shape, quant: Quant | None, move: Callable[[NDArray[Any]], NDArray[Any]]) -> Tensor:
+def move_constant(x: Tensor, shape: Shape, quant: Quant | None, move: Callable[[NDArray[Any]], NDArray[Any]]) -> Tensor:
     """A constant with its elements moved, and with them the integers that it was dequantised from."""
     kept = {key: value for key, value in x.extra.items() if key == "stored" and quant}
     extra = {key: np.array(move(value), order="C") for key, value in kept.items()}

@@ -45,7 +45,7 @@ def _unused(name: str, used: set[str]) -> str:
     return name
 
 
-def rebuilt(graph: Graph, change: Callable[[Tensor], Tensor]) -> Graph:
+def change_tensors(graph: Graph, change: Callable[[Tensor], Tensor]) -> Graph:
     """The graph with every tensor changed."""
     new = {tensor: change(tensor) for tensor in graph.tensors}
     nodes = tuple(
@@ -62,7 +62,7 @@ def rebuilt(graph: Graph, change: Callable[[Tensor], Tensor]) -> Graph:
     return result
 
 
-def signed(graph: Graph) -> Graph:
+def sign(graph: Graph) -> Graph:
     """The graph with a signature that calls inputs and outputs as their tensors."""
     arguments, results = ({t.name: t for t in tensors} for tensors in (graph.inputs, graph.outputs))
     return replace(graph, signatures=(Signature(SIGNATURE, arguments, results),))

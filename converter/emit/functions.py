@@ -100,14 +100,14 @@ def moments(g: Emitter, x: Tensor, axes: Shape) -> tuple[Tensor, Tensor, Tensor]
     return middle, rest, mean(g, g.binary("MUL", rest, rest), axes)
 
 
-def normalized(g: Emitter, x: Tensor, axes: Shape, epsilon: float) -> tuple[Tensor, Tensor, Tensor]:
+def normalize(g: Emitter, x: Tensor, axes: Shape, epsilon: float) -> tuple[Tensor, Tensor, Tensor]:
     """(x - mean) / sqrt(variance + epsilon) over these dimensions, the mean, and 1 / sqrt(variance + epsilon)."""
     middle, rest, variance = moments(g, x, axes)
     factor = g.unary("RSQRT", g.binary("ADD", variance, number(epsilon)))
     return g.binary("MUL", rest, factor), middle, factor
 
 
-def scaled(g: Emitter, x: Tensor, scale: Operand, bias: Operand) -> Tensor:
+def scale_and_shift(g: Emitter, x: Tensor, scale: Operand, bias: Operand) -> Tensor:
     """x * scale + bias; either may be absent."""
     y = x if scale is None else g.binary("MUL", x, scale)
     return y if bias is None else g.binary("ADD", y, bias)
@@ -116,4 +116,4 @@ def scaled(g: Emitter, x: Tensor, scale: Operand, bias: Operand) -> Tensor:
 def affine(g: Emitter, x: Tensor, factor: np.ndarray, offset: np.ndarray, axis: int) -> Tensor:
     """x * factor + offset, one number per element of the axis: what batch normalisation comes to when a model runs."""
     shape = [-1 if i == axis else 1 for i in range(len(x.shape))]
-    return scaled(g, x, *(v.astype(np.float32).reshape(shape) for v in (factor, offset)))
+    return scale_and_shift(g, x, *(v.astype(np.float32).reshape(shape) for v in (factor, offset)))

@@ -87,7 +87,7 @@ def einsum(g: Emitter, equation: str, operands: Sequence[Tensor]) -> Tensor:
         if len(set(term)) < len(term):
             raise UnsupportedOperatorError(f"einsum {equation!r} with a letter twice in one operand")
     if len(operands) == 1:
-        return _arranged(g, _summed(g, operands[0], terms[0], result), _kept(terms[0], result), result)
+        return _arrange(g, _sum(g, operands[0], terms[0], result), _kept(terms[0], result), result)
     if len(operands) != 2:
         raise UnsupportedOperatorError(f"einsum {equation!r} of {len(operands)} operands; do it two by two")
     return _product(g, operands, terms, result)
@@ -110,7 +110,7 @@ def _kept(term: str, *others: str) -> str:
     return "".join(c for c in term if any(c in other for other in others))
 
 
-def _summed(g: Emitter, x: Tensor, term: str, *others: str) -> Tensor:
+def _sum(g: Emitter, x: Tensor, term: str, *others: str) -> Tensor:
     """x without the dimensions that no other term has."""
     axes = tuple(i for i, c in enumerate(term) if all(c not in other for other in others))
     if not axes:
@@ -119,7 +119,7 @@ def _summed(g: Emitter, x: Tensor, term: str, *others: str) -> Tensor:
     return g.emit("SUM", [x, np.array(axes, np.int32)], shape, keep_dims=False)
 
 
-def _arranged(g: Emitter, x: Tensor, term: str, order: str) -> Tensor:
+def _arrange(g: Emitter, x: Tensor, term: str, order: str) -> Tensor:
     return g.transpose(x, [term.index(c) for c in order])
 
 
@@ -133,7 +133,7 @@ def _product(g: Emitter, operands: Sequence[Tensor], terms: Sequence[str], resul
         kept = [(c, n) for c, n in zip(term, x.shape, strict=True) if n != 1 or size[c] == 1]
         sides.append((g.reshape(x, [n for _, n in kept]), "".join(c for c, _ in kept)))
     (x, a), (y, b) = sides
-    x, y = _summed(g, x, a, b, result), _summed(g, y, b, a, result)
+    x, y = _sum(g, x, a, b, result), _sum(g, y, b, a, result)
     a, b = _kept(a, b, result), _kept(b, a, result)
     batch, depth = (_kept(_kept(a, b), result), "".join(c for c in a if c in b and c not in result))
     rows, columns = ("".join(c for c in term if c not in batch + depth) for term in (a, b))
@@ -142,7 +142,7 @@ def _product(g: Emitter, operands: Sequence[Tensor], terms: Sequence[str], resul
         return tuple(size[c] for c in letters)
 
     each = extents(batch), math.prod(extents(rows)), math.prod(extents(depth)), math.prod(extents(columns))
-    left = g.reshape(_arranged(g, x, a, batch + rows + depth), (*each[0], each[1], each[2]))
-    right = g.reshape(_arranged(g, y, b, batch + depth + columns), (*each[0], each[2], each[3]))
+    left = g.reshape(_arrange(g, x, a, batch + rows + depth), (*each[0], each[1], each[2]))
+    right = g.reshape(_arrange(g, y, b, batch + depth + columns), (*each[0], each[2], each[3]))
     product = g.reshape(matmul(g, left, right), extents(batch + rows + columns))
-    return _arranged(g, product, batch + rows + columns, result)
+    return _arrange(g, product, batch + rows + columns, result)

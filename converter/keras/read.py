@@ -12,7 +12,7 @@ from typing import Any
 import keras
 
 from twinfer.converter.emit.emitter import Emitter
-from twinfer.converter.emit.finish import rebuilt, renamer, signed, with_outputs
+from twinfer.converter.emit.finish import change_tensors, renamer, sign, with_outputs
 from twinfer.converter.keras.walk import Walk
 from twinfer.runtime.errors import InvalidArgumentError, ModelError, UnsupportedOperatorError
 from twinfer.runtime.graph import Graph, Tensor
@@ -35,7 +35,7 @@ def read_keras(model: Any, batch: int, shapes: Mapping[str, Sequence[int]]) -> G
 
 def _read(model: Any, batch: int, shapes: Mapping[str, Sequence[int]]) -> Graph:
     if isinstance(model, str | os.PathLike):
-        model = _loaded(os.fspath(model))
+        model = _load(os.fspath(model))
     if not isinstance(model, keras.Model):
         what = f"{type(model).__module__}.{type(model).__qualname__}"
         raise InvalidArgumentError(f"from_keras takes a keras.Model or the path of a .keras file, no {what}")
@@ -45,10 +45,10 @@ def _read(model: Any, batch: int, shapes: Mapping[str, Sequence[int]]) -> Graph:
     walk = Walk(g, list(sources.values()), inputs)
     outputs = walk.run(list(results.values()))
     walk.problems.report()
-    return _finished(g, list(zip(results, outputs, strict=True)), walk.names)
+    return _finish(g, list(zip(results, outputs, strict=True)), walk.names)
 
 
-def _loaded(path: str) -> keras.Model:
+def _load(path: str) -> keras.Model:
     check_file(path)
     try:
         return keras.saving.load_model(path, compile=False, safe_mode=True)
@@ -117,8 +117,8 @@ def _shape(name: str, tensor: Any, batch: int, given: Sequence[int] | None) -> t
     return tuple(int(d) for d in shape if d is not None)
 
 
-def _finished(g: Emitter, outputs: list[tuple[str, Tensor]], names: Mapping[Tensor, str]) -> Graph:
+def _finish(g: Emitter, outputs: list[tuple[str, Tensor]], names: Mapping[Tensor, str]) -> Graph:
     """The graph with tensors called as the layers that make them."""
     graph, taken = with_outputs(g, outputs)
     name = renamer(graph, {**names, **{t: t.name for t in graph.inputs}, **taken})
-    return signed(rebuilt(graph, lambda t: replace(t, name=name(t))))
+    return sign(change_tensors(graph, lambda t: replace(t, name=name(t))))

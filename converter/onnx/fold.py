@@ -166,7 +166,7 @@ NOT_FOLDED = frozenset(
 )  # fmt: skip
 
 
-def folded(
+def fold(
     proto: onnx.NodeProto, inputs: Sequence[Tensor | None], opsets: Mapping[str, int], budget: Budget
 ) -> list[Tensor | None] | None:
     """The node's outputs as constants, by ONNX's reference implementation; None if only a run can compute them.

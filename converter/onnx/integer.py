@@ -77,12 +77,12 @@ def _plain(view: View, node: Node, y: Tensor) -> tuple[Node, ...] | None:
         return None
     inputs = tuple(sources.get(i, t) for i, t in enumerate(node.inputs))
     if row.scales.fixed8 is not None:
-        return _requantized(node, inputs, Quant.per_tensor(*row.scales.fixed8), y)
+        return _requantize(node, inputs, Quant.per_tensor(*row.scales.fixed8), y)
     if row.clamps or not row.scales.same:
         return (replace(node, inputs=inputs, outputs=(y,)),)
     first = next((t for t in sources.values() if t is not None), None)
     one_scale = first is not None and all(t is not None and alike(first, t, 0) for t in sources.values())
-    return _requantized(node, inputs, first.quant, y) if first is not None and one_scale else None
+    return _requantize(node, inputs, first.quant, y) if first is not None and one_scale else None
 
 
 def _integers(view: View, tensor: Tensor | None) -> Tensor | None:
@@ -96,7 +96,7 @@ def _source(view: View, tensor: Tensor | None) -> Tensor | None:
     return None if tensor is None else _integers(view, tensor) or stored(tensor)
 
 
-def _requantized(node: Node, inputs: tuple[Tensor | None, ...], quant: Quant | None, y: Tensor) -> tuple[Node, ...]:
+def _requantize(node: Node, inputs: tuple[Tensor | None, ...], quant: Quant | None, y: Tensor) -> tuple[Node, ...]:
     """The operator with the quantisation that it must have, and the result's after it."""
     if quant == y.quant:
         return (replace(node, inputs=inputs, outputs=(y,)),)
@@ -152,7 +152,7 @@ def _integer_bias(bias: Tensor | None, sums: Quant) -> Tensor | None:
 
 def integer(graph: Graph) -> Graph:
     """The graph with integer operators where all scales are known. Inputs, outputs and their types stay."""
-    for rule in (_forward, _cancelled, _backward, _cancelled, arithmetic, _cancelled):
+    for rule in (_forward, _cancel, _backward, _cancel, arithmetic, _cancel):
         graph = rewrite(dead_code(graph), rule)
         check(graph)
     used = [t for node in graph.nodes for t in (*node.inputs, *node.outputs) if t is not None]
@@ -228,7 +228,7 @@ def _filled(value: Tensor, among: Tensor) -> Tensor | None:
 
 
 # -- together ----------------------------------------------------------------------------------------------------------
-def _cancelled(view: View, node: Node) -> Change | None:
+def _cancel(view: View, node: Node) -> Change | None:
     """An operator that leaves integers and one that enters them, in a row.
 
     They become nothing if the scales are the same, else one requantisation.
@@ -254,7 +254,7 @@ def _backward(view: View, node: Node) -> Change | None:
     left = view.producer(node.input(0))
     if row.clamps and left is not None and leaves(left):  # it requantises, too: see arithmetic
         return None
-    sources = {i: _entered(node.input(i), entry.output) for i in row.carrying(node)}
+    sources = {i: _enter(node.input(i), entry.output) for i in row.carrying(node)}
     inputs = _moved_inputs(node, sources)
     if inputs is None:
         return None
@@ -263,7 +263,7 @@ def _backward(view: View, node: Node) -> Change | None:
     return Change((node, entry), (*before, moved), first=True)
 
 
-def _entered(tensor: Tensor, like: Tensor) -> Tensor:
+def _enter(tensor: Tensor, like: Tensor) -> Tensor:
     """The tensor as integers of the other's type and quantisation."""
     name = f"{tensor.name}_quantized_{like.name}"
     return replace(tensor, name=name, type=like.type, quant=like.quant, data=None, extra=EMPTY)

@@ -9,8 +9,8 @@ from functools import cached_property
 import onnx
 
 from twinfer.converter.emit.emitter import SMALL, Emitter, constant
-from twinfer.converter.emit.finish import Problems, rebuilt, renamer, signed, with_outputs
-from twinfer.converter.onnx.fold import folded
+from twinfer.converter.emit.finish import Problems, change_tensors, renamer, sign, with_outputs
+from twinfer.converter.onnx.fold import fold
 from twinfer.converter.onnx.gelu import Term, term_of
 from twinfer.converter.onnx.integer import integer
 from twinfer.converter.onnx.node import HINTS, NO_IMPORTER, OnnxNode, Shape, attributes_of, importers
@@ -61,7 +61,7 @@ def _open(name: str, dims: Sequence[onnx.TensorShapeProto.Dimension] | None) -> 
     return f"input {name!r} {shown} has open dimensions; say them: --shape {name}={example}"
 
 
-def stated(proto: onnx.ModelProto) -> dict[str, Tensor]:
+def stated_tensors(proto: onnx.ModelProto) -> dict[str, Tensor]:
     """By name, the values whose type and whole shape the model states."""
     tensors = (_known(value) for value in (*proto.graph.value_info, *proto.graph.output))
     return {tensor.name: tensor for tensor in tensors if tensor is not None}
@@ -97,7 +97,7 @@ class Model:
         for name in outputs:
             if name not in self.values:
                 raise ModelError(f"output {name!r} is written by no node")
-        return finished(self.emitter, self.values, outputs)
+        return finish(self.emitter, self.values, outputs)
 
     def _initializers(self, graph: onnx.GraphProto) -> None:
         for tensor in graph.initializer:
@@ -223,7 +223,7 @@ class Model:
         self._store(proto, self._run(node) if results is None else results)
 
     def _folded(self, proto: onnx.NodeProto, inputs: Sequence[Tensor | None]) -> list[Tensor | None] | None:
-        return folded(proto, inputs, self.opsets, self.emitter.budget)
+        return fold(proto, inputs, self.opsets, self.emitter.budget)
 
     def _store(self, proto: onnx.NodeProto, results: Sequence[Tensor | None]) -> None:
         self.values.update((name, t) for name, t in zip(proto.output, results, strict=False) if name and t is not None)
@@ -261,15 +261,15 @@ class Model:
 
     @cached_property
     def _stated(self) -> Mapping[str, Tensor]:
-        return stated(self.proto)
+        return stated_tensors(self.proto)
 
 
-def finished(g: Emitter, values: Mapping[str, Tensor], outputs: Sequence[str]) -> Graph:
+def finish(g: Emitter, values: Mapping[str, Tensor], outputs: Sequence[str]) -> Graph:
     """The graph of what was emitted. An output that is an input, a constant or another output gets a copy."""
     graph, taken = with_outputs(g, [(name, values[name]) for name in outputs])
     names = {**{t: name for name, t in reversed(list(values.items()))}, **taken}
-    graph = rebuilt(graph, _named(graph, names, _spread(graph, g.quants)))
-    return signed(rebuilt(integer(graph), _plain))
+    graph = change_tensors(graph, _named(graph, names, _spread(graph, g.quants)))
+    return sign(change_tensors(integer(graph), _plain))
 
 
 def _spread(graph: Graph, quants: Mapping[Tensor, Quant]) -> dict[Tensor, Quant]:

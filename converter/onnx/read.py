@@ -43,28 +43,28 @@ def read_onnx(source: Source, *, shapes: Mapping[str, Sequence[int]] | None = No
     fit or a file that cannot be read, and UnsupportedOperatorError once for all operators that cannot be expressed,
     with node names and counts.
     """
-    model = _usual_domain(_loaded(source))
+    model = _usual_domain(_load(source))
     _check(model)
-    graph = Model(_inlined(model), shapes or {}).graph()
+    graph = Model(_inline(model), shapes or {}).graph()
     return replace(graph, extra={CHANNELS_FIRST: {t.name for t in (*graph.inputs, *graph.outputs)}})
 
 
-def opened(path: str | os.PathLike[str]) -> OnnxFile:
+def open_onnx(path: str | os.PathLike[str]) -> OnnxFile:
     """The file, parsed, and the files beside it that hold values of its constants; these are read later.
 
     Raises ModelError for a damaged file, InvalidArgumentError for one that cannot be read.
     """
-    model = _parsed(str(path), read_bytes(path))
+    model = _parse(str(path), read_bytes(path))
     return OnnxFile(path, model, tuple(Path(path).parent / name for name in _external(model)))
 
 
-def _loaded(source: Source) -> onnx.ModelProto:
+def _load(source: Source) -> onnx.ModelProto:
     """The model with all values of its constants."""
     if isinstance(source, onnx.ModelProto):
         return source
     if isinstance(source, bytes):
-        return _parsed("the model", source)
-    file = source if isinstance(source, OnnxFile) else opened(source)
+        return _parse("the model", source)
+    file = source if isinstance(source, OnnxFile) else open_onnx(source)
     model: onnx.ModelProto = file.model
     try:
         onnx.load_external_data_for_model(model, str(Path(file.path).parent))
@@ -73,7 +73,7 @@ def _loaded(source: Source) -> onnx.ModelProto:
     return model
 
 
-def _parsed(name: str, content: bytes) -> onnx.ModelProto:
+def _parse(name: str, content: bytes) -> onnx.ModelProto:
     try:
         model: onnx.ModelProto = onnx.load_model_from_string(content)
     except _DAMAGE as error:
@@ -115,7 +115,7 @@ def _in_domains(model: onnx.ModelProto) -> Iterator[onnx.NodeProto | onnx.Operat
     yield from (each for function in model.functions for each in function.opset_import)
 
 
-def _inlined(model: onnx.ModelProto) -> onnx.ModelProto:
+def _inline(model: onnx.ModelProto) -> onnx.ModelProto:
     """The model without functions of its own: PyTorch's exporter writes modules as such."""
     if not model.functions:
         return model

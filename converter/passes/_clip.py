@@ -40,7 +40,7 @@ def activation_range(name: str, tensor: Tensor) -> Range | None:
     return quantized_range(node, tensor)
 
 
-def clipped(node: Node) -> tuple[Tensor, Range] | None:
+def clip_of(node: Node) -> tuple[Tensor, Range] | None:
     """What a node clips, and to which range; None if it does anything else, such as requantise."""
     clamps = row_of(node).clamps
     if not (clamps or node.op in ("MINIMUM", "MAXIMUM")) or node.output.type not in ("FLOAT32", "INT8"):
@@ -79,7 +79,7 @@ def bounds(view: View, tensor: Tensor) -> Range:
     if (source := _moved(node)) is not None and source.type == tensor.type and source.quant == tensor.quant:
         span = bounds(view, source)
     fused = node.op if row.clamps else str(node.options.get("fused_activation_function", "NONE"))
-    own = clipped(node)
+    own = clip_of(node)
     if own is not None:
         span = both(bounds(view, own[0]), own[1])
     elif (active := activation_range(fused, tensor)) is not None:

@@ -36,7 +36,7 @@ def order_of(node: Node | None) -> Order | None:
         return None
     x, y, order = node.input(0), node.output, tuple(int(i) for i in np.asarray(node.input(1).data).reshape(-1))
     plain = not is_open(x) and not is_open(y) and x.type == y.type and sorted(order) == list(range(len(x.shape)))
-    return order if plain and turned(x.quant, order) == y.quant else None
+    return order if plain and transpose_quant(x.quant, order) == y.quant else None
 
 
 def transpose(x: Tensor, order: Order, y: Tensor) -> Node:
@@ -44,18 +44,18 @@ def transpose(x: Tensor, order: Order, y: Tensor) -> Node:
     return new_node("TRANSPOSE", [x, constant(np.array(order, np.int32), f"{y.name}/order")], y)
 
 
-def turned(quant: Quant | None, order: Order) -> Quant | None:
+def transpose_quant(quant: Quant | None, order: Order) -> Quant | None:
     """The quantisation of a transposed tensor. An axis that the tensor does not have, as some files say, stays."""
     if quant is None or not quant.per_channel or quant.axis not in order:
         return quant
     return Quant(quant.scale, quant.zero_point, order.index(quant.axis))
 
 
-def turned_tensor(x: Tensor, order: Order, name: str) -> Tensor:
+def transpose_tensor(x: Tensor, order: Order, name: str) -> Tensor:
     """A tensor, or constant, with its dimensions in another order."""
     shape = tuple(x.shape[i] for i in order)
     data = None if x.data is None else np.ascontiguousarray(x.data.transpose(order))
-    quant = turned(x.quant, order)
+    quant = transpose_quant(x.quant, order)
     return replace(x, name=name, shape=shape, quant=quant, data=data, shape_signature=())
 
 
@@ -103,10 +103,10 @@ def operand(tensor: Tensor | None, order: Order, moved: Mapping[Tensor, Tensor])
     if tensor is None or tensor in moved or tensor.data is None or len(tensor.shape) <= 1 >= tensor.size:
         return None if tensor is None else moved.get(tensor, tensor)
     data = tensor.data.reshape((1,) * (len(order) - len(tensor.shape)) + tensor.shape)
-    return turned_tensor(replace(tensor, shape=data.shape, data=data), order, tensor.name)
+    return transpose_tensor(replace(tensor, shape=data.shape, data=data), order, tensor.name)
 
 
-def reordered(node: Node, order: Order, moved: Mapping[Tensor, Tensor]) -> Node:
+def reorder(node: Node, order: Order, moved: Mapping[Tensor, Tensor]) -> Node:
     """A ``flexible`` operator over tensors in another order; ``moved`` maps its values to these."""
     inputs = list(node.inputs)
     for i in operands(node):
@@ -190,7 +190,7 @@ def cost(graph: Graph) -> Cost:
     return _Turned(graph).cost
 
 
-def settled(graph: Graph, tidy: Rule) -> Graph:
+def choose_orders(graph: Graph, tidy: Rule) -> Graph:
     """The graph with its operators in cheap orders. Each group in turn tries another order and keeps it if the
     transposes cost less once ``tidy`` was applied around the group."""
     view = _Turned(graph)
@@ -280,13 +280,13 @@ class _Flip:
         entered = [self._enter(t) for t in dict.fromkeys(values(node)) if t not in self.moved]
         kept = [t for t in node.outputs if self._wanted(t)]
         for t in node.outputs:
-            self.moved[t] = turned_tensor(t, self.order, f"{t.name}/turned" if t in kept else t.name)
+            self.moved[t] = transpose_tensor(t, self.order, f"{t.name}/turned" if t in kept else t.name)
         back = [transpose(self.moved[t], inverse(self.order), t) for t in kept]
-        return [*entered, reordered(node, self.order, self.moved), *back]
+        return [*entered, reorder(node, self.order, self.moved), *back]
 
     def _enter(self, tensor: Tensor) -> Node:
         """Transposes a value that enters the group, merged with the transpose that it comes from, if any."""
-        self.moved[tensor] = turned_tensor(tensor, self.order, f"{tensor.name}/turned")
+        self.moved[tensor] = transpose_tensor(tensor, self.order, f"{tensor.name}/turned")
         maker = self.view.producer(tensor)
         before = order_of(maker)
         source, order = tensor, self.order

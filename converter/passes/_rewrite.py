@@ -141,7 +141,7 @@ class View(Draft):
 
     def apply(self, change: Change) -> list[Node]:
         """Makes a change and leaves out what nobody reads any more. Returns the nodes that the change touches."""
-        renames = {n: (renamed(n, change.replaced),) for t in change.replaced for n in self._touching(t)}
+        renames = {n: (with_tensors(n, change.replaced),) for t in change.replaced for n in self._touching(t)}
         swaps = {**renames, **dict.fromkeys(change.remove, ())}
         place = (min if change.first else max)(change.remove, key=self.position)
         swaps[place] = change.add
@@ -182,7 +182,7 @@ class View(Draft):
 
     def result(self) -> Graph:
         """The graph as it is now."""
-        return rebuilt(self.graph, needed(self.graph, list(self)))
+        return rebuild(self.graph, needed_nodes(self.graph, list(self)))
 
 
 Rule = Callable[[View, Node], Change | None]
@@ -220,7 +220,7 @@ def touches_state(node: Node) -> bool:
     return keeps_state(node) or any(t.variable or t.type in HANDLES for t in tensors)
 
 
-def needed(graph: Graph, nodes: Sequence[Node]) -> list[Node]:
+def needed_nodes(graph: Graph, nodes: Sequence[Node]) -> list[Node]:
     """The nodes on which an output, a signature or a state depends; custom and control-flow operators always stay."""
     wanted, kept = set(_public(graph)), []
     for node in reversed(nodes):
@@ -244,7 +244,7 @@ def _named(signatures: Sequence[Signature]) -> list[Tensor]:
     return [t for s in signatures if s.subgraph == 0 for t in (*s.inputs.values(), *s.outputs.values())]
 
 
-def rebuilt(graph: Graph, nodes: Iterable[Node]) -> Graph:
+def rebuild(graph: Graph, nodes: Iterable[Node]) -> Graph:
     """The graph over these nodes. Unused tensors go; the old ones keep their order."""
     numbered = tuple(node if node.index == i else replace(node, index=i) for i, node in enumerate(nodes))
     new = dict.fromkeys(t for node in numbered for t in _tensors(node) if t is not None)
@@ -264,7 +264,7 @@ def _described_by(tensor: Tensor) -> list[Tensor]:
     return [value for value in details.values() if isinstance(value, Tensor)]
 
 
-def renamed(node: Node, replaced: Mapping[Tensor, Tensor]) -> Node:
+def with_tensors(node: Node, replaced: Mapping[Tensor, Tensor]) -> Node:
     """The node with other tensors in the place of those that ``replaced`` maps."""
     if not any(t in replaced for t in (*node.inputs, *node.outputs)):
         return node

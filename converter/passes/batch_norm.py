@@ -92,11 +92,11 @@ def _before(view: View, node: Node) -> Change | None:
         return None
     if form.offset.any() and not _unpadded(node):
         return None
-    now = _absorbed(node, at, form)
+    now = _absorb(node, at, form)
     return Change((inner, node), (replace(now, inputs=(form.x, *now.inputs[1:])),)) if now else None
 
 
-def _absorbed(node: Node, at: Parameters, form: Affine) -> Node | None:
+def _absorb(node: Node, at: Parameters, form: Affine) -> Node | None:
     """The node over ``form.x``; None where the constants are not one per channel of the input."""
     weights = node.input(at.weights)
     depth = form.x.shape[-1] if row_of(node).image else weights.shape[-1]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Hashable
 
-from twinfer.converter.passes._rewrite import View, rebuilt, renamed, touches_state
+from twinfer.converter.passes._rewrite import View, rebuild, touches_state, with_tensors
 from twinfer.runtime.graph import Graph, Node, Quant, Tensor
 from twinfer.runtime.registry import operators
 
@@ -19,14 +19,14 @@ def common_subexpressions(graph: Graph) -> Graph:
     left alone."""
     view, known, instead, kept = View(graph), dict[Hashable, Node](), dict[Tensor, Tensor](), list[Node]()
     for node in graph.nodes:
-        now = renamed(node, instead)
+        now = with_tensors(node, instead)
         first = known.setdefault(_key(now), now) if _comparable(node) else now
         taken = None if first is now else _taken(view, first, now)
         if taken is None:
             kept.append(now)
         else:
             instead.update(taken)
-    return graph if len(kept) == len(graph.nodes) else rebuilt(graph, kept)
+    return graph if len(kept) == len(graph.nodes) else rebuild(graph, kept)
 
 
 def _comparable(node: Node) -> bool:

@@ -29,7 +29,7 @@ def _join(view: View, node: Node) -> Change | None:
         return None
     block = np.asarray(node.input(1).data)
     for padding in ("SAME", "VALID"):
-        joined = _dilated(split, layer, node, padding, block)
+        joined = _dilate(split, layer, node, padding, block)
         if works(joined) and all(_in_place(split, layer, node, joined, axis) for axis in (1, 2)):
             return Change((layer, node), (joined,))
     return None
@@ -48,7 +48,7 @@ def _plain(layer: Node) -> bool:
     return int(layer.options["stride_h"]) == 1 == int(layer.options["stride_w"])
 
 
-def _dilated(split: Node, layer: Node, merge: Node, padding: str, block: Array) -> Node:
+def _dilate(split: Node, layer: Node, merge: Node, padding: str, block: Array) -> Node:
     factors = {f"dilation_{n}_factor": int(b) * _dilation(layer, n) for n, b in zip("hw", block, strict=True)}
     options = with_options(layer, padding=padding, **factors)
     return replace(options, inputs=(split.input(0), *layer.inputs[1:]), outputs=merge.outputs)

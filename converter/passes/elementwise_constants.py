@@ -68,7 +68,7 @@ def _merge(view: View, node: Node) -> Change | None:
     chain, whole = [node], last
     while (before := _inner(view, whole.x)) is not None:
         chain, whole = [before[0], *chain], before[1].then(whole)
-    ops = written(whole, node.output, activation) if len(chain) > 1 and _no_larger(whole, chain) else ()
+    ops = write_form(whole, node.output, activation) if len(chain) > 1 and _no_larger(whole, chain) else ()
     if not ops or len(ops) > len(chain) or [n.op for n in ops] == [n.op for n in chain]:
         return None
     return Change(tuple(chain), ops)
@@ -93,7 +93,7 @@ def scalar_is(values: Floats, number: float) -> bool:
     return bool((values == number).all())
 
 
-def written(form: Affine, y: Tensor, activation: str) -> tuple[Node, ...]:
+def write_form(form: Affine, y: Tensor, activation: str) -> tuple[Node, ...]:
     """The operators of a form: MUL, ADD, or MUL and ADD; at least one."""
     options: dict[str, Any] = {"fused_activation_function": activation}
     scale, offset = (constant(v.astype(np.float32), f"{y.name}/{n}") for v, n in _parts(form))

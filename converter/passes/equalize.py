@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twinfer.converter.facts import Parameters
-from twinfer.converter.passes._rewrite import View, rebuilt, renamed
+from twinfer.converter.passes._rewrite import View, rebuild, with_tensors
 from twinfer.converter.table import parameters_of, row_of
 from twinfer.runtime.graph import Graph, Node, Tensor
 
@@ -47,7 +47,7 @@ def equalize(graph: Graph) -> Graph:
         if not pairs or max([_balance(pair, values) for pair in pairs]) < CLOSE:
             break
     balanced = {t: _constant(t, v) for t, v in values.items()}
-    return rebuilt(graph, [renamed(node, balanced) for node in graph.nodes])
+    return rebuild(graph, [with_tensors(node, balanced) for node in graph.nodes])
 
 
 def _parameters(pair: _Pair) -> Iterator[Tensor]:

@@ -29,7 +29,7 @@ def float_weights(graph: Graph) -> Graph:
 
 def _widen(view: View, node: Node) -> Change | None:
     if node.op == "DEQUANTIZE":
-        return _folded(view, node)
+        return _fold(view, node)
     weights = [t for t in map(node.optional, row_of(node).hybrid) if t is not None and _is_small(t)]
     small = {t: _float(t, t.quant) for t in weights if t.quant is not None}
     if not small or node.input(0).type != "FLOAT32":
@@ -39,7 +39,7 @@ def _widen(view: View, node: Node) -> Change | None:
     return Change((node,), (replace(node, inputs=inputs, options=options),))
 
 
-def _folded(view: View, node: Node) -> Change | None:
+def _fold(view: View, node: Node) -> Change | None:
     tensor = node.input(0)
     if tensor.data is None or not _is_plain(tensor) or node.output in view.public:
         return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from twinfer.converter.passes._clip import activation_range, both, clipped, named
+from twinfer.converter.passes._clip import activation_range, both, clip_of, named
 from twinfer.converter.passes._rewrite import Change, View, rewrite, with_options, works
 from twinfer.converter.table import row_of
 from twinfer.runtime.graph import Graph, Node
@@ -25,7 +25,7 @@ def fuse_activations(graph: Graph) -> Graph:
 
 
 def _fuse(view: View, node: Node) -> Change | None:
-    clip = clipped(node)
+    clip = clip_of(node)
     before = view.feeds(clip[0]) if clip else None
     if clip is None or before is None or not row_of(before).fuses:
         return None

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from twinfer.converter.passes._rewrite import View, constant, new_node, rebuilt, touches_state, works
+from twinfer.converter.passes._rewrite import View, constant, new_node, rebuild, touches_state, works
 from twinfer.converter.table import parameters_of
 from twinfer.runtime.graph import Graph, Node, Quant, Tensor
 
@@ -27,10 +27,10 @@ def horizontal_merge(graph: Graph) -> Graph:
         key = _key(view, node)
         if key is not None:
             groups.setdefault(key, []).append(node)
-    instead = {group[0]: merged for group in groups.values() if len(group) > 1 and (merged := _merged(group))}
+    instead = {group[0]: merged for group in groups.values() if len(group) > 1 and (merged := _merge(group))}
     gone = {node for group in groups.values() if group[0] in instead for node in group}
     nodes = [n for node in graph.nodes for n in instead.get(node, () if node in gone else (node,))]
-    return rebuilt(graph, nodes) if instead else graph
+    return rebuild(graph, nodes) if instead else graph
 
 
 def _key(view: View, node: Node) -> Hashable | None:
@@ -67,16 +67,16 @@ def _step(t: Tensor) -> Hashable:
     return None if t.quant is None else (t.quant.scale.tobytes(), t.quant.zero_point.tobytes(), t.quant.axis)
 
 
-def _merged(group: Sequence[Node]) -> tuple[Node, Node] | None:
+def _merge(group: Sequence[Node]) -> tuple[Node, Node] | None:
     first = group[0]
     outputs = [node.output for node in group]
     channels = [y.shape[-1] for y in outputs]
     name = f"{outputs[0].name}/merged"
     y = replace(outputs[0], name=name, shape=(*outputs[0].shape[:-1], sum(channels)), shape_signature=())
     w = [node.input(1) for node in group]
-    weights = constant(_joined(w), f"{name}/weights", _quant(w))
+    weights = constant(_join(w), f"{name}/weights", _quant(w))
     biases = [t for node in group if (t := node.optional(2)) is not None]
-    bias = constant(_joined(biases).reshape(-1), f"{name}/bias", _quant(biases)) if biases else None
+    bias = constant(_join(biases).reshape(-1), f"{name}/bias", _quant(biases)) if biases else None
     layer = replace(first, inputs=(first.input(0), weights, bias), outputs=(y,))
     axis = constant(np.array(len(y.shape) - 1, np.int32), f"{name}/axis")
     sizes = constant(np.array(channels, np.int32), f"{name}/sizes")
@@ -84,7 +84,7 @@ def _merged(group: Sequence[Node]) -> tuple[Node, Node] | None:
     return (layer, split) if works(layer) and works(split) else None
 
 
-def _joined(tensors: Sequence[Tensor]) -> NDArray[np.generic]:
+def _join(tensors: Sequence[Tensor]) -> NDArray[np.generic]:
     return np.concatenate([np.asarray(t.data) for t in tensors])
 
 

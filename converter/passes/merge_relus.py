@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from twinfer.converter.passes._clip import Range, both, bounds, clipped, named, whole
+from twinfer.converter.passes._clip import Range, both, bounds, clip_of, named, whole
 from twinfer.converter.passes._rewrite import Change, View, bypass, constant, new_node, rewrite, touches_state
 from twinfer.converter.table import row_of
 from twinfer.runtime.graph import Graph, Node, Tensor
@@ -29,39 +29,39 @@ def merge_relus(graph: Graph) -> Graph:
 
 
 def _merge(view: View, node: Node) -> Change | None:
-    clip = clipped(node)
+    clip = clip_of(node)
     if clip is None or touches_state(node):
         return None
     source, span = clip
     known = bounds(view, source)
     if span[0] <= known[0] and known[1] <= span[1]:
         return bypass(view, node, source, node.output)
-    return _joined(view, node, source, span)
+    return _join(view, node, source, span)
 
 
-def _joined(view: View, node: Node, source: Tensor, span: Range) -> Change | None:
+def _join(view: View, node: Node, source: Tensor, span: Range) -> Change | None:
     """The node and all clips before it, as fewer operators or as one RELU."""
     chain = [node]
-    while (before := view.feeds(source)) is not None and (inner := clipped(before)) is not None:
+    while (before := view.feeds(source)) is not None and (inner := clip_of(before)) is not None:
         chain, source, span = [before, *chain], inner[0], both(inner[1], span)
-    ops = _written(span, source, node.output, [n.op for n in chain])
+    ops = _write(span, source, node.output, [n.op for n in chain])
     better = len(ops) < len(chain) or (len(chain) == 1 and row_of(ops[0]).clamps and not row_of(node).clamps)
     return Change(tuple(chain), ops) if better else None
 
 
-def _written(span: Range, x: Tensor, y: Tensor, known: Sequence[str]) -> tuple[Node, ...]:
+def _write(span: Range, x: Tensor, y: Tensor, known: Sequence[str]) -> tuple[Node, ...]:
     """Operators that clip x to the range: operators that every runtime has, or that the graph has already."""
     if name := named(span, y, (*COMMON, *known)):
         return (new_node(name, [x], y),)
     low, high = whole(y)
     if span[0] == low:
-        return (_bounded("MINIMUM", x, span[1], y),)
+        return (_bound("MINIMUM", x, span[1], y),)
     if span[1] == high:
-        return (_bounded("MAXIMUM", x, span[0], y),)
+        return (_bound("MAXIMUM", x, span[0], y),)
     middle = replace(y, name=f"{y.name}/least", shape_signature=())
-    first = _written((span[0], high), x, middle, known)
-    return (*first, _bounded("MINIMUM", middle, span[1], y))
+    first = _write((span[0], high), x, middle, known)
+    return (*first, _bound("MINIMUM", middle, span[1], y))
 
 
-def _bounded(op: str, x: Tensor, bound: float, y: Tensor) -> Node:
+def _bound(op: str, x: Tensor, bound: float, y: Tensor) -> Node:
     return new_node(op, [x, constant(np.array(bound, y.dtype), f"{y.name}/bound", y.quant)], y)

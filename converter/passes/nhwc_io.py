@@ -18,10 +18,10 @@ from twinfer.converter.passes._layout import (
     inverse,
     order_of,
     transpose,
-    turned_tensor,
+    transpose_tensor,
     values,
 )
-from twinfer.converter.passes._rewrite import View, rebuilt
+from twinfer.converter.passes._rewrite import View, rebuild
 from twinfer.converter.passes.transposes import transposes
 from twinfer.converter.table import row_of
 from twinfer.runtime.errors import InvalidArgumentError, ModelWarning
@@ -151,7 +151,7 @@ def nhwc_io(graph: Graph) -> Graph:
 def _with_end(graph: Graph, old: Tensor) -> Graph:
     """The graph with the channels of an input or output last, and a TRANSPOSE beside it."""
     order = (0, *range(2, len(old.shape)), 1)
-    new = turned_tensor(old, order, old.name)
+    new = transpose_tensor(old, order, old.name)
     nodes = list(graph.nodes)
     if old in graph.inputs:
         nodes.insert(0, transpose(new, inverse(order), old))
@@ -160,4 +160,4 @@ def _with_end(graph: Graph, old: Tensor) -> Graph:
     inputs = tuple(new if t is old else t for t in graph.inputs)
     outputs = tuple(new if t is old and old not in graph.inputs else t for t in graph.outputs)
     signatures = tuple(signature.over(lambda t: new if t is old else t) for signature in graph.signatures)
-    return rebuilt(replace(graph, inputs=inputs, outputs=outputs, signatures=signatures), nodes)
+    return rebuild(replace(graph, inputs=inputs, outputs=outputs, signatures=signatures), nodes)

@@ -34,7 +34,7 @@ def _only_reshapes(node: Node) -> bool:
 
 def _merge(view: View, node: Node) -> Change | None:
     if node.op == "FULLY_CONNECTED":
-        return _flattened(view, node)
+        return _flatten(view, node)
     if row_of(node).elementwise:
         return _behind_elements(view, node)
     if not _only_reshapes(node) or _open(node) or node.input(0).type != node.output.type:
@@ -60,7 +60,7 @@ def _behind(view: View, x: Tensor) -> Tensor | None:
     return before.input(0)
 
 
-def _flattened(view: View, node: Node) -> Change | None:
+def _flatten(view: View, node: Node) -> Change | None:
     source = None if node.options.get("keep_num_dims") else _behind(view, node.input(0))
     if source is None or touches_state(node):
         return None

@@ -13,13 +13,13 @@ from twinfer.converter.facts import Moves
 from twinfer.converter.passes._layout import (
     Order,
     after,
+    choose_orders,
     inverse,
     only_ones,
     order_of,
-    settled,
     sorted_orders,
     transpose,
-    turned_tensor,
+    transpose_tensor,
 )
 from twinfer.converter.passes._rewrite import Change, View, bypass, constant, rewrite, touches_state
 from twinfer.converter.passes.reshapes import reshaped
@@ -41,7 +41,7 @@ def transposes(graph: Graph) -> Graph:
     of them change it together where that moves fewer bytes. So a convolutional net from NCHW keeps transposes at its
     inputs and outputs only. A transpose that moves no element becomes a RESHAPE.
     """
-    return rewrite(settled(rewrite(graph, _local), _local), _no_move)
+    return rewrite(choose_orders(rewrite(graph, _local), _local), _no_move)
 
 
 # -- rules for one node -----------------------------------------------------------------------------------------------
@@ -50,7 +50,7 @@ def transposes(graph: Graph) -> Graph:
 def _local(view: View, node: Node) -> Change | None:
     order = order_of(node)
     if order is not None:
-        return _merged(view, node, order) or _rows(view, node, order)
+        return _merge(view, node, order) or _rows(view, node, order)
     if touches_state(node):
         return None
     row = row_of(node)
@@ -61,11 +61,11 @@ def _local(view: View, node: Node) -> Change | None:
     return _single_dimensions(view, node) if row.moves is Moves.RESHAPES else None
 
 
-def _merged(view: View, node: Node, order: Order) -> Change | None:
+def _merge(view: View, node: Node, order: Order) -> Change | None:
     """Merges a TRANSPOSE of a constant, one that moves nothing, or one behind another."""
     x, y = node.input(0), node.output
     if x.data is not None and x.type in DTYPES and not x.extra and y not in view.public:
-        return Change((node,), (), {y: turned_tensor(x, order, y.name)})
+        return Change((node,), (), {y: transpose_tensor(x, order, y.name)})
     if order == tuple(range(len(order))) and (change := bypass(view, node, x, y)):
         return change
     before = view.producer(x)
@@ -118,7 +118,7 @@ def _put_behind(view: View, before: Node, node: Node, order: Order, make: Callab
         return Change((node,), (make(y),))
     if view.feeds(before.output) is None:
         return None
-    middle = turned_tensor(y, inverse(order), f"{y.name}/turned")
+    middle = transpose_tensor(y, inverse(order), f"{y.name}/turned")
     return Change((before, node), (make(middle), transpose(middle, order, y)))
 
 
@@ -183,13 +183,13 @@ def _rows(view: View, node: Node, order: Order) -> Change | None:
     places = _same_in_rows(node.input(0).shape, order, w.shape[0])
     if places is None or _per_channel(dense.output) or dense.output.quant != node.output.quant:
         return None
-    parameters = [None if t is None else _taken(t, places) for t in dense.inputs[1:3]]
+    parameters = [None if t is None else _take(t, places) for t in dense.inputs[1:3]]
     y = replace(dense.output, name=f"{dense.output.name}/turned", shape_signature=())
     now = replace(dense, inputs=(dense.input(0), *parameters), outputs=(y,))
     return Change((dense, middle, node), (now, reshaped(y, node.output)))
 
 
-def _taken(t: Tensor, places: NDArray[np.int64]) -> Tensor:
+def _take(t: Tensor, places: NDArray[np.int64]) -> Tensor:
     """Weights or bias with their rows, and the scales of these, in another order."""
     quant = t.quant
     if quant is not None and quant.per_channel:

@@ -63,7 +63,7 @@ def real(value: NDArray[Any], tensor: Tensor) -> NDArray[np.float64]:
     return dequantize(value, tensor.quant)
 
 
-def fed(value: NDArray[Any], tensor: Tensor) -> NDArray[Any]:
+def to_stored(value: NDArray[Any], tensor: Tensor) -> NDArray[Any]:
     """A float value in the tensor's type and quantisation."""
     if tensor.quant is None or tensor.type not in LIMITS:
         return value

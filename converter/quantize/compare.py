@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twinfer.converter.compress.layers import Footprint, footprints
-from twinfer.converter.quantize.affine import LIMITS, dequantize, fed, real
+from twinfer.converter.quantize.affine import LIMITS, dequantize, real, to_stored
 from twinfer.converter.quantize.calibrate import Progress, run, streams
 from twinfer.converter.quantize.masks import FAR
 from twinfer.converter.quantize.observed import Calibration, Observed
@@ -173,7 +173,7 @@ def compare(
 def feed(session: Session, sample: Sample) -> None:
     """One run on a sample of the float graph."""
     inputs = zip(sample.values(), session.plan.graph.inputs, strict=True)
-    run(session, {tensor: fed(value, tensor) for value, tensor in inputs})
+    run(session, {tensor: to_stored(value, tensor) for value, tensor in inputs})
 
 
 class Both:
@@ -289,7 +289,7 @@ class _Twin:
             self.session.reset_variables()
         for t, twin in pairs:
             if t and twin in self.session.plan.graph.inputs:
-                self.session.view(twin)[...] = fed(floats.view(t), twin)
+                self.session.view(twin)[...] = to_stored(floats.view(t), twin)
         self.session.run()
         for tensor, twin in zip(self.node.outputs, self.quantized.outputs, strict=True):
             floats.view(tensor)[...] = real(self.session.view(twin), twin)

@@ -182,7 +182,7 @@ def remedies(
     return found or less
 
 
-def kept(samples: Samples, keep: list[Any]) -> Samples:
+def keep_samples(samples: Samples, keep: list[Any]) -> Samples:
     """The samples. An iterator can be read only once: its first samples are also put into ``keep``."""
     if not isinstance(samples, Iterator):
         return samples

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from twinfer.converter.facts import Parameters
-from twinfer.converter.loops import tied
-from twinfer.converter.passes._rewrite import rebuilt
+from twinfer.converter.loops import tie_scales
+from twinfer.converter.passes._rewrite import rebuild
 from twinfer.converter.quantize.affine import LIMITS, Range, activation, data_range
 from twinfer.converter.quantize.affine import quantize as to_integers
 from twinfer.converter.quantize.forms import precision_of
@@ -97,7 +97,7 @@ class _Writer:
         self.choices = {node: precision_of(node, self.recipe.of_node(node), self._limits) for node in self.source.nodes}
         types = {node: choice.type for node, choice in self.choices.items() if choice.precision != "float"}
         self._producer = {t: node for node in self.source.nodes for t in node.outputs}
-        self.groups = Groups(self.source, types, self._range, tied(self.source) if self.options.loops else ())
+        self.groups = Groups(self.source, types, self._range, tie_scales(self.source) if self.options.loops else ())
 
     def _range(self, tensor: Tensor, type: str) -> Range:
         """The range of a float tensor by the method that was chosen for it, where it is held in the type."""
@@ -249,7 +249,7 @@ class _Writer:
         signatures = tuple(self._signature(s, ends) if s.subgraph == 0 else s for s in self.source.signatures)
         outputs = tuple(ends[t] for t in self.source.outputs)
         bare = replace(self.source, tensors=(), inputs=tuple(self.inputs), outputs=outputs, signatures=signatures)
-        return rebuilt(bare, self.nodes)
+        return rebuild(bare, self.nodes)
 
     def _named(self) -> list[Tensor]:
         return [t for s in self.source.signatures if s.subgraph == 0 for t in s.outputs.values()]

@@ -116,13 +116,13 @@ def adaptive(layer: Layer, quant: Quant, gram: Gram) -> NDArray[np.int64]:
         whole = np.clip(np.round(values / scales), -most, most)
         return np.where(rows[:, :, k] == 0, 0.0, whole * scales)
 
-    q = np.round(fed_back(rows, gram, nearest) / scales[:, :, None])
+    q = np.round(feed_back(rows, gram, nearest) / scales[:, :, None])
     plain = rows_of(integers(layer, quant).astype(np.float64), axis).reshape(rows.shape)
     q = np.where(nearer(rows, q * scales[:, :, None], plain * scales[:, :, None], gram)[:, :, None], q, plain)
     return from_rows(q.reshape(layer.channels, -1), layer.weights.shape, axis).astype(np.int64)
 
 
-def fed_back(rows: Rows, gram: Gram, nearest: Callable[[Rows, int], Rows]) -> Rows:
+def feed_back(rows: Rows, gram: Gram, nearest: Callable[[Rows, int], Rows]) -> Rows:
     """The rows [groups, outputs, inputs] of weights, rounded column by column by ``nearest(column [groups, outputs],
     its number)``, the error of each spread over the columns that follow."""
     rest, rounded, spread = rows.copy(), np.zeros_like(rows), gram.spread

@@ -69,7 +69,7 @@ def need_to_last(source: Samples) -> None:
 def count_of(graph: Graph, source: Samples) -> int | None:
     """How many samples there are; None if they must all be read to count them."""
     if isinstance(source, str | os.PathLike):
-        source = loaded(graph, source)
+        source = load_arrays(graph, source)
     if isinstance(source, Mapping):
         return max((len(np.atleast_1d(v)) for v in source.values()), default=0)
     return len(source) if isinstance(source, Sized) else None
@@ -77,7 +77,7 @@ def count_of(graph: Graph, source: Samples) -> int | None:
 
 def _raw(graph: Graph, source: Samples) -> Iterator[Mapping[str, Any]]:
     if isinstance(source, str | os.PathLike):
-        source = loaded(graph, source)
+        source = load_arrays(graph, source)
     if isinstance(source, Mapping):
         return _rows(graph, source)
     try:
@@ -118,7 +118,7 @@ def read_arrays(path: str | os.PathLike[str]) -> Array | dict[str, Array]:
             return {name: content[name] for name in content.files}
 
 
-def loaded(graph: Graph, path: str | os.PathLike[str]) -> Mapping[str, Array]:
+def load_arrays(graph: Graph, path: str | os.PathLike[str]) -> Mapping[str, Array]:
     """The arrays of a .npz file, or of a .npy file for a graph with one input."""
     arrays = read_arrays(path)
     if not isinstance(arrays, np.ndarray):

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from twinfer.converter.quantize.samples import LABELS, Samples, loaded, samples_of
+from twinfer.converter.quantize.samples import LABELS, Samples, load_arrays, samples_of
 from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Array, Graph
 
@@ -46,38 +46,38 @@ def gather(
     most 200). All others are judged, but for those that equal a calibration sample. InvalidArgumentError for data that
     do not fit the model or are too few.
     """
-    arrays = dict(data) if isinstance(data, Mapping) else dict(loaded(graph, data))
+    arrays = dict(data) if isinstance(data, Mapping) else dict(load_arrays(graph, data))
     labels = None
     if LABELS in arrays and LABELS not in {t.name for t in graph.inputs}:
         labels = np.asarray(arrays.pop(LABELS))
-    rows = _stacked(graph, arrays)
+    rows = _stack(graph, arrays)
     total = len(next(iter(rows.values())))
     if labels is not None:
-        labels = _checked(labels, total)
+        labels = _check(labels, total)
     digest = hashlib.sha256(_digest(rows, labels))
     if calibration is not None:
-        own = _stacked(graph, calibration)
+        own = _stack(graph, calibration)
         digest.update(_digest(own, None))
         rest = _others(rows, own)
     else:
         drawn, rest = _split(total, seed, count)
-        own = _picked(rows, drawn)
-        rest = rest[_others(_picked(rows, rest), own)]
+        own = _pick(rows, drawn)
+        rest = rest[_others(_pick(rows, rest), own)]
     if not len(rest):
         distinct = len(set(_contents(rows)))
         raise InvalidArgumentError(
             f"all {total} samples ({distinct} distinct) are calibration samples: judging needs others: give some"
         )
-    return Data(own, _picked(rows, rest), None if labels is None else labels[rest], digest.hexdigest())
+    return Data(own, _pick(rows, rest), None if labels is None else labels[rest], digest.hexdigest())
 
 
-def _stacked(graph: Graph, source: Samples) -> dict[str, Array]:
+def _stack(graph: Graph, source: Samples) -> dict[str, Array]:
     """All samples, checked, in one array per input."""
     samples = list(samples_of(graph, source))
     return {t.name: np.stack([sample[t] for sample in samples]) for t in graph.inputs}
 
 
-def _checked(labels: Array, total: int) -> Array:
+def _check(labels: Array, total: int) -> Array:
     """The labels as int64 or float64, one entry per sample."""
     count = len(labels) if labels.ndim else 0
     if count != total:
@@ -101,7 +101,7 @@ def _split(total: int, seed: int, count: int | None) -> tuple[Array, Array]:
     return drawn, np.setdiff1d(np.arange(total), drawn)
 
 
-def _picked(rows: Arrays, which: Array) -> dict[str, Array]:
+def _pick(rows: Arrays, which: Array) -> dict[str, Array]:
     return {name: value[which] for name, value in rows.items()}
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
 from twinfer.converter.arguments import only_known
-from twinfer.converter.convert import optimised
+from twinfer.converter.convert import optimise
 from twinfer.converter.passes import TO_QUANTIZE
 from twinfer.converter.passes.equalize import equalize
 from twinfer.converter.quantize.recipe import read_recipe
@@ -145,7 +145,7 @@ def search(
     seed, limit, told = how.get("seed", 0), how.get("trials", TRIALS), how.get("progress")
     space = _space(how)
     passes = (*TO_QUANTIZE, *([equalize] if how.get("equalize") else []))
-    graph = optimised(source, how.get("shapes"), passes, channels_last=how.get("channels_last", False))
+    graph = optimise(source, how.get("shapes"), passes, channels_last=how.get("channels_last", False))
     samples = gather(graph, data, how.get("calibration"), seed=seed, count=how.get("calibrate"))
     model, setup = write(graph), _setup(how, samples)
     about: dict[str, Any] = {"model": hashlib.sha256(model).hexdigest(), "data": samples.sha256, "search": setup}

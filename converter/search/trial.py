@@ -13,8 +13,8 @@ from uuid import uuid4
 
 import numpy as np
 
-from twinfer.converter.loops import rolled
-from twinfer.converter.quantize.affine import fed, real
+from twinfer.converter.loops import roll
+from twinfer.converter.quantize.affine import real, to_stored
 from twinfer.converter.quantize.calibrate import calibrate, run
 from twinfer.converter.quantize.compare import sensitivity
 from twinfer.converter.quantize.forms import precision_of
@@ -132,7 +132,7 @@ def outputs(graph: Graph, floats: Graph, inputs: Arrays) -> list[Array]:
     """The values of a graph's outputs, [samples, *shape], for samples of the float graph's inputs."""
     session = Session(make_plan(graph))
     names = [t.name for t in floats.inputs]
-    values = [fed(inputs[name], t) for name, t in zip(names, graph.inputs, strict=True)]
+    values = [to_stored(inputs[name], t) for name, t in zip(names, graph.inputs, strict=True)]
     count = len(values[0])
     results = [np.empty((count, *t.shape), t.dtype) for t in graph.outputs]
     for i in range(count):
@@ -159,7 +159,7 @@ class Bench:
     def quantized(self, setting: Setting) -> Graph:
         matrices = self.grams if "adaptive rounding" in setting.corrections else {}
         options = Options(self.job.inference_type, "bias correction" in setting.corrections, matrices)
-        return rolled(quantize(self.graph, self.seen, setting.as_recipe(), options))
+        return roll(quantize(self.graph, self.seen, setting.as_recipe(), options))
 
     def trial(self, setting: Setting) -> Trial:
         """The trial of a setting; a TwinferError becomes its ``error``."""

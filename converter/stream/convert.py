@@ -12,7 +12,7 @@ import numpy as np
 from twinfer.converter.facts import Moves
 from twinfer.converter.passes._rewrite import touches_state
 from twinfer.converter.stream.build import StreamBuilder
-from twinfer.converter.stream.plan import planned
+from twinfer.converter.stream.plan import plan_rows
 from twinfer.converter.table import row_of
 from twinfer.runtime.check import check, need_graph
 from twinfer.runtime.errors import InvalidArgumentError
@@ -63,7 +63,7 @@ def stream(graph: Graph, *, axis: int | None = None, hop: int | None = None) -> 
     along = row_axis(source) if axis is None else axis
     if 0 <= along < len(source.shape) and source.shape[along] > 1 and prod(source.shape[:along]) > 1:
         raise InvalidArgumentError(f"{source}: its rows along axis {along} do not lie one after the other")
-    plan = planned(graph, source, along, hop)
+    plan = plan_rows(graph, source, along, hop)
     built = StreamBuilder(graph, plan).build()
     about = {"axis": along, "rows": plan.timed.rows, "hop": plan.timed.hop}
     metadata = {**without_plan(graph).metadata, METADATA: json.dumps(about).encode()}

@@ -40,7 +40,7 @@ class StreamPlan:
     timed: Timed
 
 
-def planned(graph: Graph, source: Tensor, axis: int, hop: int | None) -> StreamPlan:
+def plan_rows(graph: Graph, source: Tensor, axis: int, hop: int | None) -> StreamPlan:
     """The plan for windows of ``source``, whose rows lie along ``axis``; ``hop`` is the least that all strides divide.
 
     The model keeps no state. Raises InvalidArgumentError if there are not several rows.

@@ -16,7 +16,7 @@ from twinfer.bench.models.builtin import float_model, samples
 from twinfer.bench.peers.engines import open_peer
 from twinfer.converter.build import Builder
 from twinfer.converter.compress.blocks import Block, block, budgets, energies, mask, zeros
-from twinfer.converter.compress.cluster import codebook, snapped
+from twinfer.converter.compress.cluster import codebook, snap
 from twinfer.converter.compress.layers import footprints, layers_of
 from twinfer.converter.compress.prune import prune
 from twinfer.converter.convert import conversion, convert
@@ -100,7 +100,7 @@ def test_the_codebook_is_the_best_there_is(values: list[int], count: int, keep_z
     importance = np.random.default_rng(seed).uniform(0.1, 2, stored.size)
 
     def cost(book: Any) -> float:
-        return float((importance * (stored - snapped(stored, np.asarray(book, np.float64))) ** 2).sum())
+        return float((importance * (stored - snap(stored, np.asarray(book, np.float64))) ** 2).sum())
 
     best = codebook(stored, importance, count, keep_zero)
     assert len(best) <= count

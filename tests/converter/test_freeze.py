@@ -12,7 +12,7 @@ from flows import Sub
 import twinfer
 from twinfer.command_line.main import main
 from twinfer.converter.build import Builder
-from twinfer.converter.freeze import frozen
+from twinfer.converter.freeze import freeze
 from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Graph, Signature
 from twinfer.runtime.plan.make import make_plan
@@ -116,9 +116,9 @@ def test_integers_hold_their_own_range_and_no_more(type: str) -> None:
     x, y = b.input("x", type, (2,)), b.input("y", type, (2,))
     graph = b.graph([b.op("CONCATENATION", [x, y], axis=0, fused_activation_function="NONE")])
     low, high = (0, 1) if type == "BOOL" else (np.iinfo(type.lower()).min, np.iinfo(type.lower()).max)
-    (kept,) = [t for t in frozen(graph, {"x": [low, high]}).tensors if t.name == "x"]
+    (kept,) = [t for t in freeze(graph, {"x": [low, high]}).tensors if t.name == "x"]
     assert kept.data is not None
     assert [int(each) for each in kept.data] == [low, high]
     for wrong in (low - 1, high + 1, 0.5):
         with pytest.raises(InvalidArgumentError, match="cannot hold"):
-            frozen(graph, {"x": [low, wrong]})
+            freeze(graph, {"x": [low, wrong]})

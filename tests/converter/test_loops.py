@@ -17,7 +17,7 @@ from onnx_tools import by_litert, by_onnxruntime, by_ours, compare, floats, mode
 import twinfer  # noqa: E402
 from twinfer.converter.build import Builder  # noqa: E402
 from twinfer.converter.convert import conversion  # noqa: E402
-from twinfer.converter.loops import rolled  # noqa: E402
+from twinfer.converter.loops import roll  # noqa: E402
 from twinfer.converter.quantize.calibrate import calibrate  # noqa: E402
 from twinfer.converter.quantize.quantize import Options, quantize  # noqa: E402
 from twinfer.converter.quantize.recipe import Choice, Recipe  # noqa: E402
@@ -147,14 +147,14 @@ def test_any_repetition_gives_the_same_bits() -> None:
     for seed in range(50):
         rng = np.random.default_rng(seed)
         graph = repeated(rng)
-        loop = rolled(graph)
+        loop = roll(graph)
         if loops(loop):
             made += 1
             feeds = {t.name: floats(rng, *t.shape) for t in graph.inputs}
             got, want = by_litert(loop, feeds), by_litert(graph, feeds)
             assert all(np.array_equal(g, w) for g, w in zip(got, want, strict=True)), seed
             seen = calibrate(graph, [feeds, {name: -value for name, value in feeds.items()}])
-            tied = rolled(quantize(graph, seen, Recipe((), Choice("int8")), Options("FLOAT32")))
+            tied = roll(quantize(graph, seen, Recipe((), Choice("int8")), Options("FLOAT32")))
             assert (loops(tied), in_steps(tied)) == (loops(loop), in_steps(loop)), seed
     assert made > 10
 

@@ -16,7 +16,7 @@ from test_quantize_states import lstm_graph, svdf_graph
 from twinfer.bench.models.builtin import builtin
 from twinfer.bench.peers.engines import open_peer
 from twinfer.converter.build import Builder
-from twinfer.converter.quantize.affine import fed
+from twinfer.converter.quantize.affine import to_stored
 from twinfer.converter.quantize.calibrate import calibrate
 from twinfer.converter.quantize.compare import Sums, compare, sensitivity
 from twinfer.converter.quantize.quantize import Options, quantize
@@ -165,7 +165,7 @@ def test_the_report_is_what_numpy_says(precision: str) -> None:
     stored: dict[str, list[np.ndarray]] = {t.name: [] for t in report.tensors}
     for sample in data:
         x = np.asarray(next(iter(sample.values())))
-        for session, value in ((floats, x), (integers, fed(x, integer.inputs[0]))):
+        for session, value in ((floats, x), (integers, to_stored(x, integer.inputs[0]))):
             session.feed([value])
             session.run()
         for name in values:

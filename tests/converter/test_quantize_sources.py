@@ -13,7 +13,7 @@ from twinfer.bench.models.builtin import float_model, samples
 from twinfer.bench.peers.engines import open_peer
 from twinfer.converter.build import Builder
 from twinfer.converter.convert import conversion, convert
-from twinfer.converter.passes._rewrite import constant, rebuilt
+from twinfer.converter.passes._rewrite import constant, rebuild
 from twinfer.converter.quantize.compare import compare
 from twinfer.converter.table import version_of
 from twinfer.runtime.errors import ModelError, ModelWarning
@@ -34,7 +34,7 @@ def behind_dequantize(graph: Graph, small: Any) -> Graph:
                 inputs[i] = replace(t, data=None, name=f"{t.name}_float")
                 nodes.append(Node("DEQUANTIZE", (small(t),), (inputs[i],), {}, 3))
         nodes.append(replace(node, inputs=tuple(inputs)))
-    return rebuilt(graph, nodes)
+    return rebuild(graph, nodes)
 
 
 def as_float16(t: Tensor) -> Tensor:
@@ -57,7 +57,7 @@ def test_float16_weights_are_quantised_as_floats() -> None:
         )
         for node in graph.nodes
     ]  # fmt: skip
-    want = convert(rebuilt(graph, rounded), quantize="int8", calibration=DATA)
+    want = convert(rebuild(graph, rounded), quantize="int8", calibration=DATA)
     converted = convert(read(write(half)), quantize="int8", calibration=DATA)
     assert [n.op for n in converted.nodes] == [n.op for n in want.nodes]
     for got, wanted in zip(converted.nodes, want.nodes, strict=True):
@@ -147,7 +147,7 @@ def test_versions_are_those_of_tflites_converter(corpus: Path) -> None:
 def test_versions_of_what_convert_writes() -> None:
     """No node of a quantised model has a lower version than it needs; higher versions stay."""
     graph = float_model("kws")
-    raised = rebuilt(graph, [replace(n, version=9) if n.op == "FULLY_CONNECTED" else n for n in graph.nodes])
+    raised = rebuild(graph, [replace(n, version=9) if n.op == "FULLY_CONNECTED" else n for n in graph.nodes])
     for mode in ("int8", "int16x8", "int4"):
         integer = convert(raised, quantize=mode, calibration={"input": np.concatenate(samples("kws", 2))})
         assert all(node.version >= version_of(node) for node in integer.nodes)

@@ -19,7 +19,7 @@ from twinfer.bench.lab.train_digits import load
 from twinfer.bench.models.builtin import float_model
 from twinfer.bench.peers.engines import open_peer
 from twinfer.converter.build import Builder
-from twinfer.converter.freeze import swapped
+from twinfer.converter.freeze import swap_tensors
 from twinfer.converter.quantize.calibrate import run
 from twinfer.converter.search import workers as workers_module
 from twinfer.converter.search.find import Found
@@ -292,7 +292,7 @@ def test_the_model_is_read_as_convert_reads_it() -> None:
     assert turned.trials[0].loss == pytest.approx(plain.trials[0].loss, rel=1e-3)
     b = Builder("open")
     closed = b.graph([b.op("TANH", [b.input("v", "FLOAT32", (1, 4))])])
-    graph = swapped(closed, {t: replace(t, shape_signature=(-1, 4)) for t in closed.tensors})
+    graph = swap_tensors(closed, {t: replace(t, shape_signature=(-1, 4)) for t in closed.tensors})
     three = twinfer.search(
         graph, {"v": rng.normal(size=(9, 3, 4)).astype(np.float32)}, 0.5, shapes={"v": (3, 4)}, **how
     )

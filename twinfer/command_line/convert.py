@@ -99,10 +99,10 @@ def run(arguments: argparse.Namespace) -> int:
     from twinfer.command_line.terminal import progress, say
     from twinfer.converter.convert import convert_file
     from twinfer.converter.offline.stored import stored_plan
-    from twinfer.converter.source import opened
+    from twinfer.converter.source import open_source
     from twinfer.runtime.read.files import check_places
 
-    model = opened(arguments.model)
+    model = open_source(arguments.model)
     read = [*files_read(arguments.model, model), arguments.calibration, arguments.recipe]
     check_places([arguments.output, arguments.report], inputs=read)
     _check_report(arguments)

@@ -113,14 +113,14 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _check_places(arguments: argparse.Namespace) -> None:
-    from twinfer.converter.source import opened
+    from twinfer.converter.source import open_source
     from twinfer.runtime.read.files import check_places
     from twinfer.runtime.write.tflite import check_suffix
 
     check_suffix(arguments.output or "")
     written = arguments.output, arguments.html, arguments.json, arguments.resume
     read = (
-        *files_read(arguments.model, opened(arguments.model)),
+        *files_read(arguments.model, open_source(arguments.model)),
         arguments.data,
         arguments.calibration,
         *arguments.recipe,

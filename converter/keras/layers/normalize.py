@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twinfer.converter.emit.emitter import Emitter, Shape
-from twinfer.converter.emit.functions import affine, along, mean, normalized, number, scaled
+from twinfer.converter.emit.functions import affine, along, mean, normalize, number, scale_and_shift
 from twinfer.converter.keras.call import Call, array, cast, dimensions
 from twinfer.runtime.graph import Tensor
 
@@ -33,8 +33,8 @@ def layer_normalization(g: Emitter, call: Call) -> Tensor:
     x, own = call.input(), call.layer
     axes = dimensions(own.axis, x)
     weights = [_along(x, axes, call.optional(name)) for name in ("gamma", "beta")]
-    y, _, factor = normalized(g, x, axes, float(own.epsilon))
-    return scaled(g, g.binary("MUL", x, factor) if getattr(own, "rms_scaling", False) else y, *weights)
+    y, _, factor = normalize(g, x, axes, float(own.epsilon))
+    return scale_and_shift(g, g.binary("MUL", x, factor) if getattr(own, "rms_scaling", False) else y, *weights)
 
 
 def rms_normalization(g: Emitter, call: Call) -> Tensor:
@@ -44,7 +44,7 @@ def rms_normalization(g: Emitter, call: Call) -> Tensor:
     call.need(last, f"axis {own.axis}, for which Keras's backends differ; use the last dimensions")
     power = mean(g, g.binary("MUL", x, x), axes)
     y = g.binary("MUL", x, g.unary("RSQRT", g.binary("ADD", power, number(float(own.epsilon)))))
-    return scaled(g, y, _along(x, axes, call.optional("scale")), None)
+    return scale_and_shift(g, y, _along(x, axes, call.optional("scale")), None)
 
 
 def group_normalization(g: Emitter, call: Call) -> Tensor:
@@ -54,8 +54,8 @@ def group_normalization(g: Emitter, call: Call) -> Tensor:
     order += dimensions(own.axis, given)
     x = g.transpose(given, order)
     split = g.reshape(x, (x.shape[0], math.prod(x.shape[1:-1]), int(own.groups), x.shape[-1] // int(own.groups)))
-    y = g.reshape(normalized(g, split, (1, 3), float(own.epsilon))[0], x.shape)
-    y = scaled(g, y, call.optional("gamma"), call.optional("beta"))
+    y = g.reshape(normalize(g, split, (1, 3), float(own.epsilon))[0], x.shape)
+    y = scale_and_shift(g, y, call.optional("gamma"), call.optional("beta"))
     return g.transpose(y, [order.index(d) for d in range(len(order))])
 
 
@@ -77,8 +77,8 @@ def normalization(g: Emitter, call: Call) -> Tensor:
     middle, variance = (_statistic(v, call.name) for v in (own.mean, own.variance))
     deviation = np.maximum(np.sqrt(variance), 1e-7)
     if own.invert:
-        return scaled(g, x, deviation.astype(np.float32), middle.astype(np.float32))
-    return scaled(g, x, (1 / deviation).astype(np.float32), (-middle / deviation).astype(np.float32))
+        return scale_and_shift(g, x, deviation.astype(np.float32), middle.astype(np.float32))
+    return scale_and_shift(g, x, (1 / deviation).astype(np.float32), (-middle / deviation).astype(np.float32))
 
 
 def _statistic(value: Any, name: str) -> NDArray[np.float64]:

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from twinfer.converter.emit.cells import Cell, Step, gru_step, lstm_step, rnn_step, stack, unroll
 from twinfer.converter.emit.emitter import Emitter, constant
-from twinfer.converter.emit.recurrent import Cell, Step, gru_step, lstm_step, rnn_step, stacked, unrolled
 from twinfer.converter.keras.call import Call, array
 from twinfer.runtime.graph import Tensor
 
@@ -66,11 +66,11 @@ def _run(g: Emitter, call: Call, layer: Any, x: Tensor, initial: Sequence[Tensor
     cell, step, count = _kind(g, call, layer)
     zeros = [constant(np.zeros((x.shape[0], cell.hidden), np.float32)) for _ in range(count)]
     backwards = bool(layer.go_backwards)
-    steps = unrolled(cell, step, g.transpose(x, (1, 0, 2)), list(initial) or zeros, backwards)
+    steps = unroll(cell, step, g.transpose(x, (1, 0, 2)), list(initial) or zeros, backwards)
     steps = steps[::-1] if backwards else steps
     if not layer.return_sequences:
         return steps[-1][0], steps[-1]
-    return g.transpose(stacked(g, [states[0] for states in steps]), (1, 0, 2)), steps[-1]
+    return g.transpose(stack(g, [states[0] for states in steps]), (1, 0, 2)), steps[-1]
 
 
 def _initial(call: Call) -> list[Tensor]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from twinfer.converter.emit.emitter import NCHW, NHWC, Emitter, moved
+from twinfer.converter.emit.emitter import NCHW, NHWC, Emitter, move_constant
 from twinfer.converter.emit.products import transpose_conv
 from twinfer.converter.onnx.node import OnnxNode, Shape
 from twinfer.runtime.errors import ModelError, UnsupportedOperatorError
@@ -92,7 +92,7 @@ def _pads(node: OnnxNode, window: Window, size: Shape) -> tuple[tuple[int, int],
     return tuple(zip(pads[:rank], pads[rank:], strict=True))
 
 
-def padded(g: Emitter, x: Tensor, window: Window, value: Any = 0) -> tuple[Tensor, str, Shape]:
+def pad_image(g: Emitter, x: Tensor, window: Window, value: Any = 0) -> tuple[Tensor, str, Shape]:
     """The NHWC image, TFLite's padding, and the result's height and width. Padding that TFLite lacks becomes PAD."""
     size = x.shape[1:3]
     out = window.outputs(size)
@@ -132,14 +132,14 @@ def _with_height(g: Emitter, w: Tensor) -> Tensor:
 
 
 def _conv(g: Emitter, node: OnnxNode, x: Tensor, w: Tensor, window: Window) -> Tensor:
-    x, padding, size = padded(g, x, window)
+    x, padding, size = pad_image(g, x, window)
     inputs = [x, g.transpose(w, (0, 2, 3, 1)), bias_of(node, w.shape[0])]
     shape = (x.shape[0], *size, w.shape[0])
     return g.emit("CONV_2D", inputs, shape, padding=padding, **window.options, **window.dilation_options)
 
 
 def _depthwise(g: Emitter, node: OnnxNode, x: Tensor, w: Tensor, window: Window) -> Tensor:
-    x, padding, size = padded(g, x, window)
+    x, padding, size = pad_image(g, x, window)
     out, channels = w.shape[0], x.shape[3]
     inputs = [x, g.transpose(w, (1, 2, 3, 0)), bias_of(node, out)]
     options = {**window.options, **window.dilation_options, "depth_multiplier": out // channels}
@@ -177,7 +177,7 @@ def _dense(g: Emitter, node: OnnxNode) -> Tensor:
     shape = (w.shape[0], w.shape[1] * groups, *kernel)
     g.budget.take((math.prod(shape) - w.size) * w.dtype.itemsize, "its weights with zeros between them")
     quant = None if groups > 1 and w.quant is not None and w.quant.per_channel else w.quant
-    return moved(w, shape, quant, lambda data: _spread(data, shape, groups, dilations))
+    return move_constant(w, shape, quant, lambda data: _spread(data, shape, groups, dilations))
 
 
 def _spread(w: np.ndarray, shape: Shape, groups: int, dilations: Sequence[int]) -> np.ndarray:
@@ -245,7 +245,7 @@ def max_pool(g: Emitter, node: OnnxNode) -> Tensor:
 
 
 def _pool(g: Emitter, op: str, x: Tensor, window: Window, value: float = 0) -> Tensor:
-    x, padding, size = padded(g, x, window, value)
+    x, padding, size = pad_image(g, x, window, value)
     options = {**window.options, "filter_height": window.kernel[0], "filter_width": window.kernel[1]}
     return g.emit(op, [x], (x.shape[0], *size, x.shape[3]), padding=padding, **options)
 

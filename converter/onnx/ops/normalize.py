@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from twinfer.converter.emit.emitter import Emitter
-from twinfer.converter.emit.functions import affine, normalized, scaled
+from twinfer.converter.emit.functions import affine, normalize, scale_and_shift
 from twinfer.converter.onnx.node import OnnxNode
 from twinfer.runtime.errors import ModelError
 from twinfer.runtime.graph import Tensor
@@ -30,7 +30,7 @@ def _by_computed(g: Emitter, node: OnnxNode) -> Tensor:
     scale, bias, mean, variance = (g.reshape(node.input(i), shape) for i in range(1, 5))
     epsilon = np.array(node.attribute("epsilon", 1e-5), np.float32)
     factor = g.unary("RSQRT", g.binary("ADD", variance, epsilon))
-    return scaled(g, g.binary("MUL", g.binary("SUB", x, mean), factor), scale, bias)
+    return scale_and_shift(g, g.binary("MUL", g.binary("SUB", x, mean), factor), scale, bias)
 
 
 def layer_normalization(g: Emitter, node: OnnxNode) -> tuple[Tensor, Tensor, Tensor]:
@@ -38,16 +38,16 @@ def layer_normalization(g: Emitter, node: OnnxNode) -> tuple[Tensor, Tensor, Ten
     deviation."""
     x, axis = node.input(0), node.axis(-1)
     axes = tuple(range(axis, len(x.shape)))
-    y, mean, factor = normalized(g, x, axes, float(node.attribute("epsilon", 1e-5)))
-    return scaled(g, y, node.input(1), node.optional(2)), mean, factor
+    y, mean, factor = normalize(g, x, axes, float(node.attribute("epsilon", 1e-5)))
+    return scale_and_shift(g, y, node.input(1), node.optional(2)), mean, factor
 
 
 def instance_normalization(g: Emitter, node: OnnxNode) -> Tensor:
     """Every channel of every image over its height and width."""
     x = node.input(0)
-    y, _, _ = normalized(g, x, tuple(range(2, len(x.shape))), float(node.attribute("epsilon", 1e-5)))
+    y, _, _ = normalize(g, x, tuple(range(2, len(x.shape))), float(node.attribute("epsilon", 1e-5)))
     shape = (1, x.shape[1], *[1] * (len(x.shape) - 2))
-    return scaled(g, y, *(g.reshape(node.input(i), shape) for i in (1, 2)))
+    return scale_and_shift(g, y, *(g.reshape(node.input(i), shape) for i in (1, 2)))
 
 
 def group_normalization(g: Emitter, node: OnnxNode) -> Tensor:
@@ -57,11 +57,11 @@ def group_normalization(g: Emitter, node: OnnxNode) -> Tensor:
     if c % groups:
         raise ModelError(f"{node}: {c} channels do not divide by {groups} groups")
     split = g.reshape(x, (n, groups, c // groups, math.prod(image)))
-    y, _, _ = normalized(g, split, (2, 3), float(node.attribute("epsilon", 1e-5)))
+    y, _, _ = normalize(g, split, (2, 3), float(node.attribute("epsilon", 1e-5)))
     if node.opset < 21:
-        return g.reshape(scaled(g, y, *(g.reshape(node.input(i), (1, groups, 1, 1)) for i in (1, 2))), x.shape)
+        return g.reshape(scale_and_shift(g, y, *(g.reshape(node.input(i), (1, groups, 1, 1)) for i in (1, 2))), x.shape)
     shape = (1, c, *[1] * len(image))
-    return scaled(g, g.reshape(y, x.shape), *(g.reshape(node.input(i), shape) for i in (1, 2)))
+    return scale_and_shift(g, g.reshape(y, x.shape), *(g.reshape(node.input(i), shape) for i in (1, 2)))
 
 
 IMPORTERS = {

@@ -51,7 +51,7 @@ def dequantize(g: Emitter, x: Tensor, scale: Array, zero: Array | None, axis: in
     """The real values of integers. Constants keep their integers and quantisation beside them."""
     zeros = np.zeros(scale.shape, np.int64) if zero is None else zero.astype(np.int64)
     if x.data is not None:
-        return _dequantized(x, scale, zeros, axis)
+        return _dequantize(x, scale, zeros, axis)
     if scale.size > 1 or x.type not in ("INT8", "UINT8", "INT16"):
         return g.affine(x, scale, zeros, axis)
     quant = _usable(Quant.per_tensor(float(scale.reshape(-1)[0]), int(zeros.reshape(-1)[0])), x)
@@ -61,7 +61,7 @@ def dequantize(g: Emitter, x: Tensor, scale: Array, zero: Array | None, axis: in
     return g.emit("DEQUANTIZE", [x], x.shape, "FLOAT32")
 
 
-def _dequantized(x: Tensor, scale: Array, zeros: Array, axis: int) -> Tensor:
+def _dequantize(x: Tensor, scale: Array, zeros: Array, axis: int) -> Tensor:
     """A float constant that remembers its integers (``extra["stored"]``) and quantisation, see ``integer.py``."""
     stored = np.asarray(x.data)
     shape = [-1 if scale.size > 1 and i == axis else 1 for i in range(len(x.shape))]
@@ -123,7 +123,7 @@ def _bias(node: OnnxNode, x_scale: int, w_scale: int, i: int) -> Tensor | None:
     if bias is None:
         return None
     scale = _needed(node, x_scale).astype(np.float32) * _needed(node, w_scale).astype(np.float32)
-    return _dequantized(bias, scale.reshape(-1), np.zeros(scale.size, np.int64), 0)
+    return _dequantize(bias, scale.reshape(-1), np.zeros(scale.size, np.int64), 0)
 
 
 def qlinear_conv(g: Emitter, node: OnnxNode) -> Tensor:
@@ -172,7 +172,7 @@ def _steps(g: Emitter, node: OnnxNode, i: int, axis: int) -> Tensor:
     zero, x = node.constant(i + 2), node.input(i)
     zeros = np.zeros(1, np.int64) if zero is None else zero.reshape(-1).astype(np.int64)
     if x.data is not None:
-        real = _dequantized(x, np.ones(zeros.shape, np.float32), zeros, axis)
+        real = _dequantize(x, np.ones(zeros.shape, np.float32), zeros, axis)
         return replace(real, quant=None, extra=EMPTY)
     return g.affine(x, np.ones(1, np.float32), zeros, axis)
 

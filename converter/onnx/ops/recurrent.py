@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from twinfer.converter.emit.emitter import Emitter, constant
-from twinfer.converter.emit.recurrent import (
+from twinfer.converter.emit.cells import (
     ACTIVATIONS,
     Activation,
     Cell,
@@ -16,9 +15,10 @@ from twinfer.converter.emit.recurrent import (
     gru_step,
     lstm_step,
     rnn_step,
-    stacked,
-    unrolled,
+    stack,
+    unroll,
 )
+from twinfer.converter.emit.emitter import Emitter, constant
 from twinfer.converter.onnx.node import OnnxNode
 from twinfer.runtime.errors import ModelError, UnsupportedOperatorError
 from twinfer.runtime.graph import Tensor
@@ -39,12 +39,10 @@ class Kind:
         _check_lengths(node, x.shape[0])
         directions = _directions(node)
         runs = [self._unrolled(g, node, x, d, backwards) for d, backwards in enumerate(directions)]
-        rows = [stacked(g, [states[0] for states in run]) for run in runs]
+        rows = [stack(g, [states[0] for states in run]) for run in runs]
         y = g.concat([g.reshape(row, (row.shape[0], 1, *row.shape[1:])) for row in rows], 1)
         ends = [0 if backwards else -1 for backwards in directions]
-        last = [
-            stacked(g, [run[end][k] for run, end in zip(runs, ends, strict=True)]) for k in range(len(self.initial))
-        ]
+        last = [stack(g, [run[end][k] for run, end in zip(runs, ends, strict=True)]) for k in range(len(self.initial))]
         if node.attribute("layout", 0):
             return [g.transpose(y, (2, 0, 1, 3)), *(g.transpose(state, (1, 0, 2)) for state in last)]
         return [y, *last]
@@ -53,7 +51,7 @@ class Kind:
         """The states after every step, in order of time."""
         cell = self._cell(g, node, d)
         states = [_initial(g, node, i, d, (x.shape[1], cell.hidden)) for i in self.initial]
-        return unrolled(cell, self.step, x, states, backwards)
+        return unroll(cell, self.step, x, states, backwards)
 
     def _cell(self, g: Emitter, node: OnnxNode, d: int) -> Cell:
         """The cell of direction ``d``."""

@@ -19,7 +19,6 @@ from twinfer.runtime.graph import Tensor
 
 Floats = np.ndarray[tuple[int, ...], np.dtype[np.float32]]
 Activation = Callable[[Emitter, Tensor], Tensor]
-
 ACTIVATIONS: dict[str, Activation] = {
     "sigmoid": lambda g, x: g.unary("LOGISTIC", x),
     "tanh": lambda g, x: g.unary("TANH", x),
@@ -116,7 +115,7 @@ def rnn_step(cell: Cell, x: Tensor, states: Sequence[Tensor]) -> list[Tensor]:
     return [cell.run(0, cell.add(x, cell.product(states[0], 0, 1)))]
 
 
-def unrolled(cell: Cell, step: Step, x: Tensor, states: list[Tensor], backwards: bool = False) -> list[list[Tensor]]:
+def unroll(cell: Cell, step: Step, x: Tensor, states: list[Tensor], backwards: bool = False) -> list[list[Tensor]]:
     """The states [batch, hidden] after every step, in order of time, for inputs x [time, batch, depth]."""
     time, batch, _ = x.shape
     seen = fully_connected(cell.g, x, constant(cell.w), constant(cell.bias))
@@ -130,6 +129,6 @@ def unrolled(cell: Cell, step: Step, x: Tensor, states: list[Tensor], backwards:
     return steps[::-1] if backwards else steps
 
 
-def stacked(g: Emitter, states: Sequence[Tensor]) -> Tensor:
+def stack(g: Emitter, states: Sequence[Tensor]) -> Tensor:
     """States [batch, hidden] one after the other: [states, batch, hidden]."""
     return g.reshape(g.concat(states, 0), (len(states), *states[0].shape))
