@@ -248,7 +248,6 @@ def test_recipe_files_that_cannot_be_read(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("sign", [1, -1])
 def test_entropy_clips_few_values_at_either_end(sign: int) -> None:
-    """Not even a small heap of values far from all others."""
     rng = np.random.default_rng(0)
     values = sign * np.append(rng.normal(0, 0.1, 9900), rng.normal(30, 1, 100))
     low, high = METHODS["entropy"](seen_of(values), "INT8")
@@ -266,7 +265,6 @@ def test_methods_of_nothing_but_zeros(name: str, type: str) -> None:
 
 @pytest.mark.parametrize("name", ["mse", "entropy"])
 def test_fine_steps_need_no_clipping(name: str) -> None:
-    """65536 steps stand for all values well, outliers among them."""
     seen = seen_of(np.append(np.random.default_rng(1).normal(size=20000), [-9.0, 10.0]))
     assert METHODS[name](seen, "INT16") == METHODS["minmax"](seen, "INT16")
     assert METHODS[name](seen, "INT8") != METHODS["minmax"](seen, "INT8")

@@ -25,23 +25,13 @@ CUBE = (1, 16, 16, 16)
 
 
 def own_image() -> Graph:
-    """A convolution in TFLite's layout, as Keras has it."""
     b = Builder("image")
     x = b.input("x", "FLOAT32", CUBE)
     y = b.op("CONV_2D", [b.op("RELU", [x]), floats(RNG, 16, 3, 3, 16), np.zeros(16, np.float32)], **KERNEL)
     return b.graph([y])
 
 
-def own_line() -> Graph:
-    """A convolution over a line, as Keras has it: the image has one row."""
-    b = Builder("line")
-    row = b.op("EXPAND_DIMS", [b.input("x", "FLOAT32", (1, 8, 8)), np.array(1, np.int32)], shape=(1, 1, 8, 8))
-    y = b.op("CONV_2D", [row, floats(RNG, 8, 1, 3, 8), np.zeros(8, np.float32)], **KERNEL)
-    return b.graph([b.op("RESHAPE", [y, np.array([1, 8, 8], np.int32)], shape=(1, 8, 8))])
-
-
 def own_dense() -> Graph:
-    """No operator tells the layout, which is still TFLite's."""
     b = Builder("dense")
     x = b.op("RESHAPE", [b.input("x", "FLOAT32", (1, 4, 4, 4)), np.array([1, 64], np.int32)], shape=(1, 64))
     return b.graph([b.op("FULLY_CONNECTED", [x, floats(RNG, 3, 64), np.zeros(3, np.float32)], shape=(1, 3))])
@@ -58,7 +48,6 @@ def of_tensorflow() -> onnx.ModelProto:
 
 
 def image(*tail: str) -> onnx.ModelProto:
-    """ONNX's convolution, and operators of one input behind it."""
     names = ["x", *(f"v{i}" for i in range(len(tail))), "y"]
     nodes = [helper.make_node("Conv", ["x", "w"], [names[1]], pads=[1] * 4)]
     nodes += [helper.make_node(op, [a], [b]) for op, a, b in zip(tail, names[1:], names[2:], strict=False)]
@@ -84,32 +73,12 @@ def test_channels_that_are_last_stay_there(make: Callable[[], Graph]) -> None:
     compare(run(turned, feeds), run(plain, feeds), 0)
 
 
-@pytest.mark.parametrize("make", [own_image, own_line, own_dense, of_tensorflow])
-def test_channels_that_are_last_are_not_turned_by_name(make: Callable[[], Graph]) -> None:
-    with pytest.raises(twinfer.InvalidArgumentError, match=r"tensor 'x' .* has its channels last already"):
-        twinfer.convert(make(), channels_last="x")
-
-
 @pytest.mark.parametrize("make", [image, lambda: image("Relu", "Sigmoid"), dense])
 def test_channels_of_onnx_come_last(make: Callable[[], onnx.ModelProto]) -> None:
     source = make()
     plain, turned = twinfer.convert(source), twinfer.convert(source, channels_last=True)
     x = floats(RNG, *plain.inputs[0].shape)
     compare(run(turned, {"x": last(x)}), [last(y) for y in run(plain, {"x": x})], 1e-6)
-    assert "TRANSPOSE" not in {node.op for node in turned.nodes}
-
-
-def test_channels_come_last_once() -> None:
-    """In the converted graph and its file they stay last. Those of a file that has them second also come last."""
-    for source in (image(), dense()):
-        turned = twinfer.convert(source, channels_last=True)
-        for again in (turned, twinfer.read(twinfer.write(turned))):
-            with pytest.warns(twinfer.ModelWarning, match="changes nothing"):
-                assert twinfer.convert(again, channels_last=True).inputs[0].shape == turned.inputs[0].shape
-    second = twinfer.read(twinfer.write(twinfer.convert(image())))
-    turned = twinfer.convert(second, channels_last=True)
-    x = floats(RNG, *CUBE)
-    compare(run(turned, {"x": last(x)}), [last(y) for y in run(second, {"x": x})], 1e-6)
     assert "TRANSPOSE" not in {node.op for node in turned.nodes}
 
 

@@ -52,7 +52,6 @@ def test_windows_are_what_the_weights_are_multiplied_with() -> None:
 @settings(max_examples=20, deadline=None)
 @given(seed=seeds, has_bias=st.booleans())
 def test_the_fit_is_the_least_squares_solution(seed: int, has_bias: bool) -> None:
-    """With either system: numpy's lstsq is not better."""
     rng = np.random.default_rng(seed)
     y = rng.normal(1, 1, (40, 6))
     x = np.concatenate([y + rng.normal(0, 0.3, y.shape), np.ones((40, 1))], 1)

@@ -154,7 +154,6 @@ def _check_histogram(histogram: ShownChart, tensor: dict[str, Any]) -> None:
 
 
 def test_command_with_passes_and_dump(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The graph behind every pass, by number and name; the last one is in the file."""
     command = ["convert", "digits_float32", "-o", str(tmp_path / "x.tflite"), "--dump", str(tmp_path / "dump")]
     assert main([*command, "--passes", "reshapes,dead_code"]) == 0
     names = sorted(path.name for path in (tmp_path / "dump").iterdir())

@@ -49,7 +49,6 @@ def observed(*samples: list[float]) -> Observed:
 
 
 def test_ranges_grow_with_what_is_seen() -> None:
-    """Ranges that a quantisation has stored are computed again after more samples."""
     b = Builder("tanh")
     graph = b.graph([b.op("TANH", [b.input("x", "FLOAT32", (2,))])])
     seen = calibrate(graph, {"x": np.array([[-1, 1]], np.float32)})
@@ -60,7 +59,6 @@ def test_ranges_grow_with_what_is_seen() -> None:
 
 @pytest.mark.parametrize("sign", [1, -1])
 def test_mse_shrinks_either_end(sign: int) -> None:
-    """One value far out at one end, thousands around the other."""
     values = np.random.default_rng(0).uniform(0, 1, 20_000)
     seen = observed([*(sign * values).tolist(), sign * 3.0])
     low, high = mse(seen, "INT8")
@@ -69,7 +67,6 @@ def test_mse_shrinks_either_end(sign: int) -> None:
 
 
 def test_mse_looks_at_the_first_end_again() -> None:
-    """It was narrowed too much while the other end was far out."""
     values = np.random.default_rng(0).normal(size=1_000_000)
     seen = observed([*values.tolist(), *[-10.0] * 6, 20.0])
     low, high = mse(seen, "INT8")

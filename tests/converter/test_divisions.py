@@ -30,7 +30,6 @@ def layer_norm() -> Graph:
 
 
 def rows(least: float, most: float) -> np.ndarray:
-    """Samples whose rows have standard deviations between the two."""
     rng = np.random.default_rng(0)
     return (rng.normal(0, 1, (20, 8, 16)) * np.linspace(least, most, 8)[:, None]).astype(np.float32)
 
@@ -51,28 +50,10 @@ def test_a_divisor_that_rounds_to_zero() -> None:
     assert len(np.unique(y[0, -1])) > 3
 
 
-def test_what_helps() -> None:
-    """int16x8, a recipe, and data that stay away from 0."""
-    kept = Recipe(tuple(Rule(operator=op, precision="float") for op in ("MUL", "MEAN", "ADD", "SQRT", "DIV")))
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        quantised(rows(0.1, 3), quantize="int16x8")
-        quantised(rows(0.1, 3), recipe=kept)
-        quantised(rows(1, 2))
-
-
-@pytest.mark.filterwarnings("ignore:the int. model.s outputs are at:twinfer.runtime.errors.ModelWarning")
-def test_a_division_that_stays_float_divides_by_what_was_rounded() -> None:
-    kept = Recipe((Rule(operator="DIV", precision="float"),), Choice("int8"))
-    with pytest.warns(twinfer.ModelWarning, match="divides by 0 .*gives infinity or NaN then: quantise to int16x8"):
-        assert quantised(rows(0.1, 3), recipe=kept).nodes[-2].op == "DIV"
-
-
 @pytest.mark.filterwarnings("ignore::twinfer.runtime.errors.ModelWarning")
 @pytest.mark.parametrize("sign", [1, -1])
 @pytest.mark.parametrize(("steps", "kind"), [(2.1, "INT8"), (1.9, "FLOAT32"), (1.0, "FLOAT32")])
 def test_divisors_within_two_steps_of_zero(sign: int, steps: float, kind: str) -> None:
-    """Their division stays float; of 255 steps from 0 to the greatest."""
     b = Builder("ratio")
     graph = b.graph([b.op("DIV", [b.input("x", "FLOAT32", (1, 8)), b.input("y", "FLOAT32", (1, 8))])])
     y = sign * np.linspace(steps, 255, 16, dtype=np.float32).reshape(2, 1, 8)

@@ -11,8 +11,6 @@ from flows import Sub
 
 import twinfer
 from twinfer.command_line.main import main
-from twinfer.converter.build import Builder
-from twinfer.converter.freeze import freeze
 from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Graph, Signature
 from twinfer.runtime.plan.make import make_plan
@@ -49,7 +47,6 @@ def test_a_shape_follows_from_the_value(k: Any) -> None:
 
 
 def test_names_of_the_signature() -> None:
-    """They name inputs as the tensors' own names do; a shape, too."""
     graph = twinfer.convert(largest(), constants={"k": 2})
     assert list(graph.signatures[0].inputs) == ["x"]
     assert run(graph, [3, 1, 4, 1, 5, 9, 2, 6])[0].tolist() == [9, 6]
@@ -108,17 +105,3 @@ def test_no_constant(text: str, tmp_path: Path, capsys: pytest.CaptureFixture[st
 def test_what_does_not_fit(constants: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidArgumentError, match=message):
         twinfer.convert(largest(), constants=constants)
-
-
-@pytest.mark.parametrize("type", ["INT8", "UINT8", "INT16", "UINT16", "INT32", "UINT32", "BOOL"])
-def test_integers_hold_their_own_range_and_no_more(type: str) -> None:
-    b = Builder("types")
-    x, y = b.input("x", type, (2,)), b.input("y", type, (2,))
-    graph = b.graph([b.op("CONCATENATION", [x, y], axis=0, fused_activation_function="NONE")])
-    low, high = (0, 1) if type == "BOOL" else (np.iinfo(type.lower()).min, np.iinfo(type.lower()).max)
-    (kept,) = [t for t in freeze(graph, {"x": [low, high]}).tensors if t.name == "x"]
-    assert kept.data is not None
-    assert [int(each) for each in kept.data] == [low, high]
-    for wrong in (low - 1, high + 1, 0.5):
-        with pytest.raises(InvalidArgumentError, match="cannot hold"):
-            freeze(graph, {"x": [low, wrong]})

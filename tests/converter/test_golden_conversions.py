@@ -180,7 +180,6 @@ def _other(d: Draw, drawn: Drawn) -> Drawn:
 
 
 def _pairs(part: int) -> Iterator[str]:
-    """Pairs of operators: optimised, over new rows alone, and quantised if they take floats."""
     for turn, op in ((turn, op) for turn, op in enumerate(sorted(operators())) if _in(part, op)):
         told, rng = [], np.random.default_rng(turn)
         for i, graph in enumerate(pairs(op, rng, 24)):
@@ -191,7 +190,6 @@ def _pairs(part: int) -> Iterator[str]:
 
 
 def _chains(part: int) -> Iterator[str]:
-    """Chains, ten in a line: optimised, over new rows alone, and quantised if they take floats."""
     for first in (first for first in range(0, 600, 10) if _in(part, first)):
         told = []
         for seed in range(first, first + 10):

@@ -16,6 +16,7 @@ keras = needs("keras", os.environ["KERAS_BACKEND"])
 
 from keras import layers as L  # noqa: E402
 from onnx_tools import compare, run  # noqa: E402
+from test_keras_random import randomised  # noqa: E402
 
 import twinfer  # noqa: E402
 from twinfer.command_line.main import main  # noqa: E402
@@ -28,19 +29,7 @@ Shape = tuple[int, ...]
 pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation doesn't accept a copy:DeprecationWarning")
 
 
-def randomised(model: Any, seed: int = 0) -> Any:
-    """The model with random weights; variances are positive."""
-    rng = np.random.default_rng(seed)
-    for variable in model.variables:
-        if variable.dtype == "float32":
-            positive = "variance" in variable.path
-            value = rng.uniform(0.5, 1.5, variable.shape) if positive else rng.normal(0, 0.5, variable.shape)
-            variable.assign(value.astype(np.float32))
-    return model
-
-
 def check(model: Any, inputs: Sequence[np.ndarray], tolerance: float = 2e-5) -> Graph:
-    """The graph of the model. Checks that it gives the same as Keras for these inputs, also optimised."""
     want = keras.tree.flatten(model(inputs if len(inputs) > 1 else inputs[0], training=False))
     graph = twinfer.from_keras(model, batch=inputs[0].shape[0])
     feeds = {t.name: x for t, x in zip(graph.inputs, inputs, strict=True)}
@@ -55,7 +44,6 @@ def data(*shapes: Shape, seed: int = 1) -> list[np.ndarray]:
 
 
 def through(layer: Callable[..., Any], *shapes: Shape) -> Any:
-    """A model of one layer over inputs of these shapes, batch included."""
     inputs = [keras.Input(shape[1:]) for shape in shapes]
     return randomised(keras.Model(inputs if len(inputs) > 1 else inputs[0], layer(*inputs)))
 

@@ -49,19 +49,16 @@ BOUNDED = st.sampled_from(["hard_sigmoid", "hard_tanh", "relu6", "sigmoid", "sof
 
 
 def pair(low: int, high: int) -> Any:
-    """A number, or one for height and one for width."""
     each = st.integers(low, high)
     return each | st.tuples(each, each)
 
 
 def axis(shape: Shape) -> Any:
-    """One dimension behind the batch, counted from the front or the end."""
     rank = len(shape)
     return st.integers(1, rank - 1) | st.integers(1 - rank, -1)
 
 
 def axes(shape: Shape) -> Any:
-    """One dimension or several, in any order, counted from the front or the end."""
     rank = len(shape)
     several = st.lists(st.integers(1, rank - 1), min_size=1, unique=True)
     return axis(shape) | several | several.map(lambda a: [d - rank for d in a])
@@ -77,7 +74,6 @@ def last(shape: Shape) -> Any:
 
 
 def apart(shape: Shape) -> Any:
-    """Dimensions 1 and 3, if there are such."""
     return st.sampled_from([[1, 3], [3, 1], [1, -1], [-3, -1]] if len(shape) == 4 else [-1])
 
 
@@ -267,7 +263,6 @@ def made(draw: Any, name: str, shape: Shape) -> Any:
 
 
 def randomised(model: Any) -> Any:
-    """The model with random weights; variances are positive."""
     rng = np.random.default_rng(1)
     for variable in model.variables:
         if "float" in variable.dtype:
@@ -277,7 +272,6 @@ def randomised(model: Any) -> Any:
 
 
 def check(inputs: Any, outputs: Any, *feeds: Any) -> None:
-    """The model from these inputs to these outputs gives what Keras gives, plain and optimised."""
     model = randomised(keras.Model(inputs, outputs))
     results = model(list(feeds) if len(feeds) > 1 else feeds[0], training=False)
     want = [keras.ops.convert_to_numpy(v) for v in keras.tree.flatten(results)]
@@ -288,7 +282,6 @@ def check(inputs: Any, outputs: Any, *feeds: Any) -> None:
 
 
 def random(examples: int) -> Any:
-    """So many examples, the same in every run."""
     health, phases = list(HealthCheck), [Phase.generate]
     return settings(
         max_examples=examples,
@@ -317,7 +310,6 @@ def values(shape: Shape, seed: int = 2) -> np.ndarray:
 @random(2)
 @given(data=st.data())
 def test_layer(name: str, data: Any) -> None:
-    """Four layers of a class over one input."""
     shape = drawn_shape(data.draw, CASES[name][0])
     x = keras.Input(shape[1:])
     layers = [made(data.draw, name, shape) for _ in range(4)]
@@ -411,7 +403,6 @@ OPERATIONS = (
 @random(2)
 @given(data=st.data())
 def test_operation(name: str, data: Any) -> None:
-    """Functions of keras.ops with numbers and tensors of several types."""
     shape = (2, 4, 3)
     types = ("float32", "float32", "int32", "int32", "bool")
     inputs = [keras.Input(shape[1:], batch_size=2, dtype=kind, name=f"x{k}") for k, kind in enumerate(types)]
@@ -446,7 +437,6 @@ MERGES = ("Add", "Average", "Maximum", "Minimum", "Multiply", "Subtract")
     ],
 )  # fmt: skip
 def test_merges_broadcast(shapes: tuple[Shape, Shape]) -> None:
-    """Operands of fewer dimensions, or of one element in some, of two and of three inputs in any order."""
     a, b, c = keras.Input(shapes[0]), keras.Input(shapes[1]), keras.Input(shapes[0])
     outputs = [getattr(L, name)()([a, b]) for name in MERGES]
     outputs += [getattr(L, name)()(o) for name in MERGES if name != "Subtract" for o in ([b, a, c], [c, b, a])]
@@ -454,7 +444,6 @@ def test_merges_broadcast(shapes: tuple[Shape, Shape]) -> None:
 
 
 def test_products_of_inputs_over_every_axis() -> None:
-    """Vectors and matrices, of different sizes, normalised or not."""
     shapes = {"u": (4,), "v": (4,), "m": (3, 4), "n": (4, 3), "w": (5, 4)}
     x = {name: keras.Input(shape) for name, shape in shapes.items()}
     outputs = []

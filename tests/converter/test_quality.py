@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +27,6 @@ from twinfer.runtime.write.tflite import write
 
 
 def blind() -> Graph:
-    """A dense layer that ignores its last input."""
     b = Builder("blind")
     x = b.input("x", "FLOAT32", (1, 8))
     return b.graph([b.op("TANH", [b.op("FULLY_CONNECTED", [x, np.eye(7, 8, dtype=np.float32)], shape=(1, 7))])])
@@ -63,7 +60,6 @@ def several(shares: tuple[float, ...]) -> Graph:
 
 
 def by_litert(graph: Graph, rows: Any) -> list[list[Any]]:
-    """The real outputs of the written file, a list per output."""
     peer = LiteRT(model_content=write(graph), experimental_op_resolver_type=OpResolverType.BUILTIN_REF)
     peer.allocate_tensors()
     (into,), outs = peer.get_input_details(), peer.get_output_details()
@@ -163,40 +159,7 @@ def test_remedies_are_chosen_by_what_they_reach(
     assert got == want
 
 
-@pytest.mark.parametrize("mode", ["int8", "int4"])
-def test_what_is_advised_was_tried(mode: str) -> None:
-    """Following the advice gives the ratio that was told, on the same samples."""
-    data = normal(12, last=1000)
-    with pytest.warns(ModelWarning, match="model's outputs are at") as told:
-        conversion(blind(), quantize=mode, calibration=data)
-    said = str(told[0].message)
-    advised = re.findall(r"quantise to (\w+) \((-?[\d.]+) dB on 12 samples\)", said)
-    kept = re.findall(
-        r"keep these \d+ layers float by a recipe(, with float inputs and outputs)? \(([\d.]+) dB.*?\): ([^;]*);", said
-    )
-    assert advised or kept
-    for precision, ratio in advised:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            again = conversion(blind(), quantize=precision, calibration=data).quality
-        assert again is not None
-        assert again.snr_db == pytest.approx(float(ratio), abs=0.06)
-    for border, ratio, names in kept:
-        rules = tuple(Rule(re.escape(name), precision="float") for name in re.findall("'(.*?)'", names))
-        how = {"inference_type": "FLOAT32"} if border else {}
-        again = conversion(blind(), quantize=mode, calibration=data, recipe=Recipe(rules, Choice(mode)), **how).quality
-        assert again is not None
-        assert again.snr_db == pytest.approx(float(ratio), abs=0.06)
-
-
 @pytest.mark.parametrize(("count", "value"), [(4, 0.0), (4, 3.0), (1, 3.0)])
 def test_constant_data_are_warned_of(count: int, value: float) -> None:
     with pytest.warns(ModelWarning, match=rf"input 'x' is {value:g} everywhere in all {count} samples"):
         calibrate(blind(), {"x": np.full((count, 1, 8), value, np.float32)})
-
-
-def test_integers_for_floats_are_warned_of_once() -> None:
-    data = np.arange(32, dtype=np.uint8).reshape(4, 1, 8)
-    with pytest.warns(ModelWarning, match=r"'x' FLOAT32\[1, 8\] is given uint8 from 0 to 7 in sample 0") as told:
-        calibrate(blind(), {"x": data})
-    assert len(told) == 1

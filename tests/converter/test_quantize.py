@@ -19,7 +19,6 @@ from twinfer.bench.models.topologies import NETS
 from twinfer.bench.peers.engines import open_peer
 from twinfer.converter.build import Builder
 from twinfer.converter.convert import convert
-from twinfer.converter.passes.equalize import equalize
 from twinfer.converter.quantize.affine import dequantize
 from twinfer.converter.quantize.calibrate import calibrate
 from twinfer.converter.quantize.methods import METHODS
@@ -317,44 +316,3 @@ def test_adaptive_rounding_helps_weights_of_four_bits() -> None:
 def test_adaptive_rounding_needs_data_that_last() -> None:
     with pytest.raises(InvalidArgumentError, match="more than once"):
         grams(random_graph(1, ["conv"]), iter([]))
-
-
-def test_equalisation_keeps_the_function_and_helps_per_tensor_weights() -> None:
-    rng = np.random.default_rng(3)
-    b = Builder("two")
-    x = b.input("x", "FLOAT32", (1, 16))
-    spread = np.geomspace(0.01, 10, 16)[:, None]
-    first = (rng.standard_normal((16, 16)) * spread).astype(np.float32)
-    second = (rng.standard_normal((4, 16)) / spread.T).astype(np.float32)
-    y = b.op("FULLY_CONNECTED", [x, first, np.ones(16, np.float32)], fused_activation_function="RELU")
-    graph = b.graph([b.op("FULLY_CONNECTED", [y, second, np.zeros(4, np.float32)])])
-    even, data = equalize(graph), random_samples(1, graph, 20)
-
-    def run(g: Graph) -> list[Any]:
-        return [v for s in data for v in ours(g, list(s.values()))]
-
-    want = run(graph)
-    np.testing.assert_allclose(np.ravel(run(even)), np.ravel(want), rtol=1e-4, atol=1e-4)
-    plain, better = (quantize(g, calibrate(g, data), Recipe(), Options("FLOAT32")) for g in (graph, even))
-    assert snr_db(want, run(better)) > snr_db(want, run(plain)) + 6
-
-
-@pytest.mark.parametrize("op", ["FULLY_CONNECTED", "CONV_2D", "DEPTHWISE_CONV_2D"])
-@pytest.mark.parametrize("span", [0.01, 1.0, 100.0])
-def test_large_biases_over_small_weights_stay(op: str, span: float) -> None:
-    """A bias counts steps of input and weights together: they are made wide enough, channel by channel."""
-    rng, b = np.random.default_rng(6), Builder("biased")
-    shape = (1, 8) if op == "FULLY_CONNECTED" else (1, 4, 4, 8)
-    taps = {"FULLY_CONNECTED": (8, 8), "CONV_2D": (8, 1, 1, 8), "DEPTHWISE_CONV_2D": (1, 1, 1, 8)}[op]
-    options = {} if op == "FULLY_CONNECTED" else {"padding": "SAME", "stride_h": 1, "stride_w": 1}
-    options |= {"depth_multiplier": 1} if op == "DEPTHWISE_CONV_2D" else {}
-    bias = np.array([1e3, -1e3, 500, 10, -1, 0, 1e-3, 999], np.float32)
-    weights = (1e-7 * rng.normal(size=taps)).astype(np.float32)
-    graph = b.graph([b.op(op, [b.input("x", "FLOAT32", shape), weights, bias], **options)])
-    data = [{"x": span * row} for row in rng.uniform(-1, 1, (8, *shape)).astype(np.float32)]
-    quantised = convert(graph, quantize="int8", calibration=data)
-    (layer,) = (node for node in quantised.nodes if node.op == op)
-    w, stored = layer.input(1), layer.constant(2).astype(np.float64)
-    assert w.quant is not None
-    step = layer.input(0).scale * w.quant.scale.astype(np.float64)
-    np.testing.assert_allclose(stored * step, bias, rtol=1e-5, atol=float(step.max()))

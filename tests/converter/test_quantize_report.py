@@ -55,7 +55,6 @@ def test_branches_and_variables_are_refused() -> None:
 @pytest.mark.parametrize("sign", [1, -1])
 @pytest.mark.parametrize("op", ["MUL", "FULLY_CONNECTED", "SQUARE"])
 def test_results_that_no_scale_reaches_stay_float(op: str, sign: int) -> None:
-    """What is read is in reach, the results are not."""
     b = Builder("product")
     x = b.input("x", "FLOAT32", (1, 4))
     graph = b.graph([b.op(op, [x] if op == "SQUARE" else [x, np.full((1, 4), sign * 1e18, np.float32)])])

@@ -109,7 +109,6 @@ def test_cells_have_the_least_power_of_two_that_reaches_their_range(low: float, 
 
 
 def test_lstm_as_tflites_own_converter(corpus: Path) -> None:
-    """The same trained network, quantised by it and by us: signal-to-noise ratios within half a decibel."""
     real, theirs = (read_file(corpus / "models" / f"tflm_trained_lstm{end}.tflite") for end in ("", "_int8"))
     rng = np.random.default_rng(8)
     x = (rng.random((60, 1, 28, 28)) * (rng.random((60, 1, 28, 28)) < 0.2)).astype(np.float32)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import sys
 from collections.abc import Iterator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import replace
@@ -21,7 +20,6 @@ from twinfer.bench.peers.engines import open_peer
 from twinfer.converter.build import Builder
 from twinfer.converter.freeze import swap_tensors
 from twinfer.converter.quantize.calibrate import run
-from twinfer.converter.search import workers as workers_module
 from twinfer.converter.search.find import Found
 from twinfer.converter.search.space import Setting
 from twinfer.converter.search.trial import Bench
@@ -48,7 +46,6 @@ def data() -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def plain(data: dict[str, Any]) -> dict[str, Any]:
-    """Some of the data, without labels."""
     return {"input": data["input"][::3]}
 
 
@@ -186,16 +183,6 @@ def test_dask_finds_the_same(result: Found, digits: Graph, plain: dict[str, Any]
         same(result, digits, plain, executor=client.get_executor(), trials=4)
 
 
-def test_clusters_that_are_not_there(digits: Graph, data: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("distributed")
-    monkeypatch.setattr(workers_module, "DASK_TIMEOUT_S", 0.2)
-    with pytest.raises(ToolError, match=r"no Dask scheduler at tcp://127.0.0.1:9"):
-        twinfer.search(digits, data, 0.1, dask="tcp://127.0.0.1:9", **FEW)
-    monkeypatch.setitem(sys.modules, "distributed", None)
-    with pytest.raises(ToolError, match=r"pip install 'twinfer\[dask\]'"):
-        twinfer.search(digits, data, 0.1, dask="tcp://127.0.0.1:9", **FEW)
-
-
 class Dies(Executor):
     def submit(self, *_: Any, **__: Any) -> Future[Any]:
         from concurrent.futures.process import BrokenProcessPool
@@ -214,7 +201,6 @@ def test_workers_that_die(digits: Graph, data: dict[str, Any]) -> None:
 
 
 def many_small_layers() -> Graph:
-    """Scales and zero points take more bytes than the weights."""
     rng, b = np.random.default_rng(8), Builder("many")
     y = b.input("x", "FLOAT32", (1, 4))
     for _ in range(12):
@@ -277,7 +263,6 @@ def test_a_budget_is_told_by_answers_not_samples() -> None:
 
 
 def test_the_model_is_read_as_convert_reads_it() -> None:
-    """In the layout and with the shapes that are asked for."""
     rng, b = np.random.default_rng(6), Builder("image")
     x = b.input("x", "FLOAT32", (1, 3, 5, 6))
     image = b.op("TRANSPOSE", [x, np.int32([0, 2, 3, 1])])

@@ -93,7 +93,6 @@ def test_what_cannot_be_judged(outputs: Any, floats: Any, labels: Any, metric: s
 
 
 def net(layers: int = 3) -> Graph:
-    """x [1, 4] -> dense layers of four units."""
     b, rng = Builder("net"), np.random.default_rng(5)
     x = b.input("x", "FLOAT32", (1, 4))
     for _ in range(layers):

@@ -49,7 +49,6 @@ def test_facts_agree(op: str) -> None:
 
 
 def add(patch: pytest.MonkeyPatch, name: str, like: str, **facts: Any) -> None:
-    """Adds an operator that computes as another one does, and its row."""
     patch.setitem(operators(), name, replace(operators()[like], name=name))  # type: ignore[arg-type]
     patch.setitem(ROWS, name, replace(ROWS[like], **facts))
     patch.setattr("twinfer.converter.convert._check_runs", lambda graph: None)  # a file of it cannot be written
@@ -61,7 +60,6 @@ def renamed(graph: Graph, old: str, new: str) -> Graph:
 
 
 def layers(rng: np.random.Generator) -> Graph:
-    """Two dense layers with a factor and a RELU behind the first."""
     b = Builder("layers")
     x = b.input("x", "FLOAT32", (1, 12))
     y = b.op("FULLY_CONNECTED", [x, rng.normal(size=(16, 12)).astype(np.float32)])
@@ -97,7 +95,6 @@ def test_a_row_is_all_that_a_new_layer_needs(how: dict[str, Any], monkeypatch: p
 
 
 def assert_same(wanted: Graph, graph: Graph) -> None:
-    """The same operators over the same tensors, versions aside."""
     assert text(graph) == text(wanted)
     for old, new in zip(wanted.nodes, graph.nodes, strict=True):
         for a, b in zip(old.inputs, new.inputs, strict=True):

@@ -57,12 +57,10 @@ def test_net(name: str) -> None:
 
 
 def laid_out(value: np.ndarray, rank: int) -> np.ndarray:
-    """The value with channels last, if it has this rank."""
     return np.ascontiguousarray(np.moveaxis(value, 1, -1)) if value.ndim == rank else value
 
 
 def without_transposes(graph: Graph, which: bool | str, x: np.ndarray, want: np.ndarray) -> None:
-    """With channels last at both ends no TRANSPOSE is left, and the values stay the same."""
     turned = twinfer.convert(graph, channels_last=which)
     assert "TRANSPOSE" not in {node.op for node in turned.nodes}
     compare(run(turned, {turned.inputs[0].name: laid_out(x, x.ndim)}), [laid_out(want, x.ndim)], 2e-5)
@@ -71,7 +69,6 @@ def without_transposes(graph: Graph, which: bool | str, x: np.ndarray, want: np.
 
 
 def in_int8(graph: Graph, inputs: tuple[Any, ...], want: np.ndarray) -> None:
-    """All operators run in integers, here and in LiteRT, near the floats."""
     rng = np.random.default_rng(3)
     samples = [{graph.inputs[0].name: rng.normal(0, 1, inputs[0].shape).astype(np.float32)} for _ in range(8)]
     integer = twinfer.convert(graph, quantize="int8", calibration=samples, inference_type="FLOAT32")

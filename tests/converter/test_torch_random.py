@@ -34,12 +34,10 @@ PLAIN = (
 
 
 def some(draw: Draw, **strategies: Any) -> dict[str, Any]:
-    """Arguments, each of which is left out or random."""
     return draw(st.fixed_dictionaries({}, optional=strategies))  # type: ignore[no-any-return]
 
 
 def sizes(draw: Draw, rank: int, low: int, high: int) -> Any:
-    """One number for all dimensions, or one for each."""
     each = st.integers(low, high)
     return draw(each | st.tuples(*[each] * rank))
 
@@ -79,7 +77,6 @@ def pool(draw: Draw, kind: str, rank: int) -> Any:
 
 
 def images(draw: Draw, which: str) -> Any:
-    """A module over [2, 4, 9, 7]."""
     if which in ("conv", "transposed"):
         return (conv if which == "conv" else transposed)(draw, 2)
     if which in ("Max", "Avg"):
@@ -149,7 +146,6 @@ def flat(values: Any) -> list[Any]:
 
 
 def check(modules: list[Any], *inputs: Any) -> None:
-    """One program of these modules gives what PyTorch gives, plain and optimised."""
     torch.manual_seed(1)
     net = Many(modules).eval()
     for name, value in [*net.named_parameters(), *net.named_buffers()]:
@@ -169,7 +165,6 @@ def floats(*shape: int, seed: int = 1) -> Any:
 
 
 def random(examples: int) -> Any:
-    """So many examples, the same in every run."""
     health, phases = list(HealthCheck), [Phase.generate]
     return settings(
         max_examples=examples, derandomize=True, deadline=None, database=None, suppress_health_check=health,
@@ -186,7 +181,6 @@ def test_over_images(data: Any) -> None:
 
 
 def series(draw: Draw, which: str) -> Any:
-    """A module over [2, 4, 9]."""
     if which in ("conv", "transposed"):
         return (conv if which == "conv" else transposed)(draw, 1)
     if which in ("Max", "Avg"):
@@ -293,7 +287,6 @@ SERIES = (
 @random(2)
 @given(data=st.data())
 def test_over_series(data: Any) -> None:
-    """Layers of one dimension, activations and functions."""
     modules = [series(data.draw, which) for which in (*SERIES, "conv", "conv", "transposed")]
     modules += [*(activation(data.draw, name) for name in PLAIN), Function(lambda x: x.floor() + x.ceil() + x.round())]
     note("\n".join(map(str, modules)))

@@ -55,7 +55,6 @@ def test_what_loses_a_value_is_found(graph: Graph, data: st.DataObject) -> None:
 
 
 def line(*sizes: int, op: str = "RELU") -> Graph:
-    """Operators in a row over tensors of so many bytes."""
     tensors = tuple(Tensor(f"x{i}", "INT8", (size,)) for i, size in enumerate(sizes))
     nodes = tuple(Node(op, (x,), (y,), index=i) for i, (x, y) in enumerate(pairwise(tensors)))
     return Graph("line", tensors, nodes, tensors[:1], tensors[-1:])
@@ -66,7 +65,6 @@ def named(graph: Graph, places: Mapping[Tensor, int]) -> dict[str, int]:
 
 
 def at(graph: Graph, *offsets: int) -> dict[Tensor, int]:
-    """Offsets of the graph's tensors in their order."""
     return dict(zip(graph.tensors, offsets, strict=True))
 
 
@@ -138,7 +136,6 @@ def test_room_for_scratch() -> None:
 
 
 def test_two_gigabytes() -> None:
-    """TFLM rounds the size of the highest tensor up, too."""
     with pytest.raises(UnsupportedOperatorError, match="2 GiB"):
         places_in_tflm(line(1 << 30, (1 << 30) - 5))
     assert bytes_in_tflm(places_in_tflm(line(1 << 30, (1 << 30) - 16))) == (1 << 31) - 16
@@ -169,7 +166,6 @@ def test_in_place_where_it_is_safe() -> None:
 
 
 def test_a_variable_lives_for_ever() -> None:
-    """Also behind the last operator that reads it: the next run does."""
     x, level, y, z = (Tensor(n, "INT8", (16,), variable=n == "level") for n in ("x", "level", "y", "z"))
     nodes = (Node("ADD", (x, level), (y,)), Node("RELU", (y,), (z,)))
     graph = Graph("state", (x, level, y, z), nodes, (x,), (z,))

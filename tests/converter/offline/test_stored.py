@@ -57,7 +57,6 @@ def judged(graph: Graph, content: bytes) -> StoredPlan:
 
 
 def row() -> Graph:
-    """A RELU over tensors of 20 bytes."""
     b = Builder("row")
     return b.graph([b.op("RELU", [b.input("x", "FLOAT32", (1, 5))])])
 
@@ -111,7 +110,6 @@ def test_what_is_wrong(content: bytes, fault: str) -> None:
 
 
 def test_offsets_that_tflm_does_not_read() -> None:
-    """Those of constants."""
     graph = net()
     stored = judged(graph, words(1, 1, len(graph.tensors), *([8] * len(graph.tensors))))
     assert stored.tensors == sum(t.data is None for t in graph.tensors)
@@ -157,7 +155,6 @@ def planned_file(folder: Path, graph: Graph) -> Path:
 
 
 def left_out(graph: Graph) -> bool:
-    """Whether the plan is gone and the other metadata are there."""
     return OFFLINE_PLAN not in graph.metadata and graph.metadata["author"] == b"me"
 
 
@@ -213,7 +210,6 @@ def told(capsys: pytest.CaptureFixture[str], line: Sequence[str]) -> list[str]:
 
 
 def test_store_plan_and_inspect(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """``convert`` says what the plan takes, ``inspect`` the same of the file, as text and JSON."""
     net().save(tmp_path / "in.tflite")
     out = str(tmp_path / "out.tflite")
     line = "memory plan for TFLM: 6 tensors in 768 bytes, sound"

@@ -31,22 +31,7 @@ Transpose Trilu Unsqueeze Where
 """.split()  # noqa: SIM905
 
 #: Operators with all inputs at run time here. Others get input 0 at run time; the rest are initializers.
-ALL_INPUTS = (
-    "Add",
-    "Concat",
-    "Div",
-    "Einsum",
-    "Gemm",
-    "MatMul",
-    "Max",
-    "Mean",
-    "Min",
-    "Mul",
-    "Pow",
-    "Sub",
-    "Sum",
-    "Where",
-)
+ALL_INPUTS = "Add Concat Div Einsum Gemm MatMul Max Mean Min Mul Pow Sub Sum Where".split()  # noqa: SIM905
 #: Operators with initializers only: their shapes depend on values, which must be known ahead.
 NO_INPUTS = ("ConstantOfShape",)
 

@@ -76,7 +76,6 @@ def looped() -> Node:
 
 
 def test_control_flow_of_a_run_is_refused_for_what_it_is() -> None:
-    """Names from outside its graphs are not damage."""
     relu, neg = (branch(op, helper.make_node(op, ["x"], [op])) for op in ("Relu", "Neg"))
     with pytest.raises(UnsupportedOperatorError, match=r"If \(1x\): export the model with the branch that is taken"):
         read_onnx(model([choice("c", relu, neg)], {"x": FLOAT, "c": np.array(True)}, {}, ["y"]))

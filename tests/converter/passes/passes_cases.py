@@ -217,7 +217,6 @@ def joins_clips(b: Builder) -> list[Tensor]:
 
 @shows(merge_relus)
 def int8_clips_by_its_range(b: Builder) -> list[Tensor]:
-    """Only the clip that requantises stays."""
     x = b.input("x", "INT8", (1, 4), 0.02, -128)
     y = b.op("RELU6", [b.op("RELU", [x])])
     y = b.op("RELU", [y], scale=0.03, zero=-128)

@@ -44,7 +44,6 @@ def test_text(request: pytest.FixtureRequest) -> None:
 
 @pytest.mark.parametrize("name", CASES)
 def test_numbers(name: str) -> None:
-    """The pass alone and the whole pipeline keep the results."""
     graph = graph_of(name)
     step = CASES[name][0]
     assert text(step(step(graph))) == text(step(graph))
@@ -63,7 +62,6 @@ def test_names() -> None:
 
 
 def test_the_pipeline_in_its_order() -> None:
-    """The places of all files give the order."""
     first = ["constant_folding", "common_subexpressions", "identities", "dilations", "reshapes", "merge_relus"]
     first += ["fuse_activations"]
     then = ["transposes", "reshapes", "elementwise_constants", "merge_relus", "fuse_padding", "batch_norm"]

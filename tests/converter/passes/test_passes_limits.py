@@ -75,14 +75,12 @@ def padded_before(channels: int) -> Graph:
 
 
 def divided(by: float) -> Graph:
-    """Two divisions, which become one multiplication unless one is by 0."""
     b = Builder("div")
     y = b.op("DIV", [b.input("x", "FLOAT32", (1, 2)), f(4)])
     return b.graph([b.op("DIV", [y, f(2, by)])])
 
 
 def sliced(step: int) -> Graph:
-    """A slice of all elements, forwards or backwards."""
     b = Builder("slice")
     inputs = [b.op("NEG", [b.input("x", "FLOAT32", (3,))]), order(0), order(0), order(step)]
     return b.graph([b.op("ABS", [b.op("STRIDED_SLICE", inputs, shape=(3,), begin_mask=1, end_mask=1)])])

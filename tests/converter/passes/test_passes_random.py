@@ -125,7 +125,6 @@ class Growing:
             self.op("QUANTIZE", [real], type="INT8", scale=x.scale, zero=x.zero)
 
     def layer(self) -> None:
-        """A convolution or pooling over an image."""
         x = self.pick(rank=4)
         if x is None:
             return
@@ -167,7 +166,6 @@ class Growing:
         return self.builder.constant(self.rng.integers(-9, 9, channels).astype(kind))
 
     def again(self) -> None:
-        """Repeats a node."""
         if self.builder.nodes and len(self.builder.nodes[-1].outputs) == 1:
             node = self.builder.nodes[-1]
             y = Tensor(f"again_{len(self.builder.nodes)}", node.output.type, node.output.shape, node.output.quant)

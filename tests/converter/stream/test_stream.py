@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from twinfer.aot.build.compiled import CompiledModel
 from twinfer.bench.models.builtin import builtin
 from twinfer.bench.peers.engines import open_peer
 from twinfer.command_line.main import main
@@ -18,7 +17,6 @@ from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Graph
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.read.tflite import read
-from twinfer.runtime.run.interpreter import Interpreter
 from twinfer.runtime.run.stream import METADATA
 from twinfer.runtime.write.tflite import write
 
@@ -81,22 +79,6 @@ def test_other_runtimes_run_it(peer: str) -> None:
             assert got.tobytes() == np.asarray(want).tobytes()
 
 
-@pytest.mark.parametrize("engine", [Interpreter, CompiledModel])
-def test_chunks_of_any_size(engine: type[Interpreter]) -> None:
-    graph = builtin()["kws_int8"]()
-    streaming = stream(graph)
-    rows = np.random.default_rng(3).integers(-128, 128, (120, 10)).astype(np.int8)
-    results = []
-    for sizes in ([120], [1] * 120, [7, 0, 50, 63]):
-        model = engine(model_content=write(streaming.graph))
-        model.allocate_tensors()
-        chunks = np.split(rows, np.cumsum(sizes)[:-1])
-        results.append([outputs[0].tobytes() for outputs in model.stream(chunks)])
-    assert results[0] == results[1] == results[2]
-    assert len(results[0]) == 120 // streaming.hop - streaming.steps + 1
-    assert len({*results[0]}) > 1
-
-
 def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "streaming.tflite"
     assert main(["stream", "tcn_int8", "-o", str(out)]) == 0
@@ -117,16 +99,3 @@ def test_a_stream_is_refused() -> None:
         stream(streaming.graph)
     with pytest.raises(InvalidArgumentError, match=r"VAR_HANDLE .*belongs to a state"):
         stream(replace(streaming.graph, metadata={}))
-
-
-def test_a_step_that_gains_nothing_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    out = str(tmp_path / "stream.tflite")
-    assert main(["stream", "kws_int8", "-o", out, "--hop", "3"]) == 0
-    assert "a step costs as much as a window; --hop must be a multiple of 2" in capsys.readouterr().out
-    b = Builder("dense")
-    x = b.input("x", "FLOAT32", (1, 6))
-    b.graph([b.op("FULLY_CONNECTED", [x, np.ones((2, 6), np.float32), None])]).save(tmp_path / "dense.tflite")
-    assert main(["stream", str(tmp_path / "dense.tflite"), "-o", out]) == 0
-    assert "a step costs as much as a window\n" in capsys.readouterr().out
-    assert main(["stream", "kws_int8", "-o", out]) == 0
-    assert "gained" not in capsys.readouterr().out

@@ -23,7 +23,6 @@ def test_other_metadata_stay() -> None:
 
 
 def test_names_need_not_be_unique() -> None:
-    """Every tensor has the same name; each that keeps rows has a variable of its own."""
     net = Sub()
     x = net.input((1, 16, 1, 4))
     y = [x]
@@ -35,7 +34,6 @@ def test_names_need_not_be_unique() -> None:
 
 
 def _taps(net: Sub, x: Tensor) -> Tensor:
-    """A convolution over 3 rows."""
     w = np.random.default_rng(len(net.tensors)).standard_normal((4, 3, 1, 4)).astype(np.float32)
     shape = (1, x.shape[1] - 2, 1, 4)
     window = {"padding": "VALID", "stride_h": 1, "stride_w": 1, "dilation_h_factor": 1, "dilation_w_factor": 1}
@@ -44,7 +42,6 @@ def _taps(net: Sub, x: Tensor) -> Tensor:
 
 
 def _renamed(graph: Graph) -> Graph:
-    """The graph with one name for all of its tensors."""
     new = {t: replace(t, name="t") for t in graph.tensors}
     nodes = [
         replace(n, inputs=tuple(new[t] for t in n.inputs if t), outputs=tuple(new[t] for t in n.outputs))

@@ -54,13 +54,11 @@ class Net:
         return out
 
     def values(self, shape: tuple[int, ...]) -> Tensor:
-        """A constant like an activation."""
         if self.scale is None:
             return self.b.constant(self.rng.standard_normal(shape).astype(np.float32))
         return self.b.constant(self.rng.integers(-90, 90, shape).astype(self.type.lower()), self.scale, self.zero)
 
     def weights(self, shape: tuple[int, ...], axis: int) -> list[Tensor]:
-        """Weights, and a bias for the channels along ``axis``."""
         bias = self.rng.integers(-40, 40, shape[axis])
         if self.scale is None:
             w = self.rng.standard_normal(shape).astype(np.float32)
@@ -139,7 +137,6 @@ def dense(draw: Any, net: Net, x: Tensor) -> None:
 
 
 def arithmetic(draw: Any, net: Net, x: Tensor) -> None:
-    """With any tensor that is there, if numpy would broadcast the two."""
     other = draw(st.sampled_from(net.there))
     try:
         np.broadcast_shapes(x.shape, other.shape)
@@ -149,13 +146,11 @@ def arithmetic(draw: Any, net: Net, x: Tensor) -> None:
 
 
 def constant(draw: Any, net: Net, x: Tensor) -> None:
-    """With a constant for every element, row, channel, or one for all; also of fewer dimensions."""
     shape = tuple(draw(st.sampled_from([1, extent])) for extent in x.shape[draw(st.integers(0, len(x.shape))) :])
     net.op(draw(st.sampled_from(["ADD", "MUL", "MINIMUM"])), draw(st.permutations([x, net.values(shape)])))
 
 
 def wider(draw: Any, net: Net, x: Tensor) -> None:
-    """With a constant of one more dimension."""
     need(len(x.shape) < 4)
     shape = (draw(st.integers(1, 2)), *(draw(st.sampled_from([1, extent])) for extent in x.shape))
     net.op(draw(st.sampled_from(["ADD", "MUL"])), [x, net.values(shape)])
@@ -181,7 +176,6 @@ def split(draw: Any, net: Net, x: Tensor) -> None:
 
 
 def slice(draw: Any, net: Net, x: Tensor) -> None:
-    """STRIDED_SLICE; half of the dimensions stay as they are."""
     begin, end, stride = np.zeros((3, len(x.shape)), np.int32)
     for d, extent in enumerate(x.shape):
         whole = extent == 1 or draw(st.booleans())
@@ -218,7 +212,6 @@ def expand(draw: Any, net: Net, x: Tensor) -> None:
 
 @st.composite
 def nets(draw: Any, most: int = 6, kind: str = "") -> Graph:
-    """Layers of any kinds, or of one ``kind``."""
     rows, sliding = draw(st.integers(4, 20)), not kind and draw(st.booleans())
     shape = tuple(rows if n == "R" else n for n in draw(st.sampled_from(INPUTS[:3] if sliding else INPUTS)))
     net = Net(draw(st.sampled_from(["FLOAT32", "FLOAT32", "INT8", "INT16"])), shape, draw(st.integers(0, 99)))
@@ -239,7 +232,6 @@ def nets(draw: Any, most: int = 6, kind: str = "") -> Graph:
 
 
 def rows_of(graph: Graph, row: int, count: int) -> Array:
-    """Random rows of ``row`` elements for the only input of a graph."""
     (source,) = graph.inputs
     rng = np.random.default_rng(1)
     if source.type == "FLOAT32":
@@ -248,7 +240,6 @@ def rows_of(graph: Graph, row: int, count: int) -> Array:
 
 
 def run(graph: Graph, values: list[Array]) -> list[list[Array]]:
-    """The outputs for each of several inputs, one after the other."""
     model = Interpreter.from_graph(graph)
     model.allocate_tensors()
     place = model.get_input_details()[0]
@@ -295,8 +286,6 @@ def test_random_networks(graph: Graph, kind: str, number: int) -> None:
 
 @pytest.mark.parametrize("layer", sorted({*KINDS}))
 def test_each_kind_of_layer(layer: str) -> None:
-    """One or two of them, over every form of input."""
-
     @settings(max_examples=20, deadline=None)
     @given(nets(2, layer), HOPS, st.integers(0, 99))
     def check(graph: Graph, kind: str, number: int) -> None:
