@@ -206,6 +206,16 @@ def axes_follow(b: Builder) -> list[Tensor]:
     return [y]
 
 
+@shows(transposes)
+def splits_follow(b: Builder) -> list[Tensor]:
+    y = b.op("TRANSPOSE", [b.input("x", "FLOAT32", (1, 4, 6, 8)), order(0, 3, 1, 2)])
+    some = [Tensor(f"part_{n}", "FLOAT32", (1, n, 4, 6)) for n in (3, 5)]
+    parts = b.node("SPLIT_V", [y, order(3, 5), np.array(1, np.int32)], some, {"num_splits": 2})
+    halves = [Tensor(f"half_{i}", "FLOAT32", (1, 3, 2, 6)) for i in range(2)]
+    ends = [*b.node("SPLIT", [np.array(2, np.int32), parts[0]], halves, {"num_splits": 2}), parts[1]]
+    return [b.op("TRANSPOSE", [end, order(0, 2, 3, 1)]) for end in ends]
+
+
 @shows(merge_relus)
 def joins_clips(b: Builder) -> list[Tensor]:
     x = b.input("x", "FLOAT32", (1, 4))

@@ -93,6 +93,19 @@ def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert "no rows along axis 2" in capsys.readouterr().err
 
 
+def test_a_step_that_gains_nothing_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = str(tmp_path / "stream.tflite")
+    assert main(["stream", "kws_int8", "-o", out, "--hop", "3"]) == 0
+    assert "a step costs as much as a window; --hop must be a multiple of 2" in capsys.readouterr().out
+    b = Builder("dense")
+    x = b.input("x", "FLOAT32", (1, 6))
+    b.graph([b.op("FULLY_CONNECTED", [x, np.ones((2, 6), np.float32), None])]).save(tmp_path / "dense.tflite")
+    assert main(["stream", str(tmp_path / "dense.tflite"), "-o", out]) == 0
+    assert "a step costs as much as a window\n" in capsys.readouterr().out
+    assert main(["stream", "kws_int8", "-o", out]) == 0
+    assert "gained" not in capsys.readouterr().out
+
+
 def test_a_stream_is_refused() -> None:
     streaming = stream(builtin()["tcn_int8"]())
     with pytest.raises(InvalidArgumentError, match="twinfer stream has written it"):
