@@ -21,4 +21,14 @@ int32_t tw_open(const char *name, uint32_t mode);
 int tw_read(int32_t file, void *to, size_t size);
 int tw_write(int32_t file, const void *from, size_t size);
 
+/* Asks the emulator for an operation: the architecture's own (start.c). Only boards without an operating system, whose
+ * semihost.c and bare.c are common to all. */
+int32_t tw_semihost(uint32_t operation, const void *block);
+
+/* Sets up memory, runs main and ends the program: where start-up code goes when there is a stack. */
+_Noreturn void tw_begin(void);
+
+/* Prints a text and a number. */
+void tw_print_hex(const char *what, uint32_t value);
+
 #endif

@@ -17,8 +17,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from twinfer.aot.build.pipeline import Pipeline
-from twinfer.runtime.errors import InvalidArgumentError
+from twinfer.aot.build.toolchain import Gnu, Toolchain
+from twinfer.runtime.errors import InvalidArgumentError, ToolError
 
 #: The table of cards, what all boards share, and a folder for every architecture.
 BOARDS = Path(__file__).resolve().parents[1] / "board"
@@ -35,7 +35,7 @@ class Instructions:
 
     ``branches``: whether it may branch. ``calls``: the mnemonics of calls. ``indirect``: whether it branches to an
     address in a register, except returns. ``stack_taken``: bytes by which it lowers the stack pointer, None if unknown.
-    ``comments``: the characters that begin a comment. ``tag``: bits that are set in the address of every function.
+    ``comments``: the characters that begin a comment.
     """
 
     branches: Callable[[str], bool]
@@ -43,28 +43,47 @@ class Instructions:
     indirect: Callable[[str, str], bool]
     stack_taken: Callable[[str, str], int | None]
     comments: str = ""
-    tag: int = 0
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """LLVM's scheduling model of a core, and what it leaves out.
+
+    ``triple`` and ``cpu`` name the model to LLVM; ``since`` is the oldest version of LLVM that was tried and has it.
+    ``source`` says in words where the cycles come from. ``branch`` (mnemonic) are the cycles that a branch takes longer
+    if it is taken. ``floor`` (mnemonic, operands, next mnemonic) is the least that an instruction takes.
+    """
+
+    triple: str
+    cpu: str
+    since: int
+    source: str
+    branch: Callable[[str], int]
+    floor: Callable[[str, str, str], int] = lambda mnemonic, operands, following: 0
 
 
 @dataclass(frozen=True)
 class Architecture:
-    """A board folder: what programs are built from, what runs them, and how their instructions are read.
+    """A board folder: what programs are built from, what builds, runs and reads them. What it leaves out is not there.
 
-    ``runner`` makes the Runner of a card. ``program``: the folder's C files for a program that does jobs, ``selftest``:
-    those for a self-test, which prints. ``link``, ``link_alone``: further options to link a program, and a model alone.
-    ``vector_bytes``: bytes before a program in flash. ``pipeline`` tells the pipeline of a card's core, for estimates
-    of cycles; None where nothing is known.
+    ``runner`` makes the Runner of a card, ``toolchain`` its Toolchain. ``program``: the folder's C files for a program
+    that does jobs, ``selftest``: those for a self-test, which prints. ``link``, ``link_alone``: further options to link
+    a program, and a model alone. ``vector_bytes``: bytes before a program in flash. ``instructions``: how a disassembly
+    is read, for bounds of the stack. ``tag``: bits that are set in the address of every function. ``pipeline`` tells
+    the pipeline of a card's core, for estimates of cycles; None where nothing is known.
     """
 
     folder: Path
     program: tuple[str, ...]
     selftest: tuple[str, ...]
     runner: Callable[[Any], Any]
-    instructions: Instructions
+    instructions: Instructions | None = None
+    tag: int = 0
     link: tuple[str, ...] = ()
     link_alone: tuple[str, ...] = ()
     vector_bytes: int = 0
     pipeline: Callable[[Any], Pipeline | None] = lambda card: None
+    toolchain: Callable[[Any], Toolchain] = lambda card: Gnu(card.compiler, card.binutils, card.packages)
 
     @property
     def bare(self) -> bool:
@@ -76,10 +95,20 @@ class Architecture:
         own = ("-nostartfiles", "-Wl,--gc-sections", "-T", f"{folder}link.ld") if self.bare else ("-Wl,--gc-sections",)
         return *own, *self.link
 
+    def linking_alone(self) -> tuple[str, ...]:
+        """The options to link a model and what it calls, by ``image.ld``."""
+        own = ("-nostartfiles", "-static", "-Wl,--gc-sections", "-Wl,--build-id=none", "-T", "image.ld")
+        return *own, *self.link_alone
+
     def read(self, name: str) -> str:
-        """The text of a file of the folder or, if there is none, of the folder that all boards share."""
-        own = self.folder / name
-        return (own if own.exists() else BOARDS / name).read_text(encoding="utf-8")
+        """The text of a file of the folder or, if there is none, of the folder that all boards share.
+
+        ToolError if neither has it: without ``image.ld``, say, no sizes are known.
+        """
+        for path in (self.folder / name, BOARDS / name):
+            if path.exists():
+                return path.read_text(encoding="utf-8")
+        raise ToolError(f"the board folder {self.folder} has no {name}")
 
 
 @cache

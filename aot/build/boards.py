@@ -6,12 +6,13 @@ import shlex
 import warnings
 from collections.abc import Mapping
 
-from twinfer.aot.build.firmware import LEVELS, SECTIONS, linker_scripts
+from twinfer.aot.build.firmware import linker_scripts
 from twinfer.aot.build.fits import check_flash
 from twinfer.aot.build.runner import runner_of
 from twinfer.aot.build.sizes import sizes
 from twinfer.aot.build.stack import worst_bound
 from twinfer.aot.build.targets import Card
+from twinfer.aot.build.toolchain import LEVELS, SECTIONS
 from twinfer.aot.print.emit import Project
 from twinfer.aot.print.interface import Stack
 from twinfer.aot.print.literals import comment, in_cmake, in_makefile, in_recipe
@@ -85,7 +86,7 @@ def _host(target: Target) -> Mapping[str, str]:
 def _board(card: Card) -> Mapping[str, str]:
     tools, architecture, runner = card.toolchain, card.architecture, runner_of(card)
     return {
-        "tools": f"CC = {in_makefile([tools.compiler])}\nAR = {in_makefile([tools.tool('ar')])}",
+        "tools": f"CC = {in_makefile([tools.compiler])}\nAR = {in_makefile([tools.archiver])}",
         **_arch((*card.flags, *SECTIONS)),
         "portable": "ARCH chooses the core.",
         "board": "".join(f" build/board/{name.removesuffix('.c')}.o" for name in architecture.selftest),
@@ -99,7 +100,7 @@ def _board(card: Card) -> Mapping[str, str]:
 
 def _cross(card: Card) -> list[str]:
     """Options of CMake for a compiler for another machine; "Generic" stands for no operating system."""
-    compiler = f"-DCMAKE_C_COMPILER={card.compiler}"
+    compiler = f"-DCMAKE_C_COMPILER={card.toolchain.compiler}"
     if not card.architecture.bare:
         return [compiler]
     return ["-DCMAKE_SYSTEM_NAME=Generic", compiler, "-DCMAKE_TRY_COMPILE_TARGET_TYPE=STATIC_LIBRARY"]

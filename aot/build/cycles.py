@@ -10,11 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import fsum
 
+from twinfer.aot.build.architecture import Pipeline
 from twinfer.aot.build.firmware import Firmware
-from twinfer.aot.build.mca import Llvm, need_llvm
-from twinfer.aot.build.pipeline import Pipeline, waits
+from twinfer.aot.build.mca import Llvm, Straight, need_llvm, straights
 from twinfer.aot.build.runner import PATIENCE, ByAddress, runner_of
-from twinfer.aot.build.straight import Straight, straights
 from twinfer.aot.build.targets import Card
 from twinfer.runtime.errors import ToolError
 from twinfer.runtime.graph import Array
@@ -99,6 +98,17 @@ def added_up(
         unmodelled=sum(run.count * sum(each.mnemonic in lacking for each in run.instructions) for run in runs),
         source=f"llvm-mca {version}: {pipeline.source}; an estimate, not a measurement",
     )
+
+
+def waits(nbytes: int, cycles: float, wait_states: int, fetch_bytes: int) -> float:
+    """The cycles that straight code waits for flash, beyond the ``cycles`` of its execution.
+
+    A fetch brings ``fetch_bytes`` in 1 + ``wait_states`` cycles, while what was fetched before is executed; so straight
+    code waits only where its fetches take longer than its execution. There is no cache.
+    """
+    if not wait_states:
+        return 0.0
+    return max(0.0, nbytes / fetch_bytes * (1 + wait_states) - cycles)
 
 
 def _at_least(run: Straight, gaps: Sequence[float], pipeline: Pipeline) -> list[float]:

@@ -2,52 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from twinfer.aot.build.architecture import HARNESS
 from twinfer.aot.build.banks import memory_lines, section_lines
-from twinfer.aot.build.blocks import arenas_of, block, in_blocks, input_at, places
 from twinfer.aot.build.fits import check_fits, overflow, vectors_in_flash
 from twinfer.aot.build.library import LIBRARY, library_sources
 from twinfer.aot.build.targets import Card
+from twinfer.aot.print.blocks import Memory
 from twinfer.aot.print.emit import Project
 from twinfer.aot.print.feed import Feeding
 from twinfer.aot.print.literals import comment
-from twinfer.aot.print.memory import Memory
-from twinfer.kernels_c.ffi_build import ARITHMETIC
 from twinfer.runtime.errors import ToolError
-from twinfer.runtime.options import Optimize
+from twinfer.runtime.graph import Tensor
 from twinfer.runtime.plan.plan import Plan, Region
-from twinfer.runtime.run.poison import perishable
-from twinfer.runtime.tools import built
-
-WARNINGS = ("-Wall", "-Wextra", "-Wconversion", "-pedantic", "-Werror")
-FLAGS = (*ARITHMETIC, "-g", *WARNINGS)
-
-#: The compiler's level. At -Os loops over tiles that carry no "#pragma GCC unroll" keep their sums in memory: on
-#: Cortex-M4 the SMLAD kernels take 2 to 8 % more instructions, plain kernels up to 40 %, for 4 to 8 % less code.
-LEVELS: Mapping[Optimize, str] = {"speed": "-O3", "balanced": "-O3", "size": "-Os"}
-
-#: One section per symbol, so that the linker can drop what is not used.
-SECTIONS = ("-ffunction-sections", "-fdata-sections")
+from twinfer.runtime.run.poison import Span, perishable
 
 
 @dataclass(frozen=True)
 class Firmware:
-    """A linked program: its ELF file, the card it is for, the models in it in order, and the compiler's flags."""
+    """A linked program: its file, the card it is for, the models in it in order, and the words of its linking."""
 
     elf: Path
     card: Card
     projects: tuple[Project, ...]
-    flags: tuple[str, ...]
+    words: tuple[str, ...]
 
 
 def flags_for(card: Card, *projects: Project) -> tuple[str, ...]:
     """The compiler's flags for these models on that core; balanced unless all are optimized for the same."""
     wanted = {project.plan.options.optimize for project in projects}
-    return *card.flags, LEVELS[wanted.pop() if len(wanted) == 1 else "balanced"], *FLAGS
+    return *card.flags, *card.toolchain.flags(wanted.pop() if len(wanted) == 1 else "balanced")
 
 
 def build(projects: Project | Sequence[Project], card: Card) -> Firmware:
@@ -58,15 +45,13 @@ def build(projects: Project | Sequence[Project], card: Card) -> Firmware:
     models = (projects,) if isinstance(projects, Project) else tuple(projects)
     for project in models:
         check_fits(project, card)
-    compiler, sources, flags = card.toolchain.need(), firmware_sources(models, card), flags_for(card, *models)
-    linking = (*SECTIONS, *card.architecture.linking(), "-Wl,--fatal-warnings")
     code = (*LIBRARY, "harness.c", *card.architecture.program)
-    command = (compiler, *flags, *linking, *code, "-o", "firmware.elf", "-lm")
+    words = (*flags_for(card, *models), *card.architecture.linking(), "-Wl,--fatal-warnings", *code)
     try:
-        elf = built(sources, command, "firmware.elf", card.toolchain.version)
+        elf = card.toolchain.link(firmware_sources(models, card), words)
     except ToolError as error:
         raise overflow(error, models, card) from None
-    return Firmware(elf, card, models, flags)
+    return Firmware(elf, card, models, words)
 
 
 def firmware_sources(projects: Sequence[Project], card: Card) -> dict[str, str | bytes]:
@@ -202,3 +187,65 @@ def linker_scripts(card: Card, folder: str = "") -> dict[str, str]:
         text = text.replace(f"@{key}@", hex(value))
     text = text.replace("@banks@", memory_lines(card.banks)).replace("@arenas@", section_lines(card.banks))
     return {f"{folder}link.ld": text}
+
+
+# -- where the memory of models lies: arrays in RAM and in the card's banks --------------------------------------------
+
+
+def arenas_of(projects: Sequence[Project]) -> dict[str, int]:
+    """The bytes of every array that holds memory of the models, which take turns in them, by the name of the arena.
+
+    The first lies in RAM and also holds states and inputs that come row by row or stay in place, the others in the
+    card's banks.
+    """
+    arenas = {Region.ARENA.value: max((input_at(p.plan) + _staged_bytes(p.plan) for p in projects), default=0)}
+    for plan in (project.plan for project in projects):
+        for region in plan.arenas if plan.target.banks else ():
+            arenas[region.value] = max(plan.regions[region].nbytes, arenas.get(region.value, 0))
+    return arenas
+
+
+def block(plan: Plan, region: Region, base: str = "tw_arena") -> str:
+    """Where a block begins; ``base`` is the buffer that holds what lies in no bank."""
+    if region == Region.INPUT:
+        return f"{base} + {input_at(plan)}"
+    if region.bank:
+        return f"tw_{region.value}"
+    at = 0 if plan.target.banks else plan.regions[region].offset
+    return f"{base} + {at}" if at else base
+
+
+def in_blocks(plan: Plan, spans: Iterable[Span]) -> Iterator[tuple[str, int]]:
+    """Spans of one buffer for all memory, as addresses and bytes in the blocks that lie there."""
+    for begin, end in spans:
+        for region, extent in plan.regions.items():
+            first, last = max(begin, extent.offset), min(end, extent.end)
+            if first < last:
+                yield f"{block(plan, region)} + {first - extent.offset}", last - first
+
+
+def places(plan: Plan, tensors: Sequence[Tensor]) -> list[tuple[str, int]]:
+    """Where the harness writes inputs and reads outputs: addresses and bytes."""
+    fed = plan.fed.feed.out if plan.fed and plan.fed.feed else None
+    return [
+        (f"tw_arena + {input_at(plan)}" if tensor is fed else _address(plan, tensor), tensor.nbytes)
+        for tensor in tensors
+        if tensor.data is None
+    ]
+
+
+def _address(plan: Plan, tensor: Tensor) -> str:
+    place = plan.places[tensor]
+    return f"{block(plan, place.region)} + {place.offset}"
+
+
+def input_at(plan: Plan) -> int:
+    """Where the harness keeps an input that the model takes row by row or in place: behind what it has in RAM."""
+    return Memory(plan).in_ram
+
+
+def _staged_bytes(plan: Plan) -> int:
+    """How many bytes it has there."""
+    if plan.borrowed:
+        return plan.borrowed.nbytes
+    return plan.fed.feed.out.nbytes if plan.fed and plan.fed.feed else 0

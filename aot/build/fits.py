@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from twinfer.aot.build.targets import Card
+from twinfer.aot.print.blocks import Memory
 from twinfer.aot.print.emit import Project
-from twinfer.aot.print.memory import Memory
 from twinfer.runtime.errors import ToolError
 from twinfer.runtime.plan.plan import Plan, Region
 from twinfer.runtime.program import Step
-
-_OVERFLOW = re.compile(r"region `(\w+)' overflowed by (\d+) bytes")
 
 
 def check_fits(project: Project, card: Card) -> None:
@@ -101,10 +98,10 @@ def live_bytes(plan: Plan, step: Step) -> int:
 
 def overflow(error: ToolError, projects: Sequence[Project], card: Card) -> ToolError:
     """The linker's error; for too little memory, one that says what takes it."""
-    region_and_bytes = _OVERFLOW.search(str(error))
-    if not region_and_bytes:
+    told = card.toolchain.overflow(error)
+    if told is None:
         return error
-    region, missing = region_and_bytes.group(1), int(region_and_bytes.group(2))
+    region, missing = told
     banks = {each.label: (each.bank.nbytes, each.bank.name) for each in card.banks}
     total, what = {"RAM": (card.ram_bytes, "RAM"), **banks}.get(region, (card.flash_bytes, "flash"))
     names = ", ".join(p.name for p in projects)

@@ -15,10 +15,10 @@ from typing import Any
 from weakref import finalize
 
 from twinfer.aot.build.library import library_sources
+from twinfer.aot.print.blocks import Memory
 from twinfer.aot.print.choice import Policy
 from twinfer.aot.print.emit import Project, emit
 from twinfer.aot.print.feed import Feeding
-from twinfer.aot.print.memory import Memory
 from twinfer.kernels_c import ffi, lib
 from twinfer.kernels_c.ffi_build import ARITHMETIC
 from twinfer.runtime.errors import ToolError

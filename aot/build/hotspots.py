@@ -1,17 +1,15 @@
-"""Instructions by source line: counts per address, and the lines that the ELF file gives for them."""
+"""Instructions by source line: counts per address, and the lines that the program gives for them."""
 
 from __future__ import annotations
 
-import tempfile
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path, PurePath
+from pathlib import PurePath
 
 from twinfer.aot.build.firmware import Firmware
 from twinfer.aot.build.runner import PATIENCE, runner_of
 from twinfer.runtime.graph import Array
-from twinfer.runtime.tools import run_tool
 
 
 @dataclass(frozen=True)
@@ -39,19 +37,8 @@ def hot_spots(firmware: Firmware, inputs: Sequence[Array], *, patience: float = 
 
 def _places(firmware: Firmware, addresses: Sequence[int]) -> dict[int, tuple[str, str]]:
     """Address -> "file:line" of the innermost inlined function, and the name of the outermost."""
-    with tempfile.TemporaryDirectory(prefix="twinfer-") as work:
-        asked = Path(work) / "addresses"
-        asked.write_text("".join(f"{address:#x}\n" for address in addresses))
-        reader = firmware.card.toolchain.tool("addr2line")
-        said = run_tool([reader, "-e", str(firmware.elf), "-a", "-f", "-i", f"@{asked}"]).splitlines()
-    frames: dict[int, list[str]] = {}
-    current: list[str] = []
-    for line in said:
-        if line.startswith("0x"):
-            current = frames.setdefault(int(line, 16), [])
-        else:
-            current.append(line)
-    return {address: (_short(pairs[1]), pairs[-2]) for address, pairs in frames.items()}
+    frames = firmware.card.toolchain.lines(firmware.elf, addresses)
+    return {address: (_short(inlined[0][1]), inlined[-1][0]) for address, inlined in frames.items()}
 
 
 def _short(place: str) -> str:

@@ -1,4 +1,7 @@
-"""llvm-mca: how many cycles straight code takes by LLVM's scheduling models."""
+"""The straight runs of a program's executed instructions, and how many cycles each takes by LLVM's scheduling models.
+
+A straight run is executed as often everywhere, one instruction after the other; llvm-mca knows what it takes.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +9,15 @@ import json
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from twinfer.aot.build.pipeline import Pipeline
-from twinfer.aot.build.straight import Instruction, listed
+from twinfer.aot.build.architecture import Pipeline
+from twinfer.aot.build.runner import ByAddress
 from twinfer.runtime.errors import ToolError
 from twinfer.runtime.tools import run_tool
 
@@ -26,6 +29,7 @@ _ROUNDS = 16
 _TIMELINE = ("-timeline", f"-timeline-max-iterations={_ROUNDS}", "-timeline-max-cycles=0")
 _OPTIONS = ("-json", *_TIMELINE, f"-iterations={_ROUNDS}")
 
+_LINE = re.compile(r"^\s*([0-9a-f]+): ([0-9a-f ]+?)\s*\t([a-z][\w.]*)(?:\t(.*))?$")
 _VERSION = re.compile(r"LLVM version (\d+)")
 _UNSUPPORTED = re.compile(r"note: instruction:\s+(\S+)")
 _UNREAD = re.compile(r"code\.s:(\d+):\d+: error")
@@ -35,6 +39,64 @@ _BRANCHES = re.compile(
 )
 _CALLS = {"bl": "b", "blx": "bx"}
 _IT = re.compile(r"i(t[te]{0,3})")
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """An instruction of the listing: where it lies, its bytes, and its text without comments."""
+
+    address: int
+    nbytes: int
+    mnemonic: str
+    operands: str
+
+
+@dataclass(frozen=True)
+class Straight:
+    """A run of instructions: ``count`` executions of all of them in order, ``taken`` of which end with a branch.
+
+    ``nbytes``: what it takes of the memory.
+    """
+
+    instructions: tuple[Instruction, ...]
+    count: int
+    taken: int
+    nbytes: int
+
+
+def listed(listing: str) -> dict[int, Instruction]:
+    """Address -> instruction, from a listing of llvm-objdump's; it has two digits for every byte."""
+    found = (_LINE.match(line.split("@")[0].rstrip()) for line in listing.splitlines())
+    each = (Instruction(int(m[1], 16), len(m[2].replace(" ", "")) // 2, m[3], m[4] or "") for m in found if m)
+    return {instruction.address: instruction for instruction in each}
+
+
+def straights(code: Mapping[int, Instruction], executed: ByAddress) -> Iterator[Straight]:
+    """All executed instructions, in straight runs.
+
+    A run ends where a branch was taken, and where the count changes: what is executed as often as the one before it,
+    which never branched, was executed after it each time. KeyError if something was executed that is not in ``code``.
+    """
+    run: list[Instruction] = []
+    for address in sorted(at for at, count in executed.counts.items() if count):
+        if run and not _goes_on(run[-1], address, executed):
+            yield _straight(run, executed)
+            run = []
+        run.append(code[address])
+    if run:
+        yield _straight(run, executed)
+
+
+def _goes_on(before: Instruction, address: int, executed: ByAddress) -> bool:
+    """Whether the instruction at ``address`` follows ``before`` each time that this is executed, and only then."""
+    at = before.address
+    same = executed.counts[at] == executed.counts[address]
+    return same and at + before.nbytes == address and at not in executed.taken
+
+
+def _straight(run: list[Instruction], executed: ByAddress) -> Straight:
+    at = run[-1].address
+    return Straight(tuple(run), executed.counts[at], executed.taken.get(at, 0), sum(each.nbytes for each in run))
 
 
 @dataclass(frozen=True)

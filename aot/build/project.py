@@ -1,4 +1,4 @@
-"""A folder that builds on its own: emitted sources, the kernels they use, a Makefile, a README, a self-test."""
+"""A folder that builds on its own: sources of models, the kernels they use, a Makefile, a README, self-tests."""
 
 from __future__ import annotations
 
@@ -6,19 +6,20 @@ import json
 import os
 import re
 import tempfile
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from twinfer.aot.build import boards
-from twinfer.aot.build.fits import check_fits
+from twinfer.aot.build.fits import check_fit_together, check_fits
 from twinfer.aot.build.targets import Card
-from twinfer.aot.print.banner import version
-from twinfer.aot.print.emit import Project, emit
+from twinfer.aot.print.blocks import Memory
+from twinfer.aot.print.emit import Project, emit, version
 from twinfer.aot.print.interface import Stack
-from twinfer.aot.print.layers import kernel_counts
+from twinfer.aot.print.layer_functions import kernel_counts
 from twinfer.aot.print.literals import comment, grouped
-from twinfer.aot.print.memory import Memory
 from twinfer.aot.print.selftest import test_source, vectors
+from twinfer.aot.print.several import emit_all
 from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Array, Tensor
 from twinfer.runtime.plan.plan import Plan, Region
@@ -66,6 +67,34 @@ def write_project(
     with writing(folder):
         put(target, files)
     return project
+
+
+def write_all(
+    models: Sequence[tuple[str, Plan, str]], group: str, folder: str | os.PathLike[str], *, card: Card | None = None
+) -> tuple[Project, ...]:
+    """Write models, given as name, plan and SHA-256 of the file, to ``folder``; after an error nothing has changed.
+
+    What they share begins with ``group``. Raises as ``write_project`` does, and InvalidArgumentError if names clash,
+    ToolError if the models together do not fit the card's memory.
+    """
+    twice = [name for name, count in Counter(name for name, _, _ in models).items() if count > 1]
+    if twice:
+        raise InvalidArgumentError(f"two models are called {twice[0]!r}: rename a file, functions are named after it")
+    check_replaceable(Path(folder))
+    plans, hashes = {name: plan for name, plan, _ in models}, {name: sha256 for name, _, sha256 in models}
+    projects = emit_all(plans, group, sha256=hashes)
+    if card is not None:
+        for project in projects:
+            check_fits(project, card)
+        check_fit_together(projects, card)
+        stacks = {project.name: boards.worst_stack(project, card) for project in projects}
+        projects = emit_all(plans, group, sha256=hashes, stacks=stacks)
+        for project in projects:
+            boards.check_code(project, card)
+    files = folder_files(group, [(project, random_inputs(project.plan.graph)) for project in projects], card)
+    with writing(folder):
+        put(Path(os.path.realpath(folder)), files)
+    return projects
 
 
 def put(target: Path, files: Mapping[str, str]) -> None:

@@ -48,10 +48,10 @@ class Qemu(Runner):
     clock: tuple[str, ...] = ()
 
     @classmethod
-    def system(cls, program: str, machine: str, clock: tuple[str, ...], package: str = "") -> Qemu:
-        """A whole board with semihosting; ``package`` has the program's name unless it is given."""
-        options = ("-machine", machine, *_SILENT, *_CONSOLE, "-kernel")
-        return cls(program, package or program, options, f"QEMU's {machine}", clock)
+    def system(cls, card: Card, clock: tuple[str, ...] = (), package: str = "") -> Qemu:
+        """A card's whole board with semihosting; ``package`` has the program's name unless it is given."""
+        options = ("-machine", card.machine, *card.emulator_flags, *_SILENT, *_CONSOLE, "-kernel")
+        return cls(card.emulator, package or card.emulator, options, f"QEMU's {card.machine}", clock)
 
     @property
     def command(self) -> tuple[str, ...]:
@@ -65,7 +65,7 @@ class Qemu(Runner):
         plugin = self.counter(firmware.card) if count else None
         by_clock = count and plugin is None
         if by_clock and not self.clock:
-            raise ToolError(self._uncounted())
+            raise ToolError(self.uncounted(firmware.card))
         with tempfile.TemporaryDirectory(prefix="twinfer-") as work:
             folder = Path(work)
             (folder / INPUTS).write_bytes(job_file(firmware, jobs, clock=by_clock))
@@ -79,16 +79,20 @@ class Qemu(Runner):
         run_tool([self.program, *more, *self.options, str(firmware.elf)], folder, patience)
 
     def counter(self, card: Card) -> Path | None:
-        """The plugin, compiled if need be; None if that is impossible or this QEMU takes none.
+        """The plugin, compiled if need be; None if nothing counts instructions here.
 
         It is tried on a program without models, which only gauges the count.
         """
-        return _counter(self, card)
+        return _counter(self, card)[0]
+
+    def uncounted(self, card: Card) -> str:
+        """Why there is no plugin, in the words of what failed."""
+        return f"{self.program} counts no instructions here: {_counter(self, card)[1]}"
 
     def counted_by_address(self, firmware: Firmware, inputs: Sequence[Array], patience: float) -> ByAddress:
         plugin = self.counter(firmware.card)
         if plugin is None:
-            raise ToolError(self._uncounted())
+            raise ToolError(self.uncounted(firmware.card))
         with tempfile.TemporaryDirectory(prefix="twinfer-") as work:
             folder = Path(work)
             (folder / INPUTS).write_bytes(job_file(firmware, [Job(inputs)]))
@@ -96,13 +100,10 @@ class Qemu(Runner):
             self.start(firmware, folder, patience, watching)
             return _by_address((folder / "pcs.txt").read_text())
 
-    def _uncounted(self) -> str:
-        return f"{self.program} takes no plugins here, or there is no compiler for one"
-
 
 @cache
-def _counter(qemu: Qemu, card: Card) -> Path | None:
-    empty = build((), card)
+def _counter(qemu: Qemu, card: Card) -> tuple[Path | None, str]:
+    empty, reasons = build((), card), list[str]()
     for version in PLUGIN_VERSIONS:
         try:
             plugin = _plugin(version)
@@ -111,10 +112,12 @@ def _counter(qemu: Qemu, card: Card) -> Path | None:
                 (folder / INPUTS).write_bytes(job_file(empty, []))
                 qemu.start(empty, folder, PATIENCE, _watching(empty, plugin, out="marks.txt"))
                 results(empty, [], b"", _marks(folder, plugin))
-        except ToolError:
+        except ToolError as error:
+            reasons.append(str(error))
             continue
-        return plugin
-    return None
+        return plugin, ""
+    others = [reason for reason in reasons if "version" not in reason]  # than that QEMU knows another one
+    return None, [*others, *reasons][0]
 
 
 def _plugin(version: int) -> Path:
@@ -128,7 +131,7 @@ def _watching(firmware: Firmware, plugin: Path | None, **arguments: str) -> tupl
     """The plugin with its arguments as options of QEMU's, where a comma is doubled; none without a plugin."""
     if plugin is None:
         return ()
-    told = {"mark": hex(address(firmware, "tw_mark")), **arguments}
+    told = {"mark": hex(firmware.card.toolchain.address(firmware.elf, "tw_mark")), **arguments}
     return "-plugin", ",".join([f"file={str(plugin).replace(',', ',,')}", *(f"{k}={v}" for k, v in told.items())])
 
 
@@ -148,12 +151,3 @@ def _marks(folder: Path, plugin: Path | None) -> list[int]:
         return [int(line) for line in (folder / "marks.txt").read_text().split()]
     ticks: list[int] = np.fromfile(folder / TICKS, "<u8").tolist()
     return ticks
-
-
-def address(firmware: Firmware, symbol: str) -> int:
-    """The address of a function of the program."""
-    for line in run_tool([firmware.card.toolchain.tool("nm"), str(firmware.elf)]).splitlines():
-        at, *_, name = line.split()
-        if name == symbol:
-            return int(at, 16)
-    raise ToolError(f"{firmware.elf} has no function {symbol}")

@@ -1,4 +1,4 @@
-"""What a model costs in flash and RAM, byte for byte, from the linked ELF.
+"""What a model costs in flash and RAM, byte for byte, from the linked program.
 
 The measured image holds ``<name>_run`` and what it needs: no start-up code, no board, no test. The linker drops every
 section that cannot be reached from it. So every byte of the image is the model's: its code, its constants, and what it
@@ -11,18 +11,13 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
-from twinfer.aot.build.elf import named_symbols, open_elf, section_kind
-from twinfer.aot.build.firmware import SECTIONS, flags_for
+from twinfer.aot.build.firmware import flags_for
 from twinfer.aot.build.library import LIBRARY, library_sources
 from twinfer.aot.build.targets import Card
+from twinfer.aot.build.toolchain import Image, Section
 from twinfer.aot.print.emit import Project
 from twinfer.runtime.constant import Role
-from twinfer.runtime.tools import built
-
-#: Link only the model and what it calls.
-_ALONE = ("-nostartfiles", "-static", "-Wl,--gc-sections", "-Wl,--build-id=none", "-T", "image.ld")
 
 #: The groups of constants that another training would change: the model's parameters.
 WEIGHTS = ("weights", "biases", "multipliers")
@@ -98,56 +93,50 @@ def image_sources(project: Project, card: Card) -> dict[str, str | bytes]:
     return {**library_sources((replace(project, wrappers=""),), lambda _: ""), "image.ld": script}
 
 
-def image(project: Project, card: Card, flags: Sequence[str] | None = None, product: str = "image.elf") -> Path:
-    """The linked image of ``<name>_run`` alone, built like a program for the card; from the cache if there.
+def image_words(project: Project, card: Card, build: Sequence[str] = ()) -> tuple[str, ...]:
+    """The words of the linking of ``<name>_run`` and ``<name>_reset`` alone, built like a program for the card.
 
-    ``flags`` are the compiler's (None: those of a program), ``product`` another file that it makes beside the image.
-    ToolError if a tool fails.
+    ``build`` are options of the compiler in place of those that choose the level.
     """
+    flags = (*card.flags, *card.toolchain.flags("balanced", build)) if build else flags_for(card, project)
     roots = [f"-Wl,--entry={project.name}_run"]
     if project.plan.state_bytes:
         roots.append(f"-Wl,--undefined={project.name}_reset")
-    chosen = flags_for(card, project) if flags is None else flags
-    linking = (*SECTIONS, *_ALONE, *card.architecture.link_alone, *roots)
-    command = (card.compiler, *chosen, *linking, *LIBRARY, "-o", "image.elf", "-lm")
-    return built(image_sources(project, card), command, product, card.toolchain.version)
+    return *flags, *card.architecture.linking_alone(), *roots, *LIBRARY
+
+
+def image(project: Project, card: Card) -> Path:
+    """The linked image of a model alone, from the cache if there. ToolError if a tool fails."""
+    return card.toolchain.link(image_sources(project, card), image_words(project, card))
 
 
 def sizes(project: Project, card: Card) -> Sizes:
     """Flash and RAM of a model on a card's core."""
-    return read_sizes(image(project, card), project, card.architecture.instructions.tag)
+    return read_sizes(card.toolchain.image(image(project, card), card.architecture.tag), project)
 
 
-def read_sizes(path: Path, project: Project, tag: int = 0) -> Sizes:
-    """The sizes of an image of ``image``; ``tag`` is that of ``Instructions``."""
+def read_sizes(image: Image, project: Project) -> Sizes:
+    """The sizes of the image of a model alone."""
     groups = _groups(project)
-    symbols: list[Symbol] = []
-    with path.open("rb") as file:
-        elf = open_elf(file)
-        for section in elf.iter_sections():
-            if kind := section_kind(section):
-                named = named_symbols(elf, section, tag)
-                symbols += _section_symbols(kind, section, named, project.name, groups)
+    symbols = [symbol for section in image.sections for symbol in _section_symbols(section, project.name, groups)]
     return Sizes(tuple(symbols), project.plan.memory_bytes)
 
 
-def _section_symbols(
-    kind: str, section: Any, named: list[tuple[int, int, str]], name: str, groups: Mapping[str, str]
-) -> Iterator[Symbol]:
+def _section_symbols(section: Section, name: str, groups: Mapping[str, str]) -> Iterator[Symbol]:
     """The symbols of a section and the bytes between them."""
-    at, end = section["sh_addr"], section["sh_addr"] + section["sh_size"]
-    for begin, size, symbol in named:
+    at, kind = section.begin, section.kind
+    for begin, size, symbol in section.symbols:
         gap = max(0, begin - at)
         if gap > _MOST_PADDING:
             yield Symbol("", kind, gap)
             gap = 0
         plain = _CLONE.sub("", symbol)
-        size = min(begin + size, end) - max(begin, at)
+        size = min(begin + size, section.end) - max(begin, at)
         if size > 0:
             yield Symbol(symbol, _group(kind, plain, name, groups), size, gap, _layer(plain, name))
         at = max(at, begin + size)
-    if at < end:
-        yield Symbol("", kind, end - at)
+    if at < section.end:
+        yield Symbol("", kind, section.end - at)
 
 
 def _group(kind: str, symbol: str, name: str, groups: Mapping[str, str]) -> str:

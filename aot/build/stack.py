@@ -1,8 +1,8 @@
 """How deep the stack of a run or a reset can get: every function's frame, added up along the deepest chain of calls.
 
-Frames are read from instructions. Where these do not say, or an architecture reads none, the compiler tells those of
-the model (gcc -fcallgraph-info=su). Calls are read from the linked image, so those that the compiler
-or the linker added are there. A call through a pointer may lead to any function whose address lies in the image.
+Frames are read from instructions. Where these do not say, the compiler tells those of the model. Calls are read from
+the linked image, so those that the compiler or the linker added are there. A call through a pointer may lead to any
+function whose address lies in the image.
 Interrupts are not counted: they come on top of any program.
 """
 
@@ -14,24 +14,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
 
 from twinfer.aot.build.architecture import Instructions
-from twinfer.aot.build.elf import named_symbols, open_elf, section_kind
-from twinfer.aot.build.firmware import FLAGS, SECTIONS, Firmware, firmware_sources, flags_for, run_function
-from twinfer.aot.build.sizes import image
+from twinfer.aot.build.firmware import Firmware, firmware_sources, run_function
+from twinfer.aot.build.sizes import image_sources, image_words
 from twinfer.aot.build.targets import Card
-from twinfer.aot.build.toolchain import Toolchain
+from twinfer.aot.build.toolchain import Image, Section
 from twinfer.aot.print.chain_tables import BY_TABLE, called_by_chains
 from twinfer.aot.print.emit import Project
-from twinfer.aot.print.layers import kernel_counts
-from twinfer.runtime.cache import unsealed
-from twinfer.runtime.tools import Files, built, run_tool
+from twinfer.aot.print.layer_functions import kernel_counts
+from twinfer.runtime.errors import ToolError
 
-#: The compiler's flags that a model's header and README state the stack for.
-BUILDS = tuple((level, *lto) for level in ("-O2", "-O3", "-Os") for lto in ((), ("-flto",)))
-
-_NODE = re.compile(r'node: \{ title: "(?:[^":]*:)?([^"]+)" label: "[^"]*\\n(\d+) bytes \(([^)]*)\)')
 _FUNCTION = re.compile(r"^[0-9a-f]+ <([^>]+)>:$", re.MULTILINE)
 _TARGET = re.compile(r"<([^+>]+)(?:\+0x[0-9a-f]+)?>")
 
@@ -58,24 +51,26 @@ class StackBound:
 def stack_bound(project: Project, card: Card, build: Sequence[str] = ()) -> StackBound:
     """The bound of ``<name>_run`` and ``<name>_reset``, built by a card's compiler with the flags of a program.
 
-    ``build`` is one of ``BUILDS``, in place of the program's level. ToolError if a tool fails.
+    ``build`` is one of the toolchain's ``builds``, in place of the program's level. ToolError if a tool fails, or if
+    nothing is known of the instructions.
     """
-    flags = (*card.flags, *build, *FLAGS) if build else flags_for(card, project)
+    sources, words, tools = image_sources(project, card), image_words(project, card, build), card.toolchain
     roots = [f"{project.name}_run", *([f"{project.name}_reset"] if project.plan.state_bytes else [])]
-    found = _deeper(read_bound(image(project, card, flags), root, card) for root in roots)
+    program = tools.link(sources, words)
+    found = _deeper(read_bound(program, root, card) for root in roots)
     if not found.unknown:
         return found
-    lto = "-flto" in build
-    told = (*flags, "-fcallgraph-info=su", *(["-flto-partition=one"] if lto else []))
-    frames = image(project, card, told, "image.elf.ltrans0.ltrans.ci" if lto else "image.elf-library.ci")
-    text, elf = unsealed(frames).decode(), image(project, card, told)
-    return _deeper(read_bound(elf, root, card, text) for root in roots)
+    try:
+        frames = tools.frames(sources, words)
+    except ToolError as error:
+        return StackBound(None, found.chain, (*found.unknown, str(error)))
+    return _deeper(read_bound(program, root, card, frames) for root in roots)
 
 
 def worst_bound(project: Project, card: Card) -> StackBound:
-    """The largest bound of all ``BUILDS``; none if one of them has none. ToolError if a tool fails."""
+    """The largest bound of all builds of the toolchain; none if one of them has none. ToolError if a tool fails."""
     with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
-        return _deeper(pool.map(lambda build: stack_bound(project, card, build), BUILDS))
+        return _deeper(pool.map(lambda build: stack_bound(project, card, build), card.toolchain.builds or [()]))
 
 
 def _deeper(bounds: Iterable[StackBound]) -> StackBound:
@@ -88,37 +83,34 @@ def firmware_bound(firmware: Firmware, model: int = 0) -> StackBound:
     It may differ from ``stack_bound``: the rest of a program changes what gcc inlines.
     """
     project, card = firmware.projects[model], firmware.card
-    told = callgraph(firmware_sources(firmware.projects, card), card.toolchain, firmware.flags)
+    frames = card.toolchain.frames(firmware_sources(firmware.projects, card), firmware.words)
     pointed = {f"{project.name}_{kernel}" for kernel in kernel_counts(project.plan)}
     pointed |= called_by_chains(project.plan, project.name)
-    return read_bound(firmware.elf, run_function(project), card, told, pointed.__contains__)
+    return read_bound(firmware.elf, run_function(project), card, frames, pointed.__contains__)
 
 
-def callgraph(sources: Files, toolchain: Toolchain, flags: Sequence[str]) -> str:
-    """The content of gcc's .ci file on the functions of library.c."""
-    wanted = ("-fcallgraph-info=su", "-c", "library.c", "-o", "library.o")
-    command = (toolchain.compiler, *flags, *SECTIONS, *wanted)
-    return unsealed(built(sources, command, "library.ci", toolchain.version)).decode()
+#: Of a program whose compiler was not asked.
+NO_FRAMES: Mapping[str, int | None] = {}
 
 
 def read_bound(
-    path: Path, root: str, card: Card, told: str = "", pointed: Callable[[str], bool] = lambda _: True
+    path: Path,
+    root: str,
+    card: Card,
+    frames: Mapping[str, int | None] = NO_FRAMES,
+    pointed: Callable[[str], bool] = lambda _: True,
 ) -> StackBound:
-    """The bound of function ``root`` in a linked ELF for a card.
+    """The bound of function ``root`` in a linked program for a card.
 
-    ``told`` is the compiler's .ci file; ``pointed`` says whether ``root`` may call a function through a pointer, if its
-    address is taken.
+    ``frames`` are what the compiler says; ``pointed`` says whether ``root`` may call a function through a pointer, if
+    its address is taken.
     """
-    listing = run_tool([card.toolchain.tool("objdump"), "-d", "--no-show-raw-insn", str(path)])
-    instructions = card.architecture.instructions
-    taken = address_taken(path, instructions.tag)
-    return deepest(functions(listing, compiler_frames(told), instructions), root, frozenset(filter(pointed, taken)))
-
-
-def compiler_frames(told: str) -> dict[str, int | None]:
-    """Function -> bytes of its frame, from a .ci file; None for a frame of variable size."""
-    nodes = _NODE.findall(told)
-    return {name: int(size) if kind in ("static", "dynamic,bounded") else None for name, size, kind in nodes}
+    architecture, tools = card.architecture, card.toolchain
+    if architecture.instructions is None:
+        raise ToolError(f"{architecture.folder} reads no instructions, so that no stack is known")
+    taken = address_taken(tools.image(path, architecture.tag), architecture.tag)
+    code = functions(tools.listing(path), frames, architecture.instructions)
+    return deepest(code, root, frozenset(filter(pointed, taken)))
 
 
 def functions(listing: str, frames: Mapping[str, int | None], instructions: Instructions) -> dict[str, Function]:
@@ -147,24 +139,18 @@ def _function(name: str, body: str, frames: Mapping[str, int | None], instructio
     return Function(name, frame, calls, any(instructions.indirect(*line) for line in lines))
 
 
-def address_taken(path: Path, tag: int = 0) -> frozenset[str]:
+def address_taken(image: Image, tag: int = 0) -> frozenset[str]:
     """The functions whose address, with ``tag``, is a word of the image's constants, data or code (literal pools)."""
-    with path.open("rb") as file:
-        elf = open_elf(file)
-        sections = [s for s in elf.iter_sections() if section_kind(s) in ("code", "constants", "data")]
-        width: int = elf.elfclass // 8
-        order: Literal["little", "big"] = "little" if elf.little_endian else "big"
-        executed = [s for s in sections if s["sh_flags"] & 4]  # SHF_EXECINSTR
-        names = {at | tag: name for s in executed for at, _, name in named_symbols(elf, s, tag)}
-        words = (int.from_bytes(word, order) for section in sections for word in _words(section, width))
-        return frozenset(names[word] for word in words if word in names)
+    code = [section for section in image.sections if section.kind == "code"]
+    names = {at | tag: name for section in code for at, _, name in section.symbols}
+    words = (int.from_bytes(word, image.order) for s in image.sections for word in _words(s, image.word_bytes))
+    return frozenset(names[word] for word in words if word in names)
 
 
-def _words(section: Any, width: int) -> Iterator[bytes]:
+def _words(section: Section, width: int) -> Iterator[bytes]:
     """The words of a section that lie at multiples of their width."""
-    data = section.data()
-    for i in range(-section["sh_addr"] % width, len(data) - width + 1, width):
-        yield data[i : i + width]
+    for i in range(-section.begin % width, len(section.content) - width + 1, width):
+        yield section.content[i : i + width]
 
 
 def deepest(functions: Mapping[str, Function], root: str, pointed: frozenset[str] = frozenset()) -> StackBound:

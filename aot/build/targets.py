@@ -24,22 +24,31 @@ _WORD = r"[A-Za-z0-9][A-Za-z0-9._+-]*"
 
 #: What a word of a card may be, as a pattern and in words: it goes into makefiles, scripts, comments and command lines.
 _PLAIN = (_WORD, "letters, digits and . _ + -")
-_PATTERNS = {
+_PATTERNS = {"board": (rf"(\./)?{_WORD}", "the name of a folder of board/, or ./ and that of a folder beside the card")}
+
+#: Of a card without a board folder of its own: no text of it runs anything but the tools that it is for.
+_TOOLS = {
     "flags": (
-        r"-(?!fplugin)([mfDUOgW]|-param=)[A-Za-z0-9._+=-]*|--?specs=(nano|nosys|rdimon)\.specs",
+        rf"-(?!fplugin)([mfDUOgW]|-param=)[A-Za-z0-9._+=-]*|--?specs={_WORD}\.specs",
         "an option of the compiler that begins with -m, -f (but -fplugin), -D, -U, -O, -g or -W, of letters, digits "
-        "and . _ + = -; or --specs= of nano.specs, nosys.specs or rdimon.specs",
+        "and . _ + = -; or --specs= of a file of the compiler's own",
     ),
-    "compiler": (rf"({_WORD}-)?gcc(-[0-9.]+)?", "the name of a gcc: PREFIX-gcc, PREFIX-gcc-VERSION"),
+    "compiler": (
+        rf"({_WORD}-)?(gcc|clang)(-[0-9.]+)?",
+        "the name of a gcc or clang: PREFIX-gcc, PREFIX-gcc-VERSION",
+    ),
     "binutils": (rf"({_WORD}-)?", "what names of binutils begin with: PREFIX-, or empty for this computer's"),
     "emulator": (r"(qemu-[A-Za-z0-9_-]+)?", "the name of one of QEMU's programs, or empty"),
-    "board": (rf"(\./)?{_WORD}", "the name of a folder of board/, or ./ and that of a folder beside the card"),
+    "emulator_flags": (rf"-(cpu|bios|m|smp|icount)|{_WORD}([=,]{_WORD})*", "-cpu, -bios, -m, -smp, -icount or a value"),
 }
+
+#: The same fields of a card with such a folder, whose Python runs anyway: any text in one line.
+_ANY = (r"[^\x00-\x1f\x7f]*", "text in one line")
 
 _RATES = ("clock_mhz", "energy_pj_per_cycle")
 _FLASH = ("flash_wait_states", "flash_fetch_bytes")
-_OPTIONAL = ("vectors", "banks", *_RATES, *_FLASH)
-_LISTS = ("flags", "isa", "packages")
+_OPTIONAL = ("vectors", "banks", "emulator_flags", *_RATES, *_FLASH)
+_LISTS = ("flags", "isa", "packages", "emulator_flags")
 _NUMBERS = ("flash_origin", "flash_bytes", "ram_origin", "ram_bytes", "stack_bytes", "vectors", *_FLASH)
 
 
@@ -61,6 +70,7 @@ class Card:
     ram_origin: int
     ram_bytes: int
     stack_bytes: int
+    emulator_flags: tuple[str, ...] = ()
     vectors: int | None = None
     banks: tuple[CardBank, ...] = ()
     clock_mhz: float | None = None
@@ -76,8 +86,8 @@ class Card:
 
     @property
     def toolchain(self) -> Toolchain:
-        """The compiler and the binutils that build its programs and read them."""
-        return Toolchain(self.compiler, self.binutils, self.packages)
+        """What builds its programs and reads them; InvalidArgumentError if it has no board folder."""
+        return self.architecture.toolchain(self)
 
     @property
     def architecture(self) -> Architecture:
@@ -140,7 +150,8 @@ def _card(name: str, tables: Mapping[str, Any], path: Path) -> Card:
     where = f"{path}: {name}"
     _word(f"{path}: {name!r}", "name", name)
     said = _inherited(name, tables, where)
-    values = {field: _value(where, field, said[field]) for field in _fields(where, said)}
+    words = {**_PATTERNS, **(dict.fromkeys(_TOOLS, _ANY) if str(said.get("board")).startswith("./") else _TOOLS)}
+    values = {field: _value(where, field, said[field], words) for field in _fields(where, said)}
     if values["board"].startswith("./"):
         values["board"] = str(path.resolve().parent / values["board"])
     card = Card(name=name, **values)
@@ -180,13 +191,13 @@ def _fields(where: str, said: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(said)
 
 
-def _value(where: str, field: str, value: Any) -> Any:
-    """The value of a field; InvalidArgumentError if it has the wrong type or form."""
+def _value(where: str, field: str, value: Any, words: Mapping[str, tuple[str, str]]) -> Any:
+    """The value of a field; InvalidArgumentError if it has the wrong type or form. ``words`` are patterns of words."""
     if field == "banks":
         return read_banks(where, value)
     if field in _LISTS:
         if isinstance(value, list) and all(isinstance(word, str) for word in value):
-            return tuple(_word(where, field, word) for word in value)
+            return tuple(_word(where, field, word, words) for word in value)
         raise InvalidArgumentError(f"{where}: {field} should be a list of words, not {value!r}")
     if field in _RATES:
         return _rate(where, field, value)
@@ -195,7 +206,7 @@ def _value(where: str, field: str, value: Any) -> Any:
         raise InvalidArgumentError(
             f"{where}: {field} should be {'a name' if kind is str else 'a number'}, not {value!r}"
         )
-    return _word(where, field, value) if isinstance(value, str) else value
+    return _word(where, field, value, words) if isinstance(value, str) else value
 
 
 def _rate(where: str, field: str, value: Any) -> float:
@@ -205,9 +216,9 @@ def _rate(where: str, field: str, value: Any) -> float:
     return float(value)
 
 
-def _word(where: str, field: str, word: str) -> str:
+def _word(where: str, field: str, word: str, words: Mapping[str, tuple[str, str]] = _PATTERNS) -> str:
     """The word; InvalidArgumentError if this field may not hold it."""
-    pattern, words = _PATTERNS.get(field, _PLAIN)
+    pattern, about = words.get(field, _PLAIN)
     if not re.fullmatch(pattern, word):
-        raise InvalidArgumentError(f"{where}: {field} {word!r} should be {words}")
+        raise InvalidArgumentError(f"{where}: {field} {word!r} should be {about}")
     return word

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from twinfer.aot.print.blocks import Memory
 from twinfer.aot.print.data import Constants
 from twinfer.aot.print.literals import comment, wrapped
-from twinfer.aot.print.memory import Memory
 from twinfer.runtime.graph import Tensor
 from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.program import Argument, Call, Slice, part_of

@@ -13,23 +13,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache
+from importlib import metadata
 
 import numpy as np
 
 from twinfer.aot.print import guard as guards
-from twinfer.aot.print.banner import banner_of, version
+from twinfer.aot.print.blocks import Memory
 from twinfer.aot.print.chain_tables import empty_layer
 from twinfer.aot.print.choice import Policy, cold, default_policy, share_all, with_rest
 from twinfer.aot.print.data import Constants, data_header, data_source
-from twinfer.aot.print.flow import Statements
 from twinfer.aot.print.group import Group
-from twinfer.aot.print.headers import closure, headers_of
 from twinfer.aot.print.interface import Stack, header, sizes, static_source
-from twinfer.aot.print.layers import NONE_COMMON, Layers, kernel_counts
-from twinfer.aot.print.literals import check_name
-from twinfer.aot.print.memory import Memory
+from twinfer.aot.print.layer_functions import NONE_COMMON, Layers, closure, headers_of, kernel_counts
+from twinfer.aot.print.literals import check_name, comment
 from twinfer.aot.print.row_loops import straight
 from twinfer.aot.print.run import RunFunctions, reset_function
+from twinfer.aot.print.statements import Statements
 from twinfer.aot.print.table import Table
 from twinfer.runtime.constant import Constant, Role
 from twinfer.runtime.options import Mode
@@ -40,6 +40,32 @@ from twinfer.runtime.run.guard import spread
 LOW_FIRST = """\
 TW_NEED(TW_LOW_FIRST, "packed constants need the lowest byte of a word first: compile with --target generic");
 """
+
+
+@cache
+def version() -> str:
+    """This tool's version, as installed."""
+    try:
+        return metadata.version("twinfer")
+    except metadata.PackageNotFoundError:
+        return "(not installed)"
+
+
+def banner_of(plan: Plan, name: str) -> str:
+    """The first line of every emitted file: what made it, and for whom."""
+    return f"/* {name}: made by twinfer {version()} for target {comment(_wanted(plan), 300)}. Do not edit. */"
+
+
+def _wanted(plan: Plan) -> str:
+    """Target and options in words."""
+    options = plan.options
+    words = [plan.target.name, *([] if options.mode == "compiled" else [options.mode])]
+    words += [] if options.weights == "file" else [f"weights {options.weights}, decoded at the {options.decode}"]
+    words += [] if options.memory == "auto" else [f"memory by {options.memory}"]
+    words += [f"at most {options.ram} bytes of RAM"] if options.ram else []
+    words += ["input by rows"] if options.input_rows else []
+    words += ["input in place"] if options.input_in_place else []
+    return ", ".join(words if options.optimize == "balanced" else [*words, f"for {options.optimize}"])
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from twinfer.aot.print.memory import in_run
+from twinfer.aot.print.blocks import in_run
 from twinfer.runtime.plan.plan import Plan, Region
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from twinfer.aot.print.headers import closure, headers_of
+from twinfer.aot.print.layer_functions import closure, headers_of
 
 
 @dataclass(frozen=True)

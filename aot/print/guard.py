@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from twinfer.aot.print.blocks import Memory, in_run
 from twinfer.aot.print.literals import braced, wrapped
-from twinfer.aot.print.memory import Memory, in_run
 from twinfer.runtime.errors import GuardError
 from twinfer.runtime.plan.plan import Plan, Region
 from twinfer.runtime.run.guard import held, where, written

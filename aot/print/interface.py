@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from twinfer.aot.print.blocks import Memory
 from twinfer.aot.print.data import Constants
 from twinfer.aot.print.feed import Feeding
 from twinfer.aot.print.literals import WIDTH, block_comment, c_type, comment, scalar, wrapped
-from twinfer.aot.print.memory import Memory
 from twinfer.aot.print.quantization import helpers
 from twinfer.runtime.graph import Tensor
 from twinfer.runtime.plan.plan import Plan, Region

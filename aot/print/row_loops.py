@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from twinfer.aot.print.arguments import NO_SCRATCH, Arguments
+from twinfer.aot.print.blocks import parameter
 from twinfer.aot.print.literals import block_comment, braced, comment, identifier, wrapped
-from twinfer.aot.print.memory import parameter
 from twinfer.aot.print.part import even, linear, params, used, variables, with_params
 from twinfer.runtime.plan.by_rows.rows import goals
 from twinfer.runtime.plan.plan import Plan, Region

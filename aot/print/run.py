@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from twinfer.aot.print.blocks import Memory, in_run
 from twinfer.aot.print.data import Constants
 from twinfer.aot.print.feed import Feeding
-from twinfer.aot.print.memory import Memory, in_run
 from twinfer.runtime.constant import Constant
 from twinfer.runtime.graph import Tensor
 from twinfer.runtime.plan.plan import Plan, Region

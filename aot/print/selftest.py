@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from twinfer.aot.print.blocks import Memory, in_run
 from twinfer.aot.print.emit import Project
 from twinfer.aot.print.feed import Feeding
 from twinfer.aot.print.literals import c_type, elements, wrapped
-from twinfer.aot.print.memory import Memory, in_run
 from twinfer.runtime.graph import Array, Tensor
 from twinfer.runtime.op import TOLERANCE
 from twinfer.runtime.plan.plan import Plan, Region

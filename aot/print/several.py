@@ -7,12 +7,11 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import combinations
 
-from twinfer.aot.print.banner import banner_of
-from twinfer.aot.print.emit import Project, emit
+from twinfer.aot.print.blocks import Memory
+from twinfer.aot.print.emit import Project, banner_of, emit
 from twinfer.aot.print.group import Group
 from twinfer.aot.print.interface import Stack
 from twinfer.aot.print.literals import check_name
-from twinfer.aot.print.memory import Memory
 from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.plan.plan import Plan, Region
 

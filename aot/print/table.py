@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from twinfer.aot.print.blocks import Memory
 from twinfer.aot.print.chain_tables import ChainTables
 from twinfer.aot.print.choice import cold, share_all
 from twinfer.aot.print.data import Constants
-from twinfer.aot.print.layers import NONE_COMMON, Layers
+from twinfer.aot.print.layer_functions import NONE_COMMON, Layers
 from twinfer.aot.print.literals import wrapped
-from twinfer.aot.print.memory import Memory
 from twinfer.runtime.errors import UnsupportedOperatorError
 from twinfer.runtime.graph import Tensor
 from twinfer.runtime.plan.plan import Plan, Region

@@ -11,7 +11,7 @@ from twinfer.aot.build.sizes import Sizes, sizes
 from twinfer.aot.build.targets import Card
 from twinfer.aot.print.choice import Policy, default_policy, share_all, specialise
 from twinfer.aot.print.emit import Project, emit
-from twinfer.aot.print.layers import kernel_counts
+from twinfer.aot.print.layer_functions import kernel_counts
 from twinfer.aot.print.literals import identifier
 from twinfer.bench.explain.ledger import Ledger, Line, Place, Start, lines_of
 from twinfer.bench.measure.compare import same_bits

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from importlib.util import find_spec
 from itertools import product
 from typing import get_args
 
@@ -71,10 +70,8 @@ class Measurement:
 
 def need_tools(card: Card) -> None:
     """Raises ToolError if a tool is missing that these figures need."""
-    card.toolchain.need()
+    card.toolchain.need(to_read=True)
     runner_of(card).need()
-    if find_spec("elftools") is None:
-        raise ToolError("sizes are read by pyelftools: pip install 'twinfer[embedded]'")
 
 
 def measure_on(

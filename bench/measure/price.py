@@ -14,7 +14,7 @@ from twinfer.aot.build.sizes import Sizes, sizes
 from twinfer.aot.build.targets import Card
 from twinfer.aot.print.choice import share_all, specialise
 from twinfer.aot.print.emit import Project, emit
-from twinfer.aot.print.layers import kernel_counts
+from twinfer.aot.print.layer_functions import kernel_counts
 from twinfer.bench.measure.compare import Row, describe
 from twinfer.runtime.graph import Array
 

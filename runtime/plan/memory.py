@@ -150,6 +150,8 @@ class _Planner:
         options = self._options
         by_layers = options.memory == "layers" or options.preserve_all or options.guard
         by_layers = by_layers or not options.without.isdisjoint(("in_place", "placement"))
+        used = {*self._graph.outputs, *(value for step in self._stored.steps for value in step.read)}
+        by_layers = by_layers or any(used.isdisjoint(step.call.written) for step in self._stored.steps)
         return not by_layers and all(isinstance(part, Step | Chain) for part in self._stored.program)
 
     @cached_property

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,12 +13,11 @@ import tiny
 
 from twinfer.aot.build import boards
 from twinfer.aot.build.banks import CardBank
-from twinfer.aot.build.blocks import arenas_of
-from twinfer.aot.build.elf import named_symbols, section_kind
-from twinfer.aot.build.firmware import firmware_sources
+from twinfer.aot.build.firmware import arenas_of
 from twinfer.aot.build.fits import live_bytes, overflow
 from twinfer.aot.build.stack import StackBound
 from twinfer.aot.build.targets import find
+from twinfer.aot.build.toolchain import named_symbols, section_kind
 from twinfer.aot.print.choice import share_all
 from twinfer.aot.print.data import Constants
 from twinfer.aot.print.emit import emit
@@ -96,13 +93,6 @@ def test_every_layer_s_status_is_named() -> None:
             check_status(plan, STATUS + i)
     check_status(plan, STATUS + len(plan.steps))
     check_status(plan, STATUS - 1)
-
-
-def test_an_arena_serves_the_largest_of_several_models() -> None:
-    card = find("cortex-m4")
-    projects = [emit(tiny.sized(tiny.dense(), size), f"m{size}") for size in (64, 4096, 512)]
-    sources = firmware_sources(projects, card)
-    assert any("tw_arena[4096]" in str(text) for text in sources.values())
 
 
 @pytest.mark.parametrize("order", [1, -1])
@@ -221,22 +211,6 @@ def test_what_a_linker_lacks_is_told_in_bytes(region: str, what: str) -> None:
     assert overflow(other, projects, card) is other
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_live_bytes_are_those_that_any_tensor_holds(seed: int) -> None:
-    """Counted byte by byte, of tensors that lie apart, over and within one another; a state does not count."""
-    rng, plan = np.random.default_rng(seed), tiny.dense()
-    for _ in range(20):
-        held = [tensor((int(n),), "INT8", name=f"t{n}") for n in rng.integers(1, 60, 6)]
-        places = {t: Place(Region.STATE if i == 5 else Region.ARENA, int(rng.integers(80))) for i, t in enumerate(held)}
-        lives = {t: tuple(sorted(int(n) for n in rng.integers(-1, 3, 2))) for t in held}
-        arena = np.zeros(200, bool)
-        for t in held[:5]:
-            if lives[t][0] <= 0 <= lives[t][1]:
-                arena[places[t].offset : places[t].offset + t.nbytes] = True
-        own = replace(plan, places=places, lives=lives)
-        assert live_bytes(own, replace(plan.steps[0], position=0)) == arena.sum()
-
-
 @pytest.mark.parametrize(
     ("file", "name"),
     [("int", "model_int"), ("Install", "model_install"), ("stdint", "model_stdint"), ("tw_add", "model_tw_add"),
@@ -252,20 +226,6 @@ def test_a_library_s_header_is_no_model(name: str) -> None:
     assert identifier(name) == f"model_{name.lower()}"
     with pytest.raises(InvalidArgumentError, match=f"try 'model_{name.lower()}'"):
         check_name(name)
-
-
-@pytest.mark.parametrize("compiler", ["gcc", "clang", "arm-none-eabi-gcc"])
-def test_no_model_hides_what_c_s_headers_include(compiler: str, tmp_path: Path) -> None:
-    """Every header that lies where C's do is a name that no model may have."""
-    if shutil.which(compiler) is None:
-        pytest.skip(f"{compiler} is not installed")
-    headers = ("errno", "inttypes", "limits", "locale", "math", "setjmp", "signal", "stdio", "stdlib", "string", "time")
-    (tmp_path / "all.c").write_text("".join(f"#include <{header}.h>\n" for header in headers))
-    done = subprocess.run([compiler, "-M", "all.c"], cwd=tmp_path, capture_output=True, text=True, check=True)
-    paths = [Path(word) for word in done.stdout.split() if word.endswith(".h")]
-    names = {path.stem for path in paths if path.parent.name in ("include", "newlib")}
-    assert names >= {"stdio", "stdint"}
-    assert [n for n in names if identifier(n) == n] == []
 
 
 def test_other_sources_of_the_same_length_are_built_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

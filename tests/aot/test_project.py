@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 import re
 import shlex
 import shutil
 import subprocess
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import get_args
 
@@ -19,30 +18,29 @@ import numpy as np
 import pytest
 import tiny
 from flows import Sub
-from needs import ROOT
+from needs import ROOT, deep_but
 
 from twinfer.aot.build import project as project_module
 from twinfer.aot.build.fits import check_fits
-from twinfer.aot.build.host import compile_plans
-from twinfer.aot.build.project import _memory, _table, project_files, write_project
-from twinfer.aot.build.several import write_all
+from twinfer.aot.build.project import _table, project_files, write_all, write_project
 from twinfer.aot.build.sizes import sizes
 from twinfer.aot.build.targets import find
 from twinfer.aot.print.emit import emit
-from twinfer.aot.print.memory import Memory
 from twinfer.aot.print.selftest import vectors
 from twinfer.bench.models.builtin import builtin
 from twinfer.converter.build import Builder
 from twinfer.runtime.errors import InvalidArgumentError, ToolError
 from twinfer.runtime.graph import Graph, Node, Quant
 from twinfer.runtime.op import TOLERANCE, tensor
-from twinfer.runtime.options import Coding, Mode, Options
+from twinfer.runtime.options import Mode, Options
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.run.inputs import random_inputs
-from twinfer.runtime.run.session import Session
-from twinfer.runtime.target import GENERIC, HOST, Bank
+from twinfer.runtime.target import GENERIC
 from twinfer.runtime.tools import write_files
+
+#: For make: what is only run once need not be fast.
+QUICK = "CFLAGS=-std=c11 -O0 -ffp-contract=off"
 
 
 def make(folder: Path, *goals: str) -> subprocess.CompletedProcess[str]:
@@ -51,8 +49,10 @@ def make(folder: Path, *goals: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(["make", "-C", folder, *goals], capture_output=True, text=True, timeout=1200, check=False)
 
 
-@pytest.mark.parametrize("mode", get_args(Mode))
-@pytest.mark.parametrize("name", tiny.MODELS)
+@pytest.mark.parametrize(
+    ("name", "mode"),
+    deep_but(product(tiny.MODELS, get_args(Mode)), ("flow", "compiled"), ("state", "interpreted")),
+)
 def test_builds_and_passes(name: str, mode: Mode, tmp_path: Path) -> None:
     write_project(tiny.MODELS[name]().printed(mode=mode), name, tmp_path / "made")
     done = make(tmp_path / "made", "all", "test")
@@ -104,7 +104,7 @@ target_link_libraries(caller dense)
     assert {"-mcpu=cortex-m4", "-Os", "-Wconversion", "-ffp-contract=off", "-std=c11"} <= set(alone)
 
 
-@pytest.mark.parametrize("name", tiny.MODELS)
+@pytest.mark.parametrize("name", deep_but(tiny.MODELS, "state"))
 def test_cmake_builds_and_passes(name: str, tmp_path: Path, cmake: None) -> None:
     write_project(tiny.MODELS[name](), name, tmp_path / "made")
     (tmp_path / "CMakeLists.txt").write_text(f"""cmake_minimum_required(VERSION 3.13)
@@ -127,7 +127,7 @@ target_link_libraries(caller {name})
     write_project(tiny.MODELS[name](), name, tmp_path / "made")
 
 
-@pytest.mark.parametrize("end", ["data", "static", "test"])
+@pytest.mark.parametrize("end", deep_but(["data", "static", "test"], "test"))
 def test_names_that_end_as_files_of_ours_do(end: str, tmp_path: Path) -> None:
     """A model that is called so is built like any other, under its own terms."""
     name = f"dense_{end}"
@@ -138,21 +138,16 @@ def test_names_that_end_as_files_of_ours_do(end: str, tmp_path: Path) -> None:
     terms = {path.name: path.read_text().split("*/")[0] for path in tmp_path.glob("*.c")}
     assert len(terms) == 4
     assert {path for path, text in terms.items() if "LicenseRef-model" in text} == {f"{name}_data.c", f"{name}_test.c"}
-    compiled, interpreted = compile_plans({name: tiny.dense()})[name], Session(tiny.dense())
-    for engine in (compiled, interpreted):
-        engine.feed(random_inputs(engine.plan.graph, 0))
-        engine.run()
-    assert compiled.outputs()[0].tobytes() == interpreted.outputs()[0].tobytes()
 
 
-@pytest.mark.parametrize("name", tiny.MODELS)
+@pytest.mark.parametrize("name", deep_but(tiny.MODELS, "dense"))
 def test_changed_golden_byte_fails(name: str, tmp_path: Path) -> None:
     write_project(tiny.MODELS[name](), name, tmp_path)
     path = tmp_path / f"{name}_test.c"
     before = path.read_text()
     changed = _with_first_wanted(before, lambda old: str((int(float(old.rstrip("f"))) + 1) % 100))
     path.write_text(changed)
-    done = make(tmp_path, "test")
+    done = make(tmp_path, QUICK, "test")
     assert done.returncode != 0
     assert re.search(rf"{name}: output 0: run 0, element 0(, byte 0)?: got ", done.stdout)
     assert f"{name}: FAILED" in done.stdout
@@ -185,24 +180,25 @@ def test_floats_are_compared_within_the_bound(value: str, verdict: str, tmp_path
     path, largest = tmp_path / "conv_test.c", f"{float(np.abs(output).max()):.9g}f"
     numbers = lambda old: value.replace("want", old).replace("largest", largest)  # noqa: E731
     path.write_text(_with_first_wanted(path.read_text(), numbers))
-    assert f"conv: {verdict}" in make(tmp_path, "test").stdout
+    assert f"conv: {verdict}" in make(tmp_path, QUICK, "test").stdout
 
 
-@pytest.mark.parametrize("op", ["EXP", "TANH", "LOGISTIC", "SQRT"])
-def test_float_models_pass_on_their_own_target(op: str, tmp_path: Path, board_tools: None) -> None:
+def test_float_models_pass_on_their_own_target(tmp_path: Path, board_tools: None) -> None:
     """newlib's exp and tanh differ from glibc's, and the sign of a NaN depends on the machine."""
     card, shape = find("cortex-m4"), (1, 500)
-    x, y = tensor(shape, name="x"), tensor(shape, name="y")
+    x, ops = tensor(shape, name="x"), ("EXP", "TANH", "LOGISTIC", "SQRT")
+    ends = tuple(tensor(shape, name=op) for op in ops)
     values = np.linspace(-9, 9, 500, dtype=np.float32).reshape(shape)
     values[0, ::50] = np.resize(np.array([-np.inf, np.inf, np.nan, -0.0], np.float32), 10)
-    plan = make_plan(Graph("one", (x, y), (Node(op, (x,), (y,)),), (x,), (y,)), card.target)
+    nodes = tuple(Node(op, (x,), (y,)) for op, y in zip(ops, ends, strict=True))
+    plan = make_plan(Graph("all", (x, *ends), nodes, (x,), ends), card.target)
     write_files(tmp_path, project_files(emit(plan, "m"), [values], card))
     done = make(tmp_path, "test")
     assert "m: ok" in done.stdout + done.stderr, done.stdout + done.stderr
 
 
 @pytest.mark.usefixtures("board_tools")
-@pytest.mark.parametrize("core", ["cortex-m0", "cortex-m4", "cortex-m55"])
+@pytest.mark.parametrize("core", deep_but(["cortex-m0", "cortex-m4", "cortex-m55"], "cortex-m4"))
 def test_boards_link_as_one_program(core: str, tmp_path: Path) -> None:
     """With -flto: functions that only the assembler or newlib calls are kept, and within reach of a branch."""
     card = find(core)
@@ -211,21 +207,14 @@ def test_boards_link_as_one_program(core: str, tmp_path: Path) -> None:
     assert "m: ok" in done.stdout + done.stderr, done.stdout + done.stderr
 
 
-def test_model_without_outputs(tmp_path: Path) -> None:
-    """Nothing is compared, and no unused function is left for compilers to complain of."""
-    x = tensor((1, 4), "INT8", 0.5, 3, name="x")
-    write_project(make_plan(Graph("none", (x,), (), (x,), ())), "m", tmp_path)
-    done = make(tmp_path, "all", "test")
-    assert "m: ok" in done.stdout, done.stdout + done.stderr
-
-
-@pytest.mark.parametrize("name", ["m", "base"])
-def test_model_of_a_constant_alone(name: str, tmp_path: Path) -> None:
-    """Nothing is fed or computed. The self-test has a variable that is called base."""
-    y = tensor((1, 4), "INT8", 0.5, data=np.arange(4), name="y")
-    write_project(make_plan(Graph("constant", (y,), (), (), (y,))), name, tmp_path)
-    done = make(tmp_path, "all", "test")
-    assert f"{name}: ok" in done.stdout, done.stdout + done.stderr
+def test_models_of_next_to_nothing(tmp_path: Path) -> None:
+    """Nothing is compared, or fed and computed; the self-test has a variable that is called base."""
+    x, y = tensor((1, 4), "INT8", 0.5, 3, name="x"), tensor((1, 4), "INT8", 0.5, data=np.arange(4), name="y")
+    graphs = {"m": Graph("none", (x,), (), (x,), ()), "base": Graph("constant", (y,), (), (), (y,))}
+    for name, graph in graphs.items():
+        write_project(make_plan(graph), name, tmp_path / name)
+        done = make(tmp_path / name, "all", "test")
+        assert f"{name}: ok" in done.stdout, done.stdout + done.stderr
 
 
 def counter() -> Plan:
@@ -297,119 +286,42 @@ def test_every_file_says_its_licence(tmp_path: Path) -> None:
     assert "your model's" in (tmp_path / "README.md").read_text()
 
 
-COPIED = [
-    *sorted((ROOT / "kernels_c").rglob("*.h")),
-    *sorted(path for path in (ROOT / "aot/board").rglob("*.*") if path.suffix in (".c", ".h", ".ld")),
-]
+def test_every_source_that_is_copied_says_its_licence() -> None:
+    boards = (path for path in (ROOT / "aot/board").rglob("*.*") if path.suffix in (".c", ".h", ".ld"))
+    silent = [
+        path
+        for path in (*(ROOT / "kernels_c").rglob("*.h"), *boards)
+        if not path.read_text(encoding="utf-8").startswith("/* SPDX-License-Identifier: Apache-2.0 */\n")
+    ]
+    assert silent == []
 
 
-@pytest.mark.parametrize("path", COPIED)
-def test_every_source_that_is_copied_says_its_licence(path: Path) -> None:
-    assert path.read_text(encoding="utf-8").startswith("/* SPDX-License-Identifier: Apache-2.0 */\n")
-
-
-@pytest.mark.parametrize("weights", ["plain", "huffman"])
-def test_readme_s_figures(weights: Coding, tmp_path: Path) -> None:
-    """Constants as the data file has them, MACs by the shapes of the model, memory to the next multiple of 16."""
-    graph = builtin()["digits_int8"]()
-    project = write_project(make_plan(graph, GENERIC, Options(weights=weights)), "m", tmp_path)
-    told = (tmp_path / "README.md").read_text()
-    arrays = re.findall(r"const (u?int|float)(\d+)?(?:_t)? m_\d+_\w+\[(\d+)\]", (tmp_path / "m_data.c").read_text())
-    stored = sum(int(count) * int(bits or 32) // 8 for _, bits, count in arrays)
-    macs = 0
-    for node in graph.nodes:
-        if node.op in ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED"):
-            shape = node.input(1).shape
-            macs += node.output.size * math.prod(shape[1:-1] if node.op.startswith("DEPTHWISE") else shape[1:])
-    for said in (f"{stored:,} bytes, read only", f"{macs:,} multiply-acc", f"in {len(project.plan.steps)} layers"):
-        assert f"| {said}" in told or f" {said}" in told
-    memory = [-(-each // 16) * 16 for each in (project.plan.arena_bytes, project.plan.state_bytes) if each]
-    assert [int(n.replace(",", "")) for n in re.findall(r"^\| (?:arena|state) \| ([\d,]+) bytes", told, re.M)] == memory
-
-
-FOLDERS: dict[str, tuple[tuple[Callable[[], Graph], ...], Options]] = {
-    "one": ((lambda: tiny.conv().graph,), Options(optimize="size")),
-    "state": ((lambda: tiny.state().graph,), Options()),
-    "decoded": ((lambda: builtin()["digits_int8"](),), Options(weights="lut", decode="start")),
-    "coded": ((lambda: builtin()["digits_int8"](),), Options("speed", "huffman", mode="interpreted")),
-    "several": ((lambda: tiny.conv().graph, lambda: tiny.state().graph, lambda: tiny.dense().graph), Options()),
-}
-
-
-@pytest.mark.parametrize("name", FOLDERS)
-def test_what_a_folder_says_of_itself(name: str, tmp_path: Path) -> None:
-    """The README's tables, its calls as C that a compiler takes, and the list of files with how they were made."""
-    makers, options = FOLDERS[name]
-    target = GENERIC if name == "coded" else HOST
-    plans = {f"m{i}": make_plan(make(), target, options) for i, make in enumerate(makers)}
-    hashes = {model: str(i) * 64 for i, model in enumerate(plans)}
-    several = len(plans) > 1
+@pytest.mark.parametrize("several", [False, True])
+def test_calls_of_the_readme_are_c(several: bool, tmp_path: Path) -> None:
+    """A compiler takes them; the list of files is that of the folder, and says of which models they are."""
+    graphs = {"m0": tiny.state().graph, "m1": builtin()["digits_int8"](), "m2": tiny.conv().graph}
+    plans = {name: make_plan(graph, GENERIC, Options(weights="lut", decode="start")) for name, graph in graphs.items()}
+    hashes = {name: f"{i}" * 64 for i, name in enumerate(plans)}
     if several:
-        write_all([(model, plan, hashes[model]) for model, plan in plans.items()], "g", tmp_path / "made")
+        write_all([(name, plan, hashes[name]) for name, plan in plans.items()], "g", tmp_path)
     else:
-        write_project(plans["m0"], "m0", tmp_path / "made", sha256=hashes["m0"])
-    told = (tmp_path / "made" / "README.md").read_text()
-    held = any(plan.state_bytes for plan in plans.values())
-    assert ("The state is the model's own: it keeps what has to last." in " ".join(told.split())) == (
-        held and not several
-    )
-    assert ("States are apart." in told) == several
-    parts = re.split(r"^## (?=m\d$)", told, flags=re.MULTILINE)[1:] if several else [told]
-    assert len(parts) == len(plans)
-    for part, plan in zip(parts, plans.values(), strict=True):
-        rows = [line.strip("| ").split(" | ") for line in part.splitlines() if re.match(r"\| \d+ \| `", line)]
-        ends = [*enumerate(plan.graph.inputs), *enumerate(plan.graph.outputs)]
-        for row, (i, t) in zip(rows, ends, strict=True):
-            assert (row[0], row[2], row[3]) == (str(i), t.type, str(list(t.shape)))
-            if t.quant is None or t.quant.scale.size != 1:
-                assert row[4] == "-"
-            else:
-                scale, zero = row[4].split(", ")
-                assert (np.float32(scale), int(zero)) == (np.float32(t.scale), t.zero)
-        kernels = Counter(call.kernel for step in (*plan.start, *plan.steps) for call in step.calls)
-        said = dict(re.findall(r"(tw_\w+) ×(\d+)", part))
-        assert {kernel: str(count) for kernel, count in kernels.items()} == said
-    for model, plan in plans.items():
-        call = rf'^    #include "{model}.h"\n((?:    .*\n|\n)*?(?:.*{model}_run.*\n))'
-        (code,) = re.findall(call, told, re.MULTILINE)
-        assert (f"{model}_reset(" in code) == (plan.state_bytes > 0)
-        lines = [line[4:] for line in code.splitlines() if line.strip()]
-        includes = [f'#include "{model}.h"', *['#include "g.h"'] * several]
-        body = "\n".join(line.replace("{...}", "{0}") for line in lines)
-        text = "\n".join([*includes, "int main(void) {", body, "return status;", "}", ""])
-        (tmp_path / "made" / "example.c").write_text(text)
-        compiler = shutil.which("cc")
-        if compiler:
-            subprocess.run([compiler, "-std=c11", "-Wall", "-Werror", "-fsyntax-only", "example.c"],
-                           cwd=tmp_path / "made", check=True)  # fmt: skip
-        (tmp_path / "made" / "example.c").unlink()
-    listed = json.loads((tmp_path / "made" / "twinfer.json").read_text())
-    files = {str(path.relative_to(tmp_path / "made")) for path in (tmp_path / "made").rglob("*") if path.is_file()}
-    assert {*listed.pop("files"), "twinfer.json"} == files
-    stored = {} if options.weights == "file" else {"weights": options.weights, "decode": options.decode}
-    own = {"models": hashes} if several else {"model_sha256": hashes["m0"]}
-    made = {"target": target.name, "optimize": options.optimize, "mode": options.mode}
-    assert listed == {"tool": listed["tool"], "license": "Apache-2.0", **made, **stored, **own}
-    for model in plans:
-        first = (tmp_path / "made" / f"{model}_data.c").read_text().splitlines()[0]
-        assert first == "/* SPDX-License-Identifier: LicenseRef-model */"
-    for build in ("Makefile", "CMakeLists.txt"):
-        text = (tmp_path / "made" / build).read_text()
-        assert ("-Os" in text) == (options.optimize == "size")
-        assert ("-march=native" in text) == (target is HOST)
-    for model, sha256 in hashes.items():
-        assert f'"{sha256}"' in (tmp_path / "made" / f"{model}_data.c").read_text()
-
-
-def test_readme_tells_the_flags_that_a_project_may_need(tmp_path: Path) -> None:
-    write_project(tiny.state(), "m", tmp_path)
+        plans = {"m0": plans["m0"]}
+        write_project(plans["m0"], "m0", tmp_path, sha256=hashes["m0"])
     told = (tmp_path / "README.md").read_text()
-    for words in (
-        "-DTW_NO_ASM`, if you build with `-fno-omit-frame-pointer",
-        "-mno-unaligned-access`, if your program traps",
-        "M_STATE_BYTES",
-    ):
-        assert words in told
+    listed = json.loads((tmp_path / "twinfer.json").read_text())
+    files = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
+    assert {*listed["files"], "twinfer.json"} == files
+    assert listed["models" if several else "model_sha256"] == (hashes if several else hashes["m0"])
+    assert (listed["weights"], listed["decode"]) == ("lut", "start")
+    for model, plan in plans.items():
+        (code,) = re.findall(
+            rf'^    #include "{model}.h"\n((?:    .*\n|\n)*?(?:.*{model}_run.*\n))', told, re.MULTILINE
+        )
+        assert (f"{model}_reset(" in code) == (plan.state_bytes > 0)
+        includes = [f'#include "{model}.h"', *['#include "g.h"'] * several]
+        body = code.replace("{...}", "{0}")
+        (tmp_path / "example.c").write_text("\n".join([*includes, "int main(void) {", body, "return status;", "}", ""]))
+        subprocess.run(["cc", "-std=c11", "-Wall", "-Werror", "-fsyntax-only", "example.c"], cwd=tmp_path, check=True)
 
 
 def test_replaces_its_own_folder(tmp_path: Path) -> None:
@@ -464,7 +376,7 @@ def test_a_list_of_files_that_is_none(text: str, tmp_path: Path) -> None:
 
 
 def test_what_the_readme_says_of_odd_tensors(tmp_path: Path) -> None:
-    """Names that would end a cell, scales of every channel; the memory of a target with several."""
+    """Names that would end a cell, scales of every channel."""
     b = Builder("odd")
     x = b.input("a|b`c\n*/ d", "INT8", (1, 3), 0.5)
     graph = b.graph([b.op("RELU", [x])])
@@ -475,15 +387,6 @@ def test_what_the_readme_says_of_odd_tensors(tmp_path: Path) -> None:
     assert [len(row) for row in rows] == [5] * 3
     assert "`" not in rows[0][1][1:-1]
     assert [row[4].rstrip(" |") for row in rows] == ["0.5, 0", "-", "-"]
-    target = find("cortex-m4").target
-    banked = make_plan(builtin()["digits_int8"](), target.with_banks(Bank("block", 0x400), Bank("psram", 0x100000)))
-    (own,) = [_memory(make_plan(tiny.dense().graph, target))]
-    assert own.count("\n") == 0
-    assert "the only memory that is written" in own
-    for text in (_memory(banked), _memory(make_plan(tiny.state().graph, target))):
-        assert "the only memory" not in text
-    for region in banked.arenas:
-        assert f"| {region.value} | {Memory(banked).nbytes(region):,} bytes, aligned" in _memory(banked)
 
 
 def test_refuses_a_file_and_follows_a_link(tmp_path: Path) -> None:
@@ -496,13 +399,6 @@ def test_refuses_a_file_and_follows_a_link(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     write_project(tiny.dense(), "m", tmp_path / "link")
     assert (tmp_path / "elsewhere" / "m.c").exists()
-
-
-def test_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    for _ in range(2):
-        write_project(tiny.dense(), "m", ".")
-        assert Path("m.c").exists()
 
 
 @pytest.mark.parametrize("field", ["ram_bytes", "flash_bytes"])

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import tiny
 from cases import Planned, by_kernels, cases_of, graph_of, interpreted, outputs_of, planned, with_common_instances
 from needs import ROOT, deep_but, sampled
 from pad_nets import CONVOLUTIONS, KINDS, network
@@ -58,7 +57,7 @@ WITH_LIBM = (
 
 BOTH: tuple[Mode, ...] = ("compiled", "interpreted")
 MODES = pytest.mark.parametrize("mode", BOTH)
-CORES = pytest.mark.parametrize("core", deep_but(names(), "cortex-m0", MAIN, "cortex-m55", "aarch64"))
+CORES = pytest.mark.parametrize("core", deep_but(names(), MAIN, "aarch64"))
 
 #: So many programs have all operators between them.
 PARTS = 3
@@ -222,7 +221,7 @@ def test_plugin_works_here() -> None:
     assert runner_of(card).counter(card) is not None
 
 
-@pytest.mark.parametrize("core", ["cortex-m0", "cortex-m4", "cortex-m55"])
+@pytest.mark.parametrize("core", deep_but(["cortex-m0", "cortex-m4", "cortex-m55"], MAIN))
 def test_counts_repeat(core: str) -> None:
     """Counts are the same when repeated, and after other jobs."""
     card = find(core)
@@ -265,19 +264,22 @@ def test_clock_instead_of_plugin(core: str, monkeypatch: pytest.MonkeyPatch) -> 
     counts = zip((exact.instructions, *exact.layers), (clocked.instructions, *clocked.layers), strict=True)
     assert all(abs(a - b) <= 3 + a // 1_000_000 for a, b in counts)
     assert Outputs(exact.outputs) == clocked.outputs
-    with pytest.raises(ToolError, match="no plugins"):
+    with pytest.raises(ToolError, match="counts no instructions here"):
         hot_spots(build(project, card), inputs)
 
 
-def test_state_goes_on() -> None:
-    """Variables keep their values from job to job until one asks for a fresh state."""
+def test_why_nothing_is_counted_is_told_in_the_words_of_what_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A QEMU without plugins, as another option that it does not know; no compiler for one."""
     card = find(MAIN)
-    project = emit(make_plan(tiny.state().graph, card.target), "state")
-    inputs = random_inputs(project.plan.graph)
-    jobs = [Job(inputs), Job(inputs, fresh=False), Job(inputs)]
-    a, b, c = run_jobs(build(project, card), jobs, count=False)
-    assert Outputs(a.outputs) == Outputs(b.outputs) == Outputs(c.outputs)  # they are only read
-    assert a.counts == ()
+    broken = dataclasses.replace(card, machine="mps2-an386,nonsense=1")
+    project, inputs = digits(card)
+    firmware = dataclasses.replace(build(project, card), card=broken)
+    with pytest.raises(ToolError, match=r"qemu-system-arm counts no instructions here: .*nonsense"):
+        hot_spots(firmware, inputs)
+    monkeypatch.setenv("CC", "no-such-compiler")
+    firmware = dataclasses.replace(firmware, card=dataclasses.replace(card, stack_bytes=0x4010))
+    with pytest.raises(ToolError, match="counts no instructions here: no C compiler found"):
+        hot_spots(firmware, inputs)
 
 
 def test_hot_spots() -> None:
@@ -318,11 +320,6 @@ def test_programs_that_fail(new: str, message: str) -> None:
         run(broken("return 0;", new), digits(find(MAIN))[1], patience=2)
 
 
-def test_warnings_are_errors() -> None:
-    with pytest.raises(ToolError, match="unused-variable"):
-        broken("return 0;", "int unused;\n    return 0;")
-
-
 @pytest.mark.parametrize(
     ("tool", "package"),
     [("arm-none-eabi-gcc", "gcc-arm-none-eabi libnewlib"), ("qemu-system-arm", "qemu-system-arm")],
@@ -345,12 +342,6 @@ def test_does_not_fit() -> None:
         build(project, card)
     assert project.plan.lower_bound_bytes <= step <= arena
     assert largest_step(make_plan(Graph("none", (), (), (), ()))) == "it has no steps"
-
-
-def test_does_not_fit_flash() -> None:
-    card = dataclasses.replace(find(MAIN), name="small", flash_bytes=8192)
-    with pytest.raises(ToolError, match=r"digits_int8 needs at least [0-9,]+ B of flash .*small has 8,192 B"):
-        build(digits(card)[0], card)
 
 
 @pytest.mark.parametrize("inputs", [[], [np.zeros((1, 8, 8, 1))], [np.zeros((8, 8), np.int8)]])

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,20 +13,17 @@ import tiny
 from cases import cases_of, graph_of
 from hypothesis import given
 from hypothesis import strategies as st
-from needs import deep_but, sampled
+from needs import deep_but
 
 from twinfer.aot.board.arm.architecture import ARCHITECTURE, stack_taken
-from twinfer.aot.build import firmware as firmware_module
 from twinfer.aot.build import stack as stack_module
-from twinfer.aot.build.firmware import build, flags_for, run_function
+from twinfer.aot.build import toolchain
+from twinfer.aot.build.firmware import build, run_function
 from twinfer.aot.build.runner import Job, run_jobs
-from twinfer.aot.build.sizes import image, image_sources
+from twinfer.aot.build.sizes import image, image_sources, image_words
 from twinfer.aot.build.stack import (
-    BUILDS,
     Function,
     StackBound,
-    callgraph,
-    compiler_frames,
     deepest,
     firmware_bound,
     functions,
@@ -36,11 +34,11 @@ from twinfer.aot.build.stack import (
 from twinfer.aot.build.targets import find
 from twinfer.aot.print.emit import Project, emit
 from twinfer.bench.models.builtin import builtin
+from twinfer.runtime.errors import ToolError
 from twinfer.runtime.graph import Graph
 from twinfer.runtime.options import Mode, Options
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.run.inputs import random_inputs
-from twinfer.runtime.tools import run_tool
 
 pytestmark = pytest.mark.usefixtures("board_tools")
 
@@ -48,6 +46,7 @@ CORES = ["cortex-m0", "cortex-m3", "cortex-m4", "cortex-m7", "cortex-m33", "cort
 MODES: tuple[Mode, ...] = ("compiled", "interpreted")
 
 M4 = find("cortex-m4")
+BUILDS = M4.toolchain.builds
 
 #: Bytes of the frame of a program's function that hands a model its blocks.
 WRAPPER = 32
@@ -67,7 +66,7 @@ def tiny_graphs() -> dict[str, Graph]:
     return {name: make().graph for name, make in tiny.MODELS.items()}
 
 
-@pytest.mark.parametrize("core", deep_but(CORES, "cortex-m4", "cortex-m55"))
+@pytest.mark.parametrize("core", deep_but(CORES, "cortex-m4"))
 def test_mark_is_within_the_bound(core: str) -> None:
     emitted = projects({**tiny_graphs(), **({"digits": builtin()["digits_int8"]()} if core == M4.name else {})}, core)
     program = build(emitted, find(core))
@@ -96,7 +95,8 @@ def shapes_of_code() -> dict[str, tuple[Graph, Options]]:
     }
 
 
-@pytest.mark.parametrize("core", sampled(["cortex-m0plus", "cortex-m4", "cortex-m55"], 3, "stack"))
+@pytest.mark.deep
+@pytest.mark.parametrize("core", ["cortex-m0plus", "cortex-m4", "cortex-m55"])
 def test_what_headers_say_holds_in_every_build(core: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """No run writes the stack deeper than STACK_BYTES in any build that it is stated for."""
     card = find(core)
@@ -109,7 +109,7 @@ def test_what_headers_say_holds_in_every_build(core: str, monkeypatch: pytest.Mo
     assert stated == {name: max(sizes) for name, sizes in at_levels.items()}
     jobs = [Job(random_inputs(p.plan.graph), model=i, paint=True) for i, p in enumerate(emitted)]
     for level, *lto in BUILDS:
-        monkeypatch.setattr(firmware_module, "LEVELS", {"balanced": level})
+        monkeypatch.setattr(toolchain, "LEVELS", {"balanced": level})
         program = build(emitted, replace(card, flags=(*card.flags, *lto)))
         for project, result in zip(emitted, run_jobs(program, jobs, count=False), strict=True):
             wrapper = 0 if run_function(project) == f"{project.name}_run" else WRAPPER
@@ -126,26 +126,6 @@ def test_the_worst_build_counts(unknown: int | None, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(stack_module, "stack_bound", lambda project, card, build: bounds[build])
     worst = worst_bound(emit(tiny.dense(), "m"), M4)
     assert worst == (StackBound(135, ("run 1",)) if unknown is None else StackBound(None, (), ("it calls itself",)))
-
-
-@pytest.mark.parametrize("name", ["dense", "state"])
-@pytest.mark.parametrize("told", [False, True])
-def test_a_reset_counts_like_a_run(name: str, told: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Both are bounded, each on its own; what instructions do not say the compiler does, of both."""
-    project, asked = emit(tiny.MODELS[name](), "m"), []
-    ends = ["m_run", *(["m_reset"] if name == "state" else [])]
-    depths = {"m_run": 100, "m_reset": 300}
-
-    def read_bound(path: Path, root: str, card: Any, frames: str = "") -> StackBound:
-        asked.append((root, frames))
-        known = not told or frames or root != ends[-1]
-        return StackBound(depths[root], (root,)) if known else StackBound(None, (), (f"{root}: its frame",))
-
-    monkeypatch.setattr(stack_module, "read_bound", read_bound)
-    monkeypatch.setattr(stack_module, "image", lambda *_: Path("image.elf"))
-    monkeypatch.setattr(stack_module, "unsealed", lambda path: b"frames")
-    assert stack_bound(project, M4) == StackBound(depths[ends[-1]], (ends[-1],))
-    assert asked == [(root, "") for root in ends] + [(root, "frames") for root in ends] * told
 
 
 @given(st.data())
@@ -178,13 +158,13 @@ def test_the_deepest_chain_of_any_calls(data: st.DataObject) -> None:
         assert found.chain in every
 
 
-@pytest.mark.parametrize("core", CORES[::2])
+@pytest.mark.parametrize("core", deep_but(CORES[::2], M4.name))
 def test_frames_read_from_instructions_are_the_compilers(core: str) -> None:
     """So the frames of library functions, which can only be read from instructions, can be trusted."""
     card = find(core)
-    for one in projects({"conv": tiny.conv().graph, "digits": builtin()["digits_int8"]()}, core):
-        told = compiler_frames(callgraph(image_sources(one, card), card.toolchain, flags_for(card, one)))
-        listing = run_tool([card.toolchain.tool("objdump"), "-d", "--no-show-raw-insn", str(image(one, card))])
+    for one in projects({"digits": builtin()["digits_int8"]()}, core):
+        told = card.toolchain.frames(image_sources(one, card), image_words(one, card))
+        listing = card.toolchain.listing(image(one, card))
         read = {name: function.frame for name, function in functions(listing, {}, THUMB).items()}
         both = told.keys() & read.keys()
         assert f"{one.name}_run" in both
@@ -214,13 +194,11 @@ def test_stack_taken(instruction: tuple[str, str], size: int | None) -> None:
     assert stack_taken(*instruction) == size
 
 
-def linked(folder: Path, source: str) -> tuple[Path, str]:
+def linked(source: str) -> tuple[Path, Mapping[str, int | None]]:
     """A program of one C file, and the compiler's report of its frames."""
-    (folder / "library.c").write_text(source)
-    told = callgraph({"library.c": source}, M4.toolchain, (*M4.flags, "-O2"))
-    command = [M4.compiler, *M4.flags, "-O2", "-nostartfiles", "-Wl,--entry=root", "library.c", "-o", "made.elf"]
-    run_tool(command, folder)
-    return folder / "made.elf", told
+    words = (*M4.flags, "-O2", "-nostartfiles", "-Wl,--entry=root", "library.c", "empty.c")
+    sources = {"library.c": source, "empty.c": "typedef int none;\n"}
+    return M4.toolchain.link(sources, words), M4.toolchain.frames(sources, words)
 
 
 HEAD = "void use(volatile char *p) { *p = 1; }\n__attribute__((noinline)) "
@@ -236,19 +214,19 @@ HEAD = "void use(volatile char *p) { *p = 1; }\n__attribute__((noinline)) "
         (HEAD + "int deep(int n) { volatile char a[n]; use(a); return a[0]; }", "deep: its frame is not known"),
     ],
 )
-def test_no_bound_where_there_is_none(source: str, why: str, tmp_path: Path) -> None:
-    path, told = linked(tmp_path, source + "\nint root(int n) { return 1 + deep(n); }")
+def test_no_bound_where_there_is_none(source: str, why: str) -> None:
+    path, told = linked(source + "\nint root(int n) { return 1 + deep(n); }")
     bound = read_bound(path, "root", M4, told)
     assert bound.bytes is None
     assert bound.unknown == (why,)
 
 
-def test_pointers_lead_to_all_whose_address_is_taken(tmp_path: Path) -> None:
+def test_pointers_lead_to_all_whose_address_is_taken() -> None:
     """The deepest of them counts; a function that nothing points to does not."""
     one = "__attribute__((noinline)) int f{0}(void) {{ volatile char a[{0}] = {{1}}; return a[0]; }}\n"
     source = "".join(one.format(size) for size in (100, 400, 900))
     source += "int (*const table[])(void) = {f100, f400};\nint unused(void) { return 1 + f900(); }\n"
-    path, told = linked(tmp_path, source + "int root(volatile int i) { return 1 + table[i](); }")
+    path, told = linked(source + "int root(volatile int i) { return 1 + table[i](); }")
     bound = read_bound(path, "root", M4, told)
     assert bound.chain[:2] == ("root", "f400")
     assert bound.bytes is not None
@@ -275,8 +253,8 @@ def test_a_pointer_needs_somewhere_to_lead(
     assert (bound.bytes, bound.unknown) == (size, unknown)
 
 
-def test_a_function_that_is_not_there(tmp_path: Path) -> None:
-    path, told = linked(tmp_path, "int root(void) { return 1; }")
+def test_a_function_that_is_not_there() -> None:
+    path, told = linked("int root(void) { return 1; }")
     assert read_bound(path, "other", M4, told).unknown == ("other: not in the image",)
 
 
@@ -288,6 +266,24 @@ def test_libraries_are_part_of_the_chain() -> None:
     assert bound.chain[2].startswith("__aeabi_f")
 
 
+def test_what_a_toolchain_or_a_board_cannot_say_is_told() -> None:
+    """A compiler that tells no frames, and a folder that reads no instructions."""
+    project = emit(tiny.dense(), "m")
+    dumb = replace(M4.architecture, instructions=None)
+    card: Any = SimpleNamespace(flags=M4.flags, toolchain=M4.toolchain, architecture=dumb)
+    with pytest.raises(ToolError, match="reads no instructions, so that no stack is known"):
+        stack_bound(project, card)
+    with pytest.raises(ToolError, match="armclang tells no frames of functions"):
+        toolchain.Gnu("armclang", "").frames({}, ())
+    unread = replace(M4.architecture, instructions=replace(THUMB, stack_taken=lambda *_: None))
+    silent: Any = SimpleNamespace(link=M4.toolchain.link, image=M4.toolchain.image, listing=M4.toolchain.listing,
+                                  flags=M4.toolchain.flags, frames=toolchain.Gnu("armclang", "").frames)  # fmt: skip
+    card = SimpleNamespace(flags=M4.flags, toolchain=silent, architecture=unread)
+    bound = stack_bound(project, card)
+    assert bound.bytes is None
+    assert bound.unknown[-1] == "armclang tells no frames of functions"
+
+
 def test_a_bit_field_is_no_branch() -> None:
     """A text by objdump of constants between two instructions, which it takes for instructions."""
     lines = ("0:\tbfcsel\t0, 7fff86e <g-0x792>, 4, eq", "4:\tbfc\tr3, #0, #8", "8:\tbl\t0 <h>")
@@ -295,6 +291,7 @@ def test_a_bit_field_is_no_branch() -> None:
     assert functions(listing, {}, THUMB)["f"].calls == {"h"}
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("mode", MODES)
 def test_every_model_has_a_bound_on_helium(mode: Mode) -> None:
     card = find("cortex-m55")

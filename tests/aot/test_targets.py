@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import tiny
 
+from twinfer.aot.build import firmware, toolchain
+from twinfer.aot.build.jobs import LOOP, step_counts
 from twinfer.aot.build.project import write_project
+from twinfer.aot.build.runner import Job
 from twinfer.aot.build.targets import find, names
-from twinfer.runtime.errors import InvalidArgumentError
+from twinfer.aot.print.emit import emit
+from twinfer.aot.print.quantization import quantized
+from twinfer.runtime.errors import InvalidArgumentError, ToolError
+from twinfer.runtime.op import tensor
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.target import computer
+
+M4 = find("cortex-m4")
 
 #: Those of Arm's that run Linux -> what their kernels may use.
 COMPUTERS = {
@@ -34,25 +45,8 @@ def test_those_that_come_along() -> None:
         assert card.target.flash_is_dear
         assert f"-mcpu={name}" in card.flags
     assert find("cortex-m0plus").isa == ("armv6-m",)
-
-
-def test_computers_that_come_along() -> None:
-    """They are planned for as computers are, with what their cards say of NEON."""
-    for name, features in COMPUTERS.items():
+    for name, features in COMPUTERS.items():  # planned for as computers are, with what their cards say of NEON
         assert find(name).target == computer(name, *features)
-
-
-def test_own_card(tmp_path: Path) -> None:
-    path = tmp_path / "board.toml"
-    path.write_text('[nucleo]\nbase = "cortex-m7"\nram_bytes = 0x20000\n')
-    card, base = find(path), find("cortex-m7")
-    assert (card.name, card.ram_bytes, card.flash_bytes, card.flags) == (
-        "nucleo",
-        0x20000,
-        base.flash_bytes,
-        base.flags,
-    )
-    assert find(str(path)) == card
 
 
 @pytest.mark.parametrize(
@@ -63,6 +57,14 @@ def test_own_card(tmp_path: Path) -> None:
         ('[a]\nbase = "cortex-m4"\n[b]\nbase = "cortex-m4"', "describes 2 targets"),
         ('[a]\nbase = "cortex-m5"', "no base 'cortex-m5'"),
         ('[a]\nbase = "a"', "it is its own"),
+        ("[a]\nbase = 4", "there is no base 4, or it is its own"),
+        ("[a]\nram_bytes = 1", "is missing; a base could give it"),
+        ('[a]\nbase = "cortex-m4"\nisa = [4]', "isa should be a list of words"),
+        ('[a]\nbase = "cortex-m4"\nclock_mhz = 0', "clock_mhz should be a number above 0"),
+        ('[a]\nbase = "cortex-m4"\nclock_mhz = inf', "clock_mhz should be a number above 0"),
+        ('[a]\nbase = "cortex-m4"\nenergy_pj_per_cycle = "x"', "energy_pj_per_cycle should be a number above 0"),
+        ('[a]\nbase = "cortex-m4"\nflash_wait_states = 1.5', "flash_wait_states should be a number"),
+        ('[a]\nbase = "cortex-m4"\nflash_wait_states = 5', "flash_wait_states need flash_fetch_bytes"),
         ("a = 1", "no base 'a'"),
         ('[a]\nbase = "cortex-m4"\nramm = 1', "unknown 'ramm'"),
         ('[a]\nmachine = "mps2-an386"', "'flags' is missing"),
@@ -80,7 +82,8 @@ def test_own_card(tmp_path: Path) -> None:
         ('[a]\nbase = "cortex-m4"\nflags = ["-mthumb", "-D$(shell touch x)"]', r"a: flags '-D\$\(shell touch x\)'"),
         ('[a]\nbase = "cortex-m4"\nflags = ["-mthumb\\nall:"]', "a: flags '-mthumb"),
         ('[a]\nbase = "cortex-m4"\nflags = ["-wrapper", "-x"]', "a: flags '-wrapper' should be"),
-        ('[a]\nbase = "cortex-m4"\nflags = ["--specs=own.specs"]', "a: flags '--specs=own.specs' should be"),
+        ('[a]\nbase = "cortex-m4"\nflags = ["--specs=./own.specs"]', "a: flags '--specs=./own.specs' should be"),
+        ('[a]\nbase = "cortex-m4"\nemulator_flags = ["-monitor", "stdio"]', "a: emulator_flags '-monitor' should be"),
         ('[a]\nbase = "cortex-m4"\nflags = ["-fplugin=own.so"]', "a: flags '-fplugin=own.so' should be"),
         ('[a]\nbase = "cortex-m4"\nflags = ["-fplugin=./x.so"]', "a: flags '-fplugin=./x.so' should be"),
         ('[a]\nbase = "cortex-m4"\nflags = ["x.c"]', "a: flags 'x.c' should be"),
@@ -112,19 +115,6 @@ def test_a_base_gives_what_its_card_does_not_say(tmp_path: Path) -> None:
     path.write_text('[own]\nbase = "cortex-m4"\nram_bytes = 4096\nboard = "./mine"\n')
     card, base = find(path), find("cortex-m4")
     assert (card.ram_bytes, card.stack_bytes, card.board) == (4096, base.stack_bytes, f"{tmp_path}/mine")
-    for text, message in (
-        ("", "describes 0 targets, it should be one"),
-        ('[a]\nbase = "cortex-m4"\n[b]\nbase = "a"\n', "describes 2 targets, it should be one"),
-        ('[a]\nbase = "a"\n', "there is no base 'a', or it is its own"),
-        ('[a]\nbase = 4\n', "there is no base 4, or it is its own"),
-        ("a = 4\n", "there is no base 'a', or it is its own"),
-        ('[a]\nbase = "cortex-m4"\nflags = "-O2"\n', "flags should be a list of words, not '-O2'"),
-        ('[a]\nbase = "cortex-m4"\nisa = [4]\n', "isa should be a list of words"),
-        ('[a]\nram_bytes = 1\n', "is missing; a base could give it"),
-    ):  # fmt: skip
-        path.write_text(text)
-        with pytest.raises(InvalidArgumentError, match=message):
-            find(path)
 
 
 @pytest.mark.parametrize(("name", "message"), [("cortex-m5", "cortex-m4"), ("no/such.toml", "No such file")])
@@ -138,12 +128,26 @@ def test_no_card(name: str, message: str) -> None:
     [
         ["-mcpu=cortex-m55+nomve.fp", "-mfloat-abi=hard", "-march=armv8.1-m.main+mve", "--specs=nano.specs"],
         ["-DSTM32F446xx=1", "-O2", "-fno-common", "--param=max-inline-insns-auto=8", "-g3", "-Wno-psabi", "-UNDEBUG"],
+        ["-march=rv32imac", "-mabi=ilp32", "--specs=picolibc.specs"],
     ],
 )
 def test_flags_that_cards_may_have(flags: list[str], tmp_path: Path) -> None:
     path = tmp_path / "board.toml"
     path.write_text(f'["My_board-4.2+x"]\nbase = "cortex-m55"\nflags = {flags}\n')
     assert find(path).flags == tuple(flags)
+
+
+def test_a_card_with_a_folder_of_code_may_say_anything(tmp_path: Path) -> None:
+    """Its Python runs anyway. Only what is no text of one line is refused."""
+    path = tmp_path / "board.toml"
+    own = '[a]\nbase = "cortex-m4"\nboard = "./mine"\ncompiler = "/opt/x/armclang"\nemulator = "run me"\n'
+    path.write_text(own + 'flags = ["@x", "-fplugin=./x.so"]\nemulator_flags = ["-bios", "none"]\n')
+    card = find(path)
+    assert (card.compiler, card.emulator, card.flags) == ("/opt/x/armclang", "run me", ("@x", "-fplugin=./x.so"))
+    assert card.emulator_flags == ("-bios", "none")
+    path.write_text(own + 'flags = ["a\\nb"]\n')
+    with pytest.raises(InvalidArgumentError, match="should be text in one line"):
+        find(path)
 
 
 def test_what_is_printed_of_a_card_stays_text(tmp_path: Path) -> None:
@@ -179,3 +183,81 @@ def test_a_card_of_a_known_name_is_the_users_own(tmp_path: Path) -> None:
     assert (own.name, own.ram_bytes, own.flags, own.isa) == ("cortex-m4", 4096, m3.flags, m3.isa)
     path.write_text('[mine]\nbase = "cortex-m4"\nstack_bytes = 512\n')
     assert find(path) == replace(find("cortex-m4"), name="mine", stack_bytes=512)
+
+
+# -- at the limits: models that just fit, numbers of 32 bits -----------------------------------------------------------
+
+
+def test_what_just_fits_is_built(monkeypatch: pytest.MonkeyPatch) -> None:
+    """RAM holds the arena, which takes a multiple of 16 bytes, and the stack, to the byte."""
+
+    def reached(*_: Any) -> Any:
+        raise ToolError("as far as the compiler")
+
+    monkeypatch.setattr(toolchain, "need_tool", reached)
+    project = emit(tiny.dense(), "dense")
+    assert project.plan.arena_bytes == 14
+    needed = 16 + M4.stack_bytes
+    for ram, said in ((needed, "as far as"), (needed - 1, "needs 16 B of arena")):
+        with pytest.raises(ToolError, match=said):
+            firmware.build(project, replace(M4, ram_bytes=ram))
+
+
+@pytest.mark.parametrize("vectors", [..., None, 0, 0x1000_0000])
+@pytest.mark.parametrize("name", [name for name in names() if find(name).board == "arm"])
+def test_the_linker_has_what_the_board_has(name: str, vectors: Any) -> None:
+    """Program and vector table fill the flash if they are in one piece; some boards have the table elsewhere, at the
+    very beginning of addresses, too."""
+    card = find(name) if vectors is ... else replace(find(name), vectors=vectors)
+    text = firmware.linker_scripts(card)["link.ld"]
+    assert "@" not in text.replace(card.name, "")
+    rows = re.findall(r"^\s*(\w+) \(\w+\) : ORIGIN = (\w+), LENGTH = (\w+)", text, re.MULTILINE)
+    regions = {region: (int(origin, 16), int(length, 16)) for region, origin, length in rows}
+    vectors, flash, ram = (regions[region] for region in ("VECTORS", "FLASH", "RAM"))
+    assert ram == (card.ram_origin, card.ram_bytes)
+    if card.vectors is None:
+        assert vectors[0] == card.flash_origin
+        assert flash[0] == vectors[0] + vectors[1]
+        assert sum(flash) == card.flash_origin + card.flash_bytes
+    else:
+        assert (vectors[0], flash) == (card.vectors, (card.flash_origin, card.flash_bytes))
+
+
+@pytest.mark.parametrize(("value", "good"), [(0, True), ((1 << 32) - 1, True), (1 << 32, False), (-1, False)])
+def test_numbers_of_32_bits(value: int, good: bool, tmp_path: Path) -> None:
+    path = tmp_path / "own.toml"
+    path.write_text(f'[own]\nbase = "cortex-m4"\nram_bytes = {value}\n')
+    if good:
+        assert find(path).ram_bytes == value
+    else:
+        with pytest.raises(InvalidArgumentError, match="ram_bytes should be a number"):
+            find(path)
+
+
+def test_counts_are_beyond_an_empty_call_which_is_one_instruction() -> None:
+    """The first intervals are an empty run, an empty step and the loop; painting does not count."""
+    project = SimpleNamespace(layers=("a", "b"))
+    machine: Any = SimpleNamespace(projects=[project])
+    jobs = [Job([]), Job([], paint=True), Job([], by_step=True)]
+    for scale in (1, 2):
+        gauges = [5 * scale, 7 * scale, (5 + LOOP - 1) * scale]
+        intervals = [*gauges, 105 * scale, 57 * scale, 7 * scale]
+        assert step_counts(machine, jobs, intervals) == [(101,), (), (51, 1)]
+    with pytest.raises(ToolError, match="for a loop of 2,000,002"):
+        step_counts(machine, [], [5, 7, LOOP + 5])
+
+
+@pytest.mark.parametrize(
+    ("kind", "scale", "zero", "good"),
+    [
+        ("INT8", 0.5, -128, True),
+        ("UINT8", 0.5, 255, True),
+        ("INT16", 0.5, 0, True),
+        ("INT32", 0.5, 0, False),
+        ("INT8", 0.5, 128, False),
+        ("UINT8", 0.5, -1, False),
+        ("FLOAT32", None, 0, False),
+    ],
+)
+def test_which_values_the_header_converts(kind: str, scale: float | None, zero: int, good: bool) -> None:
+    assert quantized(tensor((1, 4), kind, scale, zero)) is good

@@ -41,7 +41,7 @@ from sweep.tasks import chosen, corpus
 
 import twinfer
 from twinfer.aot.build.targets import find
-from twinfer.aot.print.banner import version
+from twinfer.aot.print.emit import version
 from twinfer.command_line.main import main
 from twinfer.runtime.graph import Graph, Quant
 

@@ -19,7 +19,7 @@ import pytest
 from twinfer.aot.build import compiled, firmware, project, targets
 from twinfer.aot.build.sizes import Sizes, Symbol
 from twinfer.aot.print.emit import emit
-from twinfer.aot.print.layers import kernel_counts
+from twinfer.aot.print.layer_functions import kernel_counts
 from twinfer.bench.explain import on_host, on_target
 from twinfer.bench.measure import compare, embedded
 from twinfer.bench.measure import cycles as estimated

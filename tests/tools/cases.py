@@ -50,6 +50,15 @@ ALLOWED_SYMBOLS = frozenset(
     + [f"{name}{end}" for name in _MATH.split() for end in ("", "f")]
 )
 
+#: Operators of every kind: what random models have beside the one that is tried, so that a new operator changes none.
+COMMON = (
+    "ADD", "ARG_MAX", "AVERAGE_POOL_2D", "CAST", "CONCATENATION", "CONV_2D", "DEPTHWISE_CONV_2D", "DEQUANTIZE", "ELU",
+    "EXPAND_DIMS", "FULLY_CONNECTED", "GATHER", "GREATER", "LEAKY_RELU", "LOGICAL_AND", "LOGISTIC", "MAXIMUM",
+    "MAX_POOL_2D", "MEAN", "MUL", "NEG", "PACK", "PAD", "QUANTIZE", "RELU", "RESHAPE", "RESIZE_BILINEAR", "REVERSE_V2",
+    "RSQRT", "SELECT_V2", "SLICE", "SOFTMAX", "SPLIT", "SQUARED_DIFFERENCE", "STRIDED_SLICE", "SUB", "SUM", "SVDF",
+    "TILE", "TRANSPOSE", "TRANSPOSE_CONV", "UNIDIRECTIONAL_SEQUENCE_LSTM",
+)  # fmt: skip
+
 
 def cases_of(op: str) -> dict[str, Case]:
     """The cases of an operator by test name, those of uint8 that follow from int8 behind the operator's own."""

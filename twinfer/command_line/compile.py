@@ -84,8 +84,7 @@ def _written(
     arguments: argparse.Namespace, sources: Sequence[Source], plans: Sequence[Plan], board: Card | None
 ) -> Sequence[Project]:
     """Write the folder: of one model, or of several with what they share."""
-    from twinfer.aot.build.project import write_project
-    from twinfer.aot.build.several import write_all
+    from twinfer.aot.build.project import write_all, write_project
     from twinfer.aot.print.literals import identifier
 
     names = [identifier(source.name) for source in sources]

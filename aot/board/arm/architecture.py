@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from twinfer.aot.board.arm.pipelines import pipeline
-from twinfer.aot.board.arm.registers import register_bytes
+from twinfer.aot.board.arm.pipelines import pipeline, register_bytes
 from twinfer.aot.build.architecture import Architecture, Instructions
 from twinfer.aot.build.qemu import Qemu
 from twinfer.aot.build.targets import Card
@@ -39,15 +38,16 @@ def stack_taken(mnemonic: str, operands: str) -> int | None:
 
 def runner(card: Card) -> Qemu:
     """The card's board in QEMU; its clock, SysTick, goes by instructions under ``-icount``."""
-    return Qemu.system(card.emulator, card.machine, clock=("-icount", "shift=6"))
+    return Qemu.system(card, clock=("-icount", "shift=6"))
 
 
 ARCHITECTURE = Architecture(
     folder=Path(__file__).resolve().parent,
-    program=("start.c", "semihost.c", "port.c"),
-    selftest=("start.c", "semihost.c", "stdio.c"),
+    program=("start.c", "bare.c", "semihost.c", "port.c"),
+    selftest=("start.c", "bare.c", "semihost.c", "stdio.c"),
     runner=runner,
-    instructions=Instructions(branches, frozenset(["bl"]), indirect, stack_taken, comments=";@", tag=1),
+    instructions=Instructions(branches, frozenset(["bl"]), indirect, stack_taken, comments=";@"),
+    tag=1,
     vector_bytes=0x40,
     pipeline=pipeline,
 )

@@ -42,7 +42,9 @@ class Here(Runner):
 def runner(card: Card) -> Runner:
     if not card.emulator:
         return Here()
-    return Qemu(card.emulator, "qemu-user", ("-cpu", card.machine), f"{card.emulator}'s {card.machine}")
+    return Qemu(
+        card.emulator, "qemu-user", ("-cpu", card.machine, *card.emulator_flags), f"{card.emulator}'s {card.machine}"
+    )
 
 
 def branches(mnemonic: str) -> bool:

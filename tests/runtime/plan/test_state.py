@@ -16,8 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from twinfer.aot.build.host import build
+from twinfer.aot.print.blocks import Memory
 from twinfer.aot.print.emit import Project, emit
-from twinfer.aot.print.memory import Memory
 from twinfer.bench.models.builtin import builtin
 from twinfer.runtime.graph import Graph, Tensor
 from twinfer.runtime.options import Mode, Options

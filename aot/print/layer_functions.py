@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 
+from twinfer import kernels_c
 from twinfer.aot.print.arguments import ITERATION, NO_SCRATCH, Arguments
+from twinfer.aot.print.blocks import Memory
 from twinfer.aot.print.chain_tables import ChainTables
 from twinfer.aot.print.data import Constants, numbered
 from twinfer.aot.print.initialiser import initialiser
 from twinfer.aot.print.literals import block_comment, braced, comment, grouped, identifier
-from twinfer.aot.print.memory import Memory
 from twinfer.aot.print.row_loops import RowLoops, straight
+from twinfer.kernels_c import includes
+from twinfer.kernels_c.ffi_build import KERNEL
 from twinfer.runtime.ops.functions._table import stacked_of
 from twinfer.runtime.passes.folding import FOLDED
 from twinfer.runtime.plan.plan import Plan
@@ -236,3 +240,20 @@ def kernel_counts(plan: Plan) -> Mapping[str, int]:
         for kernel in step.kernels:
             counts[kernel] = counts.get(kernel, 0) + 1
     return counts
+
+
+def headers_of(kernels: Iterable[str]) -> list[str]:
+    """The headers that define ``kernels``, in name order."""
+    definers = {kernel: path for path, text in kernels_c.sources().items() for kernel in _defined(text)}
+    return sorted({definers[kernel] for kernel in kernels})
+
+
+@cache
+def _defined(header: str) -> tuple[str, ...]:
+    """The kernels that a header with this text defines."""
+    return tuple(KERNEL.findall(header))
+
+
+def closure(names: Iterable[str]) -> dict[str, str]:
+    """Path -> text of the headers ``names`` and of all that they include, by path."""
+    return includes.closure(names, kernels_c.sources())

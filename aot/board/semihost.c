@@ -7,31 +7,24 @@
 enum { SYS_OPEN = 0x01, SYS_WRITE0 = 0x04, SYS_WRITE = 0x05, SYS_READ = 0x06, SYS_EXIT_EXTENDED = 0x20 };
 enum { APPLICATION_EXIT = 0x20026 };
 
-static int32_t call(uint32_t operation, const void *block) {
-    register uint32_t r0 __asm__("r0") = operation;
-    register const void *r1 __asm__("r1") = block;
-    __asm__ volatile("bkpt 0xab" : "+r"(r0) : "r"(r1) : "memory");
-    return (int32_t)r0;
-}
-
-void tw_print(const char *text) { call(SYS_WRITE0, text); }
+void tw_print(const char *text) { tw_semihost(SYS_WRITE0, text); }
 
 _Noreturn void tw_exit(int status) {
     const uint32_t block[] = {APPLICATION_EXIT, (uint32_t)status};
-    for (;;) call(SYS_EXIT_EXTENDED, block);
+    for (;;) tw_semihost(SYS_EXIT_EXTENDED, block);
 }
 
 int32_t tw_open(const char *name, uint32_t mode) {
     const uint32_t block[] = {(uint32_t)(uintptr_t)name, mode, (uint32_t)strlen(name)};
-    return call(SYS_OPEN, block);
+    return tw_semihost(SYS_OPEN, block);
 }
 
 int tw_read(int32_t file, void *to, size_t size) {
     const uint32_t block[] = {(uint32_t)file, (uint32_t)(uintptr_t)to, (uint32_t)size};
-    return size != 0 && call(SYS_READ, block) != 0;
+    return size != 0 && tw_semihost(SYS_READ, block) != 0;
 }
 
 int tw_write(int32_t file, const void *from, size_t size) {
     const uint32_t block[] = {(uint32_t)file, (uint32_t)(uintptr_t)from, (uint32_t)size};
-    return size != 0 && call(SYS_WRITE, block) != 0;
+    return size != 0 && tw_semihost(SYS_WRITE, block) != 0;
 }
