@@ -129,7 +129,7 @@ def test_compiles_without_warnings(dialect: str, tmp_path: Path) -> None:
             for i, (policy, mode) in enumerate(FORMS)
         ]
     write_self_tests(tmp_path, programs)
-    run([*DIALECTS[dialect], *WARNINGS, "-fsyntax-only", "-Wno-missing-prototypes", "all.c"], tmp_path)
+    run([*DIALECTS[dialect], *WARNINGS, "-fsyntax-only", "all.c"], tmp_path)
 
 
 @pytest.mark.parametrize("name", ["passing", "state"])
