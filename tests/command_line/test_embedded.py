@@ -20,7 +20,7 @@ from pages import Page
 from rich.console import Console
 
 from twinfer.aot.build import targets
-from twinfer.aot.build.firmware import LEVELS, build
+from twinfer.aot.build.firmware import build
 from twinfer.aot.build.runner import Job, run_jobs
 from twinfer.aot.print.choice import default_policy, share_all, specialise
 from twinfer.aot.print.emit import emit
