@@ -19,7 +19,7 @@ import tiny
 from pages import Page
 from rich.console import Console
 
-from twinfer.aot.build import targets
+from twinfer.aot.build import targets, toolchain
 from twinfer.aot.build.firmware import build
 from twinfer.aot.build.runner import Job, run_jobs
 from twinfer.aot.print.choice import default_policy, share_all, specialise
@@ -258,7 +258,7 @@ def test_recorded_figures(corpus: Path) -> None:
 
 
 def test_missing_tools(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(embedded, "find_spec", lambda name: None)
+    monkeypatch.setattr(toolchain, "find_spec", lambda name: None)
     for command in ("bench", "verify"):
         assert main([command, "digits_int8", "--target", M4]) == 2
         assert "pip install" in capsys.readouterr().err
@@ -349,7 +349,7 @@ def test_compile(core: str, mode: str, optimize: str, tmp_path: Path, capsys: py
     folder = tmp_path / "c"
     how = ["--target", core, "--mode", mode, "--optimize", optimize]
     assert main(["compile", "digits_int8", *how, "-o", str(folder)]) == 0
-    assert f"CFLAGS ?= {LEVELS[optimize]} " in (folder / "Makefile").read_text()  # type: ignore[index]
+    assert f"CFLAGS ?= {toolchain.LEVELS[optimize]} " in (folder / "Makefile").read_text()  # type: ignore[index]
     assert json.loads((folder / "twinfer.json").read_text())["optimize"] == optimize
     assert "stack" in capsys.readouterr().out
     assert "DIGITS_INT8_STACK_BYTES" in (folder / "digits_int8.h").read_text()
