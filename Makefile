@@ -21,6 +21,7 @@ MEASURED += $(addprefix tflm_,hello_world_int8 person_detect micro_speech_quanti
 MEASURED += mlp_sww_int8 mww_okay_nabu_2
 PRICED ?= $(or $(wildcard $(MEASURED:%=$(CORPUS)/%.tflite) $(CORPUS)/../../peers/ops/*.tflite),$(BUILTIN))
 STREAMED := $(addprefix $(CORPUS)/,mlp_sww_int8.tflite tflm_micro_speech_quantized.tflite)
+OPS ?= $(or $(TWINFER_SHARED),../shared)/peers/cortex_m_ops.json
 SPEECH := $(CORPUS)/tflm_micro_speech_quantized.tflite
 CORES ?= cortex-m4,cortex-m55,cortex-m0,cortex-m3,cortex-m7,cortex-m33
 OPTIMIZE ?= speed,balanced,size
@@ -33,8 +34,8 @@ KEPT := bench/lab/data/figures
 # So that matrix products, and what is rounded on them, have the same last bits on every x86-64 PC with AVX2.
 REPEATABLE := OPENBLAS_NUM_THREADS=1 OPENBLAS_CORETYPE=Haswell
 
-.PHONY: help demo prices setup build test test-deep test-all mutants sweep lint format clean
-.PHONY: bench-host bench-embedded bench-coded bench-streams bench-rows bench-explain bench-cycles real-data accuracy compression search networks figures operators new-op
+.PHONY: help demo prices setup build test test-deep test-all mutants sweep lint format bench clean
+.PHONY: bench-host bench-embedded bench-ops bench-coded bench-streams bench-rows bench-explain bench-cycles real-data accuracy compression search networks figures operators new-op
 .DELETE_ON_ERROR:
 
 help:  ## this list
@@ -77,6 +78,9 @@ format: $(DEVELOP)  ## formats Python and C, and sorts imports
 	$(BIN)/ruff format -q .
 	clang-format -i $$(find kernels_c aot/board -name "*.[ch]")
 
+bench: setup  ## the suites of pytest-benchmark
+	$(BIN)/python -m pytest bench -m "" --benchmark-only
+
 bench-host: setup  ## interpreted beside compiled and the peers on this computer
 	@mkdir -p $(FIGURES)
 	$(BIN)/twinfer bench $(BUILTIN) mobilenet_v2_int8 --json $(FIGURES)/host.json
@@ -85,6 +89,10 @@ bench-embedded: setup  ## instructions and bytes on every Cortex-M, TFLM beside 
 	@mkdir -p $(dir $(REPORT)) $(FIGURES)
 	$(BIN)/twinfer bench $(EMBEDDED) --target $(CORES) --engine compiled --optimize $(OPTIMIZE) \
 		--json $(FIGURES)/embedded.json --html $(REPORT).html
+
+bench-ops: setup  ## one operator at a time on Cortex-M4 and M55, beside what CMSIS-NN was measured to take
+	@mkdir -p $(FIGURES)
+	$(BIN)/python -m twinfer.bench.lab.operators $(OPS) --json $(FIGURES)/ops.json
 
 bench-coded: setup  ## what weights of 16 values cost and save when they are stored coded
 	@mkdir -p build $(FIGURES)
