@@ -13,7 +13,7 @@ import pytest
 
 from twinfer.aot.build.compiled import CompiledModel
 from twinfer.aot.print.emit import emit
-from twinfer.bench.measure.turns import interleaved
+from twinfer.bench.measure.turns import interleave
 from twinfer.bench.models.source import Source, builtin_names, load
 from twinfer.bench.peers.engines import installed, open_peer
 from twinfer.converter.build import Builder
@@ -158,7 +158,7 @@ def bench_loop_in_python_with_hook(benchmark: Any, session: Session) -> None:
 
 
 def bench_overhead_is_within_its_limit(benchmark: Any, session: Session) -> None:
-    times = interleaved({"c": session.run, "python": lambda: session.run_observed(None)}, seconds=0.5)
+    times = interleave({"c": session.run, "python": lambda: session.run_observed(None)}, seconds=0.5)
     overhead = (times["python"].min - times["c"].min) / STEPS
     benchmark.extra_info["dispatch_ns_per_operator"] = overhead
     benchmark(session.run_observed, None)
