@@ -33,6 +33,7 @@ from twinfer.runtime.options import Options as PlanOptions
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.read.files import check_places
 from twinfer.runtime.read.tflite import read
+from twinfer.runtime.stages import Stage, tell
 from twinfer.runtime.write.tflite import check_suffix, write
 
 
@@ -127,10 +128,6 @@ class _Job:
     judged: list[Any]
 
 
-#: What is done to a conversion, in order.
-Stage = Callable[[Conversion, _Job], Conversion]
-
-
 def conversion(source: Source, **how: Unpack[How]) -> Conversion:
     """``convert``; returns the result and how it came about."""
     only_known(how, How)
@@ -141,10 +138,11 @@ def conversion(source: Source, **how: Unpack[How]) -> Conversion:
     steps = (*steps, equalize) if how.get("equalize") else steps
     laid_out = how.get("channels_last", False)
     graph = optimise(source, how.get("shapes"), steps, how.get("after"), laid_out, how.get("constants"))
-    converted = Conversion(graph, graph, graph, graph, {}, recipe)
     job = _Job(how, how.get("calibration"), [])
-    for stage in STAGES:
-        converted = stage(converted, job)
+    converted = Conversion(graph, graph, graph, graph, {}, recipe)
+    for name, about, stage in STAGES:
+        before, converted = converted, stage(converted, job)
+        tell(name, about, before, converted)
     return converted
 
 
@@ -218,7 +216,14 @@ def _judge(converted: Conversion, job: _Job) -> Conversion:
     return replace(converted, quality=judged if judged.outputs else None)
 
 
-STAGES: tuple[Stage, ...] = (_prune, _quantize, _cluster, _finish, _judge)
+#: What is done to a conversion behind front end and passes, in order.
+STAGES = (
+    Stage("Prune", "Small weights become zero.", _prune),
+    Stage("Quantise", "Values and weights become integers.", _quantize),
+    Stage("Cluster", "Weights of a layer take few different values.", _cluster),
+    Stage("Finish", "Loops are rolled, the batch is opened, a memory plan is stored; the result is planned.", _finish),
+    Stage("Judge", "The outputs are compared with those of the floats.", _judge),
+)
 
 
 def _laid_out(graph: Graph, which: bool | Sequence[str]) -> Graph:

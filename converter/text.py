@@ -22,12 +22,12 @@ def text(graph: Graph) -> str:
     behind its sign; constants without names, short ones with their values; options only where they are not the default.
     """
     lines = [f"input {_made(t)}" for t in graph.inputs]
-    lines += [_node(node) for node in graph.nodes]
+    lines += [node_line(node) for node in graph.nodes]
     lines += [f"output {t.name}" for t in graph.outputs]
     return "".join(f"{printable(line, keep='')}\n" for line in lines)
 
 
-def _node(node: Node) -> str:
+def node_line(node: Node) -> str:
     defaults = schema.default_options(node.op)
     options = "".join(f" {k}={_value(v)}" for k, v in node.options.items() if k not in defaults or v != defaults[k])
     results, operands = ", ".join(map(_made, node.outputs)), ", ".join(map(_read, node.inputs))

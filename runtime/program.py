@@ -177,7 +177,7 @@ class While:
     body: Program
 
 
-class Same:
+class Alias:
     """A copy that is not needed: ``to`` has the memory of ``source``, and from here on its value. Nothing is run."""
 
     def __init__(self, source: Tensor, to: Tensor) -> None:
@@ -242,7 +242,7 @@ class Chain:
         return self.layers if self.feed is None else (self.feed, *self.layers)
 
 
-Part = Step | If | While | Same | Chain
+Part = Step | If | While | Alias | Chain
 
 #: What a run does: steps, chains, and control flow over them.
 Program = tuple[Part, ...]

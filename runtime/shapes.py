@@ -14,7 +14,7 @@ from twinfer.runtime.control import CALLEES, CONTROL
 from twinfer.runtime.errors import InvalidArgumentError, ModelError, TwinferError, UnsupportedOperatorError
 from twinfer.runtime.graph import DTYPES, PACKED_BITS, Array, Graph, Node, Tensor, walk
 from twinfer.runtime.op import Shape, need, unsupported
-from twinfer.runtime.passes.unsigned import signed_node
+from twinfer.runtime.passes.unsigned import make_node_signed
 from twinfer.runtime.registry import find, operator
 from twinfer.runtime.stored import plain_constants
 
@@ -92,7 +92,7 @@ def infer_node(node: Node) -> list[Shape]:
     for tensor in node.inputs:
         if tensor is not None and tensor.data is not None:
             _check_constant(node, tensor, tensor.data)
-    asked = guarded(node, lambda: signed_node(node))
+    asked = guarded(node, lambda: make_node_signed(node))
     shapes = guarded(node, lambda: [tuple(int(d) for d in shape) for shape in operator(node).infer(asked)])
     need(len(shapes) == len(node.outputs), node, f"it has {len(node.outputs)} outputs, {node.op} has {len(shapes)}")
     return shapes

@@ -11,8 +11,8 @@ from twinfer.runtime.control import CONTROL
 from twinfer.runtime.errors import TwinferError
 from twinfer.runtime.graph import Graph, Node, Tensor, walk
 from twinfer.runtime.op import Op
-from twinfer.runtime.passes.unsigned import signed_node
-from twinfer.runtime.plan.inline import inlined
+from twinfer.runtime.passes.unsigned import make_node_signed
+from twinfer.runtime.plan.inline import inline
 from twinfer.runtime.plan.lower import lower_node
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.registry import operators, variants
@@ -85,7 +85,7 @@ def _variant(node: Node, target: Target) -> str | None:
     """The variant that a case gets, None if it is refused."""
     try:
         infer_node(node)
-        return lower_node(signed_node(node), target)[1].variant
+        return lower_node(make_node_signed(node), target)[1].variant
     except TwinferError:
         return None
 
@@ -151,7 +151,7 @@ def audit(graph: Graph, target: Target) -> Audit:
             same.count += 1
             same.problems += use.problems if same is not use else []
     lost = any(use.problems for use in uses.values())
-    fault = _fault(lambda: inlined(graph) if lost else make_plan(graph, target))
+    fault = _fault(lambda: inline(graph) if lost else make_plan(graph, target))
     ordered = sorted(uses.values(), key=lambda use: (use.op, use.types, use.kernel, use.variant))
     return Audit(tuple(ordered), (fault,) if fault else ())
 
@@ -180,7 +180,7 @@ def _use(node: Node, target: Target) -> Use:
         return use
     try:
         infer_node(node)
-        call, choice = guarded(node, lambda: lower_node(signed_node(node), target))
+        call, choice = guarded(node, lambda: lower_node(make_node_signed(node), target))
         use.kernel, use.variant = call.kernel, choice.variant
     except TwinferError as error:
         use.problems.append(str(error))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 
 from twinfer.runtime.graph import Tensor
-from twinfer.runtime.program import Call, Chain, If, Instruction, Loop, Part, Program, Same, Step, While
+from twinfer.runtime.program import Alias, Call, Chain, If, Instruction, Loop, Part, Program, Step, While
 
 
 def steps_of(program: Program) -> Iterator[Step]:
@@ -64,13 +64,13 @@ def with_steps(program: Program, change: Callable[[Step], Part | None]) -> Progr
                 return If(part.condition, with_steps(part.then, change), with_steps(part.orelse, change))
             case While():
                 return While(part.condition, with_steps(part.test, change), with_steps(part.body, change))
-            case Same() | Chain():
+            case Alias() | Chain():
                 return part
 
     return tuple(part for part in map(changed, program) if part is not None)
 
 
-def unrolled(body: Iterable[Instruction]) -> Iterator[tuple[Call, int]]:
+def unroll(body: Iterable[Instruction]) -> Iterator[tuple[Call, int]]:
     """The calls as they are run, each with the number of its iteration (0 outside of loops)."""
     for instruction in body:
         match instruction:

@@ -10,6 +10,7 @@ Names are loaded when they are first used, so that importing the package takes n
 
 from __future__ import annotations
 
+import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -111,3 +112,9 @@ def _version() -> str:
         return metadata.version("twinfer")
     except metadata.PackageNotFoundError:
         return "0+unknown"
+
+
+if os.environ.get("TWINFER_DEBUG") or os.environ.get("TWINFER_VIZ"):
+    from twinfer import debug
+
+    debug.start()

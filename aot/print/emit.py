@@ -36,6 +36,7 @@ from twinfer.runtime.options import Mode
 from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.program import Chain
 from twinfer.runtime.run.guard import spread
+from twinfer.runtime.stages import tell
 
 LOW_FIRST = """\
 TW_NEED(TW_LOW_FIRST, "packed constants need the lowest byte of a word first: compile with --target generic");
@@ -143,7 +144,9 @@ def emit(
         **{f"kernels/{file}": text for file, text in closure(steps.headers).items()},
     }
     project = Project(name, plan, code, steps.layers, shared, steps.wrappers, constants, banner, sha256, stack)
-    return replace(project, instances=steps.instances, common=group.files if group else {})
+    project = replace(project, instances=steps.instances, common=group.files if group else {})
+    tell("C", "What the compiler prints.", plan, project)
+    return project
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from twinfer.runtime.graph import Tensor
-from twinfer.runtime.program import Chain, If, Program, Same, Step, While
+from twinfer.runtime.program import Alias, Chain, If, Program, Step, While
 
 #: The statements that run consecutive layers.
 Run = Callable[[range], Iterator[str]]
@@ -27,7 +27,7 @@ class Statements:
 
     def of(self, program: Program) -> Iterator[str]:
         """The lines of a program, each with its indentation inside of the function."""
-        parts_run = (part for part in program if not isinstance(part, Same))
+        parts_run = (part for part in program if not isinstance(part, Alias))
         for straight, parts in groupby(parts_run, lambda part: isinstance(part, Step)):
             if straight:
                 numbers = [self.number[part] for part in parts if isinstance(part, Step)]

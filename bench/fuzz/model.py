@@ -11,7 +11,7 @@ import numpy as np
 
 from twinfer.runtime.graph import Array, Graph, Node, Tensor
 from twinfer.runtime.op import Case
-from twinfer.runtime.passes.unsigned import signed
+from twinfer.runtime.passes.unsigned import make_signed
 from twinfer.runtime.plan.first_values import first_value
 from twinfer.runtime.registry import keeps_state, operators
 
@@ -42,7 +42,7 @@ class Model:
 
 def numpy_values(graph: Graph, inputs: Sequence[Array]) -> tuple[Graph, dict[Tensor, Array]]:
     """Every value of the first run by the operators' references, with the graph of int8 that these are of."""
-    graph = signed(graph)
+    graph = make_signed(graph)
     known = dict(zip(graph.inputs, inputs, strict=True))
     for t in graph.tensors:
         if t.data is not None:

@@ -12,7 +12,7 @@ from twinfer.runtime.graph import Graph, Node
 from twinfer.runtime.options import Options
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.plan.plan import Plan
-from twinfer.runtime.plan.tuned import Setting, Settings, key, ways
+from twinfer.runtime.plan.tuned import Setting, Settings, alternatives, key
 from twinfer.runtime.program import COPY, Step
 from twinfer.runtime.run import isa
 from twinfer.runtime.run.inputs import random_inputs
@@ -50,7 +50,7 @@ class _Trials:
     def __init__(self, graph: Graph) -> None:
         target = isa.this_computer()
         self.plan = make_plan(graph, target, OPTIONS, {})
-        self._ways = {key(step.node): [way for way, _ in ways(step.node, target)] for step in layers(self.plan)}
+        self._ways = {key(step.node): [way for way, _ in alternatives(step.node, target)] for step in layers(self.plan)}
         count = max(map(len, self._ways.values()), default=1)
         self._sessions = [Session(make_plan(graph, target, OPTIONS, self._settings(i))) for i in range(count)]
         self.times: defaultdict[str, dict[Setting, int]] = defaultdict(dict)

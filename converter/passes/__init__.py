@@ -15,6 +15,7 @@ from twinfer.converter.passes._rewrite import Pass
 from twinfer.converter.table import modules_of
 from twinfer.runtime.check import check
 from twinfer.runtime.graph import Graph
+from twinfer.runtime.stages import tell
 
 __all__ = ["PASSES", "PIPELINE", "TO_QUANTIZE", "Pass", "pipeline_of", "run"]
 
@@ -56,8 +57,10 @@ def run(graph: Graph, pipeline: Sequence[Pass] = PIPELINE, after: Callable[[str,
     ``after`` is called with the name of every pass and the graph behind it.
     """
     for step in pipeline:
-        graph = step(graph)
+        before, graph = graph, step(graph)
         check(graph)
+        if graph is not before:
+            tell(step.__name__, (step.__doc__ or "").partition("\n")[0], before, graph)
         if after is not None:
             after(step.__name__, graph)
     return graph

@@ -20,7 +20,7 @@ from twinfer.runtime.shapes import infer_node
 FOLDED = "folded"
 
 
-def folded(graph: Graph) -> Graph:
+def fold(graph: Graph) -> Graph:
     """The graph without borders that only windows read, where these give the same bits over the image without them.
 
     Tensors stay, also those that no node writes any longer. A node that does not hold together stays as it is.

@@ -31,7 +31,7 @@ LONGEST = 32
 _SHARE, _BESIDE = np.float32(2.0**-20), np.float32(2.0**-22)
 
 
-def stacked(graph: Graph) -> Graph:
+def stack(graph: Graph) -> Graph:
     """The graph with a table wherever that saves an operator. Tensors stay, also those that no node writes any longer.
 
     Values that others read, and outputs of the graph, are computed as before.

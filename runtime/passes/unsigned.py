@@ -31,7 +31,7 @@ def is_byte(tensor: Tensor | None) -> bool:
     return tensor is not None and tensor.type == "UINT8" and tensor.quant is not None and not tensor.variable
 
 
-def signed(graph: Graph, keep: bool = False) -> Graph:
+def make_signed(graph: Graph, keep: bool = False) -> Graph:
     """The graph with nodes of uint8 as nodes of int8, itself if it has none; ``keep``: every uint8 value is written.
 
     The graph's inputs and outputs stay, and tensors keep their positions; twins come behind them.
@@ -43,7 +43,7 @@ def signed(graph: Graph, keep: bool = False) -> Graph:
     return replace(graph, tensors=rewrite.tensors, nodes=tuple(rewrite.nodes)) if changed else graph
 
 
-def signed_node(node: Node) -> Node:
+def make_node_signed(node: Node) -> Node:
     """The node over int8 (float32), itself if it has no uint8 or takes it as it is; for checks of one node."""
     if _does(node, "floats"):
         return replace(node, inputs=tuple(_real(t) if t is not None and is_byte(t) else t for t in node.inputs))

@@ -55,26 +55,26 @@ def place(blocks: Sequence[Block], overlaps: Sequence[Overlap] = (), *, exact: b
     more greedy steps find, and the answer of CP-SAT if ``exact`` asks for it: ToolError without the package ortools.
     """
     puzzle, bound = puzzle_of(blocks, overlaps), lower_bound(blocks, overlaps)
-    offsets = greedy.placed(puzzle, bound)
+    offsets = greedy.place(puzzle, bound)
     if puzzle.height(offsets) == bound:
         return Placement(tuple(offsets), True)
     from twinfer.runtime.plan.solve import exact as search  # most models are placed by now
-    from twinfer.runtime.plan.solve.core import lowered
+    from twinfer.runtime.plan.solve.core import squeeze
 
-    offsets, proven = lowered(puzzle, offsets, bound, search.decide)
+    offsets, proven = squeeze(puzzle, offsets, bound, search.decide)
     if not proven:
-        offsets = greedy.improved(puzzle, offsets, bound)
+        offsets = greedy.improve(puzzle, offsets, bound)
     if exact and not proven:
         from twinfer.runtime.plan.solve import sat
 
-        offsets, proven = lowered(puzzle, offsets, bound, sat.decide)
+        offsets, proven = squeeze(puzzle, offsets, bound, sat.decide)
     return Placement(tuple(offsets), proven or puzzle.height(offsets) == bound)
 
 
 def fits(blocks: Sequence[Block], overlaps: Sequence[Overlap], nbytes: int) -> bool:
     """Whether ``place`` finds a placement within so many bytes; often known without it."""
     puzzle, bound = puzzle_of(blocks, overlaps), lower_bound(blocks, overlaps)
-    if bound > nbytes or puzzle.height(greedy.placed(puzzle, nbytes)) <= nbytes:
+    if bound > nbytes or puzzle.height(greedy.place(puzzle, nbytes)) <= nbytes:
         return bound <= nbytes
     return height(blocks, place(blocks, overlaps).offsets) <= nbytes
 
@@ -100,7 +100,7 @@ def lower_bound(blocks: Sequence[Block], overlaps: Sequence[Overlap] = ()) -> in
 
 
 def peak(blocks: Sequence[Block], overlaps: Sequence[Overlap] = ()) -> tuple[int, int]:
-    """The lower bound, and the first step whose live bytes force it."""
+    """The squeeze bound, and the first step whose live bytes force it."""
     puzzle = puzzle_of(blocks, overlaps)
     sums = (_peak(puzzle, overlaps, grain) for grain in {1, *puzzle.alignments})
     return max(sums, key=lambda each: (each[0], -each[1]), default=(0, 0))

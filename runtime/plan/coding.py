@@ -8,9 +8,10 @@ start, for ever.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import combinations
 
-from twinfer.runtime.constant import Constant, Pool
+from twinfer.runtime.constant import Constant
 from twinfer.runtime.options import Options
 from twinfer.runtime.plan.codes import CODINGS, for_helium
 from twinfer.runtime.plan.decoders import CALL_BYTES, decoder_bytes
@@ -25,9 +26,9 @@ from twinfer.runtime.walks import steps_of, with_steps
 SLOWER: Mapping[str, float] = {"tw_decode_huffman": 0.05, "tw_decode_bitmap": 0.025}
 
 
-def store(lowered: Lowered, target: Target, options: Options, pool: Pool) -> Lowered:
+def store(lowered: Lowered, target: Target, options: Options) -> Lowered:
     """The steps with their weights stored as ``options`` say."""
-    layers = list(_layers(steps_of(lowered.program)))
+    layers, pool = list(_layers(steps_of(lowered.program))), lowered.pool
     chosen = {coded.layer.step: coded for coded in _chosen(layers, target, options)}
     if options.decode == "layer":
         after = {step: decoded_before(coded, pool) for step, coded in chosen.items()}
@@ -36,7 +37,7 @@ def store(lowered: Lowered, target: Target, options: Options, pool: Pool) -> Low
         start = decoded_at_start(list(chosen.values()), pool)
         after = {step: reading(step, decoders) for step, decoders in zip(chosen, start, strict=True)}
     program = with_steps(lowered.program, lambda step: after.get(step, step))
-    return Lowered(program, (*lowered.start, *start))
+    return replace(lowered, program=program, start=(*lowered.start, *start))
 
 
 def _layers(steps: Iterable[Step]) -> Iterator[PackedWeights]:

@@ -21,7 +21,7 @@ def first_value(tensor: Tensor) -> int:
     return tensor.zero & 0xFF
 
 
-def first_values(variables: Iterable[Tensor], start: Sequence[Step]) -> tuple[dict[Tensor, int], tuple[Step, ...]]:
+def first_values(variables: Iterable[Tensor], start: Sequence[Step]) -> tuple[dict[Tensor, int], list[Step]]:
     """The value of all bytes of every variable, and the steps that must still run before the first run.
 
     A step that copies a constant of equal bytes to a variable is not needed: the bytes are its first value.
@@ -34,7 +34,7 @@ def first_values(variables: Iterable[Tensor], start: Sequence[Step]) -> tuple[di
             kept.append(step)
         else:
             values.update((tensor, byte) for tensor in step.call.written)
-    return values, tuple(kept)
+    return values, kept
 
 
 def _byte(step: Step) -> int | None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
-from twinfer.runtime.graph import Node, Tensor
+from twinfer.runtime.graph import Graph, Node, Tensor
 
 
 class Copy(NamedTuple):
@@ -51,12 +51,13 @@ class Resource(NamedTuple):
 
 
 class Flow(NamedTuple):
-    """All of a model: what runs before the first run, and what every run does.
+    """All of a model, which is ``graph``: what runs before the first run, and what every run does.
 
     ``states`` gives for every node whose operator keeps a state the node of the file, which has one state wherever its
     subgraph is called. ``resources`` are the variables that are used, by name.
     """
 
+    graph: Graph
     start: Block
     main: Block
     states: Mapping[Node, Node] = MappingProxyType({})

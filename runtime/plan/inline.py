@@ -21,7 +21,7 @@ from twinfer.runtime.shapes import guarded
 MOST_NODES = 1 << 16
 
 
-def inlined(graph: Graph) -> Flow:
+def inline(graph: Graph) -> Flow:
     """What a run of ``graph`` does, in order.
 
     A tensor of a subgraph that is called several times is another one every time, unless it is a constant or variable.
@@ -60,7 +60,7 @@ class _Inliner:
                 parts.append(Copy(writer[tensor], names.tensor(writer[tensor], tensor), tensor))
         used = {key: v.tensor for key, v in self.variables.items() if v.tensor is not None}
         resources = {key: Resource(tensor, self.inits.get(tensor)) for key, tensor in used.items()}
-        return Flow(tuple(self.start), tuple(parts), self.states, resources)
+        return Flow(main, tuple(self.start), tuple(parts), self.states, resources)
 
     def block(self, graph: Graph, names: Names) -> list[Part]:
         """The parts that the nodes of a subgraph become."""

@@ -27,61 +27,62 @@ class Lifetimes(NamedTuple):
     borrowed: Tensor | None = None
 
 
-def lifetimes(graph: Graph, stored: Lowered, options: Options) -> Lifetimes:
+def lifetimes(lowered: Lowered, options: Options) -> Lifetimes:
     """Lives of everything that the steps read and write; if all are preserved each has memory of its own for ever.
 
     Without placement tensors live for ever, too, but for scratch memory; without memory in place each has its own.
     An output of the graph that nothing writes is in the arena, too. UnsupportedOperatorError for a tensor of 2 GiB.
     """
-    state = tuple(dict.fromkeys([*_variables(graph, stored), *_decoded(stored)]))
-    lives = _lives(graph, state, stored)
+    graph = lowered.flow.graph
+    state = tuple(dict.fromkeys([*_variables(graph, lowered), *_decoded(lowered)]))
+    lives = _lives(graph, state, lowered)
     for tensor in lives:
         if tensor.too_large:
             raise UnsupportedOperatorError(f"graph {graph.name!r}: {tensor} takes 2 GiB or more; split it")
     alone = options.preserve_all or "in_place" in options.without
     ends = {*graph.inputs, *graph.outputs}
-    shared = {t: t for t in lives} if alone else owners(stored.program, lives, state, ends)
+    shared = {t: t for t in lives} if alone else owners(lowered.program, lives, state, ends)
     if options.preserve_all or "placement" in options.without:
-        scratch = {step.scratch for step in stored.steps}
-        always = (-1, _end(stored))
+        scratch = {step.scratch for step in lowered.steps}
+        always = (-1, _end(lowered))
         lives = {tensor: life if tensor in scratch else always for tensor, life in lives.items()}
-    return Lifetimes(lives, state, shared, stored.borrowed)
+    return Lifetimes(lives, state, shared, lowered.borrowed)
 
 
-def _end(stored: Lowered) -> int:
+def _end(lowered: Lowered) -> int:
     """The number of operators: the position behind all."""
-    return max((step.position for step in stored.steps), default=-1) + 1
+    return max((step.position for step in lowered.steps), default=-1) + 1
 
 
-def _lives(graph: Graph, state: tuple[Tensor, ...], stored: Lowered) -> dict[Tensor, Life]:
-    end = _end(stored)
-    rings = {tensor for part in stored.program if isinstance(part, Chain) for tensor in part.rings}
+def _lives(graph: Graph, state: tuple[Tensor, ...], lowered: Lowered) -> dict[Tensor, Life]:
+    end = _end(lowered)
+    rings = {tensor for part in lowered.program if isinstance(part, Chain) for tensor in part.rings}
     lives: dict[Tensor, Life] = {t: (-1, -1) for t in graph.inputs if t.data is None and t not in rings}
-    lives.update((tensor, (-1, -1)) for step in stored.start for tensor in step.written)
-    for position, tensor in uses_of(stored.program):
+    lives.update((tensor, (-1, -1)) for step in lowered.start for tensor in step.written)
+    for position, tensor in uses_of(lowered.program):
         first, last = lives.get(tensor, (position, position))
         lives[tensor] = (first, max(last, position))
-    for begin, last in loops_of(stored.program):
+    for begin, last in loops_of(lowered.program):
         through = [tensor for tensor, (first, latest) in lives.items() if first < begin <= latest]
         lives.update((tensor, (lives[tensor][0], max(lives[tensor][1], last))) for tensor in through)
     for tensor in graph.outputs:
         if tensor.data is None:
             lives[tensor] = (lives.get(tensor, (end, end))[0], end)
-    lives.update((tensor, (-1, end)) for tensor in (*state, *([stored.borrowed] if stored.borrowed else [])))
+    lives.update((tensor, (-1, end)) for tensor in (*state, *([lowered.borrowed] if lowered.borrowed else [])))
     return lives
 
 
-def _variables(graph: Graph, stored: Lowered) -> Iterator[Tensor]:
+def _variables(graph: Graph, lowered: Lowered) -> Iterator[Tensor]:
     """The variables of the graph, inputs that a step writes, and those that operators keep for themselves."""
     yield from (tensor for tensor in graph.tensors if tensor.variable)
-    written = {tensor for step in stored.steps for tensor in step.written}
+    written = {tensor for step in lowered.steps for tensor in step.written}
     yield from (tensor for tensor in graph.inputs if tensor in written)
-    for step in (*stored.start, *stored.steps):
+    for step in (*lowered.start, *lowered.steps):
         yield from (tensor for tensor in step.touched if tensor.variable)
 
 
-def _decoded(stored: Lowered) -> Iterator[Tensor]:
+def _decoded(lowered: Lowered) -> Iterator[Tensor]:
     """The weights that are decoded once and read in every run; a decoder's table is not among them."""
-    read = {value for step in stored.steps for value in step.read}
-    for step in stored.start:
+    read = {value for step in lowered.steps for value in step.read}
+    for step in lowered.start:
         yield from (tensor for tensor in step.written if tensor in read)

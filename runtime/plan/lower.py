@@ -34,9 +34,12 @@ UNTUNED: Settings = MappingProxyType({})
 class Lowered:
     """What every run does, and the steps before the first one: variables get values, weights are decoded.
 
-    ``borrowed`` is the input that stays where the caller has it, if there is one.
+    ``flow`` is what was lowered, ``pool`` has its constants. ``borrowed`` is the input that stays where the caller has
+    it, if there is one.
     """
 
+    flow: Flow
+    pool: Pool
     program: Program
     start: tuple[Step, ...] = ()
     borrowed: Tensor | None = None
@@ -47,19 +50,20 @@ class Lowered:
         return tuple(steps_of(self.program))
 
 
-def lower(flow: Flow, target: Target, pool: Pool, settings: Settings = UNTUNED) -> Lowered:
-    """A step per operator and copy, in the same control flow; the constants are those of ``pool``.
+def lower(flow: Flow, target: Target, settings: Settings = UNTUNED) -> Lowered:
+    """A step per operator and copy, in the same control flow.
 
     Nodes that ``settings`` know are lowered as these say.
 
     Raises ModelError for an operator that contradicts itself, UnsupportedOperatorError for operators without a kernel.
     """
+    pool = Pool(flow.graph)
     _refuse_unsupported([*nodes_of(flow.start), *nodes_of(flow.main)])
     by = partial(_lowered, target=target, settings=settings)
     start = _program(flow.start, repeat(-1), by, pool)
     program = (*start, *_program(flow.main, count(), by, pool))
     program = _with_one_state_each(program, flow.states)
-    return Lowered(program[len(start) :], tuple(steps_of(program[: len(start)])))
+    return Lowered(flow, pool, program[len(start) :], tuple(steps_of(program[: len(start)])))
 
 
 def _with_one_state_each(program: Program, origins: Mapping[Node, Node]) -> Program:
@@ -151,10 +155,10 @@ def _as_set(node: Node, target: Target, settings: Settings) -> tuple[Call, Choic
     """The call that the settings want; None if they know nothing of the node, or it cannot be had any more."""
     if not settings:
         return None
-    from twinfer.runtime.plan.tuned import key, ways
+    from twinfer.runtime.plan.tuned import alternatives, key
 
     wanted = settings.get(key(node))
-    return next(((call, Choice(way.variant)) for way, call in ways(node, target) if way == wanted), None)
+    return next(((call, Choice(each.variant)) for each, call in alternatives(node, target) if each == wanted), None)
 
 
 def lower_node(node: Node, target: Target) -> tuple[Call, Choice]:

@@ -31,20 +31,20 @@ class Order(NamedTuple):
     peak: int
 
 
-def reordered(stored: Lowered, lifetimes: Lifetimes, outputs: Collection[Tensor]) -> Lowered | None:
+def reorder(lowered: Lowered, lifetimes: Lifetimes) -> Lowered | None:
     """The same steps in the order with the lowest peak; None if that is no lower than in the file's order.
 
     Programs that branch or loop keep their order, and so do those of more than ``MOST_STEPS`` steps.
     """
-    steps = [part for part in stored.program if isinstance(part, Step)]
-    if len(steps) != len(stored.program) or len(steps) > MOST_STEPS or _is_row(steps):
+    steps = [part for part in lowered.program if isinstance(part, Step)]
+    if len(steps) != len(lowered.program) or len(steps) > MOST_STEPS or _is_row(steps):
         return None
-    best = lowest(Steps(steps, lifetimes, outputs))
+    best = lowest(Steps(steps, lifetimes, lowered.flow.graph.outputs))
     if best is None:
         return None
     positions = [step.position for step in steps]
     again = (replace(steps[i], position=position) for i, position in zip(best.steps, positions, strict=True))
-    return replace(stored, program=tuple(again))
+    return replace(lowered, program=tuple(again))
 
 
 def _is_row(steps: Sequence[Step]) -> bool:

@@ -98,7 +98,7 @@ def _block(group: Sequence[Tensor], lives: Sequence[Life], alignment: int) -> Bl
     return Block(size, min(first for first, _ in lives), max(last for _, last in lives), max(alignment, element))
 
 
-def solved(problem: Problem, name: str, homes: Mapping[Region, Sequence[int]] | None = None) -> Solution:
+def solve(problem: Problem, name: str, homes: Mapping[Region, Sequence[int]] | None = None) -> Solution:
     """The places, proven to be right. UnsupportedOperatorError if graph ``name`` needs 2 GiB or more.
 
     ``homes`` are the arenas with the numbers of their blocks; None: one arena for all.

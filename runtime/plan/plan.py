@@ -12,7 +12,7 @@ from twinfer.runtime.control import CONTROL
 from twinfer.runtime.graph import Graph, Node, Tensor
 from twinfer.runtime.options import Options, Printing
 from twinfer.runtime.plan.decoders import CALL_BYTES, decoder_bytes
-from twinfer.runtime.program import Chain, If, Program, Same, Step
+from twinfer.runtime.program import Alias, Chain, If, Program, Step
 from twinfer.runtime.target import Target
 from twinfer.runtime.walks import steps_of
 
@@ -122,7 +122,7 @@ class Plan:
     @cached_property
     def straight(self) -> bool:
         """Whether every run does every step once."""
-        return all(isinstance(part, Step | Same | Chain) for part in self.program)
+        return all(isinstance(part, Step | Alias | Chain) for part in self.program)
 
     @cached_property
     def steady(self) -> bool:
@@ -138,7 +138,7 @@ class Plan:
                     for step in steps:
                         if depends or not moving.isdisjoint(step.read):
                             moving.update(step.written)
-                elif isinstance(part, Same):
+                elif isinstance(part, Alias):
                     if depends or part.source in moving:
                         moving.add(part.to)
                 elif isinstance(part, If):

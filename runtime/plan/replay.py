@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from twinfer.runtime.graph import Tensor
 from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.plan.regions import proof
-from twinfer.runtime.program import COPY, Chain, If, Layer, Program, Same, Step, While
+from twinfer.runtime.program import COPY, Alias, Chain, If, Layer, Program, Step, While
 
 if TYPE_CHECKING:
     from twinfer.runtime.plan.by_rows.replay_rows import Span
@@ -97,7 +97,7 @@ class _Replay:
             match part:
                 case Step():
                     self.step(part, held)
-                case Same():
+                case Alias():
                     self.same(part, held)
                 case Chain():
                     self.chain(part, held)
@@ -177,7 +177,7 @@ class _Replay:
         if tensor in self.spans and tensor not in held:
             self.faults.append(f"{who} reads {tensor}, which holds no value then{self.taken.get(tensor, '')}")
 
-    def same(self, same: Same, held: _Held) -> None:
+    def same(self, same: Alias, held: _Held) -> None:
         self.read(same.source, f"the copy to {same.to}", held)
         if self.spans.get(same.source) != self.spans.get(same.to):
             self.faults.append(f"{same.to} is to be the same as {same.source}, but lies elsewhere")

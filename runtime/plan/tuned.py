@@ -38,7 +38,7 @@ def key(node: Node) -> str:
     return sha256(repr(told).encode()).hexdigest()[:24]
 
 
-def ways(node: Node, target: Target) -> Iterator[tuple[Setting, Call]]:
+def alternatives(node: Node, target: Target) -> Iterator[tuple[Setting, Call]]:
     """Every way to lower a node on a target, the usual one first, plain C last. ``infer`` must have agreed."""
     for variant, call in attempts(node, target):
         if isinstance(call, Call):
@@ -62,7 +62,7 @@ def file(target: Target) -> Path:
     return cache.folder() / f"tuned-{sha256(repr(told).encode()).hexdigest()[:24]}.json"
 
 
-def kept(target: Target) -> Settings:
+def load(target: Target) -> Settings:
     """The settings that were kept for this computer; InvalidArgumentError for another target than it."""
     if target.name != NATIVE:
         raise InvalidArgumentError(f"tuned plans are for this computer (native), not for {target.name}")
@@ -74,9 +74,9 @@ def kept(target: Target) -> Settings:
         return {}
 
 
-def keep(target: Target, settings: Settings) -> Path:
+def save(target: Target, settings: Settings) -> Path:
     """Add settings to those that are kept for this computer; returns where."""
-    every, place = {**kept(target), **settings}, file(target)
+    every, place = {**load(target), **settings}, file(target)
     text = json.dumps({name: setting._asdict() for name, setting in sorted(every.items())}, indent=1)
 
     def make(work: Path) -> Path:

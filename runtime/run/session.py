@@ -17,7 +17,7 @@ from twinfer.runtime.program import COPY, Argument, Call, Chain, If, Program, St
 from twinfer.runtime.run import isa, limits
 from twinfer.runtime.run.buffers import aligned_bytes, aligned_copy
 from twinfer.runtime.run.feed import RowFeed
-from twinfer.runtime.walks import unrolled
+from twinfer.runtime.walks import unroll
 
 if TYPE_CHECKING:
     from twinfer.runtime.run.split import Pool
@@ -80,7 +80,7 @@ class Session:
         self._steps = [(ffi.addressof(self._calls, at), n) for at, n in zip(self._first, counts, strict=False)]
         for i, (slots, _) in enumerate(self._steps):
             self._fill_step(slots, i)
-        start = [(step, call) for step in plan.start for call, _ in unrolled(step.body)]
+        start = [(step, call) for step in plan.start for call, _ in unroll(step.body)]
         self._starts, self._start_count = ffi.new("tw_call[]", max(1, len(start))), len(start)
         for slot, (step, call) in zip(self._starts, start, strict=False):
             self._fill(slot, step, call, 0)
@@ -126,7 +126,7 @@ class Session:
         step = self.plan.steps[i]
         if chain := self.plan.chains.get(step):
             return int(chain.layers[-1].step is step and not chain.feed)
-        return sum(1 for _ in unrolled(step.body))
+        return sum(1 for _ in unroll(step.body))
 
     def _fill_step(self, slots: Any, i: int) -> None:
         """Fill the calls of step ``i``; CompiledSession puts the model's own function there."""
@@ -137,7 +137,7 @@ class Session:
             return
         if self._pool and self._pool.fill(slots[0], step, lambda argument: self._address(argument, 0)):
             return
-        for slot, (call, iteration) in enumerate(unrolled(step.body)):
+        for slot, (call, iteration) in enumerate(unroll(step.body)):
             self._fill(slots[slot], step, call, iteration)
 
     def _fill_chain(self, slot: Any, chain: Chain) -> None:

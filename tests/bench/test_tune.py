@@ -19,7 +19,7 @@ from twinfer.runtime.graph import Graph
 from twinfer.runtime.options import Options
 from twinfer.runtime.plan import tuned
 from twinfer.runtime.plan.make import make_plan
-from twinfer.runtime.plan.tuned import Setting, keep, kept, key, ways
+from twinfer.runtime.plan.tuned import Setting, alternatives, key, save
 from twinfer.runtime.run import isa
 from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.run.session import Session
@@ -48,7 +48,9 @@ def model_of(name: str) -> Graph:
 def test_every_way_gives_the_same_bits(name: str) -> None:
     graph, target = model_of(name), isa.this_computer()
     given = random_inputs(graph)
-    every = {key(step.node): [way for way, _ in ways(step.node, target)] for step in make_plan(graph, target).steps}
+    every = {
+        key(step.node): [way for way, _ in alternatives(step.node, target)] for step in make_plan(graph, target).steps
+    }
     assert max(map(len, every.values())) >= 2
     results = []
     for i in range(max(map(len, every.values()))):
@@ -63,7 +65,7 @@ def test_the_usual_way_comes_first_and_no_call_twice() -> None:
     target = isa.this_computer()
     plan = make_plan(load("digits_int8").graph, target)
     for step in plan.steps:
-        settings, calls = zip(*ways(step.node, target), strict=True)
+        settings, calls = zip(*alternatives(step.node, target), strict=True)
         assert (settings[0].variant, calls[0].kernel) == (step.choice.variant, step.call.kernel)
         assert calls[0].params == step.call.params
         assert settings[-1] == Setting()
@@ -77,7 +79,7 @@ def test_layers_have_times_of_every_way() -> None:
     layers = tune(graph, 0.2, (told := list[float]()).append)
     assert told[0] < 0.5
     for layer in layers:
-        assert {way for way, _ in ways(layer.node, isa.this_computer())} == set(layer.times)
+        assert {way for way, _ in alternatives(layer.node, isa.this_computer())} == set(layer.times)
         assert layer.usual in layer.times
         assert layer.best in layer.times
     assert loss(layers) >= 0
@@ -100,8 +102,8 @@ def test_another_way_is_best_only_if_it_is_clearly_faster() -> None:
 def test_only_who_asks_gets_what_was_kept() -> None:
     graph, target = load("digits_int8").graph, isa.this_computer()
     usual = [step.call.kernel for step in make_plan(graph, target, Options(tuned=True)).steps]
-    keep(target, slowest(graph))
-    assert kept(target) == slowest(graph)
+    save(target, slowest(graph))
+    assert tuned.load(target) == slowest(graph)
     plan = make_plan(graph, target, Options(tuned=True))
     assert {step.choice.variant for step in plan.steps} == {"plain"}
     assert [step.call.kernel for step in make_plan(graph, target).steps] == usual
@@ -132,7 +134,9 @@ def test_the_command(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None
     told = json.loads((tmp_path / "tuned.json").read_text())
     assert told["model"] == "digits_int8"
     assert told["layers"][0]["usual"] in told["layers"][0]["min_us"]
-    assert kept(isa.this_computer()).keys() >= {key(s.node) for s in make_plan(load("digits_int8").graph).steps[:1]}
+    assert tuned.load(isa.this_computer()).keys() >= {
+        key(s.node) for s in make_plan(load("digits_int8").graph).steps[:1]
+    }
     assert tuned.file(isa.this_computer()).parent == tmp_path / "twinfer"
 
 

@@ -143,13 +143,13 @@ def test_a_damaged_library_is_built_anew(damage: str, folder: Path) -> None:
 
 def test_settings_of_tune_are_sealed_too() -> None:
     computer = isa.this_computer()
-    assert tuned.kept(computer) == {}
-    path = tuned.keep(computer, {"k": tuned.Setting("v", 3)})
-    assert tuned.kept(computer) == {"k": tuned.Setting("v", 3)}
+    assert tuned.load(computer) == {}
+    path = tuned.save(computer, {"k": tuned.Setting("v", 3)})
+    assert tuned.load(computer) == {"k": tuned.Setting("v", 3)}
     for damage in ("half", "a bit in the middle", "a pipe"):
         DAMAGE[damage](path)
-        assert tuned.kept(computer) == {}
-        tuned.keep(computer, {"k": tuned.Setting("v", 3)})
+        assert tuned.load(computer) == {}
+        tuned.save(computer, {"k": tuned.Setting("v", 3)})
 
 
 def test_what_cannot_be_loaded_is_a_tool_error(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -181,9 +181,9 @@ def test_settings_of_another_form_are_none(text: str) -> None:
 
     computer = isa.this_computer()
     cache.store(tuned.file(computer), make)
-    assert tuned.kept(computer) == {}
-    tuned.keep(computer, {"k": tuned.Setting("v", 3)})
-    assert tuned.kept(computer) == {"k": tuned.Setting("v", 3)}
+    assert tuned.load(computer) == {}
+    tuned.save(computer, {"k": tuned.Setting("v", 3)})
+    assert tuned.load(computer) == {"k": tuned.Setting("v", 3)}
 
 
 def test_new_folders_are_this_user_s_alone(folder: Path) -> None:

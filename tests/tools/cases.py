@@ -35,7 +35,7 @@ from twinfer.runtime.run.poison import poison
 from twinfer.runtime.run.session import Session
 from twinfer.runtime.target import Target
 from twinfer.runtime.tools import find_compiler, run_tool, write_files
-from twinfer.runtime.walks import unrolled
+from twinfer.runtime.walks import unroll
 
 SEED = 20261121
 
@@ -149,7 +149,7 @@ def by_kernels(ops: Iterable[str], targets: Collection[Target]) -> list[list[Pla
     alike: dict[object, list[Planned]] = {}
     for op in ops:
         for case in planned(op, targets):
-            kernels = dict.fromkeys(call.kernel for step in case.plan.steps for call, _ in unrolled(step.body))
+            kernels = dict.fromkeys(call.kernel for step in case.plan.steps for call, _ in unroll(step.body))
             alike.setdefault((op, case.plan.target, *kernels), []).append(case)
     return list(alike.values())
 
@@ -169,7 +169,7 @@ def _content(steps: Iterable[Step]) -> Iterator[object]:
 
     for step in steps:
         yield [instruction.count for instruction in step.body if isinstance(instruction, Loop)]
-        for call, iteration in unrolled(step.body):
+        for call, iteration in unroll(step.body):
             yield (iteration, call.kernel, call.params, call.scratch, call.inplace, *map(told, call.arguments))
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from twinfer.runtime.graph import Array, Graph, Node, Quant, Tensor
 from twinfer.runtime.op import Case
-from twinfer.runtime.passes.unsigned import signed
+from twinfer.runtime.passes.unsigned import make_signed
 from twinfer.runtime.registry import operators
 
 #: Zero points of weights, in turn; 128 is none of int8.
@@ -98,7 +98,7 @@ def _flipped(tensor: Tensor, zero: int | None) -> Tensor:
 def meaning(graph: Graph, values: Mapping[Tensor, Any]) -> list[Array]:
     """The outputs of a graph by the operators' references in numpy, after what planning makes of uint8."""
     known = dict(values)
-    run = signed(graph)
+    run = make_signed(graph)
     for node in run.nodes:
         inputs = [None if t is None else t.data if t.data is not None else known[t] for t in node.inputs]
         results: Sequence[Any] = operators()[node.op].reference(node, inputs)

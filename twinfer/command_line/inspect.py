@@ -50,7 +50,7 @@ def run(arguments: argparse.Namespace) -> int:
     target, _ = machine(arguments.target)
     source = load_with(arguments.model, arguments.io)
     if arguments.trace:
-        from twinfer.command_line.show.trace import trace
+        from twinfer.debug import trace
         from twinfer.runtime.read.files import check_places, write_text
 
         check_places([arguments.trace], inputs=[arguments.model])

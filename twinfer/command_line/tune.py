@@ -30,7 +30,7 @@ def run(arguments: argparse.Namespace) -> int:
     from twinfer.bench.models.source import file_of, load
     from twinfer.command_line.show.tune import shown
     from twinfer.command_line.terminal import progress, show
-    from twinfer.runtime.plan.tuned import keep
+    from twinfer.runtime.plan.tuned import save
     from twinfer.runtime.read.files import check_places
     from twinfer.runtime.run.isa import this_computer
 
@@ -38,7 +38,7 @@ def run(arguments: argparse.Namespace) -> int:
     source = load(arguments.model)
     with progress(1) as told:
         tuned = tune(source.graph, arguments.seconds, partial(told, 0, source.name))
-    kept = keep(this_computer(), settings_of(tuned))
+    kept = save(this_computer(), settings_of(tuned))
     if arguments.json:
         write_json(arguments.json, document(source.name, tuned))
     if arguments.json != "-":

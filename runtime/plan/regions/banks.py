@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from twinfer.runtime.errors import UnsupportedOperatorError
-from twinfer.runtime.graph import Graph
 from twinfer.runtime.plan import arena, placement
 from twinfer.runtime.plan.lower import Lowered
 from twinfer.runtime.plan.placement import Problem, Solution
@@ -21,14 +20,15 @@ from twinfer.runtime.target import Bank
 from twinfer.runtime.walks import uses_of
 
 
-def solved(task: Problem, stored: Lowered, graph: Graph, one_arena: Solution, banks: Sequence[Bank]) -> Solution:
+def solve(task: Problem, lowered: Lowered, one_arena: Solution, banks: Sequence[Bank]) -> Solution:
     """The cheapest solution that was found for these memories; ``one_arena`` is that for a single one.
 
     ``proven`` says that no split costs less, of all whose parts the solver of one arena can place. The state is in none
     of the memories. UnsupportedOperatorError, which names what forces it, if nothing fits.
     """
-    units = _units(task, stored.program)
-    moved = traffic(stored.program, graph, one_arena.places)
+    graph = lowered.flow.graph
+    units = _units(task, lowered.program)
+    moved = traffic(lowered.program, graph, one_arena.places)
     sums = [sum((moved[t] for i in unit for t in task.members[i]), Traffic()) for unit in units]
     sizes = [sum(task.blocks[i].size for i in unit) for unit in units]
 
@@ -38,8 +38,8 @@ def solved(task: Problem, stored: Lowered, graph: Graph, one_arena: Solution, ba
 
     answer = split([[each.cost(bank) for bank in banks] for each in sums], sizes, fits)
     if answer is None:
-        raise UnsupportedOperatorError(_too_large(task, stored, graph, banks))
-    solution = placement.solved(task, graph.name, _homes(answer, units, sizes, banks))
+        raise UnsupportedOperatorError(_too_large(task, lowered, banks))
+    solution = placement.solve(task, graph.name, _homes(answer, units, sizes, banks))
     return Solution(solution.places, solution.regions, answer.proven)
 
 
@@ -65,17 +65,17 @@ def _homes(
     return homes
 
 
-def _too_large(task: Problem, stored: Lowered, graph: Graph, banks: Sequence[Bank]) -> str:
+def _too_large(task: Problem, lowered: Lowered, banks: Sequence[Bank]) -> str:
     """The message about a model that does not fit, and what forces that."""
     at, room = task.forced_at, ", ".join(f"{bank.name} of {bank.nbytes:,} bytes" for bank in banks)
-    names = {step.position: str(step.node) for step in stored.steps}
+    names = {step.position: str(step.node) for step in lowered.steps}
     live = [i for i, block in enumerate(task.blocks) if block.first <= at <= block.last]
     most = max(live, key=lambda i: task.blocks[i].size)
     largest = max(banks, key=lambda bank: bank.nbytes)
     tensor = f"{max(task.members[most], key=lambda tensor: tensor.nbytes)} takes {task.blocks[most].size:,} bytes"
     more = f", more than {largest.name} has" if task.blocks[most].size > largest.nbytes else ""
     return (
-        f"graph {graph.name!r} does not fit into the memories {room}: {names.get(at, 'its input')} has "
+        f"graph {lowered.flow.graph.name!r} does not fit into the memories {room}: {names.get(at, 'its input')} has "
         f"{task.lower_bound:,} bytes live, of which {tensor}{more}; "
         "take memory='rows', give its input by rows, or change it"
     )

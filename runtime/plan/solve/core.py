@@ -17,7 +17,7 @@ class GaveUp(Exception):
     """A solver came to its limit: the height may suffice or not."""
 
 
-def lowered(puzzle: Puzzle, offsets: list[int], bound: int, decide: Decide) -> tuple[list[int], bool]:
+def squeeze(puzzle: Puzzle, offsets: list[int], bound: int, decide: Decide) -> tuple[list[int], bool]:
     """Offsets of the least height that ``decide`` can find, and whether it has proven that no lower ones exist.
 
     No height below ``bound`` suffices. That is tried first, then heights between those that do and do not suffice.

@@ -57,11 +57,11 @@ _ORDERS: tuple[Callable[[int, int, int], tuple[int, ...]], ...] = (
 )
 
 
-#: The most pairs of blocks that ``improved`` may compare: about a second.
+#: The most pairs of blocks that ``improve`` may compare: about a second.
 _MOST_PAIRS = 10_000_000
 
 
-def placed(puzzle: Puzzle, bound: int) -> list[int]:
+def place(puzzle: Puzzle, bound: int) -> list[int]:
     """Offsets of the blocks: lowest fit over several orders, the best of them, or the first that meets the bound."""
     fit = lowest_fit(puzzle)
     best: list[int] | None = None
@@ -75,7 +75,7 @@ def placed(puzzle: Puzzle, bound: int) -> list[int]:
     return best or []
 
 
-def improved(puzzle: Puzzle, offsets: list[int], bound: int) -> list[int]:
+def improve(puzzle: Puzzle, offsets: list[int], bound: int) -> list[int]:
     """These offsets or better ones: the block that ends highest is placed first, then the others as they lie.
 
     That again, up to 200 times (iterated greedy), fewer with many blocks, or until the bound is met.

@@ -247,7 +247,7 @@ def test_a_solution_uses_overlaps() -> None:
     blocks = [Block(10, 0, 1), Block(10, 1, 2, 4)]
     tensors, state = [Tensor(str(i), "INT8", (10,)) for i in range(2)], Tensor("state", "INT8", (3,))
     problem = placement.Problem(blocks, [[tensor] for tensor in tensors], [state], 16, overlaps=[Overlap(1, 0, 3)])
-    solution = placement.solved(problem, "g")
+    solution = placement.solve(problem, "g")
     assert [solution.places[tensor].offset for tensor in tensors] == [3, 0]
     assert (solution.regions[Region.ARENA].nbytes, solution.proven, problem.lower_bound) == (13, True, 13)
     assert solution.regions[Region.STATE].offset == 16
@@ -258,4 +258,4 @@ def test_a_solution_uses_overlaps() -> None:
 def test_a_solution_says_whether_it_is_proven(looks: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(exact, "MOST_LOOKS", looks)
     members = [[Tensor(str(i), "INT8", (block.size,))] for i, block in enumerate(HARD)]
-    assert placement.solved(placement.Problem(HARD, members, [], 16), "g").proven == (looks > 0)
+    assert placement.solve(placement.Problem(HARD, members, [], 16), "g").proven == (looks > 0)

@@ -11,7 +11,7 @@ from hostile import below, branching, chain, floats, function
 from twinfer.runtime.control import MOST_CALLS
 from twinfer.runtime.graph import Node
 from twinfer.runtime.plan.flow import Block, Branch, Copy, Repeat, nodes_of
-from twinfer.runtime.plan.inline import inlined
+from twinfer.runtime.plan.inline import inline
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.plan.plan import Region
 from twinfer.runtime.run.interpreter import Interpreter
@@ -39,7 +39,7 @@ def outline(block: Block) -> list[Any]:
 
 def test_branches_write_the_results_themselves() -> None:
     graph = branching(function("then", "RELU"), function("else", "ADD", "NEG"))
-    (branch,) = inlined(graph).main
+    (branch,) = inline(graph).main
     assert outline((branch,)) == [(["RELU"], ["ADD", "NEG"])]
     assert branch.condition is graph.inputs[0]
     assert [part.output for part in (branch.then[-1], branch.orelse[-1])] == [*graph.outputs] * 2
@@ -48,7 +48,7 @@ def test_branches_write_the_results_themselves() -> None:
 
 def test_what_is_handed_through_is_copied() -> None:
     graph = branching(function("then"), function("else", "RELU"))
-    (branch,) = inlined(graph).main
+    (branch,) = inline(graph).main
     assert outline((branch,)) == [(["copy"], ["RELU"])]
     assert (branch.then[0].source, branch.then[0].to) == (graph.inputs[1], graph.outputs[0])
 
@@ -60,7 +60,7 @@ def test_branch_in_a_loop() -> None:
     graphs = below(9), body.graph([y]), function("then", "ADD"), function("else", "EXP", "ADD")
     x = main.input()
     (y,) = main.loop(1, 2, [x])
-    flow = inlined(main.graph([y, x], *graphs))
+    flow = inline(main.graph([y, x], *graphs))
     assert outline(flow.main) == ["copy", (["LESS"], ["LESS", (["ADD"], ["EXP", "ADD"]), "copy"])]
     first, loop = flow.main
     assert (first.source, first.to) == (x, y), "the loop changes a copy: its argument is an output, too"
@@ -74,7 +74,7 @@ def test_every_call_has_tensors_of_its_own() -> None:
     y = sub.op("RELU", [sub.add(sub.input(), weights)])
     x, c = main.input(), main.input(type="BOOL")
     outputs = [main.branch(c, 1, 2, [x], [x])[0] for _ in range(2)]
-    flow = inlined(main.graph(outputs, sub.graph([y]), function("else")))
+    flow = inline(main.graph(outputs, sub.graph([y]), function("else")))
     first, second = (part.then for part in flow.main)
     assert first[0].inputs[1] is second[0].inputs[1] is weights, "constants are one"
     assert first[0].output is not second[0].output
@@ -97,7 +97,7 @@ def test_main_subgraph_stays_as_it_is() -> None:
     main = Sub("main")
     y = main.op("RELU", [main.input()])
     graph = main.graph([main.add(y, y)])
-    assert inlined(graph).main == graph.nodes
+    assert inline(graph).main == graph.nodes
 
 
 def test_constant_condition_chooses() -> None:
@@ -108,7 +108,7 @@ def test_constant_condition_chooses() -> None:
     x = main.input()
     for value in (True, False):
         main.branch(main.constant([value], "BOOL"), 1, 1, [main.constant([value], "BOOL"), x], [x])
-    flow = inlined(main.graph([node.output for node in main.nodes], *graphs))
+    flow = inline(main.graph([node.output for node in main.nodes], *graphs))
     assert outline(flow.main) == ["RELU", "EXP"]
 
 
@@ -116,7 +116,7 @@ def test_loop_that_never_begins() -> None:
     test, main = Sub("test"), Sub("main")
     test.input()
     graph = main.graph(main.loop(1, 2, [main.input()]), test.graph([test.constant([False], "BOOL")]), function("body"))
-    assert outline(inlined(graph).main) == ["copy"]
+    assert outline(inline(graph).main) == ["copy"]
 
 
 def test_composite() -> None:
@@ -124,7 +124,7 @@ def test_composite() -> None:
     x = main.op("EXP", [main.input()])
     y = main.op("STABLEHLO_COMPOSITE", [x], name="c", decomposition_subgraph_index=1)
     z = main.op("STABLEHLO_COMPOSITE", [y], name="c", decomposition_subgraph_index=2)
-    flow = inlined(main.graph([z], function("one", "RELU", "ADD"), function("none")))
+    flow = inline(main.graph([z], function("one", "RELU", "ADD"), function("none")))
     assert outline(flow.main) == ["EXP", "RELU", "ADD", "copy"]
     assert flow.main[1].inputs == (x,)
     assert (flow.main[-1].source, flow.main[-1].to) == (flow.main[2].output, z), "an output of the graph is written"
@@ -139,7 +139,7 @@ def test_variables_become_tensors_of_the_state() -> None:
     other = main.op("VAR_HANDLE", [], "RESOURCE", (), container="v", shared_name="")
     y = main.read(other, (2,))
     graph = main.graph([y])
-    flow = inlined(graph)
+    flow = inline(graph)
     assert outline(flow.main) == ["copy", "ADD", "copy"] * 3 + ["copy"]
     assert [*flow.resources] == [("", "v"), ("", "w"), ("v", "")]
     v, w, c = (resource.tensor for resource in flow.resources.values())
@@ -159,7 +159,7 @@ def test_first_values_are_set_once() -> None:
     init.assign(init.handle(), init.op("EXP", [init.constant([0, 1])]))
     for _ in range(2):
         main.once(1)
-    flow = inlined(main.graph([main.read(main.handle(), (2,))], init.graph([])))
+    flow = inline(main.graph([main.read(main.handle(), (2,))], init.graph([])))
     assert (outline(flow.start), outline(flow.main)) == (["EXP", "copy"], ["copy"])
     assert [resource.init for resource in flow.resources.values()] == [1]
     assert flow.start[-1].to is flow.main[0].source
@@ -174,7 +174,7 @@ def test_what_does_nothing_is_left_out() -> None:
     main.run("IF", [c], then_subgraph_index=1, else_subgraph_index=1)
     main.loop(2, 2, [c])
     graph = main.graph([y, main.add(y, x)], none.graph([]), hand.graph([hand.input(type="BOOL")]))
-    assert outline(inlined(graph).main) == ["GATHER", "LESS", "ADD", "MUL", "ADD"]
+    assert outline(inline(graph).main) == ["GATHER", "LESS", "ADD", "MUL", "ADD"]
     assert make_plan(graph).straight
 
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from twinfer.runtime.control import MOST_CALLS
 from twinfer.runtime.errors import ModelError, TwinferError, UnsupportedOperatorError
 from twinfer.runtime.graph import Graph
-from twinfer.runtime.plan.inline import MOST_NODES, inlined
+from twinfer.runtime.plan.inline import MOST_NODES, inline
 from twinfer.runtime.plan.make import make_plan
 
 
@@ -351,6 +351,6 @@ def test_ends_of_subgraphs_count_as_operators() -> None:
     """Calls of subgraphs that do nothing take time for every input and output: just so many are taken."""
     ends = 64
     most = (MOST_NODES - 2 * ends) // (1 + 2 * ends)
-    inlined(wide(most, ends))
+    inline(wide(most, ends))
     with pytest.raises(UnsupportedOperatorError, match="call subgraphs less often"):
-        inlined(wide(most + 1, ends))
+        inline(wide(most + 1, ends))

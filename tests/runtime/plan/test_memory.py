@@ -182,12 +182,11 @@ def test_a_call_costs_its_set_up() -> None:
 
 
 def _planner(graph: Graph, target: Target = GENERIC) -> memory._Planner:
-    from twinfer.runtime.constant import Pool
     from twinfer.runtime.plan import coding
-    from twinfer.runtime.plan.inline import inlined
+    from twinfer.runtime.plan.inline import inline
     from twinfer.runtime.plan.lifetimes import lifetimes
     from twinfer.runtime.plan.lower import lower
 
-    pool, options = Pool(graph), Options(memory="rows")
-    stored = coding.store(lower(inlined(graph), target, pool), target, options, pool)
-    return memory._Planner(graph, stored, lifetimes(graph, stored, options), target, options)
+    options = Options(memory="rows")
+    stored = coding.store(lower(inline(graph), target), target, options)
+    return memory._Planner(stored, lifetimes(stored, options), target, options)

@@ -11,15 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from twinfer.converter.build import Builder
-from twinfer.runtime.constant import Pool
 from twinfer.runtime.graph import Graph, Tensor
 from twinfer.runtime.options import USUAL, Memory, Options
 from twinfer.runtime.plan import coding, order
-from twinfer.runtime.plan.inline import inlined
+from twinfer.runtime.plan.inline import inline
 from twinfer.runtime.plan.lifetimes import lifetimes
 from twinfer.runtime.plan.lower import Lowered, lower
 from twinfer.runtime.plan.make import make_plan
-from twinfer.runtime.plan.order import Steps, lowest, reordered
+from twinfer.runtime.plan.order import Steps, lowest, reorder
 from twinfer.runtime.program import Step
 from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.run.session import Session
@@ -65,14 +64,13 @@ def branches(count: int, length: int, seed: int = 0) -> Graph:
 
 
 def stored_of(graph: Graph) -> Lowered:
-    pool, options = Pool(graph), Options()
-    return coding.store(lower(inlined(graph), GENERIC, pool), GENERIC, options, pool)
+    return coding.store(lower(inline(graph), GENERIC), GENERIC, Options())
 
 
 def steps_of(graph: Graph) -> Steps:
     stored = stored_of(graph)
     parts = [part for part in stored.program if isinstance(part, Step)]
-    return Steps(parts, lifetimes(graph, stored, USUAL), graph.outputs)
+    return Steps(parts, lifetimes(stored, USUAL), graph.outputs)
 
 
 def peak(steps: Steps, numbers: tuple[int, ...]) -> int:
@@ -181,4 +179,4 @@ def test_branching_programs_keep_their_order() -> None:
     assert flows
     for graph in flows:
         stored = stored_of(graph)
-        assert reordered(stored, lifetimes(graph, stored, USUAL), graph.outputs) is None
+        assert reorder(stored, lifetimes(stored, USUAL)) is None

@@ -14,8 +14,8 @@ from twinfer.runtime.op import tensor
 from twinfer.runtime.options import Memory as MemoryOption
 from twinfer.runtime.options import Options
 from twinfer.runtime.plan import memory
-from twinfer.runtime.plan.make import _needed, make_plan
-from twinfer.runtime.plan.placement import solved
+from twinfer.runtime.plan.make import _without_copy, make_plan
+from twinfer.runtime.plan.placement import solve
 from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.program import Call, Step
 from twinfer.runtime.run.guard import spread
@@ -70,7 +70,7 @@ def test_chain_of_elementwise_runs_in_place() -> None:
 def test_a_plan_says_whether_its_arena_is_proven_to_be_the_least(proven: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks that were moved apart are not."""
     x, y = value("x"), value("y")
-    monkeypatch.setattr(memory, "solved", lambda *task: solved(*task)._replace(proven=proven))
+    monkeypatch.setattr(memory, "solve", lambda *task: solve(*task)._replace(proven=proven))
     plan = make_plan(graph((x,), (relu(x, y),), (y,)))
     assert plan.proven == proven
     assert not spread(plan).proven
@@ -117,7 +117,7 @@ def test_a_call_is_dropped_if_all_that_it_makes_is_empty(shapes: list[tuple[int,
     outputs = tuple(value(f"y{i}", shape) for i, shape in enumerate(shapes))
     call = Call("tw_split", {"count": 1, "outer": 1, "run": 6}, (value("x", (2, 3)),), outputs)
     step = Step(Node("SPLIT", (), outputs), 0, call, (call,))
-    assert _needed(step, {}) is (None if dropped else step)
+    assert _without_copy(step, {}) is (None if dropped else step)
 
 
 def test_preserve_all_gives_everything_its_own_memory() -> None:

@@ -17,7 +17,7 @@ from twinfer.runtime.options import Options, Technique
 from twinfer.runtime.plan import arena
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.plan.plan import Plan, Region
-from twinfer.runtime.program import Same
+from twinfer.runtime.program import Alias
 from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.run.poison import poison
 from twinfer.runtime.run.session import Session
@@ -140,7 +140,7 @@ def twice(engine: Session, plan: Plan) -> list[bytes]:
 
 def assert_sound(plan: Plan) -> None:
     """No tensor shares memory with one whose value is still needed, unless it replaces it or is the same value."""
-    same = {part.to for part in plan.program if isinstance(part, Same) and part.source.variable}
+    same = {part.to for part in plan.program if isinstance(part, Alias) and part.source.variable}
     others = [t for t in plan.offsets if t not in same]
     blocks = [arena.Block(t.nbytes, *plan.lives[t]) for t in others]
     places = [plan.offsets[t] for t in others]

@@ -19,7 +19,7 @@ from twinfer.runtime.plan import replay
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.plan.replay import fault
-from twinfer.runtime.program import If, Part, Program, Same, Step, While
+from twinfer.runtime.program import Alias, If, Part, Program, Step, While
 from twinfer.runtime.run.guard import spread
 from twinfer.runtime.run.session import Session
 from twinfer.runtime.walks import with_steps
@@ -200,7 +200,7 @@ def renamed() -> Plan:
     y = main.op("RELU", [main.input((8,))])
     z = main.op("RESHAPE", [y], shape=(2, 4), new_shape=(2, 4))
     plan = good(make_plan(main.graph([z, main.op("EXP", [z])])))
-    assert [type(part) for part in plan.program] == [Step, Same, Step]
+    assert [type(part) for part in plan.program] == [Step, Alias, Step]
     return plan
 
 
@@ -224,7 +224,7 @@ def test_same_that_is_overwritten() -> None:
     z = main.op("RESHAPE", [x], shape=(2, 4), new_shape=(2, 4))
     w = main.op("EXP", [y])
     plan = good(make_plan(main.graph([z, w])))
-    assert [type(part) for part in plan.program] == [Same, Step]
+    assert [type(part) for part in plan.program] == [Alias, Step]
     refused(onto(plan, w, z), "what follows the run reads", re.escape(str(z)), "step 0 .* written there")
 
 
@@ -237,7 +237,7 @@ def test_same_is_no_longer_true() -> None:
     plan = good(apart(main.graph([main.mul(old, x)])))
     copy = plan.steps[0]
     (variable,) = plan.variables
-    shared = with_steps(plan.program, lambda step: Same(variable, out(plan, 0)) if step is copy else step)
+    shared = with_steps(plan.program, lambda step: Alias(variable, out(plan, 0)) if step is copy else step)
     refused(onto(replace(plan, program=shared), out(plan, 0), variable), "MUL .* reads", "written there")
 
 

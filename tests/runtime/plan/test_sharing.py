@@ -17,7 +17,7 @@ from twinfer.runtime.plan import sharing
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.plan.sharing import _Sharing
-from twinfer.runtime.program import COPY, Same
+from twinfer.runtime.program import COPY, Alias
 from twinfer.runtime.run.poison import poison
 from twinfer.runtime.run.session import Session
 from twinfer.runtime.target import TARGETS
@@ -120,7 +120,7 @@ def test_written_back_unchanged() -> None:
     plan = right(m.graph([m.add(old, m.x)]), *fed())
     assert together(plan, old, *plan.variables)
     assert copied(plan) == 0
-    assert [type(part) for part in plan.program[:2]] == [Same, Same]
+    assert [type(part) for part in plan.program[:2]] == [Alias, Alias]
 
 
 def test_not_read_in_place_where_both_branches_write() -> None:

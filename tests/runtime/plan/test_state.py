@@ -24,7 +24,7 @@ from twinfer.runtime.options import Mode, Options
 from twinfer.runtime.plan import arena
 from twinfer.runtime.plan.arena import Block
 from twinfer.runtime.plan.make import make_plan
-from twinfer.runtime.plan.placement import Problem, solved
+from twinfer.runtime.plan.placement import Problem, solve
 from twinfer.runtime.plan.plan import Plan, Region
 from twinfer.runtime.plan.solve.puzzle import aligned
 from twinfer.runtime.run.guard import spread
@@ -156,7 +156,7 @@ def test_state_is_a_row(others: list[Block], sizes: list[int], alignment: int) -
     blocks = [Block(17 * block.size, block.first, block.last, alignment) for block in others]
     tensors = [Tensor(str(i), "INT8", (block.size,)) for i, block in enumerate(blocks)]
     state = [Tensor("state", "INT8", (size,)) for size in sizes]
-    solution = solved(Problem(blocks, [[tensor] for tensor in tensors], state, alignment), "g")
+    solution = solve(Problem(blocks, [[tensor] for tensor in tensors], state, alignment), "g")
     scratch, row = solution.regions[Region.ARENA], solution.regions[Region.STATE]
     assert (scratch.offset, scratch.nbytes) == (0, arena.height(blocks, arena.place(blocks).offsets))
     starts = sorted((solution.places[t].offset, aligned(t.nbytes, alignment)) for t in state)

@@ -15,7 +15,7 @@ from twinfer.bench.peers.engines import open_peer
 from twinfer.runtime.graph import Array, Graph, Node
 from twinfer.runtime.op import tensor
 from twinfer.runtime.options import Options
-from twinfer.runtime.passes.unsigned import signed
+from twinfer.runtime.passes.unsigned import make_signed
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.run.interpreter import Interpreter
 from twinfer.runtime.run.session import Session
@@ -89,10 +89,10 @@ def test_every_tensor_can_be_kept() -> None:
 def test_graphs_without_uint8_stay() -> None:
     x, y = tensor((3,), name="x"), tensor((3,), name="y")
     graph = Graph("float", (x, y), (Node("RELU", (x,), (y,)),), (x,), (y,))
-    assert signed(graph) is graph
+    assert make_signed(graph) is graph
     raw = tensor((3,), "UINT8", name="raw")  # no quantisation: just bytes
     moved = Graph("raw", (raw, y), (Node("CAST", (raw,), (y,)),), (raw,), (y,))
-    assert signed(moved) is moved
+    assert make_signed(moved) is moved
 
 
 @pytest.mark.parametrize("shape", [(), (1,)])

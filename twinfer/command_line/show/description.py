@@ -15,7 +15,7 @@ from twinfer.runtime.graph import Graph, Node, Tensor, walk
 from twinfer.runtime.ops.core.unsigned import is_added
 from twinfer.runtime.ops.functions._table import stacked_of
 from twinfer.runtime.passes.folding import FOLDED
-from twinfer.runtime.passes.unsigned import signed_node
+from twinfer.runtime.passes.unsigned import make_node_signed
 from twinfer.runtime.plan.lower import lower_node
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.plan.plan import Plan
@@ -116,7 +116,7 @@ def _lowered(node: Node, target: Target) -> Call | None:
         return None
     try:
         infer_node(node)
-        return guarded(node, lambda: lower_node(signed_node(node), target)[0])
+        return guarded(node, lambda: lower_node(make_node_signed(node), target)[0])
     except TwinferError:  # of a subgraph that nothing calls
         return None
 

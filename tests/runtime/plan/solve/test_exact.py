@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from twinfer.runtime.plan import arena
 from twinfer.runtime.plan.arena import Block
 from twinfer.runtime.plan.solve import exact
-from twinfer.runtime.plan.solve.core import Core, GaveUp, lowered
+from twinfer.runtime.plan.solve.core import Core, GaveUp, squeeze
 from twinfer.runtime.plan.solve.puzzle import Puzzle
 
 
@@ -56,7 +56,7 @@ def test_heights_are_halved_down_to_the_least(enough: int) -> None:
         tried.append(height)
         return [height - 1] if height >= enough else None
 
-    assert lowered(puzzle, [10], 5, decide) == ([enough - 1], True)
+    assert squeeze(puzzle, [10], 5, decide) == ([enough - 1], True)
     assert tried[0] == 5
     assert len(tried) <= 5
     tried.clear()
@@ -66,7 +66,7 @@ def test_heights_are_halved_down_to_the_least(enough: int) -> None:
             return offsets
         raise GaveUp
 
-    assert lowered(puzzle, [10], 5, unsure) == ([enough - 1 if enough < 10 else 10], enough == 5)
+    assert squeeze(puzzle, [10], 5, unsure) == ([enough - 1 if enough < 10 else 10], enough == 5)
     assert len(tried) == {5: 1, 6: 3, 7: 4, 8: 4, 9: 3, 10: 3, 11: 3}[enough]
 
 
@@ -77,4 +77,4 @@ def test_what_is_refuted_above_a_height_counts_for_it() -> None:
         if height == 5:
             raise GaveUp
 
-    assert lowered(Puzzle([1], [1], [(0, 0)], {}), [11], 5, decide) == ([11], True)
+    assert squeeze(Puzzle([1], [1], [(0, 0)], {}), [11], 5, decide) == ([11], True)

@@ -33,6 +33,6 @@ def test_a_block_goes_to_the_lowest_place_that_is_free(problem: Problem, rng: ra
 def test_the_highest_block_moves_to_the_front() -> None:
     """Every order that is tried first needs a byte more than the third that follows from them; enough is enough."""
     puzzle = arena.puzzle_of([Block(6, 3, 5), Block(3, 2, 2), Block(5, 1, 1), Block(5, 1, 2), Block(2, 2, 3)], ())
-    first = greedy.placed(puzzle, 10)
-    assert [puzzle.height(offsets) for offsets in (first, greedy.improved(puzzle, first, 10))] == [11, 10]
-    assert greedy.improved(puzzle, first, 11) is first
+    first = greedy.place(puzzle, 10)
+    assert [puzzle.height(offsets) for offsets in (first, greedy.improve(puzzle, first, 10))] == [11, 10]
+    assert greedy.improve(puzzle, first, 11) is first
