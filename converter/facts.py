@@ -54,7 +54,6 @@ class Parameters:
         return self.axis == self.summed
 
     def channels(self, node: Node) -> int:
-        """The number of the output's channels."""
         return node.input(self.weights).shape[self.axis]
 
 

@@ -46,8 +46,6 @@ def freeze(graph: Graph, constants: Mapping[str, Any]) -> Graph:
 
 
 def swap_tensors(graph: Graph, swap: Mapping[Tensor, Tensor]) -> Graph:
-    """The graph with other tensors in the place of some."""
-
     def of(tensor: Tensor) -> Tensor:
         return swap.get(tensor, tensor)
 
@@ -118,7 +116,6 @@ def _twice(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _can_open(node: Node) -> bool:
-    """Whether it is a RESHAPE to a known shape without a -1."""
     asked = node.optional(1) if node.op == "RESHAPE" else None
     known = asked is not None and asked.data is not None and bool((asked.data >= 0).all())
     return known and bool(node.output.shape) and node.output.size > 0

@@ -324,7 +324,6 @@ def _with_loop(graph: Graph, loop: Loop) -> Graph:
 
 
 def _step(body: _Body, at: int, counter: Tensor, run: tuple[int, int], before: Mapping[Place, Tensor]) -> None:
-    """Adds node ``at`` of the step to the body."""
     loop = body.loop
     node, later = loop.node(0, at), loop.node(1, at)
     inputs = []
@@ -387,7 +386,6 @@ def _joined(loop: Loop, node: Node, buffers: Sequence[Tensor]) -> Node:
 
 
 def _condition(name: str, inputs: Sequence[Tensor], end: int, sign: int) -> Graph:
-    """Whether the counter has not reached its end."""
     own = [replace(t, name=f"{t.name}/seen") for t in inputs]
     limit = Tensor(f"{name}/limit", "INT32", (1,), data=np.array([end], np.int32))
     goes = Tensor(f"{name}/goes_on", "BOOL", (1,))

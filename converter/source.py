@@ -136,5 +136,4 @@ def _is_vague(tensor: Tensor) -> bool:
 
 
 def _static(graph: Graph) -> Graph:
-    """The graph without open dimensions."""
     return swap_tensors(graph, {t: replace(t, shape_signature=()) for t in graph.tensors if t.shape_signature})

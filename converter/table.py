@@ -47,7 +47,6 @@ def parameters_of(node: Node) -> Parameters | None:
 
 
 def layers() -> dict[str, Parameters]:
-    """The operators with constant weights and a bias."""
     return {op: row.parameters for op, row in ROWS.items() if row.parameters is not None}
 
 

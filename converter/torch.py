@@ -96,7 +96,6 @@ def _refuse_objects(path: str | os.PathLike[str]) -> None:
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """All strings in a value from JSON."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict | list):

@@ -43,7 +43,6 @@ class Weights:
 
     @property
     def node(self) -> Node:
-        """The first of the nodes."""
         return self.nodes[0]
 
     @property
@@ -73,7 +72,6 @@ class Weights:
         return np.broadcast_to(scale, (self._outputs,)).reshape(-1, 1, 1)
 
     def values(self) -> Matrix:
-        """The real values."""
         return self.stored() * self.scales()
 
     def changed(self, stored: NDArray[np.float64]) -> Tensor:
@@ -182,7 +180,6 @@ def bias_of(graph: Graph, weights: Weights) -> Bias | None:
 
 
 def has_bias(weights: Weights) -> bool:
-    """Whether any of the layer's nodes has one."""
     position = weights.at.bias
     return position is not None and any(node.optional(position) is not None for node in weights.nodes)
 
@@ -228,7 +225,6 @@ def _footprint(weights: Weights) -> Footprint:
 
 
 def _coded(stored: NDArray[np.float64]) -> dict[str, int | None]:
-    """Bytes of the weights in every coding."""
     flat = stored.reshape(1, 1, -1).astype(np.int8)
     blocks = np.pad(flat, ((0, 0), (0, 0), (0, -flat.size % 8)), mode="edge")
     codes = {name: coding(blocks, False) for name, coding in CODINGS.items()}

@@ -54,7 +54,6 @@ class Fitting:
         return self.weights.widened(self.shaped(rows))
 
     def shaped(self, rows: NDArray[Any]) -> NDArray[Any]:
-        """Rows as [outputs, taps, inputs]."""
         return rows.reshape(self.weights.stored().shape)
 
     def stored(self, rows: Rows, wide: Weights) -> dict[Tensor, Tensor]:

@@ -185,7 +185,6 @@ class Emitter:
         return self.emit("RESHAPE", [x, np.array(x.shape, np.int32)], x.shape, new_shape=x.shape)
 
     def concat(self, parts: Sequence[Tensor], axis: int) -> Tensor:
-        """One behind the other along an axis."""
         if len(parts) == 1:
             return parts[0]
         shape = list(parts[0].shape)

@@ -46,7 +46,6 @@ def _unused(name: str, used: set[str]) -> str:
 
 
 def change_tensors(graph: Graph, change: Callable[[Tensor], Tensor]) -> Graph:
-    """The graph with every tensor changed."""
     new = {tensor: change(tensor) for tensor in graph.tensors}
     nodes = tuple(
         replace(

@@ -88,7 +88,6 @@ def along(g: Emitter, op: str, x: Tensor, *axes: int, **options: Any) -> Tensor:
 
 
 def mean(g: Emitter, x: Tensor, axes: Shape) -> Tensor:
-    """Over these dimensions, which stay as ones."""
     shape = tuple(1 if d in axes else n for d, n in enumerate(x.shape))
     return g.emit("MEAN", [x, np.array(axes, np.int32)], shape, keep_dims=True)
 

@@ -53,16 +53,13 @@ class Call:
 
     @property
     def shape(self) -> Shape:
-        """Of output 0."""
         return self.shapes[0]
 
     @property
     def type(self) -> str:
-        """Of output 0."""
         return self.types[0]
 
     def input(self, i: int = 0) -> Tensor:
-        """Argument ``i``, a tensor; ModelError if it is none."""
         value = self.args[i] if i < len(self.args) else [*self.kwargs.values(), None][i - len(self.args)]
         if not isinstance(value, Tensor):
             raise ModelError(f"{self}: argument {i} is no tensor")
@@ -74,7 +71,6 @@ class Call:
         return list(first) if isinstance(first, list | tuple) else [t for t in self.args if isinstance(t, Tensor)]
 
     def argument(self, i: int, name: str, default: Any = None) -> Any:
-        """Argument ``i`` or of this name."""
         return self.args[i] if i < len(self.args) else self.kwargs.get(name, default)
 
     def need(self, condition: bool, reason: str) -> None:
@@ -88,11 +84,9 @@ class Call:
         self.need(order != "channels_first", "data_format channels_first; build the model with channels_last")
 
     def weight(self, name: str) -> NDArray[np.float32]:
-        """The layer's weight of this name, float32."""
         return array(getattr(self.layer, name), f"{self.name}/{name}")
 
     def optional(self, name: str) -> NDArray[np.float32] | None:
-        """The layer's weight of this name, None if it has none."""
         return None if getattr(self.layer, name, None) is None else self.weight(name)
 
     def activated(self, x: Tensor, name: str = "activation") -> Tensor:
@@ -125,12 +119,10 @@ def array(value: Any, name: str) -> NDArray[np.float32]:
 
 
 def cast(g: Emitter, x: Tensor, kind: str) -> Tensor:
-    """The tensor as one of another type."""
     return x if x.type == kind else g.emit("CAST", [x], x.shape, kind, in_data_type=x.type, out_data_type=kind)
 
 
 def as_tensor(g: Emitter, value: Any) -> Tensor:
-    """A Tensor as it is, numbers as a float32 or int32 constant."""
     if isinstance(value, Tensor):
         return value
     data = np.asarray(value)
@@ -163,7 +155,6 @@ def importers() -> Mapping[str, Importer]:
 
 @cache
 def functions() -> Mapping[str, Callable[[Emitter, Tensor], Tensor]]:
-    """What emits each function of ``keras.activations``, by name."""
     return importlib.import_module(f"{layers.__name__}.activation").FUNCTIONS  # type: ignore[no-any-return]
 
 

@@ -27,7 +27,6 @@ TYPES = {
 
 
 def read_keras(model: Any, batch: int, shapes: Mapping[str, Sequence[int]]) -> Graph:
-    """What ``from_keras`` does."""
     with warnings.catch_warnings():  # Keras reads PyTorch's tensors in a way that NumPy 2 calls old
         warnings.filterwarnings("ignore", "__array__ implementation doesn't accept a copy", DeprecationWarning)
         return _read(model, batch, shapes)
@@ -92,7 +91,6 @@ def _unique(names: Sequence[str]) -> list[str]:
 def _inputs(
     tensors: Mapping[str, Any], batch: int, shapes: Mapping[str, Sequence[int]]
 ) -> list[tuple[str, str, tuple[int, ...]]]:
-    """Name, type and shape of every input."""
     if batch < 1:
         raise InvalidArgumentError(f"batch is {batch}; it must be at least 1")
     if unknown := set(shapes) - set(tensors):

@@ -166,7 +166,6 @@ class Walk:
 
 
 def _node(symbol: Any) -> Any:
-    """The call that made a symbolic tensor."""
     operation, index, _ = symbol._keras_history
     if operation is None:
         raise ModelError(f"{symbol} comes from no call; it does not depend on this model's inputs")

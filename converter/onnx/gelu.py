@@ -27,7 +27,6 @@ class Term:
         return self.power == 1 and self.share != 0 and _near(self.plain, self.share)
 
     def emit(self, g: Emitter) -> Tensor:
-        """The operators for it, if ``is_gelu``."""
         factor = self.inner * math.sqrt(2)
         x = self.x if _near(factor, 1) else g.binary("MUL", self.x, number(factor))
         y = g.unary("GELU", x, approximate=False)
@@ -36,7 +35,6 @@ class Term:
 
 
 def _near(a: float, b: float) -> bool:
-    """Equal as far as exporters write the digits of sqrt(2)."""
     return math.isclose(a, b, rel_tol=1e-4)
 
 

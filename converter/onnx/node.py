@@ -37,7 +37,6 @@ class OnnxNode:
         return f"{self.op} {self.name or self.outputs[0]!r}"
 
     def input(self, i: int = 0) -> Tensor:
-        """Input ``i``; ModelError if it is absent."""
         tensor = self.optional(i)
         if tensor is None:
             raise ModelError(f"{self}: input {i} is missing")

@@ -59,7 +59,6 @@ def open_onnx(path: str | os.PathLike[str]) -> OnnxFile:
 
 
 def _load(source: Source) -> onnx.ModelProto:
-    """The model with all values of its constants."""
     if isinstance(source, onnx.ModelProto):
         return source
     if isinstance(source, bytes):
@@ -174,7 +173,6 @@ def _graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
 
 
 def _inner(node: onnx.NodeProto) -> list[onnx.GraphProto]:
-    """The graphs that a node runs itself."""
     return [graph for a in node.attribute for graph in (*([a.g] if a.HasField("g") else []), *a.graphs)]
 
 

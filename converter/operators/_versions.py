@@ -21,7 +21,6 @@ def type_of(node: Node, i: int) -> str:
 
 
 def option(key: str) -> Reason:
-    """The option is set."""
     return lambda node: node.options.get(key) not in (None, False, 0, "NONE", "FLOAT32", "DEFAULT")
 
 
@@ -36,7 +35,6 @@ def broadcast(node: Node) -> bool:
 
 
 def typed(i: int, type: str) -> Reason:
-    """The input has this type."""
     return lambda node: type_of(node, i) == type
 
 
@@ -61,7 +59,6 @@ def general_scales(node: Node) -> bool:
 
 
 def plain_int16(node: Node) -> bool:
-    """16 bits that are not quantised."""
     return type_of(node, 0) == "INT16" and node.input(0).quant is None
 
 
@@ -75,5 +72,4 @@ def times_one(node: Node) -> bool:
 
 
 def either_is(type: str) -> Reason:
-    """The first input or the output has this type."""
     return lambda node: type in (type_of(node, 0), node.output.type)

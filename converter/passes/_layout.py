@@ -21,7 +21,6 @@ _STRIDED_FLAGS = ("ellipsis_mask", "new_axis_mask", "shrink_axis_mask", "offset"
 
 
 def inverse(order: Order) -> Order:
-    """The order that puts everything back."""
     return tuple(order.index(i) for i in range(len(order)))
 
 
@@ -40,7 +39,6 @@ def order_of(node: Node | None) -> Order | None:
 
 
 def transpose(x: Tensor, order: Order, y: Tensor) -> Node:
-    """The TRANSPOSE of x to y."""
     return new_node("TRANSPOSE", [x, constant(np.array(order, np.int32), f"{y.name}/order")], y)
 
 
@@ -52,7 +50,6 @@ def transpose_quant(quant: Quant | None, order: Order) -> Quant | None:
 
 
 def transpose_tensor(x: Tensor, order: Order, name: str) -> Tensor:
-    """A tensor, or constant, with its dimensions in another order."""
     shape = tuple(x.shape[i] for i in order)
     data = None if x.data is None else np.ascontiguousarray(x.data.transpose(order))
     quant = transpose_quant(x.quant, order)
@@ -186,7 +183,6 @@ class _Turned(View):
 
 
 def cost(graph: Graph) -> Cost:
-    """The cost of the transposes of a graph."""
     return _Turned(graph).cost
 
 
@@ -256,7 +252,6 @@ def _around(view: View, node: Node) -> Iterator[Node]:
 
 
 def values(node: Node) -> list[Tensor]:
-    """The operator's values, without constants and single numbers."""
     inputs = [node.inputs[i] for i in operands(node)]
     rank = len(node.output.shape)
     return [t for t in inputs if t is not None and t.data is None and len(t.shape) == rank]

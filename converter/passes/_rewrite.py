@@ -41,7 +41,6 @@ class Draft:
         return node in self._place
 
     def __iter__(self) -> Iterator[Node]:
-        """The nodes in order of execution."""
         return (node for nodes in self._places for node in nodes)
 
     def position(self, node: Node) -> tuple[int, int]:
@@ -58,16 +57,13 @@ class Draft:
 
     @property
     def mark(self) -> int:
-        """The state of the draft, for ``undo``."""
         return len(self._before)
 
     def undo(self, mark: int) -> None:
-        """Takes back all swaps since the mark."""
         while len(self._before) > mark:
             self._put(*self._before.pop())
 
     def _put(self, place: int, nodes: Sequence[Node]) -> None:
-        """Puts these nodes, and no others, at a place."""
         for node in self._places[place]:
             self.unlink(node)
         self._places[place] = nodes
@@ -181,7 +177,6 @@ class View(Draft):
         return tensor in self.public or bool(self.consumers.get(tensor))
 
     def result(self) -> Graph:
-        """The graph as it is now."""
         return rebuild(self.graph, needed_nodes(self.graph, list(self)))
 
 
@@ -274,7 +269,6 @@ def with_tensors(node: Node, replaced: Mapping[Tensor, Tensor]) -> Node:
 
 # -- what rules write -------------------------------------------------------------------------------------------------
 def constant(data: NDArray[Any], name: str, quant: Quant | None = None) -> Tensor:
-    """A constant tensor of the array's type."""
     stored = np.array(data, order="C")
     stored.flags.writeable = False
     return Tensor(name, _TYPES[stored.dtype.newbyteorder("<")], stored.shape, quant, stored)
@@ -286,7 +280,6 @@ def new_node(op: str, inputs: Sequence[Tensor | None], output: Tensor, **options
 
 
 def with_options(node: Node, **options: Any) -> Node:
-    """The node with some options changed."""
     return replace(node, options=MappingProxyType({**node.options, **options}))
 
 

@@ -57,7 +57,6 @@ def _parameters(pair: _Pair) -> Iterator[Tensor]:
 
 
 def _own(node: Node, at: Parameters) -> list[Tensor]:
-    """Weights, and the bias if there is one."""
     bias = None if at.bias is None else node.optional(at.bias)
     return [node.input(at.weights), *([] if bias is None else [bias])]
 

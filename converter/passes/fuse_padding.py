@@ -54,7 +54,6 @@ def _in_place(border: Border, node: Node, same: Node) -> bool:
 
 
 def _sizes(node: Node) -> tuple[int, int]:
-    """Height and width of the window."""
     parameters = parameters_of(node)
     if parameters is None:
         return int(node.options["filter_height"]), int(node.options["filter_width"])

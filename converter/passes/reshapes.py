@@ -24,7 +24,6 @@ def reshapes(graph: Graph) -> Graph:
 
 
 def reshaped(x: Tensor, y: Tensor) -> Node:
-    """The RESHAPE of x to y."""
     return new_node("RESHAPE", [x, constant(np.array(y.shape, np.int32), f"{y.name}/shape")], y, new_shape=y.shape)
 
 
@@ -47,7 +46,6 @@ def _merge(view: View, node: Node) -> Change | None:
 
 
 def _behind(view: View, x: Tensor) -> Tensor | None:
-    """The tensor that x is a reshape of."""
     before = view.producer(x)
     if (
         before is None

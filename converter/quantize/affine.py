@@ -37,7 +37,6 @@ def activation(limits: Range, type: str) -> Quant:
 
 
 def _scale(value: float) -> float:
-    """A float32 scale."""
     return float(np.float32(min(max(value, LEAST_SCALE), MOST_SCALE)))
 
 
@@ -51,7 +50,6 @@ def quantize(values: NDArray[Any], quant: Quant, low: int, high: int) -> NDArray
 
 
 def dequantize(q: NDArray[Any], quant: Quant) -> NDArray[np.float64]:
-    """The real values of integers."""
     scale, zero = (along(a, q.ndim, quant) for a in (quant.scale.astype(np.float64), quant.zero_point))
     return np.asarray(scale * (q.astype(np.int64) - zero), np.float64)
 
@@ -76,6 +74,5 @@ def along(values: NDArray[Any], rank: int, quant: Quant) -> NDArray[Any]:
 
 
 def data_range(tensor: Tensor) -> Range:
-    """Least and greatest value of a float constant."""
     data = np.asarray(tensor.data)
     return (float(data.min()), float(data.max())) if data.size else (0.0, 0.0)

@@ -83,7 +83,6 @@ class OutputReport:
 
 
 def worst_first(ratios: Iterable[tuple[str, float]]) -> tuple[OutputReport, ...]:
-    """The outputs by name, the worst first."""
     return tuple(sorted((OutputReport(*ratio) for ratio in ratios), key=lambda output: output.snr_db))
 
 
@@ -113,7 +112,6 @@ class Report:
         return self.outputs[0].snr_db if self.outputs else None
 
     def json(self) -> dict[str, Any]:
-        """As dicts and lists."""
         return {**asdict(self), "outputs_snr_db": self.outputs_snr_db}
 
 
@@ -171,7 +169,6 @@ def compare(
 
 
 def feed(session: Session, sample: Sample) -> None:
-    """One run on a sample of the float graph."""
     inputs = zip(sample.values(), session.plan.graph.inputs, strict=True)
     run(session, {tensor: to_stored(value, tensor) for value, tensor in inputs})
 
@@ -186,7 +183,6 @@ class Both:
         self.twins = {t.name: t for t in plan.graph.tensors if t in plan.offsets and t.type in ("FLOAT32", *LIMITS)}
 
     def run(self, sample: Sample) -> None:
-        """Runs both on one sample of the float graph."""
         feed(self.float, sample)
         feed(self.quantized, sample)
 

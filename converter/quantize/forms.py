@@ -38,7 +38,6 @@ def precision_of(node: Node, wanted: Choice, limits: Limits | None = None) -> Ch
 
 
 def _fits(node: Node, row: Row, type: str, limits: Limits | None) -> bool:
-    """Whether the node has a form with activations of that type."""
     if not _is_float(node, row):
         return False
     if limits is not None and not (_divides(node, row, limits, type) and _has_steps(node, row, limits, type)):

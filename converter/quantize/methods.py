@@ -28,7 +28,6 @@ Method = Callable[[Observed, str], Range]
 
 
 def minmax(seen: Observed, type: str) -> Range:
-    """The range of all that was seen."""
     return seen.low, seen.high
 
 

@@ -56,7 +56,6 @@ class Histogram:
             self.exponent += 1
 
     def centres(self) -> NDArray[np.float64]:
-        """The middle of every bin, [2 * HALF]."""
         return np.asarray((np.arange(-HALF, HALF) + 0.5) * self.width, np.float64)
 
     def edges(self) -> NDArray[np.float64]:

@@ -48,7 +48,6 @@ class Quality:
 
     @property
     def snr_db(self) -> float:
-        """That of the worst output."""
         return self.outputs[0].snr_db
 
     def __str__(self) -> str:
@@ -132,7 +131,6 @@ def warn(judged: Quality, mode: str, remedies: Sequence[str], seen: Calibration)
 
 
 def needs_remedies(judged: Quality) -> bool:
-    """Whether there is something to warn of."""
     return bool(judged.zeros) or any(output.snr_db < LEAST_DB for output in judged.outputs)
 
 

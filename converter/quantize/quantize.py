@@ -244,7 +244,6 @@ class _Writer:
     # -- the whole -----------------------------------------------------------------------------------------------------
 
     def graph(self) -> Graph:
-        """The finished graph."""
         ends = {t: self._end(t) for t in dict.fromkeys((*self.source.outputs, *self._named()))}
         signatures = tuple(self._signature(s, ends) if s.subgraph == 0 else s for s in self.source.signatures)
         outputs = tuple(ends[t] for t in self.source.outputs)
@@ -255,7 +254,6 @@ class _Writer:
         return [t for s in self.source.signatures if s.subgraph == 0 for t in s.outputs.values()]
 
     def _end(self, tensor: Tensor) -> Tensor:
-        """A graph output in the type of the border."""
         if tensor.type != "FLOAT32" or tensor.data is not None:
             return tensor
         return self.form(

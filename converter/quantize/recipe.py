@@ -92,7 +92,6 @@ class Choice:
 
     @property
     def type(self) -> str:
-        """The type of activations."""
         return {"int16x8": "INT16", "float": "FLOAT32"}.get(self.precision, "INT8")
 
 

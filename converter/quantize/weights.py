@@ -65,12 +65,10 @@ def weight_quant(layer: Layer, in_scale: float) -> Quant:
 
 
 def integers(layer: Layer, quant: Quant) -> NDArray[np.int64]:
-    """The weights, each rounded to the nearest."""
     return quantize(layer.values(), quant, -MOST[layer.bits], MOST[layer.bits])
 
 
 def weight_tensor(layer: Layer, quant: Quant, q: NDArray[np.int64]) -> Tensor:
-    """The weights as a constant."""
     small = q.astype(np.int8)
     data: NDArray[Any] = pack(small, 4) if layer.bits == 4 else small
     data.flags.writeable = False

@@ -72,7 +72,6 @@ def gather(
 
 
 def _stack(graph: Graph, source: Samples) -> dict[str, Array]:
-    """All samples, checked, in one array per input."""
     samples = list(samples_of(graph, source))
     return {t.name: np.stack([sample[t] for sample in samples]) for t in graph.inputs}
 
@@ -116,7 +115,6 @@ def _contents(rows: Arrays) -> list[tuple[bytes, ...]]:
 
 
 def _digest(rows: Arrays, labels: Array | None) -> bytes:
-    """SHA-256 over names, dtypes, shapes and values."""
     named = dict(rows) if labels is None else {**rows, LABELS: labels}
     sha = hashlib.sha256()
     for name, value in named.items():

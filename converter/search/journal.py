@@ -65,7 +65,6 @@ class Journal:
             self._known[_text(line["key"])] = line["value"]
 
     def get(self, key: Mapping[str, Any]) -> Any:
-        """The answer, or None."""
         return self._known.get(_text(_plain(key)))
 
     def add(self, key: Mapping[str, Any], value: Any) -> None:
@@ -87,5 +86,4 @@ def _text(value: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """The value as it comes back from JSON."""
     return json.loads(_text(value))

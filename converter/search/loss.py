@@ -48,7 +48,6 @@ class Judge:
 
     @property
     def float_score(self) -> float:
-        """The float model's score."""
         return self.score(self.floats)
 
     @property
@@ -57,11 +56,9 @@ class Judge:
         return 1 / self.wanted[0].size if self.metric == "answers" else 0.0
 
     def _right(self, outputs: Sequence[Array]) -> int:
-        """The number of right answers."""
         return int((answers(outputs[0]) == self.wanted[0]).sum())
 
     def _errors(self, outputs: Sequence[Array]) -> list[float]:
-        """Each output's relative squared error."""
         return [_distance(y, wanted) / _spread(wanted) for y, wanted in zip(outputs, self.wanted, strict=True)]
 
 
@@ -71,7 +68,6 @@ def answers(output: Array) -> Array:
 
 
 def _distance(x: Array, y: Array | float) -> float:
-    """The sum of squared differences."""
     return float(np.square(np.subtract(x, y, dtype=np.float64)).sum())
 
 

@@ -40,7 +40,6 @@ class Setting:
     layers: tuple[tuple[str, str], ...] = ()
 
     def as_recipe(self) -> Recipe:
-        """The recipe for this setting."""
         single = tuple(Rule(re.escape(name), precision=precision) for name, precision in self.layers)
         return Recipe((*self.rules, *single), Choice(self.precision, None, self.method))
 
@@ -56,7 +55,6 @@ class Setting:
         return replace(self, layers=tuple(sorted(others.items())))
 
     def json(self) -> dict[str, Any]:
-        """The setting for JSON, with rules as in a recipe file."""
         plain = asdict(self)
         del plain["rules"], plain["layers"]
         return {**plain, "rule": [_table(rule) for rule in self.as_recipe().rules]}

@@ -88,7 +88,6 @@ class Ledger:
         return {setting: tuple(self._journal.get(key)) for setting, key in keys.items()}
 
     def good(self) -> list[Trial]:
-        """The trials that did not fail."""
         return [trial for trial in self.trials.values() if not trial.error]
 
     def front(self) -> list[Trial]:
@@ -97,7 +96,6 @@ class Ledger:
         return [good[i] for i in front([(trial.cost, trial.loss) for trial in good])]
 
     def chosen(self) -> Trial | None:
-        """The cheapest trial inside the budget."""
         return next((trial for trial in self.front() if trial.loss <= self.max_loss), None)
 
     def around(self) -> list[Setting]:
@@ -134,12 +132,10 @@ def _is_trial(value: Any) -> bool:
 
 
 def _is_order(value: Any) -> bool:
-    """The same for the order of layers."""
     return isinstance(value, list) and all(isinstance(name, str) for name in value)
 
 
 def explore(ledger: Ledger, space: Space, graph: Graph, seed: int) -> None:
-    """Fills the ledger."""
     ledger.attempt(space.grid())
     _correct(ledger, space)
     _walk(ledger, space, graph)

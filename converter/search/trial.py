@@ -48,7 +48,6 @@ def constants(graph: Graph, content: bytes, target: Target) -> int:
 
 
 def arena(graph: Graph, content: bytes, target: Target) -> int:
-    """Bytes of the arena in the plan for the target."""
     return make_plan(graph, target).arena_bytes
 
 

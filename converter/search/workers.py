@@ -56,7 +56,6 @@ def workers(job: Job, executor: Executor | None = None, jobs: int | None = None,
 
 
 def _cpus() -> int:
-    """CPUs that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 

@@ -81,7 +81,6 @@ class StreamBuilder:
         self.nodes.append(self.over_rows(node, source, inputs, outputs))
 
     def filled(self, node: Node, rows: Range) -> Tensor:
-        """Rows of nothing but padding."""
         piece = self.piece_of(node.output, rows)
         value = node.constant(2).reshape(-1)[0] if node.op == "PADV2" else _zero(node.output)
         return replace(piece, data=np.full(piece.shape, value, piece.dtype))
@@ -175,7 +174,6 @@ class StreamBuilder:
         self.begin += [Node("VAR_HANDLE", (), (again,), naming), Node("ASSIGN_VARIABLE", (again, constant), ())]
 
     def piece_of(self, tensor: Tensor, rows: Range, name: str = "") -> Tensor:
-        """A tensor like another one, but with some of its rows."""
         need = self.plan.needs[tensor]
         shape = with_rows(tensor.shape, need.timed.axis, rows[1] - rows[0])
         return Tensor(name or f"{tensor.name}/rows {rows[0]}-{rows[1]}", tensor.type, shape, tensor.quant)
@@ -195,7 +193,6 @@ class StreamBuilder:
 
     @staticmethod
     def constant(value: Array, name: str) -> Tensor:
-        """A constant of INT32: a shape, places, paddings."""
         return Tensor(name, "INT32", value.shape, data=value)
 
     def finished(self, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Graph:
@@ -215,7 +212,6 @@ class StreamBuilder:
 
 
 def _zero(tensor: Tensor) -> int:
-    """What stands for 0 in a tensor."""
     return tensor.zero if tensor.quant is not None and not tensor.quant.per_channel else 0
 
 

@@ -122,7 +122,6 @@ def _backwards(graph: Graph, rules: Mapping[Node, Rule], needs: Mapping[Tensor, 
 
 
 def _read(node: Node, rules: Mapping[Node, Rule], needs: Mapping[Tensor, Need], rows: int) -> list[Range]:
-    """The rows of its input that a node reads in a step."""
     if node not in rules:
         return [(0, rows)]
     fresh = [each for tensor in node.outputs for each in needs[tensor].fresh]

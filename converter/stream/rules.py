@@ -83,7 +83,6 @@ class Need:
 
     @property
     def fresh(self) -> list[Range]:
-        """The rows that a step computes."""
         return [rows for rows in (self.left, self.right) if rows[0] < rows[1]]
 
 
@@ -127,7 +126,6 @@ class Rule:
 
 
 def in_time(node: Node, timed: Mapping[Tensor, Timed]) -> list[Tensor]:
-    """The inputs of a node that are in time."""
     return [tensor for tensor in node.inputs if tensor is not None and tensor in timed]
 
 
@@ -313,5 +311,4 @@ _BY_ROW: Mapping[str, Callable[[Node, Tensor, int], int]] = {
 
 
 def with_rows(shape: Shape, axis: int, rows: int) -> Shape:
-    """The shape with another number of rows."""
     return (*shape[:axis], rows, *shape[axis + 1 :])

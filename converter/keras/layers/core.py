@@ -49,7 +49,6 @@ def _alike(g: Emitter, tensors: list[Tensor]) -> list[Tensor]:
 
 
 def _merge(op: str) -> Importer:
-    """One operator between two inputs at a time, from the left."""
     return lambda g, call: reduce(lambda a, b: g.binary(op, a, b), _alike(g, call.inputs()))
 
 

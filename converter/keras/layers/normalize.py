@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -74,15 +73,11 @@ def normalization(g: Emitter, call: Call) -> Tensor:
     """(x - mean) / the standard deviation, or back, as one factor and one addend."""
     own, x = call.layer, cast(g, call.input(), "FLOAT32")
     call.need(own.mean is not None, "it has no statistics yet; call adapt(data), or give mean and variance")
-    middle, variance = (_statistic(v, call.name) for v in (own.mean, own.variance))
+    middle, variance = (array(v, call.name).astype(np.float64) for v in (own.mean, own.variance))
     deviation = np.maximum(np.sqrt(variance), 1e-7)
     if own.invert:
         return scale_and_shift(g, x, deviation.astype(np.float32), middle.astype(np.float32))
     return scale_and_shift(g, x, (1 / deviation).astype(np.float32), (-middle / deviation).astype(np.float32))
-
-
-def _statistic(value: Any, name: str) -> NDArray[np.float64]:
-    return array(value, name).astype(np.float64)
 
 
 IMPORTERS = {

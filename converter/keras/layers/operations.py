@@ -194,7 +194,6 @@ def flip(g: Emitter, call: Call) -> Tensor:
 
 
 def repeated(g: Emitter, call: Call) -> Tensor:
-    """Repeats every element so many times in a row."""
     x, times, axis = call.input(), call.layer.repeats, call.layer.axis
     call.need(axis is not None and isinstance(times, int), "repeats that differ, or without an axis")
     return g.gather(x, np.repeat(np.arange(x.shape[axis]), times), axis % len(x.shape))
@@ -209,7 +208,6 @@ def padded(g: Emitter, call: Call) -> Tensor:
 
 
 def full(g: Emitter, call: Call) -> Tensor:
-    """A tensor broadcast to a shape."""
     x = call.input()
     x = g.reshape(x, (*[1] * (len(call.shape) - len(x.shape)), *x.shape))
     repeats = [n if d == 1 else 1 for n, d in zip(call.shape, x.shape, strict=True)]

@@ -31,7 +31,6 @@ def repeat_vector(g: Emitter, call: Call) -> Tensor:
 
 
 def _pairs(value: Any) -> Pairs:
-    """(before, after) for every spatial dimension."""
     rows = value if isinstance(value[0], Sequence) else [value]
     return [(int(a), int(b)) for a, b in rows]
 

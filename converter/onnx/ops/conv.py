@@ -308,8 +308,6 @@ def _sums(ones: np.ndarray, window: Window) -> np.ndarray:
 
 
 def _everywhere(op: str) -> Callable[[Emitter, OnnxNode], Tensor]:
-    """A reduction over all spatial dimensions, which stay as ones."""
-
     def run(g: Emitter, node: OnnxNode) -> Tensor:
         def reduced(x: Tensor) -> Tensor:
             return g.emit(op, [x, np.array([1, 2], np.int32)], (x.shape[0], 1, 1, x.shape[3]), keep_dims=True)

@@ -30,7 +30,6 @@ def _compare(op: str) -> Importer:
 
 
 def _variadic(op: str) -> Importer:
-    """One operator between two inputs at a time, from the left."""
     return lambda g, node: reduce(lambda a, b: g.binary(op, a, b), (node.input(i) for i in range(len(node.inputs))))
 
 
@@ -137,7 +136,6 @@ def gelu(g: Emitter, node: OnnxNode) -> Tensor:
 
 
 def _plain(run: Callable[[Emitter, Tensor], Tensor]) -> Callable[[Emitter, OnnxNode], Tensor]:
-    """One input, no attributes."""
     return lambda g, node: run(g, node.input(0))
 
 

@@ -166,7 +166,6 @@ def pad(g: Emitter, node: OnnxNode) -> Tensor:
 
 
 def _pads(node: OnnxNode) -> list[tuple[int, int]]:
-    """(before, after) for every dimension."""
     rank, given = len(node.input(0).shape), node.ints("pads", 1) or ()
     axes = node.ints("axes", 3) or tuple(range(rank))
     if len(given) != 2 * len(axes):
@@ -178,7 +177,6 @@ def _pads(node: OnnxNode) -> list[tuple[int, int]]:
 
 
 def _repeated(extent: int, pads: tuple[int, int], mode: str) -> np.ndarray:
-    """Which element stands where after padding."""
     before, after = pads
     kept = np.arange(max(-before, 0), extent - max(-after, 0))
     return np.pad(kept, (max(before, 0), max(after, 0)), mode=mode)  # type: ignore[call-overload, no-any-return]
