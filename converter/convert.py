@@ -147,7 +147,7 @@ def conversion(source: Source, **how: Unpack[How]) -> Conversion:
 
 
 def _prune(converted: Conversion, job: _Job) -> Conversion:
-    """With fewer weights, if the recipe says so."""
+    """Prunes the weights, if the recipe says so."""
     if not converted.recipe.prunes:
         return converted
     fitted_by = job.samples if job.how.get("compensate") else None
@@ -157,7 +157,7 @@ def _prune(converted: Conversion, job: _Job) -> Conversion:
 
 
 def _quantize(converted: Conversion, job: _Job) -> Conversion:
-    """The pruned graph in integers, if that was asked for."""
+    """Calibrates and quantises the pruned graph, if that was asked for."""
     how, source = job.how, converted.pruned
     if not how.get("quantize") or job.samples is None:
         return converted
@@ -169,7 +169,7 @@ def _quantize(converted: Conversion, job: _Job) -> Conversion:
 
 
 def _cluster(converted: Conversion, job: _Job) -> Conversion:
-    """With fewer different weights, if the recipe says so."""
+    """Clusters the weights, if the recipe says so."""
     if not converted.recipe.clusters:
         return converted
     fitted_by = None
@@ -181,7 +181,8 @@ def _cluster(converted: Conversion, job: _Job) -> Conversion:
 
 
 def _finish(converted: Conversion, job: _Job) -> Conversion:
-    """With loops where steps repeat, an open batch and a memory plan, as asked for; TwinferError if it cannot run."""
+    """Makes loops of steps that repeat, opens the batch, and adds a memory plan, as asked for; TwinferError if the result
+    cannot run."""
     graph = open_batch(roll(converted.flat) if job.how.get("loops", True) else converted.flat)
     graph = with_plan(graph) if job.how.get("store_plan") else graph
     _check_runs(graph)
@@ -198,7 +199,7 @@ def _check_runs(graph: Graph) -> None:
 
 
 def _judge(converted: Conversion, job: _Job) -> Conversion:
-    """With what quantisation did to the outputs; warns if that is much, and of divisors that round to 0."""
+    """Compares the outputs with those of the float graph; warns if they lost much, and of divisors that round to 0."""
     how = job.how
     if job.samples is None or not converted.seen:
         return converted

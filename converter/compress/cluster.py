@@ -70,9 +70,9 @@ def _best(values: Values, mass: Values, count: int, keep_zero: bool) -> Values:
     cost, centre = _clusters(values, mass, keep_zero)
     least, starts = cost[0], []
     for _ in range(count - 1):  # least[j]: cost of the values up to j; each round allows one cluster more
-        ways = np.concatenate([[np.inf], least[:-1]])[:, None] + cost
-        starts.append(ways.argmin(axis=0))
-        least = ways.min(axis=0)
+        sums = np.concatenate([[np.inf], least[:-1]])[:, None] + cost
+        starts.append(sums.argmin(axis=0))
+        least = sums.min(axis=0)
     last, centres = len(values) - 1, []
     for start in reversed([np.zeros(len(values), np.int64), *starts]):
         centres.append(centre[start[last], last])

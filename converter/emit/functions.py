@@ -81,10 +81,10 @@ def along(g: Emitter, op: str, x: Tensor, *axes: int, **options: Any) -> Tensor:
     if not x.shape:
         return g.unary(op, x, **options)
     order = [i for i in range(len(x.shape)) if i not in axes] + list(axes)
-    turned = g.transpose(x, order)
-    rows = turned.shape[: len(order) - len(axes)]
-    y = g.unary(op, g.reshape(turned, (*rows, math.prod(turned.shape[len(rows) :]))), **options)
-    return g.transpose(g.reshape(y, turned.shape), [order.index(i) for i in range(len(order))])
+    moved = g.transpose(x, order)
+    rows = moved.shape[: len(order) - len(axes)]
+    y = g.unary(op, g.reshape(moved, (*rows, math.prod(moved.shape[len(rows) :]))), **options)
+    return g.transpose(g.reshape(y, moved.shape), [order.index(i) for i in range(len(order))])
 
 
 def mean(g: Emitter, x: Tensor, axes: Shape) -> Tensor:

@@ -7,21 +7,13 @@ from __future__ import annotations
 
 from twinfer.converter.facts import Row
 
+_SIGNAL = (
+    "Window", "FftAutoScale", "Rfft", "Irfft", "Energy", "FilterBank", "FilterBankSquareRoot", "FilterBankLog", "PCAN",
+    "FilterBankSpectralSubtraction", "Delay", "Framer", "OverlapAdd", "Stacker",
+)  # fmt: skip
+
 ROWS = {
-    "CUSTOM:SignalWindow": Row(),
-    "CUSTOM:SignalFftAutoScale": Row(),
-    "CUSTOM:SignalRfft": Row(),
-    "CUSTOM:SignalIrfft": Row(),
-    "CUSTOM:SignalEnergy": Row(),
-    "CUSTOM:SignalFilterBank": Row(),
-    "CUSTOM:SignalFilterBankSquareRoot": Row(),
-    "CUSTOM:SignalFilterBankLog": Row(),
-    "CUSTOM:SignalPCAN": Row(),
-    "CUSTOM:SignalFilterBankSpectralSubtraction": Row(),
-    "CUSTOM:SignalDelay": Row(),
-    "CUSTOM:SignalFramer": Row(),
-    "CUSTOM:SignalOverlapAdd": Row(),
-    "CUSTOM:SignalStacker": Row(),
+    **{f"CUSTOM:Signal{name}": Row() for name in _SIGNAL},
     "CUSTOM:CIRCULAR_BUFFER": Row(),
     "CUSTOM:TFLM_DECODE": Row(),
     "CUSTOM:TFLite_Detection_PostProcess": Row(),

@@ -143,8 +143,8 @@ def nhwc_io(graph: Graph) -> Graph:
     """
     for tensor in (*graph.inputs, *graph.outputs):
         if len(tensor.shape) == 4 and not is_open(tensor) and tensor.data is None:
-            turned = transposes(_with_end(graph, tensor))
-            graph = turned if cost(turned) < cost(graph) else graph
+            changed = transposes(_with_end(graph, tensor))
+            graph = changed if cost(changed) < cost(graph) else graph
     return graph
 
 

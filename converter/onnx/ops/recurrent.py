@@ -90,11 +90,11 @@ class Kind:
 
 def _directions(node: OnnxNode) -> tuple[bool, ...]:
     """Whether each direction runs backwards."""
-    ways = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
+    known = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
     direction = node.attribute("direction", "forward")
-    if direction not in ways:
+    if direction not in known:
         raise ModelError(f"{node}: direction {direction!r} does not exist")
-    return ways[direction]
+    return known[direction]
 
 
 def _check_lengths(node: OnnxNode, time: int) -> None:
