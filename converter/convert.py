@@ -181,7 +181,7 @@ def _cluster(converted: Conversion, job: _Job) -> Conversion:
 
 
 def _finish(converted: Conversion, job: _Job) -> Conversion:
-    """Makes loops of steps that repeat, opens the batch, and adds a memory plan, as asked for; TwinferError if the result
+    """Makes loops of repeated steps, opens the batch, and adds a memory plan, as asked for. TwinferError if the result
     cannot run."""
     graph = open_batch(roll(converted.flat) if job.how.get("loops", True) else converted.flat)
     graph = with_plan(graph) if job.how.get("store_plan") else graph
