@@ -19,6 +19,7 @@ from twinfer.bench.models.topologies import NETS
 from twinfer.bench.peers.engines import open_peer
 from twinfer.converter.build import Builder
 from twinfer.converter.convert import convert
+from twinfer.converter.passes.equalize import equalize
 from twinfer.converter.quantize.affine import dequantize
 from twinfer.converter.quantize.calibrate import calibrate
 from twinfer.converter.quantize.methods import METHODS
@@ -311,6 +312,16 @@ def test_adaptive_rounding_helps_weights_of_four_bits() -> None:
         return snr_db(want, [ours(integer, [x])[0] for x in data[12:]])
 
     assert gained(Options("FLOAT32", grams=grams(graph, known))) > gained(Options("FLOAT32")) + 3
+
+
+def test_equalisation_leaves_what_is_not_homogeneous() -> None:
+    rng = np.random.default_rng(3)
+    b = Builder("two")
+    x = b.input("x", "FLOAT32", (1, 4))
+    y = b.op("FULLY_CONNECTED", [x, np.eye(4, dtype=np.float32)], fused_activation_function="RELU6")
+    z = b.op("FULLY_CONNECTED", [y, rng.standard_normal((3, 4)).astype(np.float32)])
+    graph = b.graph([z])
+    assert write(equalize(graph)) == write(graph)
 
 
 def test_adaptive_rounding_needs_data_that_last() -> None:
