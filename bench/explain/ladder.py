@@ -201,10 +201,7 @@ def _rungs(ladder: Ladder) -> Table:
     shown.add_row("none of them", *_cells(ladder, ladder.ups[0], None), *[""] * len(heads), _bits(ladder.ups[0]))
     rungs = zip(ladder.techniques, ladder.ups, ladder.ups[1:], ladder.downs, strict=False)
     for key, before, up, down in rungs:
-        cells = [
-            *_cells(ladder, up, before.taken / up.taken),
-            *_cells(ladder, down, down.taken / ladder.whole.taken),
-        ]
+        cells = [*_cells(ladder, up, before.taken / up.taken), *_cells(ladder, down, down.taken / ladder.whole.taken)]
         shown.add_row(f"+ {TECHNIQUES[key].label}", *cells, _bits(up, down))
     for row in ladder.peers:
         if row["instructions"]:

@@ -113,13 +113,7 @@ _WIDE_BIAS = "the bias is read as int64"
 
 _LAYERS: tuple[Fault, ...] = (
     Fault(BOTH, "BATCH_MATMUL", "INT8 INT16", "TFLM and LiteRT ignore scales per column", conditions.per_channel),
-    Fault(
-        LITERT,
-        "FULLY_CONNECTED",
-        "INT8 INT16",
-        layer_cases.IN_FLOAT64,
-        conditions.rounds_sums_otherwise,
-    ),
+    Fault(LITERT, "FULLY_CONNECTED", "INT8 INT16", layer_cases.IN_FLOAT64, conditions.rounds_sums_otherwise),
     Fault(LITERT, "FULLY_CONNECTED CONV_2D TRANSPOSE_CONV", "", _WIDE_BIAS, conditions.takes_bias_wide),
     Fault(TFLM, "TRANSPOSE_CONV", "", _WIDE_BIAS, conditions.has_narrow_bias),
     Fault(TFLM, "DEPTHWISE_CONV_2D", "", "TFLM multiplies channels as the options say", conditions.other_multiplier),
@@ -131,11 +125,7 @@ _LAYERS: tuple[Fault, ...] = (
         conditions.spreads_scales,
     ),
     Fault(
-        LITERT,
-        f"FULLY_CONNECTED CONV_2D {RNNS} {LSTMS}",
-        "FLOAT32",
-        layer_cases.LOWEST,
-        conditions.has_lowest_weight,
+        LITERT, f"FULLY_CONNECTED CONV_2D {RNNS} {LSTMS}", "FLOAT32", layer_cases.LOWEST, conditions.has_lowest_weight
     ),
 )
 

@@ -14,11 +14,7 @@ _FILE = Path(__file__).resolve().parents[1] / "data" / "peers_cortex_m.toml"
 
 
 #: Engines of the table -> their names in tables of ours.
-LABELS = {
-    "tflm-cmsis": "TFLM + CMSIS-NN",
-    "tflm-cmsis-small": "TFLM + CMSIS, -Os",
-    "tflm-reference": "TFLM reference",
-}
+LABELS = {"tflm-cmsis": "TFLM + CMSIS-NN", "tflm-cmsis-small": "TFLM + CMSIS, -Os", "tflm-reference": "TFLM reference"}
 
 
 @cache

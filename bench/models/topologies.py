@@ -139,5 +139,5 @@ NETS: Mapping[str, tuple[Callable[[Net], Tensor], Shape, Range]] = {
 
 #: The same of networks that take seconds to make: no list of models has them, only who names one gets it.
 LARGE: Mapping[str, tuple[Callable[[Net], Tensor], Shape, Range]] = {
-    "mobilenet_v2": (mobilenet_v2, (1, 224, 224, 3), (0, 1)),
+    "mobilenet_v2": (mobilenet_v2, (1, 224, 224, 3), (0, 1))
 }

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
-from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -48,60 +47,6 @@ def outcome(
 
 def drifted(result: Drifts) -> list[tuple[str, float, float, bool]]:
     return [(drift.figure, drift.before, drift.after, drift.worse) for drift in result.every]
-
-
-def test_the_same_figures_do_not_drift() -> None:
-    rows = [on_board(layers=[layer(0, instructions=7, code_bytes=9)]), on_host(layers=[layer(0, min_us=50.0)])]
-    result = outcome(rows, deepcopy(rows), Limits(0, 0))
-    assert (result.every, result.remarks) == ([], [])
-    assert result.compared == 5 + 2 + 3 + 1
-
-
-@pytest.mark.parametrize("figure", ["instructions", "code_bytes", "weight_bytes", "ram_bytes", "stack_bytes"])
-def test_every_count_is_watched(figure: str) -> None:
-    before = on_board()
-    for after, worse in ((before[figure] * 2, True), (before[figure] // 2, False)):
-        assert drifted(outcome([on_board(**{figure: after})], [before])) == [(figure, before[figure], after, worse)]
-
-
-@pytest.mark.parametrize(
-    ("limits", "after", "is_drift"),
-    [
-        (None, 1010, False),
-        (None, 1011, True),
-        (None, 989, True),
-        (Limits(0, 0), 1001, True),
-        (Limits(5, 5), 1050, False),
-        (Limits(5, 5), 1051, True),
-    ],
-)
-def test_limit_of_counts(limits: Limits | None, after: int, is_drift: bool) -> None:
-    assert bool(outcome([on_board(instructions=after)], [on_board()], limits).every) is is_drift
-
-
-def test_limit_of_times() -> None:
-    """A time drifts beyond the limit and beyond the spread, then or now."""
-    assert not outcome([on_host(min_us=125.0)], [on_host()]).every
-    (drift,) = outcome([on_host(min_us=126.0)], [on_host()]).every
-    assert (drift.percent, drift.worse) == (26.0, True)
-    for now, before in ((30.0, 1.0), (1.0, 30.0)):
-        assert not outcome([on_host(min_us=126.0, spread_us=now)], [on_host(spread_us=before)]).every
-    assert outcome([on_host(min_us=101.5)], [on_host()], Limits(0, 0)).every
-    assert not outcome([on_host(min_us=101.0)], [on_host()], Limits(0, 0)).every
-
-
-def test_limit_of_layers_times() -> None:
-    """A layer's time drifts if the difference is a twentieth of the run, too, and more than ticks of the clock."""
-
-    def layers(us: float, run: float = 100.0) -> list[Row]:
-        return [on_host(min_us=run, layers=[layer(3, min_us=us)])]
-
-    assert not outcome(layers(14.9), layers(10.0)).every
-    (drift,) = outcome(layers(15.1), layers(10.0)).every
-    assert drift.layer is not None
-    assert drift.document["layer"] == {"index": 3, "op": "CONV_2D", "output": "y"}
-    assert not outcome(layers(0.09, 1.0), layers(0.02, 1.0)).every
-    assert outcome(layers(0.13, 1.0), layers(0.02, 1.0)).every
 
 
 def test_a_layer_is_named_and_found_behind_one_that_is_new() -> None:

@@ -112,11 +112,7 @@ def test_floats_need_agree_within_the_tolerance_alone(monkeypatch: pytest.Monkey
 def shaped(whole: Sequence[float], layers: Sequence[float], alone: Sequence[float]) -> Timed:
     """Times that are the same in every one of 9 rounds, of a model with one step."""
     rounds = np.ones(9)
-    return Timed(
-        np.outer(whole, rounds),
-        np.outer(layers, rounds)[:, :, None],
-        np.outer(alone, rounds)[:, :, None],
-    )
+    return Timed(np.outer(whole, rounds), np.outer(layers, rounds)[:, :, None], np.outer(alone, rounds)[:, :, None])
 
 
 def test_times_become_causes() -> None:

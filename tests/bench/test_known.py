@@ -13,7 +13,6 @@ from twinfer.bench.known import conditions
 from twinfer.runtime.graph import Node, Tensor
 from twinfer.runtime.op import tensor
 from twinfer.runtime.ops.core.unsigned import MARK
-from twinfer.runtime.ops.reduce import detection
 from twinfer.runtime.registry import operators
 
 LEAST, NAN, INF = -(2**31), float("nan"), float("inf")
@@ -203,28 +202,4 @@ def test_a_float_product_over_several_channels() -> None:
         other = (said != operators()["FULLY_CONNECTED"].reference(node, [t.data for t in held])[0]).any()
         assert conditions.rounds_sums_otherwise(node) == other
         seen.add(bool(other))
-    assert seen == {True, False}
-
-
-def test_detections() -> None:
-    """Rows that stay empty, boxes with several classes, scores that are equal; regular suppression writes all rows."""
-    cases = list(operators()["CUSTOM:TFLite_Detection_PostProcess"].cases(np.random.default_rng(0)))
-    seen = set()
-    for case in cases:
-        o, open_node = detection.options(case.node), case.node
-        several = not o.use_regular_nms and o.max_classes_per_detection > 1
-        assert conditions.ranks_classes(open_node) == several
-        assert conditions.leaves_rows(open_node) == (not o.use_regular_nms)
-        assert conditions.ranks_equal_classes(open_node) == several
-        shape = open_node.input(1).shape
-        apart = np.linspace(0, 1, int(np.prod(shape))).reshape(shape)
-        equal = apart.copy()
-        equal[0, -1, -1] = equal[0, -1, 0]
-        for scores, same in ((apart, False), (equal, True)):
-            x, _, anchors = open_node.inputs
-            assert x is not None
-            values = [replace(x, data=np.zeros(x.shape, x.dtype)), _known(scores), anchors]
-            node = replace(open_node, inputs=tuple(values))
-            assert conditions.ranks_equal_classes(node) == (several and same)
-        seen.add(several)
     assert seen == {True, False}

@@ -18,15 +18,7 @@ from twinfer.aot.build.sizes import Sizes, Symbol
 from twinfer.aot.build.targets import find
 from twinfer.bench.explain import ladder as ladders
 from twinfer.bench.explain.ladder import Ladder, ladder_on, ladder_on_host, ladder_tables
-from twinfer.bench.explain.techniques import (
-    NAMED_ALONE,
-    SMALL_ALONE,
-    TECHNIQUES,
-    Build,
-    applies,
-    chosen,
-    removed,
-)
+from twinfer.bench.explain.techniques import NAMED_ALONE, SMALL_ALONE, TECHNIQUES, Build, applies, chosen, removed
 from twinfer.bench.measure import embedded
 from twinfer.bench.measure.embedded import Measurement, every, measure_on
 from twinfer.bench.measure.turns import Timing

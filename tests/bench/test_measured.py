@@ -16,11 +16,10 @@ from flows import Sub
 
 from twinfer.aot.build.sizes import Sizes, Symbol
 from twinfer.aot.build.targets import find
-from twinfer.aot.print.choice import default_policy, share_all, specialise
+from twinfer.aot.print.choice import default_policy
 from twinfer.aot.print.emit import emit
 from twinfer.bench.explain import on_host as start
 from twinfer.bench.explain import on_target
-from twinfer.bench.explain.techniques import Build
 from twinfer.bench.lab import prices
 from twinfer.bench.measure import compare, embedded, price
 from twinfer.bench.models.source import Source, load
@@ -336,21 +335,6 @@ def test_a_start_has_the_medians_of_its_rounds(monkeypatch: pytest.MonkeyPatch) 
     assert next(ticks, None) is None
 
 
-@pytest.mark.parametrize("bits", range(16))
-def test_a_build_is_planned_and_printed_by_its_techniques(bits: int) -> None:
-    names = [name for i, name in enumerate(("folding", "packing", "constants", "price")) if bits >> i & 1]
-    build, m55 = Build(frozenset(names)), find("cortex-m55").target
-    features = build.target(m55).features
-    assert ("mve" in features) == ("packing" in names)
-    assert ("reference" in features) == (not {"packing", "folding"} & set(names))
-    want = default_policy if "price" in names else specialise if "constants" in names else share_all
-    assert build.policy is want
-    given = Options("size", "lut", memory="rows", ram=5)
-    for more, memory, weights in (([], "layers", "lut"), (["rows"], "rows", "lut"), (["coding"], "layers", "auto")):
-        how = Build(frozenset([*names, *more])).options(given)
-        assert (how.memory, how.weights, how.optimize, how.ram) == (memory, weights, "size", 5)
-
-
 # -- peers in a process of their own -----------------------------------------------------------------------------------
 
 
@@ -395,11 +379,7 @@ def test_a_peers_answers_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     [
         (-11, "a line\nthe last", r"^echo crashes on this model \(SIGSEGV\): the last$"),
         (-6, "", r"^echo crashes on this model \(SIGABRT\): $"),
-        (
-            1,
-            "Traceback\ntwinfer.runtime.errors.ToolError: echo refuses it: why\n",
-            "^echo refuses it: why$",
-        ),
+        (1, "Traceback\ntwinfer.runtime.errors.ToolError: echo refuses it: why\n", "^echo refuses it: why$"),
         (1, "Traceback\nMemoryError: more\n", "^echo fails: MemoryError: more$"),
     ],
 )

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from twinfer.bench.lab.train_digits import correct, load
 from twinfer.bench.models.builtin import DIGITS, builtin, int8_model, large, samples
 from twinfer.bench.models.topologies import NETS
 from twinfer.bench.peers.engines import open_peer
-from twinfer.runtime.graph import Graph, Node, Tensor
+from twinfer.runtime.graph import Graph, Node
 from twinfer.runtime.options import Options
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.run.inputs import random_inputs
@@ -106,22 +105,6 @@ def test_litert_gives_the_same_values(make: Callable[[], Graph], peer: str) -> N
     assert_litert_agrees(peer, graph, graph)
 
 
-@pytest.mark.parametrize("peer", STEPS)
-@pytest.mark.parametrize("kind", ["int8", "float32"])
-def test_another_bias_is_noticed(kind: str, peer: str) -> None:
-    graph = builtin()[f"ad01_{kind}"]()
-    bias = graph.nodes[-1].input(2)
-    turned = replace(bias, data=-graph.nodes[-1].constant(2))
-    with pytest.raises(AssertionError, match="differs by"):
-        assert_litert_agrees(peer, _with(graph, bias, turned), graph)
-
-
-def _with(graph: Graph, old: Tensor, new: Tensor) -> Graph:
-    """The graph with one constant replaced."""
-    nodes = (replace(n, inputs=tuple(new if t is old else t for t in n.inputs)) for n in graph.nodes)
-    return replace(graph, nodes=tuple(nodes), tensors=tuple(new if t is old else t for t in graph.tensors))
-
-
 @pytest.mark.parametrize("kind", ["int8", "float32"])
 def test_digits_are_read_as_well_as_recorded(kind: str) -> None:
     _, (pictures, labels) = load()
@@ -130,43 +113,6 @@ def test_digits_are_read_as_well_as_recorded(kind: str) -> None:
         recorded = int(stored[f"correct_{kind}"])
     assert correct(builtin()[f"digits_{kind}"](), pictures, labels) == recorded
     assert recorded >= 0.98 * len(labels)
-
-
-def _torch_logits(parameters: Any, x: Any) -> Any:
-    """The digits network in torch, [n, 8, 8, 1]; SAME at stride 2 over an even size pads the end alone."""
-    functional = pytest.importorskip("torch.nn.functional")
-    x = x.permute(0, 3, 1, 2)
-    for i, (stride, pads, groups) in enumerate(((1, 1, 1), (2, (0, 1, 0, 1), 16), (1, 0, 1), (1, 1, 1))):
-        w, bias = parameters[2 * i : 2 * i + 2]
-        w = w.permute(3, 0, 1, 2) if groups > 1 else w.permute(0, 3, 1, 2)
-        x = functional.pad(x, pads if isinstance(pads, tuple) else (pads,) * 4)
-        x = functional.conv2d(x, w, bias, stride=stride, groups=groups).relu()
-    return x.mean(dim=(2, 3)) @ parameters[-2].T + parameters[-1]
-
-
-def test_training_is_what_torch_does(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Gradients, moments, decay and the rate's half cosine, over two epochs of the same pictures in the same order."""
-    torch = pytest.importorskip("torch")
-    monkeypatch.setattr(train_digits, "EPOCHS", 2)
-    monkeypatch.setattr(train_digits, "BATCH", 8)
-    (x, labels), _ = load()
-    x, labels = x[:31], labels[:31]
-    rng, shapes = np.random.default_rng(8), [(16, 3, 3, 1), (1, 3, 3, 16), (32, 1, 1, 16), (32, 3, 3, 32), (10, 32)]
-    parameters = []
-    for shape, inputs, channels in zip(shapes, (9, 9, 16, 288, 32), (16, 16, 32, 32, 10), strict=True):
-        first = [rng.normal(0, np.sqrt(2 / inputs), shape), np.zeros(channels)]
-        parameters += [torch.tensor(value, dtype=torch.float64, requires_grad=True) for value in first]
-    optimiser = torch.optim.AdamW(parameters, lr=1e-2, weight_decay=1e-4)
-    schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda step: (1 + np.cos(np.pi * step / 6)) / 2)
-    for _ in range(6):
-        pick = rng.integers(0, len(x), 8)
-        optimiser.zero_grad()
-        logits = _torch_logits(parameters, torch.from_numpy(x[pick].astype(np.float64)))
-        torch.nn.functional.cross_entropy(logits, torch.from_numpy(labels[pick])).backward()
-        optimiser.step()
-        schedule.step()
-    for ours, theirs in zip(train_digits.train(x, labels), parameters, strict=True):
-        np.testing.assert_allclose(ours, theirs.detach().numpy(), rtol=1e-4, atol=1e-6)
 
 
 def test_what_is_stored_of_a_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -184,10 +130,10 @@ def test_what_is_stored_of_a_training(tmp_path: Path, monkeypatch: pytest.Monkey
         written = dict(arrays)
     assert all((written[f"p{i}"] == value).all() for i, value in enumerate(parameters))
     own = [torch.from_numpy(p) for p in parameters]
-    logits = _torch_logits(own, torch.from_numpy(x[:40])).numpy()
+    logits = train_digits.logits_of(own, torch.from_numpy(x[:40])).numpy()
     limits = [float(f"{1.1 * value:.2g}") for value in (logits.min(), logits.max())]
     np.testing.assert_allclose(written["ranges"][-2], limits, rtol=1e-4)
-    right = int((_torch_logits(own, torch.from_numpy(held[:50])).argmax(1).numpy() == wanted[:50]).sum())
+    right = int((train_digits.logits_of(own, torch.from_numpy(held[:50])).argmax(1).numpy() == wanted[:50]).sum())
     assert (written["held_out"], written["correct_float32"]) == (50, right)
     assert abs(int(written["correct_int8"]) - right) <= 1
 
@@ -210,7 +156,7 @@ def test_only_the_right_pictures_count() -> None:
     _, (held, _) = load()
     with np.load(DIGITS) as stored:
         own = [torch.from_numpy(stored[f"p{i}"]) for i in range(10)]
-    said = _torch_logits(own, torch.from_numpy(held[:30])).argmax(1).numpy()
+    said = train_digits.logits_of(own, torch.from_numpy(held[:30])).argmax(1).numpy()
     model = builtin()["digits_float32"]()
     assert [correct(model, held[:30], labels) for labels in (said, said + 1, said + np.arange(30) % 2)] == [30, 0, 15]
 

@@ -24,9 +24,7 @@ from needs import deep_but
 from twinfer.aot.build.sizes import sizes
 from twinfer.aot.build.targets import find
 from twinfer.aot.print.emit import emit
-from twinfer.bench.explain import ladder, on_target
-from twinfer.bench.explain.explain import Wanted, explain
-from twinfer.bench.memory.certificate import certificate
+from twinfer.bench.explain.explain import Wanted
 from twinfer.bench.models.source import Source, load
 from twinfer.bench.page.page import data_of
 from twinfer.bench.report.charts import _lanes
@@ -35,7 +33,6 @@ from twinfer.bench.report.document import Report, node_rows, report_of, views
 from twinfer.bench.report.html import explain_html, report_html
 from twinfer.bench.report.maps import arena_chart
 from twinfer.bench.report.noise import layer_of, noise
-from twinfer.bench.report.remarks import remarks
 from twinfer.converter.build import Builder
 from twinfer.converter.convert import convert
 from twinfer.converter.quantize.affine import dequantize
@@ -137,16 +134,6 @@ def test_tensors_without_names_have_a_report() -> None:
     assert len(noise(nameless(graph))) == len(noise(graph)), "each layer has its own figure"
 
 
-def test_memory_is_the_certificate(kept: Document) -> None:
-    own = certificate(load(kept["model"]).graph, M4.target, USUAL)
-    memory = kept["memory"]
-    assert memory["forced_by"]["bytes"] == own.plan.lower_bound_bytes == memory["lower_bound_bytes"]
-    assert [hint["ram_bytes"] for hint in memory["hints"]] == [hint.ram_bytes for hint in own.hints]
-    top = max(max(band["highs"]) for band in memory["bands"])
-    assert top <= own.plan.memory_bytes
-    assert all(low <= high for band in memory["bands"] for low, high in zip(band["lows"], band["highs"], strict=True))
-
-
 def converted(graph: Graph) -> Graph:
     """The model in int8, by a few samples."""
     rows = np.random.default_rng(0).normal(0, 1, (8, *graph.inputs[0].shape)).astype(np.float32)
@@ -168,26 +155,6 @@ def test_a_report_of_this_computer() -> None:
     )
     assert told == sorted(told)
     assert json.loads(json.dumps(kept)) == json.loads(json.dumps(data_of(report_html(kept))))
-
-
-def test_progress_goes_on_through_both_halves(monkeypatch: pytest.MonkeyPatch) -> None:
-    halves = {"ledger_on": (on_target, (0.0, 1.0)), "ladder_on": (ladder, (0.0, 1.0))}
-
-    def door(name: str) -> Any:
-        def run(*arguments: Any) -> Any:
-            for share in halves[name][1]:
-                arguments[-1](share)
-            return name
-
-        return run
-
-    for name, (place, _) in halves.items():
-        monkeypatch.setattr(place, name, door(name))
-    told: list[float] = []
-    source = load("kws_int8")
-    *_, both = explain(source, M4, USUAL, Wanted(techniques=("folding",)), told.append)
-    assert (both.ledger, both.ladder) == ("ledger_on", "ladder_on")
-    assert told == [0, 0.5, 0.5, 1]
 
 
 # -- noise -------------------------------------------------------------------------------------------------------------
@@ -281,25 +248,6 @@ def test_noise_of_float_models_and_branches_is_none() -> None:
 
 
 # -- remarks -----------------------------------------------------------------------------------------------------------
-
-
-def said(document: Mapping[str, Any], subject: str = "") -> list[str]:
-    return [remark.text for remark in remarks(document) if subject in ("", remark.subject)]
-
-
-def test_remarks_of_layers_that_take_no_time_that_can_be_measured() -> None:
-    """On the host a clock may show 0; flash is not measured there."""
-    kept = report()
-    kept["unit"] = "µs"
-    kept["totals"] |= {"compiled": 0.0, "interpreted": 0.0}
-    del kept["ledger"]["bytes"]["flash"]
-    for layer in kept["layers"]:
-        layer["compiled"] = 0.0
-    assert not any("share kernels" in text or "the median layer" in text for text in said(kept, "time"))
-    single = [layer for layer in kept["layers"] if len(layer["steps"]) == 1 and layer["macs"]]
-    single[0]["compiled"] = kept["totals"]["compiled"] = 40.0
-    (dear,) = (text for text in said(kept, "time") if "the median layer" in text)
-    assert f"{single[0]['macs'] / 40e3:.1f} GMAC/s, the median layer its MACs in no time" in dear
 
 
 # -- summary and page --------------------------------------------------------------------------------------------------

@@ -181,19 +181,6 @@ def test_lines_of_a_plan(way: Any) -> None:
     assert rest.causes == {"a": around[0] - around[1], "b": around[1] - around[2]}
 
 
-@pytest.mark.parametrize(
-    ("up", "down", "ram", "nothing"),
-    [(1000, 1000, 50, True), (998, 1000, 50, True), (1000, 1002, 50, True), (990, 1000, 50, False),
-     (1000, 1010, 50, False), (1000, 1000, 49, False), (1010, 1000, 50, False)],
-)  # fmt: skip
-def test_a_technique_that_is_worth_no_word(up: int, down: int, ram: int, nothing: bool) -> None:
-    """Neither when it is added nor when all else is there, and no bytes: less than half a per cent is noise."""
-    first, last = Figures(1000, 5, 50, True), Figures(up, 5, ram, True)
-    gone = Figures(down * up / 1000, 5, 50, True)
-    said, _ = ladder_words(Ladder("m", "c", "instructions", ("calls",), (first, last), (gone,)))
-    assert said.endswith("nothing here.") == nothing
-
-
 NAMES = ("folding", "packing", "instructions", "calls")
 
 
@@ -716,18 +703,6 @@ def test_layers_on_a_core() -> None:
     assert "Bytes of shared bodies, paid once: tw_conv2d_s8 1,234, tw_add_s8 -." in texts_of(parts)
     loop = {**row, "engine": "interpreted"}
     assert not [table for table in tables_of(embedded_tables([loop])) if str(table.title).startswith("Layers of")]
-
-
-def test_a_page_of_models_that_are_in_no_mean() -> None:
-    """Models of the user's own, with figures of TFLM: no mean, no line across the bars, and nothing fails."""
-    rows = [row for row in board_rows("cortex-m4", 3) if row["model"] == "own"]
-    every = limits.standings(rows)
-    assert every
-    assert limits.mean(every, "speed") is None
-    assert "mean" not in str(vars(pictures([every]).charts[0]))
-    page = embedded_html(rows)
-    assert "geometric mean of 0" in page
-    assert "own" in page
 
 
 def test_coded_weights_beside_plain_ones() -> None:

@@ -17,7 +17,7 @@ from twinfer.bench.measure.tflm import LABELS
 from twinfer.bench.report.charts import LANE, graph_chart, ladder_chart, layers_chart, noise_chart, waterfall
 from twinfer.bench.report.diff import diff_html, diff_tables, difference
 from twinfer.bench.report.diff import layers_chart as differences
-from twinfer.bench.report.html import explain_html, report_html
+from twinfer.bench.report.html import report_html
 from twinfer.bench.report.maps import NAMES, arena_chart, flash_chart
 from twinfer.bench.report.remarks import remarks
 from twinfer.bench.report.summary import answers, summary
@@ -189,34 +189,6 @@ def shown(value: float, unit: str) -> str:
 
 def rest(figures: Document) -> list[str]:
     return [f"{figures['ram_bytes']:,}", f"{figures['flash_bytes']:,}", "same bits"]
-
-
-def test_the_page_of_explain_has_every_target() -> None:
-    """Each with its chart of layers, its causes, its tables and, where there is one, its ladder, in order."""
-    ledgers = []
-    for seed, target in ((1, "cortex-m4"), (2, "cortex-m0"), (3, "host")):
-        kept = document(seed)
-        own = {**kept["ledger"], "model": "net", "target": target, "words": [f"Words <of> {target}."]}
-        ledgers.append(own if seed == 2 else {**own, "ladder": {**kept["ladder"], "words": [f"Rungs of {target}."]}})
-    html = explain_html(ledgers)
-    head, *parts = re.split(r"<h2>On ", html)
-    assert "What compiling net is worth" in plain(head)
-    assert [part.split("<")[0] for part in parts] == ["cortex-m4", "cortex-m0", "host"]
-    for ledger, part in zip(ledgers, parts, strict=True):
-        laddered = "ladder" in ledger
-        assert part.count('<figure class="chart"') == 2 + laddered
-        assert part.count(f"Words &lt;of&gt; {ledger['target']}.") == 1
-        assert part.count(f"Rungs of {ledger['target']}.") == laddered
-        shown = list(tables(part).values())
-        assert len(shown) == 2 + laddered
-        for line in ledger["layers"]:
-            assert any(f"{line['compiled']:,.0f}" in " ".join(row) for row in shown[0]), line
-        listed = [plain(item) for item in re.findall(r"<li>(.*?)</li>", part)]
-        assert [item.split(" :")[0] for item in listed] == [CAUSES[key].word for key in shown_order()]
-        if laddered:
-            assert len(shown[-1]) >= 3
-            rungs = " ".join(" ".join(row) for row in shown[-1])
-            assert all(TECHNIQUES[rung["technique"]].label in rungs for rung in ledger["ladder"]["rungs"])
 
 
 @pytest.mark.parametrize("above", [0, 1])
@@ -566,27 +538,6 @@ def test_a_page_of_differences(unit: str) -> None:
     assert in_terminal(totals) == [[row[0], *row[1:]] for row in of["Totals"]]
     by_change = sorted(layers, key=lambda row: -abs(float(row[5].replace(",", ""))))
     assert [row[:2] + row[2:6] for row in in_terminal(changed)] == [row[:2] + row[3:7] for row in by_change]
-
-
-def test_differences_of_two_targets() -> None:
-    """No figure of time stands in a table, and no chart; what else differs does, cut short in a terminal."""
-    a, b = document(7), document(8, target="host")
-    for i, node in enumerate(b["nodes"]):
-        node["kernel"] = f"another_kernel_of_a_very_long_name_so_that_it_is_cut_{i}"
-    diff = difference(a, b)
-    page = diff_html(diff)
-    assert '<figure class="chart"' not in page
-    assert page.count("Times and instructions are left out") == 1
-    assert "What changed: net on cortex-m4 and net on host" in plain(page.split("</h1>")[0])
-    for row in tables(page)["Layers, compiled, instructions"]:
-        assert row[3:7] == [""] * 4
-        assert bool(row[7]) == (row[1] != "RUN")
-    _, _, changed = diff_tables(diff)
-    every = ["; ".join(row["changed"]) for row in diff["layers"] if row["changed"]]
-    assert sorted(row[6] for row in in_terminal(changed)) == sorted(f"{words[:59]}…" for words in every)
-    assert all(row[2:6] == [""] * 4 for row in in_terminal(changed))
-    *_, last = diff_tables(difference(a, a))
-    assert str(last) == "No layer changed."
 
 
 def in_terminal(table: Any) -> list[list[str]]:

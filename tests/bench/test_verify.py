@@ -18,7 +18,6 @@ from twinfer.converter.build import Builder
 from twinfer.runtime import registry
 from twinfer.runtime.errors import ToolError, UnsupportedOperatorError
 from twinfer.runtime.graph import Graph
-from twinfer.runtime.run.inputs import special_inputs
 from twinfer.runtime.run.interpreter import Interpreter
 from twinfer.runtime.walks import with_steps
 
@@ -194,72 +193,11 @@ def test_known_faults_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (sign(agrees.lines[-1], "litert-ref"), agrees.notes) == ("=", {})
 
 
-def test_special_inputs() -> None:
-    """They hold every kind of value; what QUANTIZE reads has less than 2^30 steps, and integers are their ends."""
-    finite, all_ = (x for (x,) in special_inputs(rectifier().graph))
-    assert np.isfinite(finite).all()
-    assert {0.0, 2.0**-149} <= set(np.abs(finite).ravel().tolist())
-    assert (finite.view(np.uint32) == 1 << 31).any(), "-0.0"
-    assert np.isnan(all_).any()
-    assert {np.inf, -np.inf, float(np.finfo(np.float32).max)} <= set(all_.ravel().tolist())
-    assert 13 <= (np.abs(all_) < 5).sum() < 40, "ordinary values stay among them"
-    b = Builder("stored")
-    graph = b.graph([b.op("QUANTIZE", [b.input("x", "FLOAT32", (1, 40))], shape=(1, 40), type="INT8", scale=0.5)])
-    for (x,) in special_inputs(graph):
-        assert np.abs(x).max() < 2.0**30 * 0.5
-    for (x,) in special_inputs(chain()):
-        assert {-128, 127} <= set(x.ravel().tolist())
-
-
 def test_unsupported_models_raise() -> None:
     b = Builder("custom")
     graph = b.graph([b.op("CUSTOM:Mystery", [b.input("x", "FLOAT32", (1,))], shape=(1,))])
     with pytest.raises(UnsupportedOperatorError):
         verify(Source("custom", graph))
-
-
-def test_comparison_of_values() -> None:
-    one = np.array([[1.0, 2.0, np.nan, np.inf]], np.float32)
-    assert compare(0, one, one.copy(), 0) is None
-    payload = one.copy()
-    payload.view(np.uint32)[0, 2] = 0xFFC12345
-    assert compare(0, one, payload, 0) is None, "a NaN of another sign and payload is a NaN"
-    for ours, other in ((np.nan, 0.0), (0.0, np.nan)):
-        difference = compare(0, np.array([1, ours], np.float32), np.array([1, other], np.float32), 1e-5)
-        assert difference is not None
-        assert (difference.within, difference.element, difference.largest) == (False, (1,), np.inf), "a number is none"
-    near = one.copy()
-    near[0, 1] += 1e-5
-    difference = compare(7, one, near, 1e-5)
-    assert difference is not None
-    assert difference.within
-    assert (difference.sample, difference.element) == (7, (0, 1))
-    zero = np.zeros((1, 1), np.float32)
-    signs = compare(0, zero, -zero, 1e-5)
-    assert signs is not None
-    assert signs.within
-    signs = compare(0, zero, -zero, 0)
-    assert signs is not None
-    assert not signs.within
-    near[0, 0] = 2
-    difference = compare(0, one, near, 1e-5)
-    assert difference is not None
-    assert not difference.within
-    assert difference.element == (0, 0)  # the guilty one
-    for other in (np.nan, 5.0):
-        difference = compare(0, one, np.array([[1, 2, np.nan, other]], np.float32), 1e-5)
-        assert difference is not None
-        assert not difference.within
-    wrong_type = compare(0, one, one.astype(np.float64), 1e-5)
-    assert wrong_type is not None
-    assert not wrong_type.within
-    assert compare(0, one, one.reshape(4), 0) is None  # dimensions of one come and go
-    empty = np.zeros((0, 3), np.int8)
-    assert compare(0, empty, empty.copy(), 0) is None
-    scalar = compare(0, np.array(3, np.int32), np.array(4, np.int32), 0)
-    assert scalar is not None
-    assert scalar.element == ()
-    assert scalar.largest == 1
 
 
 @pytest.mark.parametrize("name", ["svdf-0", "svdf-1"])
