@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rich.console import RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from twinfer.aot.build.firmware import build
@@ -23,10 +22,11 @@ from twinfer.aot.print.literals import identifier
 from twinfer.bench.explain.techniques import TECHNIQUES, Build, added, removed, simd
 from twinfer.bench.measure.compare import Row, same_bits
 from twinfer.bench.measure.embedded import all_agree, host_outputs
-from twinfer.bench.measure.report import number, table
-from twinfer.bench.measure.tflm import LABELS, tflm_rows
+from twinfer.bench.measure.report import in_terminal
+from twinfer.bench.measure.tflm import tflm_rows
 from twinfer.bench.measure.turns import interleave
 from twinfer.bench.models.source import Source
+from twinfer.bench.report.tables import ladder_table
 from twinfer.runtime.graph import Array
 from twinfer.runtime.options import USUAL, Options
 from twinfer.runtime.plan.make import make_plan
@@ -96,8 +96,6 @@ class Ladder:
 
     def _repr_html_(self) -> str:
         """What a notebook shows: the rungs both ways."""
-        from twinfer.bench.report.tables import ladder_table
-
         return ladder_table(self.document).html
 
 
@@ -180,7 +178,8 @@ WORTH_A_WORD = 0.005
 
 def ladder_tables(ladder: Ladder) -> Iterator[RenderableType]:
     """The rungs both ways, what they mean, and figures of others."""
-    yield _rungs(ladder)
+    title = f"{ladder.model} on {ladder.target}: techniques added to nothing, and each left out of all"
+    yield in_terminal(ladder_table(ladder.document), title, 1)
     about = [f"{TECHNIQUES[key].label}: {TECHNIQUES[key].about}." for key in ladder.techniques]
     about.append("Without a technique there are none that need it either.")
     yield Text("\n".join(about), "bright_black")
@@ -190,35 +189,6 @@ def ladder_tables(ladder: Ladder) -> Iterator[RenderableType]:
 def ladder_document(ladder: Ladder) -> dict[str, Any]:
     """The ladder's document, with what it means in words."""
     return {**ladder.document, "words": list(ladder_words(ladder))}
-
-
-def _rungs(ladder: Ladder) -> Table:
-    flash = ladder.whole.flash_bytes is not None
-    heads = [ladder.unit, "×", *(["flash"] if flash else []), "RAM"]
-    columns = [f"{head}\n{way}" if head == ladder.unit else head for way in ("added", "without") for head in heads]
-    title = f"{ladder.model} on {ladder.target}: techniques added to nothing, and each left out of all"
-    shown = table(title, "<", *columns, "<outputs", gap=1)
-    shown.add_row("none of them", *_cells(ladder, ladder.ups[0], None), *[""] * len(heads), _bits(ladder.ups[0]))
-    rungs = zip(ladder.techniques, ladder.ups, ladder.ups[1:], ladder.downs, strict=False)
-    for key, before, up, down in rungs:
-        cells = [*_cells(ladder, up, before.taken / up.taken), *_cells(ladder, down, down.taken / ladder.whole.taken)]
-        shown.add_row(f"+ {TECHNIQUES[key].label}", *cells, _bits(up, down))
-    for row in ladder.peers:
-        if row["instructions"]:
-            figures = [f"{row['instructions']:,}", f"{row['instructions'] / ladder.whole.taken:.2f}"]
-            sizes = [f"{row['code_bytes'] + row['weight_bytes']:,}", f"{row['ram_bytes']:,}"]
-            shown.add_row(LABELS[row["engine"]], *figures, *sizes, *[""] * len(heads), "recorded")
-    return shown
-
-
-def _cells(ladder: Ladder, figures: Figures, ratio: float | None) -> list[str]:
-    taken = number(figures.taken) if ladder.unit == "µs" else f"{figures.taken:,.0f}"
-    flash = [] if figures.flash_bytes is None else [f"{figures.flash_bytes:,}"]
-    return [taken, "" if ratio is None else f"{ratio:.2f}", *flash, f"{figures.ram_bytes:,}"]
-
-
-def _bits(*programs: Figures) -> Text:
-    return Text("same bits") if all(each.same_bits for each in programs) else Text("OTHER BITS", style="bold red")
 
 
 def ladder_words(ladder: Ladder) -> Iterator[str]:

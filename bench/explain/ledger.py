@@ -12,11 +12,11 @@ from itertools import pairwise
 from typing import Any
 
 from rich.console import RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from twinfer.bench.explain.causes import AROUND, BY_ROWS, CAUSES, ordered
-from twinfer.bench.measure.report import bits_in_words, number, span, table
+from twinfer.bench.measure.report import bits_in_words, in_terminal, number
+from twinfer.bench.report import tables
 from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.program import Chain, Step
 
@@ -188,9 +188,7 @@ class Ledger:
 
     def _repr_html_(self) -> str:
         """What a notebook shows: the lines, and flash and RAM."""
-        from twinfer.bench.report.tables import ledger_tables
-
-        return "".join(table.html for table in ledger_tables(self.document))
+        return "".join(table.html for table in tables.ledger_tables(self.document))
 
 
 def split(line: Line, cause: str, part: str, saved: float) -> Line:
@@ -210,12 +208,16 @@ WORTH_A_WORD = 0.002
 
 def ledger_tables(ledger: Ledger) -> Iterator[RenderableType]:
     """The layers and their sum, flash and RAM, the start, and what it means in words."""
-    yield _lines(ledger)
-    if ledger.bytes:
-        yield _bytes(ledger)
-    yield Text(
-        "\n".join(f"{_label(cause)}: {CAUSES[cause].about}." for cause in ordered(ledger.causes)), "bright_black"
-    )
+    causes = ordered(ledger.causes)
+    title = f"{ledger.model} on {ledger.target}: {ledger.unit} of one inference, and what compiling saves by cause"
+    lines, *others = tables.ledger_tables(ledger.document)
+    shown = in_terminal(lines, title, 1)
+    if ledger.intervals:
+        for k, name in enumerate(("95 % from", "to")):
+            shown.add_row("", name, "", "", "", *(number(ledger.intervals[cause][k]) for cause in causes))
+    yield shown
+    yield from (in_terminal(each, gap=1) for each in others)
+    yield Text("\n".join(f"{_label(cause)}: {CAUSES[cause].about}." for cause in causes), "bright_black")
     yield Text(_started(ledger.start, ledger.target))
     yield Text("\n".join(words(ledger)))
 
@@ -223,36 +225,6 @@ def ledger_tables(ledger: Ledger) -> Iterator[RenderableType]:
 def ledger_document(ledger: Ledger) -> dict[str, Any]:
     """The ledger's document, with what it means in words."""
     return {**ledger.document, "words": list(words(ledger))}
-
-
-def _lines(ledger: Ledger) -> Table:
-    causes = ordered(ledger.causes)
-    title = f"{ledger.model} on {ledger.target}: {ledger.unit} of one inference, and what compiling saves by cause"
-    heads = [CAUSES[cause].label for cause in causes]
-    shown = table(title, "#", "<operator", "inter-\npreted", "com-\npiled", "×", *heads, gap=1)
-    for line in ledger.lines:
-        shown.add_row(span(line.operators), line.op, *_figures(line, causes, ledger.unit))
-    shown.add_section()
-    shown.add_row("", Text("total", style="bold"), *_figures(ledger.total, causes, ledger.unit))
-    if ledger.intervals:
-        ends = [ledger.intervals[cause] for cause in causes]
-        shown.add_row("", "95 % from", "", "", "", *(number(low) for low, _ in ends))
-        shown.add_row("", "to", "", "", "", *(number(high) for _, high in ends))
-    return shown
-
-
-def _bytes(ledger: Ledger) -> Table:
-    causes = ordered(ledger.causes)
-    shown = table("Bytes", "<", "inter-\npreted", "com-\npiled", "×", *(CAUSES[cause].label for cause in causes), gap=1)
-    for kind, line in ledger.bytes.items():
-        shown.add_row(kind, *_figures(line, causes, "bytes"))
-    return shown
-
-
-def _figures(line: Line, causes: Sequence[str], unit: str) -> list[str]:
-    values = [line.interpreted, line.compiled, *(line.causes[cause] for cause in causes)]
-    both, saved = [_figure(value, unit) for value in values[:2]], [_figure(value, unit) for value in values[2:]]
-    return [*both, ratio(line), *saved]
 
 
 def _figure(value: float, unit: str) -> str:

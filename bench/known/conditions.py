@@ -32,16 +32,6 @@ def coarse(node: Node) -> bool:
     return any(t is not None and t.quant is not None and bool((t.quant.scale >= 1).any()) for t in node.inputs)
 
 
-def requantises(node: Node) -> bool:
-    """Whether the output is quantised otherwise than the input."""
-    return node.input(0).quant != node.output.quant
-
-
-def operands_differ(node: Node) -> bool:
-    """Whether both operands are quantised differently."""
-    return node.input(0).quant != node.input(1).quant
-
-
 def per_channel(node: Node) -> bool:
     """Whether an input has several scales."""
     return any(t is not None and t.quant is not None and t.quant.scale.size > 1 for t in node.inputs)
@@ -86,26 +76,11 @@ def pads(node: Node) -> bool:
     return padding is None or bool(padding.any())
 
 
-def plain(node: Node) -> bool:
-    """Whether input 0 has no scale."""
-    return node.input(0).quant is None
-
-
 def spreads_peephole(node: Node) -> bool:
     """Whether an LSTM with weights of cells has not as many outputs as cells."""
     projection = node.optional(16)
     peeps = any(node.optional(i) is not None for i in (9, 10, 11))
     return peeps and projection is not None and projection.shape[0] != projection.shape[1]
-
-
-def bounded_below_zero(node: Node) -> bool:
-    """Whether the node's activation has a bound below 0 and one above."""
-    return bool(node.options["fused_activation_function"] == "RELU_N1_TO_1")
-
-
-def activated(node: Node) -> bool:
-    """Whether the node has an activation."""
-    return bool(node.options.get("fused_activation_function", "NONE") != "NONE")
 
 
 def clips(node: Node) -> bool:
@@ -114,19 +89,9 @@ def clips(node: Node) -> bool:
     return quantized_range(node, node.output) != (info.min, info.max)
 
 
-def broadcasts(node: Node) -> bool:
-    """Whether both operands have different shapes."""
-    return node.input(0).shape != node.input(1).shape
-
-
 def wide(node: Node) -> bool:
     """Whether an argument is of int64."""
     return any(t is not None and t.type == "INT64" for t in node.inputs[1:])
-
-
-def other_type(node: Node) -> bool:
-    """Whether the option and the output say different types."""
-    return bool(node.options["output_type"] != node.output.type)
 
 
 def empty_ellipsis(node: Node) -> bool:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from twinfer.bench.known import conditions
 from twinfer.runtime.graph import Array, Graph, Node, Tensor
@@ -28,7 +29,7 @@ class Fault:
     ops: str
     types: str
     why: str
-    holds: Callable[[Node], bool] = lambda node: True
+    holds: Callable[[Node], Any] = lambda node: True
 
     def explains(self, peer: str, node: Node) -> bool:
         """Whether the node, with what it reads as constants, is one that this peer gets wrong."""
@@ -36,7 +37,7 @@ class Fault:
             return False
         first = next((t for t in node.inputs if t is not None), None)
         suits = not self.types or (first is not None and first.type in self.types.split())
-        return suits and self.holds(node)
+        return suits and bool(self.holds(node))
 
 
 TFLM, LITERT, BOTH = "tflm", "litert-ref", "tflm litert-ref"
@@ -60,8 +61,20 @@ _ARITHMETIC: tuple[Fault, ...] = (
     Fault(TFLM, "ADD_N", "INT8", total.OVERFLOW, lambda node: len(node.inputs) > 16),
     Fault(TFLM, "CUMSUM", "INT8", total.OVERFLOW, lambda node: max(node.input(0).shape) > 16),
     Fault(BOTH, "DIV", "INT8 INT16", div.FAULT),
-    Fault(TFLM, "ADD SUB", "INT32", "TFLM ignores the activation of int32", conditions.activated),
-    Fault(LITERT, "MUL", "UINT32", broadcast.BOUND, conditions.bounded_below_zero),
+    Fault(
+        TFLM,
+        "ADD SUB",
+        "INT32",
+        "TFLM ignores the activation of int32",
+        lambda node: node.options.get("fused_activation_function", "NONE") != "NONE",
+    ),
+    Fault(
+        LITERT,
+        "MUL",
+        "UINT32",
+        broadcast.BOUND,
+        lambda node: node.options["fused_activation_function"] == "RELU_N1_TO_1",
+    ),
     Fault(TFLM, "TANH LOGISTIC", "INT8", "TFLM ignores the output's quantisation", conditions.other_output),
     Fault(
         LITERT,
@@ -73,9 +86,17 @@ _ARITHMETIC: tuple[Fault, ...] = (
     Fault(LITERT, "HARD_SWISH", "INT8", hard_swish.FINER, hard_swish.is_finer),
     Fault(TFLM, COMPARING, "INT8", "TFLM takes no scale from 1 on", conditions.coarse),
     Fault(LITERT, COMPARING, "INT8 UINT8 INT16", "LiteRT takes no scale from 1 on", conditions.coarse),
-    Fault(LITERT, ORDERING, "INT16", "LiteRT compares stored values", conditions.operands_differ),
+    Fault(
+        LITERT,
+        ORDERING,
+        "INT16",
+        "LiteRT compares stored values",
+        lambda node: node.input(0).quant != node.input(1).quant,
+    ),
     Fault(TFLM, "GREATER", "INT16", "TFLM prepares no multipliers for int16: nothing is greater"),
-    Fault(TFLM, "RELU6", "INT8 INT16", "TFLM does not requantise", conditions.requantises),
+    Fault(
+        TFLM, "RELU6", "INT8 INT16", "TFLM does not requantise", lambda node: node.input(0).quant != node.output.quant
+    ),
     Fault(LITERT, "NEG", "INT8 INT16", "LiteRT ignores scales and zero points, and negates the least value to itself"),
     Fault(TFLM, "ZEROS_LIKE", "INT8", "TFLM does not know of zero points", conditions.zeroed),
     Fault(BOTH, "QUANTIZE", "", "beyond int32, the conversion is not defined in C++", conditions.leaves_int32),
@@ -86,10 +107,18 @@ _ARITHMETIC: tuple[Fault, ...] = (
     Fault(LITERT, "RANGE", "INT32", "LiteRT counts in int32, which the width may leave", conditions.range_leaves_type),
     Fault(LITERT, "RSQRT", "INT16", "LiteRT has a table; TFLM's fixed point counts"),
     Fault(TFLM, "DEQUANTIZE", "INT8", "TFLM takes the first scale for all channels", conditions.per_channel),
-    Fault(TFLM, "MUL", "INT16", "TFLM takes plain integers for quantised ones", conditions.plain),
+    Fault(
+        TFLM, "MUL", "INT16", "TFLM takes plain integers for quantised ones", lambda node: node.input(0).quant is None
+    ),
     Fault(LITERT, "PRELU", "INT16", "LiteRT reads alpha of uint8 as int8", is_unsigned),
     Fault(LITERT, "SUM", "INT8 INT16", "LiteRT gives quantised sums as uint8", conditions.sums_as_bytes),
-    Fault(LITERT, "ATAN2", "", "LiteRT does not broadcast it, and gives the shape of one input", conditions.broadcasts),
+    Fault(
+        LITERT,
+        "ATAN2",
+        "",
+        "LiteRT does not broadcast it, and gives the shape of one input",
+        lambda node: node.input(0).shape != node.input(1).shape,
+    ),
 )
 
 #: Of floats that are not finite, or hardly.
@@ -174,7 +203,7 @@ _OTHERS: tuple[Fault, ...] = (
         "ARG_MAX ARG_MIN",
         "",
         "the option contradicts the output's type, which counts for us",
-        conditions.other_type,
+        lambda node: node.options["output_type"] != node.output.type,
     ),
     Fault(TFLM, "CUSTOM:SignalStacker", "", stacker.UNWRITTEN),
     Fault(TFLM, "CUSTOM:SignalFramer", "", framer.UNWRITTEN),

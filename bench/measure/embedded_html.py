@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from twinfer.bench.measure.compare import Row
-from twinfer.bench.measure.limits import INSTRUCTIONS, Standing, Verdict, mean, memories_of, settings_of, standings
+from twinfer.bench.measure.embedded_report import standing_table
+from twinfer.bench.measure.limits import INSTRUCTIONS, Standing, Verdict, mean, settings_of, standings
 from twinfer.bench.page.chart import BAD, GROUND, NAMES, ROW, Chart, Charts, distinct, field, room, tooltip, values
 from twinfer.bench.page.page import Part, page
-from twinfer.bench.page.table import Cell, Table
 
 _INTRODUCTION = """<p>Instructions of one inference under QEMU against TFLM + CMSIS-NN at -O3; bytes of code, params and
 tables against TFLM's smallest build (-Os, int8 registrations); weights against weights + bias + 5 B per channel; RAM
@@ -34,7 +34,7 @@ def embedded_html(rows: Sequence[Row]) -> str:
     if not every:
         return page(title, [_INTRODUCTION, "<p>There are no figures of TFLM for these models.</p>"])
     cores = [[s for s in every if s.target == target] for target in dict.fromkeys(s.target for s in every)]
-    parts: list[Part] = [_INTRODUCTION, _PICTURES, pictures(cores), *map(_table, cores)]
+    parts: list[Part] = [_INTRODUCTION, _PICTURES, pictures(cores), *map(standing_table, cores)]
     return page(title, parts, {"rows": list(rows)})
 
 
@@ -96,31 +96,3 @@ def shown(own: Sequence[Standing]) -> str:
     """The setting in the picture: the fastest one measured."""
     settings = settings_of(own)
     return next((setting for setting in ("speed", "balanced", "size") if setting in settings), "")
-
-
-def _table(own: Sequence[Standing]) -> Table:
-    settings, ways = settings_of(own), memories_of(own)
-    heads = [*(f"instr.\n{s}" for s in settings), *(f"code\n{s}" for s in settings)]
-    heads += ["weights\n/ floor", "RAM\n/ bound", *(f"/ arena\n{way}" for way in ways)]
-    means = [mean(own, setting) for setting in settings]
-    count = next((m[1] for m in means if m), 0)
-    foot: list[Cell | str] = [
-        f"geometric mean of {count}",
-        *(_cell(m and m[0]) for m in means),
-        *[""] * (len(heads) - len(means)),
-    ]
-    body = tuple(_line(standing, settings, ways) for standing in own)
-    return Table(own[0].target, ("<model", *heads), body, foot)
-
-
-def _line(standing: Standing, settings: Sequence[str], ways: Sequence[str]) -> list[Cell | str]:
-    verdicts = [*(standing.instructions.get(s) for s in settings), *(standing.code.get(s) for s in settings)]
-    verdicts += [standing.weights, standing.ram, *(standing.arena.get(way) for way in ways)]
-    return [standing.model, *map(_cell, verdicts)]
-
-
-def _cell(verdict: Verdict | None) -> Cell:
-    if verdict is None:
-        return Cell("-")
-    look = "" if verdict.good is None else "good" if verdict.good else "bad"
-    return Cell(str(verdict), verdict.value, look)

@@ -12,7 +12,9 @@ from rich.text import Text
 from twinfer.bench.measure.compare import Row
 from twinfer.bench.measure.cycles import estimate_tables
 from twinfer.bench.measure.limits import Standing, Verdict, mean, memories_of, settings_of, standings
-from twinfer.bench.measure.report import bits, engine_label, kernel_suffix, models, table
+from twinfer.bench.measure.report import bits, engine_label, in_terminal, kernel_suffix, models, table
+from twinfer.bench.page.table import Cell as PageCell
+from twinfer.bench.page.table import Table as PageTable
 
 Cell = str | Text
 
@@ -129,7 +131,7 @@ def _instances(row: Row) -> Iterator[Text]:
 def beside_tflm(every: Sequence[Standing]) -> Iterator[RenderableType]:
     """One table per core of the ratios to TFLM: green within the project's limits, red beyond."""
     for target in dict.fromkeys(standing.target for standing in every):
-        yield _beside([standing for standing in every if standing.target == target])
+        yield in_terminal(standing_table([standing for standing in every if standing.target == target]))
     if every:
         yield Text(
             "Instructions against TFLM + CMSIS-NN at -O3. Code: bytes, and against TFLM's smallest build. Weights"
@@ -139,27 +141,27 @@ def beside_tflm(every: Sequence[Standing]) -> Iterator[RenderableType]:
         )
 
 
-def _beside(own: Sequence[Standing]) -> Table:
-    settings = settings_of(own)
-    counts = [f"instr.\n{setting}" for setting in settings]
-    codes = [f"code\n{setting}" for setting in settings]
-    ways = memories_of(own)
-    arenas = [f"/ arena\n{way}" for way in ways]
-    shown = table(f"Beside TFLM on {own[0].target}", "<", *counts, *codes, "weights\n/ floor", "RAM\n/ bound", *arenas)
+def standing_table(own: Sequence[Standing]) -> PageTable:
+    """The ratios of the models on one core, and their mean."""
+    settings, memories = settings_of(own), memories_of(own)
+    heads = [*(f"instr.\n{s}" for s in settings), *(f"code\n{s}" for s in settings)]
+    heads += ["weights\n/ floor", "RAM\n/ bound", *(f"/ arena\n{memory}" for memory in memories)]
+    rows = list[Sequence[PageCell | str]]()
     for each in own:
-        cells = [*(each.instructions.get(s) for s in settings), *(each.code.get(s) for s in settings)]
-        cells += [each.weights, each.ram, *(each.arena.get(way) for way in ways)]
-        shown.add_row(each.model, *map(_verdict, cells))
+        verdicts = [*(each.instructions.get(s) for s in settings), *(each.code.get(s) for s in settings)]
+        verdicts += [each.weights, each.ram, *(each.arena.get(memory) for memory in memories)]
+        rows.append((each.model, *map(_cell, verdicts)))
     means = [mean(own, setting) for setting in settings]
+    foot = list[PageCell | str]()
     if first := next(filter(None, means), None):
-        shown.add_row(Text(f"mean of {first[1]}", style="bold"), *(_verdict(m and m[0]) for m in means))
-    return shown
+        foot = [f"mean of {first[1]}", *(_cell(m and m[0]) for m in means), *[""] * (len(heads) - len(means))]
+    return PageTable(f"Beside TFLM on {own[0].target}", ("<", *heads), tuple(rows), foot)
 
 
-def _verdict(verdict: Verdict | None) -> Text:
+def _cell(verdict: Verdict | None) -> PageCell:
     if verdict is None:
-        return Text("-")
-    return Text(str(verdict), style="" if verdict.good is None else "green" if verdict.good else "bold red")
+        return PageCell("-")
+    return PageCell(str(verdict), verdict.value, {None: "", True: "good", False: "bad"}[verdict.good])
 
 
 # -- weights stored coded ----------------------------------------------------------------------------------------------

@@ -18,6 +18,8 @@ from twinfer import kernels_c
 from twinfer.bench.measure.compare import Row
 from twinfer.bench.measure.grid import Grid
 from twinfer.bench.measure.tflm import LABELS
+from twinfer.bench.page.table import Cell
+from twinfer.bench.page.table import Table as PageTable
 from twinfer.bench.peers.engines import benched, peers, version
 from twinfer.runtime.errors import ToolError
 from twinfer.runtime.printable import printable
@@ -103,6 +105,24 @@ def table(title: str, *columns: str, gap: int = 2) -> Table:
             printable(column.removeprefix("<")), justify="left" if left else "right", no_wrap=not left, overflow="fold"
         )
     return shown
+
+
+def in_terminal(page: PageTable, title: str = "", gap: int = 2) -> Table:
+    """A page's table for a terminal: what is good is green, what is bad is red; its last line is bold."""
+    shown = table(title or page.caption, *page.heads, gap=gap)
+    for row in page.rows:
+        shown.add_row(*map(_colour, row))
+    if page.foot:
+        shown.add_row(*map(_colour, page.foot), style="bold")
+    return shown
+
+
+def _colour(cell: Cell | str) -> Text:
+    return (
+        Text(cell)
+        if isinstance(cell, str)
+        else Text(cell.text, {"good": "green", "bad": "bold red"}.get(cell.look, ""))
+    )
 
 
 def times(rows: Sequence[Row], *, brief: bool = False) -> Table:

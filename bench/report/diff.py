@@ -10,7 +10,7 @@ from typing import Any
 from rich.console import RenderableType
 from rich.text import Text
 
-from twinfer.bench.measure.report import span, table
+from twinfer.bench.measure.report import in_terminal, span
 from twinfer.bench.page.chart import COLOURS, ROW, Chart, field, tooltip, values
 from twinfer.bench.page.page import page
 from twinfer.bench.page.table import Cell, Table
@@ -175,20 +175,15 @@ SHORT = 60
 def diff_tables(diff: Document) -> Iterator[RenderableType]:
     """The totals, then the layers that changed, the greatest change first."""
     yield Text("\n".join(about(diff)))
-    totals = table("Totals", "<", *HEADS, gap=1)
-    for row in diff["totals"]:
-        totals.add_row(row["label"], *_texts(row, _unit(row, diff)))
-    yield totals
-    rows = changed_layers(diff)
-    if rows:
-        layers = table(f"Layers that changed, {_taken(diff)}", "#", "<operator", *HEADS, "<what else", gap=1)
-        for row in rows:
-            words = "; ".join(row["changed"])
-            figures = _texts(row, diff["a"]["unit"]) if diff["comparable"] else ["", "", "", ""]
-            layers.add_row(_steps(row), row["op"], *figures, words if len(words) <= SHORT else f"{words[: SHORT - 1]}…")
-        yield layers
-    else:
-        yield Text("No layer changed.")
+    yield in_terminal(_totals_table(diff), gap=1)
+    rows, unit, timed = list[Sequence[Cell | str]](), diff["a"]["unit"], diff["comparable"]
+    for row in changed_layers(diff):
+        words = "; ".join(row["changed"])
+        short = words if len(words) <= SHORT else f"{words[: SHORT - 1]}…"
+        rows.append((_steps(row), row["op"], *_cells(row, unit, timed=timed), short))
+    heads = ("#", "<operator", *HEADS, "<what else")
+    layers = Table(f"Layers that changed, {_taken(diff)}", heads, tuple(rows))
+    yield in_terminal(layers, gap=1) if rows else Text("No layer changed.")
 
 
 def about(diff: Document) -> Iterator[str]:
@@ -214,8 +209,7 @@ def diff_html(diff: Document) -> str:
     """One HTML file that needs no other. ToolError without vl-convert-python."""
     title = " and ".join(dict.fromkeys(f"{diff[side]['model']} on {diff[side]['target']}" for side in ("a", "b")))
     lines = "".join(f"<li>{in_html(line)}</li>" for line in about(diff))
-    totals = tuple((row["label"], *_cells(row, _unit(row, diff))) for row in diff["totals"])
-    parts: list[str | Table | Chart] = [f"<ul>{lines}</ul>\n", Table("Totals", ("<", *HEADS), totals)]
+    parts: list[str | Table | Chart] = [f"<ul>{lines}</ul>\n", _totals_table(diff)]
     if diff["comparable"]:
         parts.append(layers_chart(diff))
     unit = diff["a"]["unit"]
@@ -225,6 +219,12 @@ def diff_html(diff: Document) -> str:
     )
     heads = ("<#", "<operator", "<output", *HEADS, "<what else")
     return page(f"What changed: {title}", [*parts, Table(f"Layers, {_taken(diff)}", heads, rows)], diff)
+
+
+def _totals_table(diff: Document) -> Table:
+    return Table(
+        "Totals", ("<", *HEADS), tuple((row["label"], *_cells(row, _unit(row, diff))) for row in diff["totals"])
+    )
 
 
 def layers_chart(diff: Document) -> Chart:
@@ -266,10 +266,6 @@ def _steps(row: Row) -> str:
     """The numbers of a layer's operators in both: 3, 2-3, or 3 → 4."""
     ends = [span(row["a_operators"]), span(row["b_operators"])]
     return " → ".join(dict.fromkeys(end for end in ends if end))
-
-
-def _texts(row: Row, unit: str) -> list[str]:
-    return [cell.text for cell in _cells(row, unit)]
 
 
 def _cells(row: Row, unit: str, *, timed: bool = True) -> tuple[Cell, ...]:

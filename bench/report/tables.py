@@ -8,6 +8,7 @@ from typing import Any
 from twinfer.bench.explain.causes import CAUSES, ordered
 from twinfer.bench.explain.techniques import TECHNIQUES
 from twinfer.bench.measure.report import span
+from twinfer.bench.measure.tflm import LABELS
 from twinfer.bench.page.table import Cell, Table
 from twinfer.bench.report.remarks import speed
 from twinfer.bench.report.summary import figure
@@ -111,26 +112,32 @@ def ledger_tables(ledger: Document) -> Iterator[Table]:
 
 
 def ladder_table(ladder: Document) -> Table:
-    """The rungs of a ladder both ways."""
+    """The rungs of a ladder both ways, and what others take; flash only where it is known."""
     unit, whole, before = ladder["unit"], ladder["rungs"][-1]["added"]["taken"], ladder["none"]
-    worths = ("×\nwhen added", "× when all\nelse is there")
-    heads = ("<technique", f"{unit}\nwhen added", *worths, "RAM\nB", "flash\nB", "<outputs")
-    rows: list[Sequence[Cell | str]] = [("none", measured(before["taken"], unit), "", "", *_rest(before))]
+    sizes = ("flash", "RAM") if before["flash_bytes"] is not None else ("RAM",)
+    heads = [f"{unit}\n{way}" if head == unit else head for way in ("added", "without") for head in (unit, "×", *sizes)]
+
+    def cells(figures: Document, ratio: float | None) -> list[Cell]:
+        worth = Cell("") if ratio is None else Cell(f"{ratio:.2f}", ratio)
+        return [measured(figures["taken"], unit), worth, *(count(figures[f"{size.lower()}_bytes"]) for size in sizes)]
+
+    nothing = [""] * (2 + len(sizes))
+    rows: list[Sequence[Cell | str]] = [("none of them", *cells(before, None), *nothing, _bits(before))]
     for rung in ladder["rungs"]:
-        own, without = rung["added"], rung["removed"]["taken"] / whole
-        worth = before["taken"] / own["taken"]
-        both = Cell(f"{worth:.2f}", worth), Cell(f"{without:.2f}", without)
-        label = f"+ {TECHNIQUES[rung['technique']].label}"
-        rows.append((label, measured(own["taken"], unit), *both, *_rest(own, rung["removed"])))
+        own, without = rung["added"], rung["removed"]
+        both = *cells(own, before["taken"] / own["taken"]), *cells(without, without["taken"] / whole)
+        rows.append((f"+ {TECHNIQUES[rung['technique']].label}", *both, _bits(own, without)))
         before = own
-    return Table("Techniques: what each is worth when added, and when all else is there", heads, tuple(rows))
+    for peer in (peer for peer in ladder["peers"] if peer.get("instructions")):
+        figures = {"taken": peer["instructions"], "flash_bytes": peer["code_bytes"] + peer["weight_bytes"]}
+        ratio = peer["instructions"] / whole
+        rows.append((LABELS[peer["engine"]], *cells({**peer, **figures}, ratio), *nothing, "recorded"))
+    return Table("Techniques added to nothing, and each left out of all", ("<", *heads, "<outputs"), tuple(rows))
 
 
-def _rest(figures: Document, *others: Document) -> tuple[Cell, ...]:
-    """Bytes of a program, and whether it and the ``others`` of its row gave the same bits."""
-    same = all(each["same_bits"] for each in (figures, *others))
-    bits = Cell("same bits" if same else "OTHER BITS", look="" if same else "bad")
-    return count(figures["ram_bytes"]), count(figures["flash_bytes"]), bits
+def _bits(*programs: Document) -> Cell:
+    same = all(each["same_bits"] for each in programs)
+    return Cell("same bits" if same else "OTHER BITS", look="" if same else "bad")
 
 
 def symbols_table(document: Document) -> Table:

@@ -133,6 +133,8 @@ def test_differences() -> None:
     assert max_difference([np.array([-128, 0], np.int8)], [np.array([127, 0], np.int8)]) == 255
     assert max_difference([np.zeros((0, 3))], [np.zeros((0, 3))]) == 0
     assert not same_bits([np.array([0.0])], [np.array([-0.0])])
+    for kind in ("U1", "c8"):
+        assert max_difference([np.zeros(2, kind)], [np.zeros(2, kind)]) is None, "no number"
 
 
 def test_sources(tmp_path: Any) -> None:

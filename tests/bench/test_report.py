@@ -62,7 +62,7 @@ def report(model: str = "kws_int8", memory: Memory = "auto") -> Document:
     return read
 
 
-@pytest.fixture(params=["kws_int8", "vww_int8", "ic_int8"])
+@pytest.fixture(params=deep_but(["kws_int8", "vww_int8", "ic_int8"], "vww_int8"))
 def kept(request: pytest.FixtureRequest) -> Document:
     return report(request.param)
 
@@ -83,6 +83,9 @@ def test_figures_are_those_of_plan_ledger_and_image(kept: Document) -> None:
     assert totals["flash_bytes"] == sum(s["size"] + s["padding"] for s in kept["flash"] if s["group"] != "bss")
     assert (kept["kind"], kept["schema"], kept["sha256"]) == ("twinfer report", 1, source.sha256)
     assert kept["options"]["memory"] == "auto"
+    hints = {hint["kind"]: hint["ram_bytes"] for hint in kept["memory"]["hints"]}
+    fed = make_plan(source.graph, M4.target, Options(memory="rows", input_rows=True)).memory_bytes
+    assert hints.get("input_rows", None if kept["model"] == "vww_int8" else fed) == fed
 
 
 def test_what_every_step_weighs(kept: Document) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from dataclasses import replace
 from typing import Any
 
@@ -19,6 +20,7 @@ from twinfer.runtime import registry
 from twinfer.runtime.errors import ToolError, UnsupportedOperatorError
 from twinfer.runtime.graph import Graph
 from twinfer.runtime.run.interpreter import Interpreter
+from twinfer.runtime.run.poison import POISONS
 from twinfer.runtime.walks import with_steps
 
 
@@ -191,6 +193,24 @@ def test_known_faults_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
     wrong = np.int8(0)
     agrees = proof("NEG")
     assert (sign(agrees.lines[-1], "litert-ref"), agrees.notes) == ("=", {})
+
+
+def test_all_twins_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The interpreter layer by layer and by rows, compiled code layer by layer; the last two over all rubbish."""
+    seen, right = Counter[tuple[str, str]](), module.run_whole
+
+    def run_whole(model: Interpreter, inputs: Any, byte: int) -> Any:
+        seen[type(model).__name__, model.plan.options.memory] += 1
+        return right(model, inputs, byte)
+
+    monkeypatch.setattr(module, "run_whole", run_whole)
+    assert prove().proven
+    count = seen["Interpreter", "layers"]
+    assert seen == {
+        ("Interpreter", "layers"): count,
+        ("Interpreter", "rows"): len(POISONS) * count,
+        ("CompiledModel", "layers"): len(POISONS) * count,
+    }
 
 
 def test_unsupported_models_raise() -> None:
