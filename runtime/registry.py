@@ -78,7 +78,7 @@ def variants(name: str, target: Target | None = None) -> tuple[Variant, ...]:
 @cache
 def _variants(name: str, features: frozenset[str]) -> tuple[Variant, ...]:
     _discover()
-    files = [file for file in _files() if file not in OPERATORS and may_serve(file, name)]
+    files = [file for file in _files() if may_serve(file, name)]
     rows = [row for file in files if needed(file) <= features for row in _rows(file, "VARIANT")]
     rows += [row for folder in _ADDED for _, row in folder.rows.variants]
     return tuple(sorted((row for row in rows if name in (*row.ops, *row.also)), key=lambda row: row.rank(name)))

@@ -1,7 +1,7 @@
 """Which file of ``runtime/ops`` has which operators, so that a model imports only the files of its own.
 
-A file with variants is called after the operator's file: ``conv2d_wide`` has variants of what ``conv2d`` has. A file
-that neither table knows, and that is called after none of theirs, may have or serve any operator.
+Variants stand in the operator's file or in files called after it: ``conv2d_wide`` has variants of what ``conv2d`` has.
+A file that neither table knows, and that is called after none of theirs, may have or serve any operator.
 """
 
 from __future__ import annotations
@@ -107,7 +107,9 @@ ALSO: Mapping[str, Sequence[str]] = {
 
 
 def may_serve(file: str, operator: str) -> bool:
-    """Whether a file with variants may have one of an operator."""
+    """Whether a file may have a variant of an operator."""
+    if file in OPERATORS:
+        return operator in OPERATORS[file]
     words = file.split("_")
     begins = ["_".join(words[:count]) for count in range(1, len(words) + 1)]
     named = [name for begin in begins for name in (*OPERATORS.get(begin, ()), *ALSO.get(begin, ()))]

@@ -11,15 +11,14 @@ import numpy as np
 import pytest
 from cases import (
     assert_equal,
+    assert_exact,
     assert_exact_on,
     cases_of,
     distinct_plans,
     graph_of,
-    numpy_outputs,
     outputs_of,
 )
 
-from twinfer import kernels_c
 from twinfer.aot.build.firmware import build
 from twinfer.aot.build.runner import Job, run_jobs
 from twinfer.aot.build.targets import find
@@ -39,17 +38,6 @@ from twinfer.runtime.target import DSP, GENERIC, HOST, MVE, TARGETS
 from twinfer.runtime.write.tflite import write
 
 EVERY = np.arange(-128, 128, dtype=np.int8)
-
-
-def assert_exact(node: Node, values: Sequence[Array], targets: Sequence[Any] = TARGETS) -> Array:
-    """The node gives numpy's integers on every target, and on computers at every level. Returns them."""
-    graph = graph_of(node)
-    (want,) = numpy_outputs(Case(node), graph, values)
-    for target, plan in distinct_plans(graph, targets):
-        for level in range(kernels_c.lib.tw_level() + 1) if target.has("simd") else [0]:
-            (got,) = outputs_of(Session(plan, level), values)
-            np.testing.assert_array_equal(got, want.reshape(got.shape), err_msg=f"{target.name}, level {level}")
-    return want
 
 
 @pytest.mark.parametrize("op", ["ADD", "SUB"])
@@ -185,12 +173,11 @@ STATEFUL = [
 
 
 @pytest.mark.parametrize("case", STATEFUL)
-@pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
-def test_state_goes_on(case: Case, target: Any) -> None:
+def test_state_goes_on(case: Case) -> None:
     """Each of several runs gives numpy's outputs for the state after the run before."""
     graph = graph_of(case.node)
-    session = Session(make_plan(graph, target))
-    for seed in range(4):
+    sessions = [Session(plan) for _, plan in distinct_plans(graph, TARGETS)]
+    for session, seed in product(sessions, range(4)):
         (x,) = random_inputs(graph, seed)
         before = {t: session.view(t).copy() for t in graph.tensors if t.variable}
         inputs = [None if t is None else before.get(t, x if t.data is None else t.data) for t in case.node.inputs]

@@ -16,8 +16,7 @@ from twinfer.converter.passes import run as optimized
 from twinfer.runtime.graph import Array, Graph, Node
 from twinfer.runtime.op import tensor
 from twinfer.runtime.ops.signal import circular_buffer, delay, framer, overlap_add, spectral_subtraction, stacker
-from twinfer.runtime.ops.signal._options import custom
-from twinfer.runtime.ops.signal._state import runs
+from twinfer.runtime.ops.signal._custom import custom, runs
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.run.poison import poison
 from twinfer.runtime.run.session import Session

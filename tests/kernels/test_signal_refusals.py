@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from cases import cases_of
+from cases import cases_of, refused
 from flatbuffers import flexbuffers
 
 from twinfer.runtime.errors import ModelError, TwinferError, UnsupportedOperatorError
 from twinfer.runtime.graph import Node
-from twinfer.runtime.ops.signal._options import custom, whole
+from twinfer.runtime.ops.signal._custom import custom, whole
 from twinfer.runtime.shapes import infer_node
 
 
@@ -20,12 +20,6 @@ def changed(name: str, **options: int) -> Node:
     node = next(iter(cases_of(f"CUSTOM:{name}").values())).node
     known = flexbuffers.Loads(node.extra["custom_options"])
     return replace(node, extra=custom(**(known | options)))
-
-
-def refused(node: Node, error: type[TwinferError], *parts: str) -> None:
-    with pytest.raises(error) as caught:
-        infer_node(node)
-    assert all(part in str(caught.value) for part in (node.op, *parts)), caught.value
 
 
 @pytest.mark.parametrize(

@@ -6,19 +6,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from cases import refused
 
-from twinfer.runtime.errors import ModelError, TwinferError, UnsupportedOperatorError
+from twinfer.runtime.errors import ModelError, UnsupportedOperatorError
 from twinfer.runtime.graph import Node, Quant
 from twinfer.runtime.op import tensor
 from twinfer.runtime.ops.reduce import detection
 from twinfer.runtime.shapes import infer_node
-
-
-def refused(node: Node, error: type[TwinferError], *parts: str) -> None:
-    """The node is refused with a message that names its operator and has all parts."""
-    with pytest.raises(error) as caught:
-        infer_node(node)
-    assert all(part in str(caught.value) for part in (node.op, *parts)), caught.value
 
 
 def _pair(op: str, types: str, *, scale: float | None = None, **options: object) -> Node:

@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import pytest
 from needs import sampled
 from unsigned import meaning, unsigned_cases
 
+from twinfer import kernels_c
 from twinfer.aot.build.firmware import build
 from twinfer.aot.build.host import CompiledSession, flags_at, loaded
 from twinfer.aot.build.host import build as build_library
@@ -22,6 +24,7 @@ from twinfer.aot.build.runner import Job, run_jobs
 from twinfer.aot.build.targets import find
 from twinfer.aot.print.choice import Policy, share_all
 from twinfer.aot.print.emit import Project, emit
+from twinfer.runtime.errors import TwinferError
 from twinfer.runtime.graph import Array, Graph, Node, Tensor
 from twinfer.runtime.op import Case
 from twinfer.runtime.options import USUAL, Options
@@ -33,7 +36,8 @@ from twinfer.runtime.registry import operators
 from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.run.poison import poison
 from twinfer.runtime.run.session import Session
-from twinfer.runtime.target import Target
+from twinfer.runtime.shapes import infer_node
+from twinfer.runtime.target import TARGETS, Target
 from twinfer.runtime.tools import find_compiler, run_tool, write_files
 from twinfer.runtime.walks import unroll
 
@@ -152,6 +156,26 @@ def by_kernels(ops: Iterable[str], targets: Collection[Target]) -> list[list[Pla
             kernels = dict.fromkeys(call.kernel for step in case.plan.steps for call, _ in unroll(step.body))
             alike.setdefault((op, case.plan.target, *kernels), []).append(case)
     return list(alike.values())
+
+
+def assert_exact(node: Node, values: Sequence[Array], targets: Iterable[Target] = TARGETS) -> Array:
+    """The node gives numpy's integers on every target, on computers at every level. Returns the first output."""
+    graph = graph_of(node)
+    wanted = numpy_outputs(Case(node), graph, values)
+    for target, plan in distinct_plans(graph, targets):
+        for level in range(kernels_c.lib.tw_level() + 1) if target.has("simd") else [0]:
+            where = f"{target.name}, level {level}: {node}"
+            for got, want in zip(outputs_of(Session(plan, level), values), wanted, strict=True):
+                np.testing.assert_array_equal(got, want.reshape(got.shape), err_msg=where)
+    first: Array = wanted[0]
+    return first
+
+
+def refused(node: Node, error: type[TwinferError], *parts: str) -> None:
+    """The node is refused with a message that names its operator and has all parts."""
+    with pytest.raises(error) as caught:
+        infer_node(node)
+    assert all(part in str(caught.value) for part in (node.op, *parts)), caught.value
 
 
 def _content(steps: Iterable[Step]) -> Iterator[object]:

@@ -12,8 +12,7 @@ from twinfer.runtime.ops.conv._layer import ONE_CHANNEL, Convolution, convolutio
 from twinfer.runtime.ops.conv._parts import groups_of, groups_s16, phases_of
 from twinfer.runtime.ops.core.packing import FOURS, padded
 from twinfer.runtime.ops.core.requantize import Channels
-from twinfer.runtime.ops.isa.mve import BLOCK_S8, BLOCK_S16, FOUR, PIXELS, fours
-from twinfer.runtime.ops.isa.mve_s16 import packed_fours, stored
+from twinfer.runtime.ops.isa.mve import BLOCK_S8, BLOCK_S16, FOUR, PIXELS, fours, packed_fours, stored
 from twinfer.runtime.ops.isa.short import channels_s8, channels_s16
 from twinfer.runtime.params import Param
 from twinfer.runtime.program import Call, Weights

@@ -8,8 +8,7 @@ from twinfer.runtime.constant import weights
 from twinfer.runtime.graph import Node
 from twinfer.runtime.ops.conv._parts import phases_s16
 from twinfer.runtime.ops.core.packing import FOURS
-from twinfer.runtime.ops.isa.mve import BLOCK_S16
-from twinfer.runtime.ops.isa.mve_s16 import packed_fours
+from twinfer.runtime.ops.isa.mve import BLOCK_S16, packed_fours
 from twinfer.runtime.params import Param
 from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target

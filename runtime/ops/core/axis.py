@@ -5,12 +5,26 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from twinfer.runtime.op import Shape
+from twinfer.runtime.graph import Node, Tensor
+from twinfer.runtime.op import Shape, need, need_type
 
 
 def last_axis(shape: Shape) -> dict[str, int]:
     """``tw_last_axis``: rows of the last dimension."""
     return {"rows": math.prod(shape[:-1]), "depth": shape[-1]}
+
+
+def normalized(node: Node, *types: str, wide: bool = False) -> tuple[Tensor, Tensor]:
+    """The input and the output, of one type of ``types``; ModelError without exactly one input and a last dimension.
+
+    ``wide``: the output of int8 may also be int16.
+    """
+    need(len(node.inputs) == 1, node, f"it has {len(node.inputs)} inputs, not 1")
+    x, y = node.input(0), node.output
+    need_type(node, x, *types)
+    need_type(node, y, x.type, *(("INT16",) if wide and x.type == "INT8" else ()))
+    need(len(x.shape) >= 1 and x.shape[-1] >= 1, node, f"{x} has no last dimension to normalise")
+    return x, y
 
 
 def one_axis(shape: Shape, axis: int) -> dict[str, int]:

@@ -34,7 +34,7 @@ from twinfer.runtime.ops.dense._layer import Dense, dense_by_sums, dense_of, mac
 from twinfer.runtime.params import Param
 from twinfer.runtime.program import Call, Weights
 from twinfer.runtime.target import Target
-from twinfer.runtime.variant import Declined
+from twinfer.runtime.variant import Declined, Variant, accept
 
 
 def infer(node: Node) -> list[Shape]:
@@ -122,7 +122,7 @@ def lower(node: Node, target: Target) -> Call:
     try:
         return _lower_s8(dense_of(node))
     except Declined:
-        return lower_runtime(node)
+        return _lower_runtime(node)
 
 
 def _lower_hybrid(node: Node) -> Call:
@@ -164,7 +164,7 @@ def _lower_s8(layer: Dense) -> Call:
     return dense_by_sums(layer, call, "tw_fully_connected_sums_s8")
 
 
-def lower_runtime(node: Node) -> Call:
+def _lower_runtime(node: Node) -> Call:
     """The call with weights or a bias computed at run time, or weights with a zero point."""
     x, w = node.input(0), node.input(1)
     zeros = np.zeros(1) if w.quant is None else w.quant.zero_point
@@ -177,6 +177,13 @@ def lower_runtime(node: Node) -> Call:
     inputs = (x, w, bias_of(node, w.shape[0]), requantize(mult), requantize(shift))
     kernel = "tw_fully_connected_runtime_s8"
     return Call(kernel, params, inputs, (node.output,), macs=macs_of(node), weights=Weights())
+
+
+def _lower_reference(node: Node, target: Target) -> Call:
+    """As the reference has it, nothing folded: what techniques are measured against."""
+    node = unpacked(node)
+    accept(not is_unsigned(node), "it was uint8")
+    return _lower_runtime(node)
 
 
 def _case(rng: np.random.Generator, x_shape: Shape, out: int, layer: Layer | None = None, **o: Any) -> Case:
@@ -251,3 +258,4 @@ def _wide_cases(rng: np.random.Generator) -> Iterator[Case]:
 
 
 OP = Op("FULLY_CONNECTED", infer, reference, lower, cases, uint8="layer", packed_weights=True)
+VARIANT = Variant("reference", ("FULLY_CONNECTED",), frozenset({"reference"}), _lower_reference, ("INT8",))

@@ -8,8 +8,7 @@ from twinfer.runtime.constant import per_channel, weights
 from twinfer.runtime.graph import Node
 from twinfer.runtime.ops.core.packing import ENDS, FOURS
 from twinfer.runtime.ops.dense._layer import dense_by_sums, dense_of
-from twinfer.runtime.ops.isa.mve import BLOCK_S16, FOUR
-from twinfer.runtime.ops.isa.mve_s16 import packed_fours, stored
+from twinfer.runtime.ops.isa.mve import BLOCK_S16, FOUR, packed_fours, stored
 from twinfer.runtime.ops.isa.short import channels_s8, channels_s16
 from twinfer.runtime.params import Param
 from twinfer.runtime.program import Call, Weights

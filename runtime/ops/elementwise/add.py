@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from twinfer.runtime.op import Case, Op, Shape, tensor, unsupported
 from twinfer.runtime.ops.core.activation import clamped, output_range
 from twinfer.runtime.ops.core.broadcast import (
     SHAPES,
+    Walk,
     binary_case,
     broadcast_call,
     commuted,
@@ -20,10 +22,13 @@ from twinfer.runtime.ops.core.broadcast import (
     infer_quantized,
     stored_cases,
 )
+from twinfer.runtime.ops.core.plane import plane
 from twinfer.runtime.ops.core.quantized import unscaled
+from twinfer.runtime.ops.functions._unary import INT8
 from twinfer.runtime.params import Param
 from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target
+from twinfer.runtime.variant import Variant, accept, present
 
 #: Type -> bits by which both operands are shifted left before they are scaled.
 LEFT_SHIFTS = {"INT8": 20, "INT16": 15}
@@ -98,6 +103,58 @@ def lower(node: Node, target: Target) -> Call:
     return broadcast_call(KERNELS[y.type], (a, b), y, params | output_range(node), target)
 
 
+def _lower_plane(node: Node, target: Target) -> Call:
+    """One plane over both operands: ``tw_add_plane_s8`` of kernels_c/elementwise/add.h."""
+    a, b, y = node.input(0), node.input(1), node.output
+    accept(output_range(node) == {"low": -128, "high": 127}, "it has a fused activation")
+    if node.op == "ADD":
+        a, b = commuted(a, b)
+    return broadcast_call("tw_add_plane_s8", (a, b), y, _plane_of(a, b, y, sign_of(node)), target)
+
+
+def _lower_wide(node: Node, target: Target) -> Call:
+    """One plane over both operands: kernels_c/elementwise/add_wide.h."""
+    a, b, y = node.input(0), node.input(1), node.output
+    if node.op == "ADD":
+        a, b = commuted(a, b)
+    walk = Walk.of(a, b, target)
+    accept(bool(walk.a_step and walk.b_step), "an operand has one value per row")
+    flat = _plane_of(a, b, y, sign_of(node))
+    offset = (flat["offset"] - 128 * (flat["a_mult"] + flat["b_mult"]) + (1 << 31)) % (1 << 32) - (1 << 31)
+    return broadcast_call("tw_add_wide_s8", (a, b), y, {**flat, "offset": offset, **output_range(node)}, target)
+
+
+def _plane_of(a: Tensor, b: Tensor, y: Tensor, sign: int) -> Mapping[str, int]:
+    """The params of a plane that is ``a + sign * b`` in steps of ``y``; Declined if there is none."""
+    flat = _plane((a.scale, a.zero), (b.scale, b.zero), (y.scale, y.zero), sign)
+    return present(flat, "no plane gives all 65,536 sums")
+
+
+@lru_cache(512)
+def _plane(a: tuple[float, int], b: tuple[float, int], y: tuple[float, int], sign: int) -> Mapping[str, int] | None:
+    """Of scales and zero points. It takes milliseconds; models that are loaded again have the same."""
+    values, (x, z, out) = INT8.astype(np.int64), (tensor((), "INT8", *quant) for quant in (a, b, y))
+    return plane(quantized_sum(values[:, None], values, x, z, out, sign), a[0] / y[0], sign * b[0] / y[0])
+
+
+def _lower_mve(node: Node, target: Target) -> Call:
+    """kernels_c/elementwise/add_mve.h."""
+    a, b, y, sign = node.input(0), node.input(1), node.output, sign_of(node)
+    if swap := b.scale > a.scale:
+        a, b = b, a
+    _, (b_mult, b_shift), (mult, shift) = multipliers(a, b, y)
+    walk, left = Walk.of(a, b, target), LEFT_SHIFTS["INT8"]
+    accept(bool(walk.a_step and walk.b_step), "an operand has one value per row")
+    accept(shift < 0, "the sum is not shifted to the right")
+    more = left if b_shift < 0 else left + 1  # no shift may be 0: it would round differently
+    params: dict[str, Param] = {
+        "a_scale": sign << (left - 1), "a_start": -a.zero * sign << (left - 1),
+        "b_scale": 1 << more, "b_start": -b.zero << more, "b_mult": b_mult, "b_shift": min(b_shift, -1),
+        "out_zero": y.zero, "mult": mult if swap else mult * sign, "shift": shift,
+    }  # fmt: skip
+    return broadcast_call("tw_add_mve_s8", (a, b), y, params | output_range(node), target)
+
+
 SCALES = (
     (0.5, 3, 0.25, -5, 0.7, 1), (0.013, -128, 0.013, -128, 0.026, -128), (1.0, 127, 1e-4, -128, 0.9, 127),
     (1e-6, 0, 3e-6, 0, 1e-6, 0), (0.1, 4, 0.1, 4, 30.0, -3), (1e-7, 0, 3.0, 9, 1e-3, 0),
@@ -141,4 +198,10 @@ def cases(op: str, rng: np.random.Generator) -> Iterator[Case]:
 OPS = (
     Op("ADD", infer, reference, lower, lambda rng: cases("ADD", rng), pointwise="exact", uint8="computes"),
     Op("SUB", infer, reference, lower, lambda rng: cases("SUB", rng), pointwise="exact", uint8="computes"),
+)
+
+VARIANTS = (
+    Variant("wide", ("ADD", "SUB"), frozenset({"simd"}), _lower_wide, ("INT8",)),
+    Variant("mve", ("ADD", "SUB"), frozenset({"mve"}), _lower_mve, ("INT8",)),
+    Variant("words", ("ADD", "SUB"), frozenset({"words"}), _lower_plane, ("INT8",)),
 )

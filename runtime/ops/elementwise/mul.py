@@ -13,6 +13,7 @@ from twinfer.runtime.op import Case, Op, Shape
 from twinfer.runtime.ops.core.activation import clamped, output_range
 from twinfer.runtime.ops.core.broadcast import (
     SHAPES,
+    Walk,
     binary_case,
     broadcast_call,
     commuted,
@@ -22,8 +23,10 @@ from twinfer.runtime.ops.core.broadcast import (
 )
 from twinfer.runtime.ops.core.quantized import unscaled
 from twinfer.runtime.ops.core.unsigned import product, ratio
+from twinfer.runtime.ops.isa.short import scaled_s8
 from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target
+from twinfer.runtime.variant import Variant, accept
 
 KERNELS = {
     "INT8": "tw_mul_s8", "INT16": "tw_mul_s16", "FLOAT32": "tw_mul_f32", "INT32": "tw_mul_s32", "INT64": "tw_mul_s64",
@@ -73,6 +76,26 @@ def lower(node: Node, target: Target) -> Call:
     return broadcast_call(KERNELS[y.type], (a, b), y, params, target)
 
 
+def _lower_scaled(node: Node, target: Target) -> Call:
+    """One short requantisation: kernels_c/elementwise/mul.h, ``tw_mul_scaled_s8``, and mul_wide.h."""
+    a, b = commuted(node.input(0), node.input(1))
+    accept(output_range(node) == {"low": -128, "high": 127}, "it has a fused activation")
+    wide = target.has("simd")
+    accept(not wide or Walk.of(a, b, target).b_step != 0, "an operand has one value per row")
+    params = {"a_zero": a.zero, "b_zero": b.zero, **scaled_s8(*multiplier(node), node.output.zero)}
+    return broadcast_call("tw_mul_wide_s8" if wide else "tw_mul_scaled_s8", (a, b), node.output, params, target)
+
+
+def _lower_mve(node: Node, target: Target) -> Call:
+    """kernels_c/elementwise/mul_mve.h."""
+    a, b = commuted(node.input(0), node.input(1))
+    mult, shift = multiplier(node)
+    accept(shift <= 0, "the multiplier is above 1")
+    accept(Walk.of(a, b, target).b_step != 0, "an operand has one value per row")
+    params = {"a_zero": a.zero, "b_zero": b.zero, "out_zero": node.output.zero, "mult": mult, "shift": shift}
+    return broadcast_call("tw_mul_mve_s8", (a, b), node.output, params | output_range(node), target)
+
+
 SCALES = (
     (0.5, 3, 0.25, -5, 0.7, 1), (0.013, -128, 0.013, -128, 0.026, -128), (1.0, 127, 1e-4, -128, 0.9, 127),
     (1e-6, 0, 3e-6, 0, 1e-6, 0), (3.0, 4, 0.9, 4, 1.1, -3), (4.0, 0, 4.0, 9, 1e-2, 0), (60.0, 0, 4.0, 9, 1e-3, 0),
@@ -102,3 +125,9 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
 
 
 OP = Op("MUL", infer, reference, lower, cases, pointwise="exact", uint8="computes")
+
+VARIANTS = (
+    Variant("wide", ("MUL",), frozenset({"simd"}), _lower_scaled, ("INT8",)),
+    Variant("mve", ("MUL",), frozenset({"mve"}), _lower_mve, ("INT8",)),
+    Variant("words", ("MUL",), frozenset({"words"}), _lower_scaled, ("INT8",)),
+)

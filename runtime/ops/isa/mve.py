@@ -6,6 +6,8 @@ import numpy as np
 
 from twinfer.runtime.graph import Array
 from twinfer.runtime.ops.core.packing import padded
+from twinfer.runtime.ops.core.requantize_s16 import Channels
+from twinfer.runtime.program import Weights
 
 #: Products per instruction, of int8 and of int16 with int8; channels of a tile.
 BLOCK_S8, BLOCK_S16, FOUR, PIXELS = 16, 8, 4, 2
@@ -16,3 +18,14 @@ def fours(w: Array, block: int) -> Array:
     rows = padded(padded(w, block, 1), FOUR, 0)
     blocks = rows.reshape(len(rows) // FOUR, FOUR, -1, block).transpose(0, 2, 1, 3)
     return np.ascontiguousarray(blocks).reshape(len(blocks), -1).view("<i4")
+
+
+def packed_fours(c: Channels) -> Array:
+    """Bias, weights and multiplier of every four channels for int16 activations, int32 [out / 4, words]."""
+    starts, mult = (padded(v, FOUR).reshape(-1, FOUR) for v in (c.bias, c.mult))
+    return np.concatenate([starts, fours(c.weights, BLOCK_S16), mult], 1).astype(np.int32)
+
+
+def stored(packed: Array) -> Weights:
+    """Where the weights lie in ``packed_fours``: between biases and multipliers."""
+    return Weights(rows=len(packed), head=4 * FOUR, tail=4 * FOUR)

@@ -18,6 +18,7 @@ from twinfer.runtime.ops.core.window import Window, window_of
 from twinfer.runtime.params import Param
 from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target
+from twinfer.runtime.variant import Variant, accept
 
 _MOST = {"INT8": 1 << 23, "INT16": (1 << 16) - 1}  # values whose sum is sure to fit int32
 _KERNELS = {
@@ -29,6 +30,9 @@ _KERNELS = {
     ("MAX_POOL_2D", "FLOAT32"): "tw_max_pool_2d_f32",
     ("L2_POOL_2D", "FLOAT32"): "tw_l2_pool_2d_f32",
 }
+
+#: Most values of a window for which averages are exact: in words, on Helium, which divides by multiplying, in 16 bits.
+MOST_WORDS, MOST_MVE, MOST_WIDE = 181, 4087, 16
 
 
 def geometry(node: Node) -> Window:
@@ -120,6 +124,37 @@ def lower(node: Node, target: Target) -> Call:
     return pool_call(_KERNELS[node.op, node.input(0).type], node)
 
 
+def _lower_words(node: Node, target: Target) -> Call:
+    """Four channels in a word: kernels_c/pool/pool_2d_words.h."""
+    g, average = geometry(node), node.op == "AVERAGE_POOL_2D"
+    accept(not (average and is_unsigned(node)), "the averages of uint8 are rounded half up")
+    accept(g.in_c % 4 == 0, f"it has {g.in_c} channels, not a multiple of 4")
+    _need_values(node, min(g.k_h, g.in_h) * min(g.k_w, g.in_w), MOST_WORDS)
+    return pool_call("tw_average_pool_2d_words_s8" if average else "tw_max_pool_2d_words_s8", node)
+
+
+def _lower_mve(node: Node, target: Target) -> Call:
+    """kernels_c/pool/pool_2d_mve.h."""
+    g, average = geometry(node), node.op == "AVERAGE_POOL_2D"
+    accept(not (average and is_unsigned(node)), "the averages of uint8 are rounded half up")
+    _need_values(node, g.k_h * g.k_w, MOST_MVE)
+    return pool_call("tw_average_pool_2d_mve_s8" if average else "tw_max_pool_2d_mve_s8", node)
+
+
+def _lower_wide(node: Node, target: Target) -> Call:
+    """By rows of outputs: kernels_c/pool/pool_2d_wide.h."""
+    g = geometry(node)
+    _need_values(node, min(g.k_h, g.in_h) * min(g.k_w, g.in_w), MOST_WIDE)
+    average = "tw_average_pool_2d_up_wide_s8" if is_unsigned(node) else "tw_average_pool_2d_wide_s8"
+    kernel = average if node.op == "AVERAGE_POOL_2D" else "tw_max_pool_2d_wide_s8"
+    return pool_call(kernel, node, 2 * (g.in_w + g.out_w) * g.in_c)
+
+
+def _need_values(node: Node, values: int, most: int) -> None:
+    """Declined if an average is over more values than its kernel's arithmetic is exact for."""
+    accept(node.op == "MAX_POOL_2D" or values <= most, f"a window has {values} values, {most} are the limit")
+
+
 def pool_call(kernel: str, node: Node, scratch: int = 0) -> Call:
     """The call of a pooling kernel; all have the same params."""
     g = geometry(node)
@@ -188,3 +223,10 @@ def _op(name: str) -> Op:
 
 
 OPS = (_op("AVERAGE_POOL_2D"), _op("MAX_POOL_2D"), _op("L2_POOL_2D"))
+
+_SERVED = ("AVERAGE_POOL_2D", "MAX_POOL_2D")
+VARIANTS = (
+    Variant("wide", _SERVED, frozenset({"simd"}), _lower_wide, ("INT8",)),
+    Variant("mve", _SERVED, frozenset({"mve"}), _lower_mve, ("INT8",)),
+    Variant("words", _SERVED, frozenset({"words"}), _lower_words, ("INT8",)),
+)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,11 +13,13 @@ from twinfer.runtime.fixed_point import quantize_multiplier, requantize, wrap32
 from twinfer.runtime.graph import Array, Node, Quant
 from twinfer.runtime.op import Case, Op, Shape, need, need_type, tensor, unsupported
 from twinfer.runtime.ops.core.activation import bounded, quantized_range, vector_range
+from twinfer.runtime.ops.core.channels import fold_zero
 from twinfer.runtime.ops.core.quantized import need_quant
 from twinfer.runtime.ops.recurrent._sequences import products
 from twinfer.runtime.params import Param
 from twinfer.runtime.program import Argument, Call
 from twinfer.runtime.target import Target
+from twinfer.runtime.variant import present
 
 
 def infer(node: Node) -> list[Shape]:
@@ -126,6 +128,25 @@ def lower(node: Node, target: Target) -> Call:
         return call_of(node, "tw_svdf_f32", {**_sizes(node), "low": low, "high": high}, inputs)
     kernel = "tw_svdf_s8" if state.type == "INT8" else "tw_svdf_s16"
     return call_of(node, kernel, params_s8(node), inputs)
+
+
+class Filters(NamedTuple):
+    """Constant weights as variants read them: features int8 [filters, size], time [filters, memory], and what sums
+    begin with, zero points folded in: those of features, int32 [filters], and of units, int32 [units]."""
+
+    features: Array
+    time: Array
+    starts: Array
+    bias: Array
+
+
+def filters_of(node: Node) -> Filters:
+    """Declined if something is computed at run time."""
+    why = "weights or the bias are computed at run time"
+    features, time = (present(node.input(i).data, why) for i in (1, 2))
+    units, bias = node.output.shape[1], present(bias_of(node), why)
+    starts = fold_zero(features, np.zeros(len(features), np.int32), node.input(0).zero)
+    return Filters(features, time, starts, fold_zero(time.reshape(units, -1), bias, node.input(4).zero))
 
 
 NO_BIAS = "TFLM crashes without a bias, and LiteRT computes a state of int8 otherwise"

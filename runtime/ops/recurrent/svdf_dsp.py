@@ -10,8 +10,7 @@ from twinfer.runtime.constant import bias, weights
 from twinfer.runtime.graph import Node
 from twinfer.runtime.ops.core.packing import FOURS, padded
 from twinfer.runtime.ops.isa.dsp import fours, most_of, need_bytes, need_short
-from twinfer.runtime.ops.recurrent._filters import filters_of
-from twinfer.runtime.ops.recurrent.svdf import call_of, params_s8
+from twinfer.runtime.ops.recurrent.svdf import call_of, filters_of, params_s8
 from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target
 from twinfer.runtime.variant import Variant

@@ -7,8 +7,7 @@ import numpy as np
 from twinfer.runtime.constant import bias, weights
 from twinfer.runtime.graph import Node
 from twinfer.runtime.ops.isa.mve import FOUR
-from twinfer.runtime.ops.recurrent._filters import filters_of
-from twinfer.runtime.ops.recurrent.svdf import call_of, params_s8
+from twinfer.runtime.ops.recurrent.svdf import call_of, filters_of, params_s8
 from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target
 from twinfer.runtime.variant import Variant, accept

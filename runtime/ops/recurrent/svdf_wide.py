@@ -9,8 +9,7 @@ from twinfer.runtime.graph import Node
 from twinfer.runtime.ops.core.activation import quantized_range
 from twinfer.runtime.ops.core.channels import one_rounding
 from twinfer.runtime.ops.core.packing import LANES_S8, pack_s8, padded
-from twinfer.runtime.ops.recurrent._filters import filters_of
-from twinfer.runtime.ops.recurrent.svdf import call_of, multipliers_of
+from twinfer.runtime.ops.recurrent.svdf import call_of, filters_of, multipliers_of
 from twinfer.runtime.params import Param
 from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target

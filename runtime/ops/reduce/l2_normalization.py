@@ -10,10 +10,9 @@ import numpy as np
 from twinfer.runtime.fixed_point import requantize
 from twinfer.runtime.graph import Array, Node
 from twinfer.runtime.op import Case, Op, Shape, tensor, unsupported
-from twinfer.runtime.ops.core.axis import last_axis
+from twinfer.runtime.ops.core.axis import last_axis, normalized
 from twinfer.runtime.ops.core.gemmlowp import inverse_root
 from twinfer.runtime.ops.core.quantized import need_fixed_quant, need_quant
-from twinfer.runtime.ops.reduce._normalized import normalized
 from twinfer.runtime.params import Param
 from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target

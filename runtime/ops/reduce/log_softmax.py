@@ -11,10 +11,9 @@ from twinfer.runtime.constant import table
 from twinfer.runtime.fixed_point import quantize_multiplier, requantize, round_shift
 from twinfer.runtime.graph import Array, Node
 from twinfer.runtime.op import Case, Op, Shape, tensor, unsupported
-from twinfer.runtime.ops.core.axis import last_axis
+from twinfer.runtime.ops.core.axis import last_axis, normalized
 from twinfer.runtime.ops.core.gemmlowp import exp_of_negative, input_radius, log
 from twinfer.runtime.ops.core.quantized import need_fixed_quant, need_quant
-from twinfer.runtime.ops.reduce._normalized import normalized
 from twinfer.runtime.params import Param
 from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target

@@ -12,10 +12,12 @@ from twinfer.runtime.graph import Array, Node, Tensor
 from twinfer.runtime.op import Case, Op, Shape, need, need_type, tensor, unsupported
 from twinfer.runtime.ops.core.by_sums import with_sums
 from twinfer.runtime.ops.core.quantized import need_symmetric
+from twinfer.runtime.ops.isa.short import scaled_s8
 from twinfer.runtime.ops.reduce._reduce import axes_of, count_of, reduced_axes, reduced_shape, reduction, sum_in_order
 from twinfer.runtime.params import Param
 from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target
+from twinfer.runtime.variant import Variant, accept, present
 
 #: Most values whose centred sum is sure to fit: tw_scaled's 30 bits with int8, int32 with int16.
 MOST = {"INT8": 1 << 22, "INT16": (1 << 16) - 1}
@@ -77,10 +79,31 @@ def lower(node: Node, target: Target) -> Call:
     params = integer_params(node)
     if x.type == "INT16":
         return Call("tw_mean_s16", params, (x,), (y,))
-    return by_sums(node, Call("tw_mean_s8", params, (x,), (y,)))
+    return _by_sums(node, Call("tw_mean_s8", params, (x,), (y,)))
 
 
-def by_sums(node: Node, call: Call) -> Call:
+def _lower_words(node: Node, target: Target) -> Call:
+    """Four sums in two words: ``tw_mean_words_s8`` of kernels_c/reduce/mean.h."""
+    x, y, axis = node.input(0), node.output, _one_axis(node)
+    accept(axis["inner"] % 4 == 0, f"{axis['inner']} values lie side by side, not a multiple of 4")
+    ends = scaled_s8(*multiplier(node), y.zero)
+    params: dict[str, Param] = {"axis": axis, "offset": -(x.zero + 128) * axis["count"], **ends}
+    return _by_sums(node, Call("tw_mean_words_s8", params, (x,), (y,)))
+
+
+def _lower_mve(node: Node, target: Target) -> Call:
+    """kernels_c/reduce/mean_mve.h."""
+    x, y, axis = node.input(0), node.output, _one_axis(node)
+    mult, shift = multiplier(node)
+    ends = {"zero": x.zero * axis["count"], "mult": mult, "shift": shift, "out_zero": y.zero}
+    return _by_sums(node, Call("tw_mean_mve_s8", {"axis": axis, **ends}, (x,), (y,)))
+
+
+def _one_axis(node: Node) -> dict[str, int]:
+    return present(reduced_axes(node).as_one, "the reduced dimensions do not lie side by side")
+
+
+def _by_sums(node: Node, call: Call) -> Call:
     """The call of a mean of int8 and, if that is over height and width of an image, one that adds up rows."""
     x = node.input(0)
     if len(x.shape) != 4 or x.shape[0] != 1 or axes_of(node) != (1, 2):
@@ -126,3 +149,8 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
 
 
 OP = Op("MEAN", infer, reference, lower, cases, uint8="computes", keeps_channels=True)
+
+VARIANTS = (
+    Variant("mve", ("MEAN",), frozenset({"mve"}), _lower_mve, ("INT8",)),
+    Variant("words", ("MEAN",), frozenset({"words"}), _lower_words, ("INT8",)),
+)

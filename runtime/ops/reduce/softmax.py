@@ -13,11 +13,10 @@ from twinfer.runtime.constant import table
 from twinfer.runtime.fixed_point import multiply_high, quantize_multiplier, requantize, round_shift, wrap32
 from twinfer.runtime.graph import Array, Node
 from twinfer.runtime.op import Case, Op, Shape, need, tensor, unsupported
-from twinfer.runtime.ops.core.axis import last_axis
+from twinfer.runtime.ops.core.axis import last_axis, normalized
 from twinfer.runtime.ops.core.gemmlowp import exp_of_negative, input_radius, one_over_one_plus
 from twinfer.runtime.ops.core.lookup import lookup_s16, table_s16
 from twinfer.runtime.ops.core.quantized import need_fixed_quant, need_quant, need_symmetric
-from twinfer.runtime.ops.reduce._normalized import normalized
 from twinfer.runtime.params import Param
 from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target

@@ -13,7 +13,7 @@ import numpy as np
 
 from twinfer.runtime.graph import DTYPES, Array, Node
 from twinfer.runtime.op import need, need_type, unsupported
-from twinfer.runtime.ops.signal._options import whole
+from twinfer.runtime.ops.signal._custom import whole
 from twinfer.runtime.params import Param
 
 #: Type -> suffix of its kernels, and its number in the format, which the option "T" holds.

@@ -15,9 +15,7 @@ import numpy as np
 
 from twinfer.runtime.graph import Array, Node
 from twinfer.runtime.op import Case, Op, Shape, need, tensor, unsupported
-from twinfer.runtime.ops.signal._checks import typed
-from twinfer.runtime.ops.signal._options import custom, whole
-from twinfer.runtime.ops.signal._state import first_run, state
+from twinfer.runtime.ops.signal._custom import custom, first_run, state, typed, whole
 from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target
 

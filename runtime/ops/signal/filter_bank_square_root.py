@@ -13,7 +13,7 @@ import numpy as np
 
 from twinfer.runtime.graph import Array, Node
 from twinfer.runtime.op import Case, Op, Shape, tensor
-from twinfer.runtime.ops.signal._checks import arity, length, typed
+from twinfer.runtime.ops.signal._custom import arity, length, typed
 from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target
 

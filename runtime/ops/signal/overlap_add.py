@@ -8,9 +8,7 @@ import numpy as np
 
 from twinfer.runtime.graph import Array, Node
 from twinfer.runtime.op import Case, Op, Shape, need, need_type, tensor
-from twinfer.runtime.ops.signal._checks import arity, typed
-from twinfer.runtime.ops.signal._options import custom, whole
-from twinfer.runtime.ops.signal._state import first_run, state, zeros
+from twinfer.runtime.ops.signal._custom import arity, custom, first_run, state, typed, whole, zeros
 from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target
 

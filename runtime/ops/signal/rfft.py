@@ -14,8 +14,8 @@ from twinfer.runtime.constant import table
 from twinfer.runtime.graph import Array, Node
 from twinfer.runtime.op import Case, Op, Shape, need, tensor
 from twinfer.runtime.ops.signal import _fft
+from twinfer.runtime.ops.signal._custom import custom
 from twinfer.runtime.ops.signal._fft import TYPES, Arithmetic, Complex, fft_length, layout, transform, twiddles
-from twinfer.runtime.ops.signal._options import custom
 from twinfer.runtime.params import Param
 from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target

@@ -12,9 +12,7 @@ import numpy as np
 
 from twinfer.runtime.graph import Array, Node
 from twinfer.runtime.op import Case, Op, Shape, need, tensor
-from twinfer.runtime.ops.signal._checks import arity, length, typed
-from twinfer.runtime.ops.signal._options import custom, whole
-from twinfer.runtime.ops.signal._state import first_run, state, zeros
+from twinfer.runtime.ops.signal._custom import arity, custom, first_run, length, state, typed, whole, zeros
 from twinfer.runtime.params import Param
 from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target

@@ -9,8 +9,7 @@ import numpy as np
 
 from twinfer.runtime.graph import Array, Node
 from twinfer.runtime.op import Case, Op, Shape, need, tensor
-from twinfer.runtime.ops.signal._checks import arity, length, rows, typed
-from twinfer.runtime.ops.signal._options import custom, whole
+from twinfer.runtime.ops.signal._custom import arity, custom, length, rows, typed, whole
 from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target
 

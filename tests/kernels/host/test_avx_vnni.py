@@ -7,18 +7,15 @@ import re
 import shutil
 from pathlib import Path
 
-import numpy as np
 import pytest
-from cases import cases_of, graph_of, interpreted, values_of
 from needs import deep_but
 
 from twinfer import kernels_c
 from twinfer.kernels_c import FOLDER
 from twinfer.kernels_c.ffi_build import headers, lists, texts
 from twinfer.runtime.ops.conv import _bands
-from twinfer.runtime.ops.core import packing
 from twinfer.runtime.run import isa
-from twinfer.runtime.target import AVX_VNNI, HOST
+from twinfer.runtime.target import HOST
 from twinfer.runtime.tools import run_tool
 
 pytestmark = pytest.mark.skipif(platform.machine() != "x86_64", reason="the instructions are those of x86-64")
@@ -88,30 +85,8 @@ def test_a_processor_with_it_runs_it() -> None:
     assert own - base == symbols[f"{KERNEL}_avx_vnni"] - symbols[f"{KERNEL}_base"]
 
 
-@pytest.mark.parametrize(
-    ("header", "macro", "value"),
-    [
-        ("conv/conv2d_wide.h", "TW_CONV_PLACES", _bands.PLACES),
-        ("isa/wide/wide.h", "TW_TILE_ROWS", packing.ROWS),
-        ("isa/wide/lanes.h", "TW_LANES", packing.LANES),
-    ],
-)
-def test_tiles_are_those_of_the_kernels(header: str, macro: str, value: int) -> None:
-    """Scratch is as large as what kernels read of it."""
-    assert re.findall(rf"#define {macro} (\d+)$", (FOLDER / header).read_text(), re.MULTILINE) == [str(value)]
-
-
 @pytest.mark.parametrize("lanes", sorted((FOLDER / "isa/wide").glob("lanes_*.h")), ids=lambda path: path.stem)
 def test_places_are_padded_to_whole_tiles(lanes: Path) -> None:
     """A tile reads the places of all its pixels, whatever the level."""
     pixels = re.findall(r"#define TW_CONV_PIXELS (\d+)$", lanes.read_text(), re.MULTILINE)
     assert [_bands.PLACES % int(count) for count in pixels] == [0]
-
-
-def test_levels_agree() -> None:
-    """The kernel's own instructions, those of AVX-512, and plain C give the same bits."""
-    case = cases_of("CONV_2D")["conv_2d-0"]
-    graph = graph_of(case.node)
-    values = values_of(case, graph)
-    outputs = [interpreted(graph, values, AVX_VNNI, level)[0] for level in range(kernels_c.lib.tw_level() + 1)]
-    assert all(np.array_equal(outputs[0], other) for other in outputs)

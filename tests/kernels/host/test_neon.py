@@ -159,6 +159,7 @@ def test_at_the_edges_of_tiles(type: str) -> None:
             np.testing.assert_array_equal(got, want, err_msg=f"{card.name}: {project.plan.graph.nodes[0]}")
 
 
+@pytest.mark.deep
 def test_each_set_saves_instructions() -> None:
     """Each takes fewer than the one before, over all of kws, whose depthwise layers have no products of eights."""
     graph = builtin()["kws_int8"]()
