@@ -22,7 +22,7 @@ from cases import (
 from needs import ROOT
 
 from twinfer.aot.build.compiled import CompiledModel
-from twinfer.aot.build.host import FLAGS, CompiledSession, compile_plans, entries
+from twinfer.aot.build.host import FLAGS, CompiledSession, compile_plans, entries, flags_at
 from twinfer.aot.build.library import library_sources
 from twinfer.aot.print.choice import share_all
 from twinfer.aot.print.emit import emit
@@ -76,10 +76,10 @@ def taken_from_outside(engine: CompiledSession) -> set[str]:
     return {line.split()[-1].split("@")[0] for line in listed.splitlines() if line.split()[-2] == "U"}
 
 
-def assert_interpreted(cases: Sequence[Planned], compiler: str) -> None:
+def assert_interpreted(cases: Sequence[Planned], compiler: str, flags: Sequence[str] = FLAGS) -> None:
     """A library of all cases gives the interpreter's bits, for special floats, too."""
     need(compiler)
-    engines = compile_plans({t.name: t.plan for t in cases}, compiler=compiler, flags=(*FLAGS, *WARNINGS))
+    engines = compile_plans({t.name: t.plan for t in cases}, compiler=compiler, flags=(*flags, *WARNINGS))
     assert taken_from_outside(engines[cases[0].name]) <= ALLOWED_SYMBOLS
     wrong = []
     for name, graph, values, _ in cases:
@@ -97,9 +97,10 @@ def assert_interpreted(cases: Sequence[Planned], compiler: str) -> None:
 
 
 def test_compiled_is_interpreted(unit: list[list[Planned]]) -> None:
-    assert_interpreted([first for first, *_ in unit], "gcc")
+    assert_interpreted([first for first, *_ in unit], "gcc", flags_at("-O1"))  # deep tests at -O3, as users do
 
 
+@pytest.mark.deep
 def test_cpp_takes_it(unit: list[list[Planned]], tmp_path: Path) -> None:
     need("g++")
     modes: dict[Target, Mode] = {**MODES, HOST: "compiled", GENERIC: "interpreted", MVE: "interpreted"}
@@ -133,7 +134,7 @@ def test_clang(op: str) -> None:
     assert_interpreted(list(planned(op, MODES, SAMPLE)), "clang")
 
 
-@pytest.mark.corpus("app", "op", "derived", sample=40)
+@pytest.mark.corpus("app", "op", "derived", sample=12)
 @pytest.mark.filterwarnings("ignore::twinfer.runtime.errors.ModelWarning")
 def test_corpus(corpus_model: Any) -> None:
     """A sample of whole real models; all with ``--all-models``."""

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import gc
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -27,10 +25,6 @@ from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.run.interpreter import Interpreter
 from twinfer.runtime.run.session import Session
 from twinfer.runtime.tools import find_compiler
-
-BUILD_TINY = (
-    "import tiny; from twinfer.aot.build.host import compile_plans; compile_plans({'m': tiny.dense()})['m'].run()"
-)
 
 
 @pytest.fixture(autouse=True)
@@ -65,14 +59,6 @@ def test_whatever_it_is_made_from_is_in_the_key(cache: Path, monkeypatch: pytest
     monkeypatch.setattr(host, "cpu", lambda: "another")
     paths.add(build(projects, compiler, FLAGS))
     assert len(paths) == len(list(cache.iterdir())) == 5
-
-
-def test_processes_at_once(cache: Path) -> None:
-    folder = str(Path(tiny.__file__).parent)
-    command = [sys.executable, "-c", f"import sys; sys.path.append({folder!r}); {BUILD_TINY}"]
-    running = [subprocess.Popen(command) for _ in range(4)]
-    assert [process.wait(timeout=1200) for process in running] == [0] * 4
-    assert [p.suffix for p in cache.iterdir()] == [".so"]
 
 
 @pytest.mark.parametrize(
@@ -173,15 +159,3 @@ def test_libraries_of_dropped_models_are_closed(cache: Path) -> None:
     for copy, view in kept:
         np.testing.assert_array_equal(copy, view)
     assert len({copy.tobytes() for copy, _ in kept}) > 10
-
-
-def test_a_library_is_closed_with_the_last_of_its_models(cache: Path) -> None:
-    engines = compile_plans({"one": tiny.dense(), "two": tiny.dense()})
-    one, two = engines.pop("one"), engines.pop("two")
-    del one
-    gc.collect()
-    assert mapped(cache) > 0
-    two.run()
-    del two
-    gc.collect()
-    assert mapped(cache) == 0

@@ -12,7 +12,7 @@ from flows import Sub
 
 from twinfer.aot.build import runner
 from twinfer.aot.build.jobs import LOOP, job_file, results
-from twinfer.aot.build.runner import Job, Result, measure, run, run_jobs
+from twinfer.aot.build.runner import Job, run_jobs
 from twinfer.aot.build.targets import find
 from twinfer.aot.print.guard import STATUS
 from twinfer.runtime.errors import GuardError, InvalidArgumentError, ToolError
@@ -103,21 +103,3 @@ def test_a_job_goes_on_behind_its_own_model(
         return
     with pytest.raises(InvalidArgumentError, match=rf"job 1 goes on with the state of model {models[1]}, but job 0"):
         run_jobs(program, jobs)
-
-
-def test_one_measurement_of_three_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The whole run's instructions, every layer's, and the stack of the painted one."""
-    asked: list[Any] = []
-
-    def run_of(firmware: Any, jobs: Any, **_: Any) -> list[Result]:
-        asked.extend(jobs)
-        outputs = [(np.float32([i]),) for i in range(3)]
-        return [Result(outputs[0], (111,)), Result(outputs[1], (22, 33)), Result(outputs[2], (), 44)][: len(jobs)]
-
-    monkeypatch.setattr(runner, "run_jobs", run_of)
-    monkeypatch.setattr(runner, "build", lambda project, card: (project, card))
-    got = measure("project", "card", [X])  # type: ignore[arg-type]
-    assert (got.outputs, got.instructions, got.layers, got.stack_bytes) == ((np.float32([0]),), 111, (22, 33), 44)
-    assert [(job.by_step, job.paint, job.fresh) for job in asked] == [
-        (False, False, True), (True, False, True), (False, True, True)]  # fmt: skip
-    assert run("firmware", [X]) == (np.float32([0]),)  # type: ignore[arg-type]

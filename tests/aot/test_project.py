@@ -22,15 +22,14 @@ from needs import ROOT, deep_but
 
 from twinfer.aot.build import project as project_module
 from twinfer.aot.build.fits import check_fits
-from twinfer.aot.build.project import _table, project_files, write_all, write_project
+from twinfer.aot.build.project import project_files, write_all, write_project
 from twinfer.aot.build.sizes import sizes
 from twinfer.aot.build.targets import find
 from twinfer.aot.print.emit import emit
 from twinfer.aot.print.selftest import vectors
 from twinfer.bench.models.builtin import builtin
-from twinfer.converter.build import Builder
 from twinfer.runtime.errors import InvalidArgumentError, ToolError
-from twinfer.runtime.graph import Graph, Node, Quant
+from twinfer.runtime.graph import Graph, Node
 from twinfer.runtime.op import TOLERANCE, tensor
 from twinfer.runtime.options import Mode, Options
 from twinfer.runtime.plan.make import make_plan
@@ -257,35 +256,6 @@ int main(void) {
     assert said == [f"0 {3 * run * i} {3 * run} {6 * run}" for run in (1, 2, 3) for i in range(6)]
 
 
-def test_only_the_kernels_used(tmp_path: Path) -> None:
-    write_project(tiny.passing(), "m", tmp_path)
-    assert sorted(p.name for p in (tmp_path / "kernels").rglob("*.h")) == ["copy.h", "tw.h"]
-    write_project(tiny.passing().printed(mode="interpreted"), "m", tmp_path)
-    assert sorted(p.name for p in (tmp_path / "kernels").rglob("*.h")) == ["copy.h", "run.h", "tw.h"]
-
-
-def test_every_file_says_its_licence(tmp_path: Path) -> None:
-    """All files are twinfer's but for the model's values; only twinfer.json has no comments."""
-    card = find("cortex-m4")
-    write_project(make_plan(tiny.dense().graph, card.target), "m", tmp_path, card=card, stack_bytes=0)
-    text = (tmp_path / "LICENSE").read_text()
-    assert text == (ROOT / "LICENSE").read_text()
-    assert "Apache License" in text
-    terms = {}
-    for path in (p for p in tmp_path.rglob("*") if p.is_file() and p.name != "LICENSE"):
-        said = re.search(
-            r"SPDX-License-Identifier: ([\w. -]+?)(?: \*/| -->)?$|\"license\": \"(.*)\"", path.read_text(), re.M
-        )
-        assert said, path
-        terms.setdefault(said[1] or said[2], set()).add(str(path.relative_to(tmp_path)))
-    assert terms["LicenseRef-model"] == {"m_data.c"}
-    assert terms["Apache-2.0 AND LicenseRef-model"] == {"m_test.c"}
-    assert {"m.c", "m.h", "kernels/core/tw.h", "board/link.ld", "Makefile", "README.md", "twinfer.json"} < terms[
-        "Apache-2.0"
-    ]
-    assert "your model's" in (tmp_path / "README.md").read_text()
-
-
 def test_every_source_that_is_copied_says_its_licence() -> None:
     boards = (path for path in (ROOT / "aot/board").rglob("*.*") if path.suffix in (".c", ".h", ".ld"))
     silent = [
@@ -373,20 +343,6 @@ def test_a_list_of_files_that_is_none(text: str, tmp_path: Path) -> None:
         write_project(tiny.dense(), "m", tmp_path)
     assert (tmp_path / "m.c").read_text() == "mine"
     assert {path.name for path in tmp_path.iterdir()} == {"twinfer.json", "m.c"}
-
-
-def test_what_the_readme_says_of_odd_tensors(tmp_path: Path) -> None:
-    """Names that would end a cell, scales of every channel."""
-    b = Builder("odd")
-    x = b.input("a|b`c\n*/ d", "INT8", (1, 3), 0.5)
-    graph = b.graph([b.op("RELU", [x])])
-    (y,) = graph.outputs
-    many = replace(y, quant=Quant(np.float32([0.5, 0.25, 1]), np.int64([0, 0, 0]), 1))
-    told = _table([graph.inputs[0], many, replace(y, quant=None)])
-    rows = [line.split(" | ") for line in told.splitlines()]
-    assert [len(row) for row in rows] == [5] * 3
-    assert "`" not in rows[0][1][1:-1]
-    assert [row[4].rstrip(" |") for row in rows] == ["0.5, 0", "-", "-"]
 
 
 def test_refuses_a_file_and_follows_a_link(tmp_path: Path) -> None:

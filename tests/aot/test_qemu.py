@@ -25,7 +25,7 @@ from twinfer.aot.print.choice import Policy, share_all, specialise
 from twinfer.aot.print.emit import Project, emit
 from twinfer.bench.models.builtin import builtin
 from twinfer.runtime import tools
-from twinfer.runtime.errors import InvalidArgumentError, ToolError
+from twinfer.runtime.errors import ToolError
 from twinfer.runtime.graph import Graph
 from twinfer.runtime.options import Mode, Options
 from twinfer.runtime.plan.make import make_plan
@@ -170,7 +170,7 @@ def test_operators_on_other_cores(core: str) -> None:
         assert not differing(card, trials), mode
 
 
-@CORES
+@pytest.mark.parametrize("core", deep_but(names(), MAIN))
 def test_padding_that_was_folded(core: str) -> None:
     """Convolutions behind a PAD, which the host's plan keeps."""
     card, trials = find(core), []
@@ -188,8 +188,7 @@ WAYS = {
     "input rows": Options(memory="rows", input_rows=True),
 }  # fmt: skip
 SHOWN = (
-    (MAIN, "layers", "interpreted"), (MAIN, "input rows", "compiled"), ("cortex-m55", "rows", "compiled"),
-    ("cortex-m0", "layers", "compiled"), ("aarch64", "rows", "interpreted"),
+    (MAIN, "input rows", "compiled"), ("cortex-m55", "rows", "compiled"), ("aarch64", "layers", "interpreted"),
 )  # fmt: skip
 
 
@@ -342,10 +341,3 @@ def test_does_not_fit() -> None:
         build(project, card)
     assert project.plan.lower_bound_bytes <= step <= arena
     assert largest_step(make_plan(Graph("none", (), (), (), ()))) == "it has no steps"
-
-
-@pytest.mark.parametrize("inputs", [[], [np.zeros((1, 8, 8, 1))], [np.zeros((8, 8), np.int8)]])
-def test_bad_inputs(inputs: list[Any]) -> None:
-    card = find(MAIN)
-    with pytest.raises(InvalidArgumentError):
-        run(build(digits(card)[0], card), inputs)

@@ -10,14 +10,12 @@ from typing import Any, get_args
 
 import numpy as np
 import pytest
-import tiny
 
 from twinfer.aot.build.compiled import CompiledModel
 from twinfer.aot.build.firmware import build
 from twinfer.aot.build.runner import Job, run_jobs
 from twinfer.aot.build.targets import find
 from twinfer.aot.print.emit import emit
-from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Array, Graph
 from twinfer.runtime.options import Mode, Options
 from twinfer.runtime.plan.make import make_plan
@@ -119,16 +117,3 @@ def test_on_the_core(corpus: Path, core: str, mode: Mode, which: str) -> None:
     jobs = [Job(values, i, fresh=not k) for i, s in enumerate(streams) for k, values in enumerate(s.inputs)]
     results = iter(run_jobs(build(projects, card), jobs, count=False))
     assert not [run for stream in streams for run in stream.differing([next(results).outputs for _ in stream.inputs])]
-
-
-@pytest.mark.usefixtures("board_tools")
-def test_models_of_one_program_do_not_take_turns() -> None:
-    """They have one memory, so that a job cannot go on where another model has run."""
-    card = find("cortex-m4")
-    firmware = build([emit(make_plan(tiny.state().graph, card.target), name) for name in ("one", "two")], card)
-    turns = [Job([], 0), Job([], 1), Job([], 0, fresh=False)]
-    with pytest.raises(
-        InvalidArgumentError, match=r"job 2 goes on .* model 0, but job 1 was of model 1, .*one after the"
-    ):
-        run_jobs(firmware, turns, count=False)
-    assert len(run_jobs(firmware, [turns[0], turns[2], turns[1]], count=False)) == 3

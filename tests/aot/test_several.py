@@ -27,8 +27,6 @@ from twinfer.aot.print.blocks import Memory
 from twinfer.aot.print.emit import emit
 from twinfer.aot.print.interface import Stack
 from twinfer.aot.print.several import emit_all
-from twinfer.bench.models.source import load
-from twinfer.command_line.main import main
 from twinfer.runtime.errors import InvalidArgumentError, ToolError
 from twinfer.runtime.options import Mode, Options
 from twinfer.runtime.plan.make import make_plan
@@ -223,19 +221,6 @@ def test_all_models_of_a_folder_are_measured(odd: int, tmp_path: Path, monkeypat
     with pytest.raises(ToolError, match="one, two, three need"):
         write_all(listed, "g", tmp_path / "d", card=replace(card, ram_bytes=least - 1))
     assert not (tmp_path / "d").exists()
-
-
-def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    folder = tmp_path / "both"
-    assert main(["compile", "digits_int8", "kws_int8", "--mode", "interpreted", "-o", str(folder)]) == 0
-    assert {"both.h", "both_kernels.c", "digits_int8.h", "kws_int8.h"} <= {path.name for path in folder.iterdir()}
-    for name in ("digits_int8", "kws_int8"):
-        assert f'"{load(name).sha256}"' in (folder / f"{name}_data.c").read_text()
-    before = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
-    assert main(["compile", "digits_int8", "absent.tflite", "-o", str(folder)]) == 2
-    assert main(["compile", "digits_int8", "digits_int8", "-o", str(folder)]) == 2
-    assert {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()} == before
-    assert "two models are called 'digits_int8'" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("compiler", ["gcc", "clang"])

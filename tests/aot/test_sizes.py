@@ -164,20 +164,6 @@ def test_groups_and_layers() -> None:
     assert [s.name for s in own] == ["kws_int8_run"]
 
 
-def test_the_table_of_the_interpreted_mode_is_params() -> None:
-    measured = sizes(project("kws_int8", "cortex-m4", "interpreted"), M4)
-    assert measured.groups["params"] > 500
-    assert "constants" not in measured.groups
-
-
-def test_memory_that_libraries_write_is_counted() -> None:
-    """newlib's expf may set errno, which is in its reentrancy structure."""
-    emitted = project("kws_float32", "cortex-m4", "compiled")
-    measured = sizes(emitted, M4)
-    assert measured.ram_bytes > emitted.plan.memory_bytes
-    assert any(s.name == "impure_data" and s.group == "data" for s in measured.symbols)
-
-
 @pytest.mark.parametrize("decode", ["layer", "start"])
 def test_what_begins_anew_keeps_reset(decode: Decoding) -> None:
     """First values of variables, and weights that are decoded at the start, with all that decodes them."""
@@ -188,12 +174,6 @@ def test_what_begins_anew_keeps_reset(decode: Decoding) -> None:
     names = {s.name for s in measured.symbols}
     assert ("m_reset" in names) == (decode == "start") == (plan.state_bytes > 0)
     assert any("codes" in name for name in names), "the codes are in the image whoever decodes them"
-
-
-def test_another_flag_another_size() -> None:
-    emitted = project("kws_int8", "cortex-m4", "compiled")
-    careful = replace(M4, flags=(*M4.flags, "-mno-unaligned-access"))
-    assert sizes(emitted, careful).code_bytes > sizes(emitted, M4).code_bytes
 
 
 def test_without_pyelftools(monkeypatch: pytest.MonkeyPatch) -> None:

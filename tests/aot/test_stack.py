@@ -16,14 +16,12 @@ from hypothesis import strategies as st
 from needs import deep_but
 
 from twinfer.aot.board.arm.architecture import ARCHITECTURE, stack_taken
-from twinfer.aot.build import stack as stack_module
 from twinfer.aot.build import toolchain
 from twinfer.aot.build.firmware import build, run_function
 from twinfer.aot.build.runner import Job, run_jobs
 from twinfer.aot.build.sizes import image, image_sources, image_words
 from twinfer.aot.build.stack import (
     Function,
-    StackBound,
     deepest,
     firmware_bound,
     functions,
@@ -115,17 +113,6 @@ def test_what_headers_say_holds_in_every_build(core: str, monkeypatch: pytest.Mo
             wrapper = 0 if run_function(project) == f"{project.name}_run" else WRAPPER
             assert result.stack_bytes > 0
             assert result.stack_bytes <= stated[project.name] + wrapper, (project.name, level, lto)
-
-
-@pytest.mark.parametrize("unknown", [None, 0, 3, 5])
-def test_the_worst_build_counts(unknown: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of all builds the deepest; if one of them has no bound, there is none, and it says why."""
-    bounds = {build: StackBound(100 + 7 * (k * 5 % 6), (f"run {k}",)) for k, build in enumerate(BUILDS)}
-    if unknown is not None:
-        bounds[BUILDS[unknown]] = StackBound(None, (), ("it calls itself",))
-    monkeypatch.setattr(stack_module, "stack_bound", lambda project, card, build: bounds[build])
-    worst = worst_bound(emit(tiny.dense(), "m"), M4)
-    assert worst == (StackBound(135, ("run 1",)) if unknown is None else StackBound(None, (), ("it calls itself",)))
 
 
 @given(st.data())
@@ -232,25 +219,6 @@ def test_pointers_lead_to_all_whose_address_is_taken() -> None:
     assert bound.bytes is not None
     assert 400 < bound.bytes < 900
     assert read_bound(path, "root", M4, told, lambda name: name == "f100").chain[:2] == ("root", "f100")
-
-
-@pytest.mark.parametrize(
-    ("indirect", "pointed", "size", "unknown"),
-    [
-        (False, set(), 8 + 32, ()),
-        (False, {"far"}, 8 + 32, ()),
-        (True, set(), None, ("root calls what a pointer says",)),
-        (True, {"far"}, 8 + 100, ()),
-    ],
-)
-def test_a_pointer_needs_somewhere_to_lead(
-    indirect: bool, pointed: set[str], size: int | None, unknown: tuple[str, ...]
-) -> None:
-    """If no function's address is taken, the called function is unknown."""
-    near, far = (Function(name, frame, frozenset(), False) for name, frame in (("near", 32), ("far", 100)))
-    functions = {"root": Function("root", 8, frozenset({"near"}), indirect), "near": near, "far": far}
-    bound = deepest(functions, "root", frozenset(pointed))
-    assert (bound.bytes, bound.unknown) == (size, unknown)
 
 
 def test_a_function_that_is_not_there() -> None:

@@ -7,7 +7,6 @@ import shutil
 import subprocess
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -18,11 +17,9 @@ from twinfer.aot.print import table
 from twinfer.aot.print.emit import emit
 from twinfer.runtime.errors import UnsupportedOperatorError
 from twinfer.runtime.graph import Graph, Quant
-from twinfer.runtime.op import tensor
 from twinfer.runtime.options import Options
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.plan.plan import Plan
-from twinfer.runtime.program import Call, Loop, Slice, part_of
 from twinfer.runtime.run.session import Session
 from twinfer.runtime.target import GENERIC, HOST
 from twinfer.runtime.tools import write_files
@@ -102,31 +99,3 @@ def test_as_many_values_as_it_counts(op: str, inputs: int, outputs: int, monkeyp
             pytest.raises(UnsupportedOperatorError, match=f"{op}.*at most {most} inputs or") if more else nullcontext()
         ):
             emit(plan, "m")
-
-
-@pytest.mark.parametrize("count", [5, 6, 7, 12, 13])
-def test_a_loop_of_more_turns_than_it_counts(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In parts, which begin where the one before ends; every turn has its bytes, calls outside of loops stay."""
-    monkeypatch.setattr(table, "MOST", 6)
-    monkeypatch.setattr(Call, "__post_init__", lambda self: None)  # kernels that are none
-    x, y = tensor((99,), name="x"), tensor((99,), name="y")
-    once = Call("tw_once", {}, (x,), (y,))
-    first = Call("tw_a", {}, (Slice(x, 3, 4), None, y), (Slice(y, 1, 2),))
-    second = Call("tw_b", {}, (Slice(y, 1, 2), Slice(x, 8, 0)), (Slice(x, 3, 4), y))
-
-    def turns(body: Any) -> list[Any]:
-        """What every turn calls, with the byte of each argument."""
-        seen: list[Any] = []
-        for each in body:
-            for turn in range(each.count) if isinstance(each, Loop) else (0,):
-                for call in each.body if isinstance(each, Loop) else (each,):
-                    parts = [a and part_of(a) for a in (*call.inputs, *call.outputs)]
-                    seen.append((call.kernel, [p and (p.value.name, p.offset + turn * p.stride) for p in parts]))
-        return seen
-
-    whole = [once, Loop(count, (first, second)), once]
-    short = list(table._short(whole))
-    assert turns(short) == turns(whole)
-    counts = [each.count for each in short if isinstance(each, Loop)]
-    assert counts == [6] * (count // 6) + [count % 6] * (count % 6 > 0)
-    assert (short[0], short[-1]) == (once, once)

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +63,12 @@ def test_clang(core: str, how: str, source: Path) -> None:
     compile_for(["clang", *target, how], source)
 
 
+def test_cpp(source: Path) -> None:
+    """This computer's compiler takes every kernel as C++."""
+    command = ["g++", "-x", "c++", "-std=c++20", "-march=native", *WARNINGS[1:], "-fsyntax-only"]
+    run_tool([*command, "-I", str(FOLDER), str(source)])
+
+
 #: Compilers that cannot, as scripts; what is told of each (of the first: that it is missing).
 BROKEN = {
     "": "arm-none-eabi-gcc is not installed: apt-get install gcc-arm-none-eabi",
@@ -99,8 +106,11 @@ def broken(request: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ite
     tools.compiler_version.cache_clear()
 
 
-@pytest.mark.parametrize("broken", BROKEN, indirect=True)
-@pytest.mark.parametrize("line", BUILDING)
+@pytest.mark.parametrize(
+    ("line", "broken"),
+    deep_but(product(BUILDING, BROKEN), *((line, "") for line in BUILDING), *((BUILDING[-2], how) for how in BROKEN)),
+    indirect=["broken"],
+)
 def test_a_compiler_that_cannot(
     line: str, broken: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
