@@ -7,9 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from twinfer.aot.build.firmware import Firmware, build
+from twinfer.aot.build.firmware import Firmware
 from twinfer.aot.build.targets import Card
-from twinfer.aot.print.emit import Project
 from twinfer.runtime.errors import InvalidArgumentError, ToolError
 from twinfer.runtime.graph import Array
 
@@ -52,19 +51,6 @@ class ByAddress:
 
     counts: Mapping[int, int]
     taken: Mapping[int, int]
-
-
-@dataclass(frozen=True)
-class Measurement:
-    """One inference: its outputs, the instructions of ``NAME_run``, all values in place, and of every layer.
-
-    ``stack_bytes`` is how deep the stack was written, from the call of ``NAME_run`` on.
-    """
-
-    outputs: tuple[Array, ...]
-    instructions: int
-    layers: tuple[int, ...]
-    stack_bytes: int
 
 
 class Runner(ABC):
@@ -120,15 +106,3 @@ def run_jobs(
                 "which uses the same memory: give the jobs of one model one after the other"
             )
     return runner_of(firmware.card).run(firmware, jobs, count=count, patience=patience)
-
-
-def run(firmware: Firmware, inputs: Sequence[Array], *, patience: float = PATIENCE) -> tuple[Array, ...]:
-    """The outputs of the program's first model."""
-    return run_jobs(firmware, [Job(inputs)], count=False, patience=patience)[0].outputs
-
-
-def measure(project: Project, card: Card, inputs: Sequence[Array]) -> Measurement:
-    """Build and run a model, whole and layer by layer, and count; the same figures every time."""
-    jobs = [Job(inputs), Job(inputs, by_step=True), Job(inputs, paint=True)]
-    whole, steps, painted = run_jobs(build(project, card), jobs)
-    return Measurement(whole.outputs, whole.counts[0], steps.counts, painted.stack_bytes)

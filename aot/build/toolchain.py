@@ -7,9 +7,8 @@ board folder may have a toolchain of its own (``ARCHITECTURE.toolchain``).
 from __future__ import annotations
 
 import re
-import tempfile
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -87,10 +86,6 @@ class Toolchain(ABC):
     def frames(self, sources: Files, words: Sequence[str], product: str = "program.elf") -> dict[str, int | None]:
         """Function -> bytes of its frame, None if that varies, of the program that ``link`` makes of these."""
         raise self._lacks("tells no frames of functions")
-
-    def lines(self, program: Path, addresses: Iterable[int]) -> dict[int, list[tuple[str, str]]]:
-        """Address -> function and ``file:line`` of each inlined function there, the innermost first."""
-        raise self._lacks("tells no lines of instructions")
 
     def address(self, program: Path, function: str) -> int:
         """The address of a function."""
@@ -172,20 +167,6 @@ class Gnu(Toolchain):
         command = (self.compiler, *asked, *SECTIONS, "-o", product, "-lm")
         report = f"{product}.ltrans0.ltrans.ci" if lto else f"{product}-library.ci"
         return frames_of(unsealed(built(sources, command, report, self.version)).decode())
-
-    def lines(self, program: Path, addresses: Iterable[int]) -> dict[int, list[tuple[str, str]]]:
-        with tempfile.TemporaryDirectory(prefix="twinfer-") as work:
-            asked = Path(work) / "addresses"
-            asked.write_text("".join(f"{address:#x}\n" for address in addresses))
-            said = run_tool([f"{self.prefix}addr2line", "-e", str(program), "-a", "-f", "-i", f"@{asked}"])
-        frames: dict[int, list[tuple[str, str]]] = {}
-        words = iter(said.splitlines())
-        for word in words:
-            if word.startswith("0x"):
-                current = frames.setdefault(int(word, 16), [])
-            else:
-                current.append((word, next(words)))
-        return frames
 
     def address(self, program: Path, function: str) -> int:
         for line in run_tool([f"{self.prefix}nm", str(program)]).splitlines():

@@ -13,13 +13,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tiny
+from cases import measure
 from needs import ROOT
 
 from twinfer.aot.build.architecture import BOARDS, load
 from twinfer.aot.build.firmware import build
-from twinfer.aot.build.hotspots import hot_spots
 from twinfer.aot.build.project import write_project
-from twinfer.aot.build.runner import Job, measure, run, run_jobs
+from twinfer.aot.build.runner import PATIENCE, Job, run_jobs, runner_of
 from twinfer.aot.build.sizes import sizes
 from twinfer.aot.build.stack import stack_bound
 from twinfer.aot.build.targets import Card, find
@@ -101,8 +101,8 @@ def test_counts_where_an_emulator_can(tmp_path: Path) -> None:
     first = measure(project, card, inputs)
     assert 0 < first.instructions - sum(first.layers) < 50
     assert measure(project, card, inputs).layers == first.layers
-    spots = hot_spots(build(project, card), inputs)
-    assert 0 <= sum(spot.instructions for spot in spots) - first.instructions < 50
+    executed = runner_of(card).counted_by_address(build(project, card), inputs, PATIENCE)
+    assert 0 <= sum(executed.counts.values()) - first.instructions < 50
     rows = measure_on(Source("dense", project.plan.graph), card, embedded.Measurement())
     assert [(row["target"], row["same_bits"], row.get("error")) for row in rows] == [("a64", True, None)] * 2
 
@@ -112,11 +112,12 @@ def test_no_counts_where_nothing_counts(tmp_path: Path) -> None:
     project = dense(card)
     inputs = random_inputs(project.plan.graph)
     firmware = build(project, card)
-    assert np.array_equal(run(firmware, inputs)[0], run(firmware, inputs)[0])
+    first, again = (run_jobs(firmware, [Job(inputs)], count=False)[0].outputs[0] for _ in range(2))
+    assert np.array_equal(first, again)
     with pytest.raises(ToolError, match="counts no instructions"):
         measure(project, card, inputs)
     with pytest.raises(ToolError, match="nothing counts single instructions in this computer"):
-        hot_spots(firmware, inputs)
+        runner_of(card).counted_by_address(firmware, inputs, PATIENCE)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import pytest
 
 from twinfer.aot.board.arm import pipelines
 from twinfer.aot.board.arm.pipelines import PIPELINES
-from twinfer.aot.build import hotspots, mca, toolchain
+from twinfer.aot.build import mca
 from twinfer.aot.build.cycles import Estimate, added_up, estimated, modelled, waits
 from twinfer.aot.build.firmware import build
 from twinfer.aot.build.mca import Instruction, Llvm, Straight, listed, need_llvm, straights
@@ -144,28 +144,6 @@ def test_the_m7_issues_two_at_once_and_lacks_it() -> None:
     assert cycles_of("cortex-m7", *(f"add.w r{i}, r{i}, #1" for i in range(12))) == (6, frozenset())
     cycles, lacking = cycles_of("cortex-m7", "ite eq", "addeq r1, r1, #1", "addne.w r2, r2, #1")
     assert (cycles, lacking) == (2, {"ite"})
-
-
-def test_hot_lines(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where an instruction's line stands: the innermost of inlined functions; in whose function: the outermost one."""
-    counts = {0x10: 5, 0x20: 70, 0x30: 7, 0x40: 70}
-    said = ["0x00000010", "inner", "/w/kernels/conv.h:12 (discriminator 3)", "middle", "/w/run.h:9", "m_0_conv",
-            "/w/m.c:4", "0x00000020", "m_run", "/w/m.c:80", "0x00000030", "inner", "/w/kernels/conv.h:12", "m_0_conv",
-            "/w/m.c:5",
-            "0x00000040", "inner", "/w/kernels/conv.h:12", "m_1_conv", "/w/m.c:6"]  # fmt: skip
-
-    def run_tool(command: list[str]) -> str:
-        (asked,) = (word for word in command if word.startswith("@"))
-        assert [int(line, 16) for line in Path(asked[1:]).read_text().split()] == list(counts)
-        assert command[0] == "arm-none-eabi-addr2line"
-        return "\n".join(said)
-
-    runner = SimpleNamespace(counted_by_address=lambda firmware, inputs, patience: ByAddress(counts, {}))
-    monkeypatch.setattr(hotspots, "runner_of", lambda card: runner)
-    monkeypatch.setattr(toolchain, "run_tool", run_tool)
-    firmware: Any = SimpleNamespace(card=M4, elf=Path("m.elf"))
-    found = [(spot.place, spot.function, spot.instructions) for spot in hotspots.hot_spots(firmware, [])]
-    assert found == [("conv.h:12", "m_1_conv", 70), ("m.c:80", "m_run", 70), ("conv.h:12", "m_0_conv", 12)]
 
 
 @pytest.mark.usefixtures("llvm_mca")

@@ -11,15 +11,24 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cases import Planned, by_kernels, cases_of, graph_of, interpreted, outputs_of, planned, with_common_instances
+from cases import (
+    Planned,
+    by_kernels,
+    cases_of,
+    graph_of,
+    interpreted,
+    measure,
+    outputs_of,
+    planned,
+    with_common_instances,
+)  # fmt: skip
 from needs import ROOT, deep_but, sampled
 from pad_nets import CONVOLUTIONS, KINDS, network
 
 from twinfer.aot.build.firmware import Firmware, build
 from twinfer.aot.build.fits import largest_step, live_bytes
-from twinfer.aot.build.hotspots import hot_spots
 from twinfer.aot.build.qemu import Qemu
-from twinfer.aot.build.runner import Job, measure, run, run_jobs, runner_of
+from twinfer.aot.build.runner import PATIENCE, ByAddress, Job, run_jobs, runner_of
 from twinfer.aot.build.targets import Card, find, names
 from twinfer.aot.print.choice import Policy, share_all, specialise
 from twinfer.aot.print.emit import Project, emit
@@ -213,6 +222,11 @@ def digits(card: Card, kind: str = "int8") -> tuple[Project, list[Any]]:
     return emit(make_plan(graph, card.target), f"digits_{kind}"), random_inputs(graph)
 
 
+def counted(firmware: Firmware, inputs: Sequence[Any]) -> ByAddress:
+    """How often each instruction of a run is executed."""
+    return runner_of(firmware.card).counted_by_address(firmware, inputs, PATIENCE)
+
+
 def test_plugin_works_here() -> None:
     """The plugin counts a loop of known length to the instruction. The fall-back would hide a broken plugin."""
     card = find(MAIN)
@@ -264,7 +278,7 @@ def test_clock_instead_of_plugin(core: str, monkeypatch: pytest.MonkeyPatch) -> 
     assert all(abs(a - b) <= 3 + a // 1_000_000 for a, b in counts)
     assert Outputs(exact.outputs) == clocked.outputs
     with pytest.raises(ToolError, match="counts no instructions here"):
-        hot_spots(build(project, card), inputs)
+        counted(build(project, card), inputs)
 
 
 def test_why_nothing_is_counted_is_told_in_the_words_of_what_failed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -274,23 +288,11 @@ def test_why_nothing_is_counted_is_told_in_the_words_of_what_failed(monkeypatch:
     project, inputs = digits(card)
     firmware = dataclasses.replace(build(project, card), card=broken)
     with pytest.raises(ToolError, match=r"qemu-system-arm counts no instructions here: .*nonsense"):
-        hot_spots(firmware, inputs)
+        counted(firmware, inputs)
     monkeypatch.setenv("CC", "no-such-compiler")
     firmware = dataclasses.replace(firmware, card=dataclasses.replace(card, stack_bytes=0x4010))
     with pytest.raises(ToolError, match="counts no instructions here: no C compiler found"):
-        hot_spots(firmware, inputs)
-
-
-def test_hot_spots() -> None:
-    card = find(MAIN)
-    project, inputs = digits(card)
-    firmware = build(project, card)
-    spots = hot_spots(firmware, inputs)
-    counted = measure(project, card, inputs).instructions
-    assert 0 <= sum(spot.instructions for spot in spots) - counted < 30
-    assert spots[0].place.partition(":")[0] in ("dsp_tile.h", "dsp.h")
-    assert spots[0].function.startswith("digits_int8_")
-    assert spots == hot_spots(firmware, inputs)
+        counted(firmware, inputs)
 
 
 # -- errors ------------------------------------------------------------------------------------------------------------
@@ -316,7 +318,7 @@ def broken(old: str, new: str) -> Firmware:
 )
 def test_programs_that_fail(new: str, message: str) -> None:
     with pytest.raises(ToolError, match=message):
-        run(broken("return 0;", new), digits(find(MAIN))[1], patience=2)
+        run_jobs(broken("return 0;", new), [Job(digits(find(MAIN))[1])], count=False, patience=2)
 
 
 @pytest.mark.parametrize(
@@ -328,7 +330,7 @@ def test_missing_tool(tool: str, package: str, monkeypatch: pytest.MonkeyPatch) 
     which = shutil.which
     monkeypatch.setattr(tools.shutil, "which", lambda name: None if name == tool else which(name))
     with pytest.raises(ToolError, match=f"{tool} is not installed: apt-get install {package}"):
-        run(build(project, find(MAIN)), inputs)
+        run_jobs(build(project, find(MAIN)), [Job(inputs)], count=False)
 
 
 def test_does_not_fit() -> None:

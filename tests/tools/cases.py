@@ -21,7 +21,7 @@ from twinfer.aot.build.host import CompiledSession, flags_at, loaded
 from twinfer.aot.build.host import build as build_library
 from twinfer.aot.build.project import project_files
 from twinfer.aot.build.runner import Job, run_jobs
-from twinfer.aot.build.targets import find
+from twinfer.aot.build.targets import Card, find
 from twinfer.aot.print.choice import Policy, share_all
 from twinfer.aot.print.emit import Project, emit
 from twinfer.runtime.errors import TwinferError
@@ -240,6 +240,22 @@ def assert_exact_on(core: str, nodes: Iterable[tuple[Node, Sequence[Array]]]) ->
     for project, result, expected in zip(projects, results, wanted, strict=True):
         for got, want in zip(result.outputs, expected, strict=True):
             np.testing.assert_array_equal(got, want.reshape(got.shape), err_msg=str(project.plan.graph.nodes[0]))
+
+
+class Measurement(NamedTuple):
+    """One inference: its outputs, the instructions of ``NAME_run`` and of every layer, how deep it wrote the stack."""
+
+    outputs: tuple[Array, ...]
+    instructions: int
+    layers: tuple[int, ...]
+    stack_bytes: int
+
+
+def measure(project: Project, card: Card, inputs: Sequence[Array]) -> Measurement:
+    """Build and run a model, whole and layer by layer, and count."""
+    jobs = [Job(inputs), Job(inputs, by_step=True), Job(inputs, paint=True)]
+    whole, steps, painted = run_jobs(build(project, card), jobs)
+    return Measurement(whole.outputs, whole.counts[0], steps.counts, painted.stack_bytes)
 
 
 def write_self_tests(folder: Path, programs: Sequence[tuple[Project, Sequence[Array]]]) -> None:

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cases import graph_of, numpy_outputs, with_common_instances
+from cases import graph_of, measure, numpy_outputs, with_common_instances
 from needs import ROOT
 
 from twinfer.aot.build.firmware import build
-from twinfer.aot.build.runner import Job, measure, run_jobs
+from twinfer.aot.build.runner import Job, run_jobs
 from twinfer.aot.build.targets import find
 from twinfer.aot.print.emit import emit
 from twinfer.bench.models.builtin import builtin
