@@ -9,10 +9,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from twinfer.aot.print.arguments import NO_SCRATCH
+from twinfer.aot.print.arguments import NO_SCRATCH, initialiser
 from twinfer.aot.print.blocks import Memory
 from twinfer.aot.print.feed import Feeding
-from twinfer.aot.print.initialiser import initialiser
 from twinfer.aot.print.literals import block_comment, braced, comment, identifier, wrapped
 from twinfer.aot.print.part import used
 from twinfer.aot.print.row_loops import RowLoops, arrays

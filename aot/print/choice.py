@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from twinfer.aot.print.initialiser import initialiser
+from twinfer.aot.print.arguments import initialiser
 from twinfer.runtime.graph import Tensor
 from twinfer.runtime.options import Optimize
 from twinfer.runtime.plan.plan import Plan

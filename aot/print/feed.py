@@ -34,34 +34,12 @@ class Feeding:
         """Which of the graph's inputs it takes."""
         return next(i for i, tensor in enumerate(self.plan.graph.inputs) if tensor.data is None)
 
-    @property
-    def _progress(self) -> str:
+    def call(self, what: str, *more: str) -> str:
+        """A call of ``tw_feed_<what>``: begin, begun, waits, end, row of one row, all of a whole input."""
         at = self.plan.places[self.plan.fed.progress].offset if self.plan.fed and self.plan.fed.progress else 0
-        return f"(tw_rows_progress *)(void *)({self.base} + {at})"
-
-    @property
-    def begin(self) -> str:
-        return f"tw_feed_begin(&{self.symbol}, {self._progress})"
-
-    @property
-    def begun(self) -> str:
-        """Whether it has begun and not ended."""
-        return f"tw_feed_begun(&{self.symbol}, {self._progress})"
-
-    @property
-    def end(self) -> str:
-        return f"tw_feed_end(&{self.symbol}, {self._progress})"
-
-    @property
-    def push(self) -> str:
-        """Takes ``row``."""
-        return f"tw_feed_row(&{self.symbol}, {self._progress}, {self.base}, row)"
-
-    @property
-    def waits(self) -> str:
-        """Whether rows are missing."""
-        return f"tw_feed_waits(&{self.symbol}, {self._progress})"
+        progress = f"(tw_rows_progress *)(void *)({self.base} + {at})"
+        return f"tw_feed_{what}({', '.join([f'&{self.symbol}', progress, *more])})"
 
     def everything(self, given: str) -> str:
         """Takes all rows of a whole input."""
-        return f"tw_feed_all(&{self.symbol}, {self._progress}, {self.base}, {given})"
+        return self.call("all", self.base, given)

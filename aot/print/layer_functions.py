@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from functools import cache
 
 from twinfer import kernels_c
-from twinfer.aot.print.arguments import ITERATION, NO_SCRATCH, Arguments
+from twinfer.aot.print.arguments import ITERATION, NO_SCRATCH, Arguments, initialiser
 from twinfer.aot.print.blocks import Memory
 from twinfer.aot.print.chain_tables import ChainTables
 from twinfer.aot.print.data import Constants, numbered
-from twinfer.aot.print.initialiser import initialiser
 from twinfer.aot.print.literals import block_comment, braced, comment, grouped, identifier
 from twinfer.aot.print.row_loops import RowLoops, straight
 from twinfer.kernels_c import includes

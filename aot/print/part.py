@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from twinfer.aot.print.initialiser import initialised
+from twinfer.aot.print.arguments import initialised
 from twinfer.runtime.plan.by_rows.row_params import FIRST, PADDING, SEEN, Member, members_of
 from twinfer.runtime.program import Layer
 

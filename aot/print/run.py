@@ -58,17 +58,21 @@ class RunFunctions:
     def _by_rows(self, feeding: Feeding) -> Iterator[str]:
         """The functions of a model whose input comes row by row, and one that takes it as a whole."""
         regions, arena = Memory(self.plan).blocks, (feeding.region,)
-        yield self._function("begin", "", [f"{feeding.begin};", "return 0;"], arena)
+        yield self._function("begin", "", [f"{feeding.call('begin')};", "return 0;"], arena)
         yield f"""int32_t {self._name}_push_row(void *{feeding.region.value}, const void *row) {{
     unsigned char *const {feeding.base} = (unsigned char *){feeding.region.value};
     if ({feeding.base} == NULL || row == NULL) return -1;
     if ((uintptr_t){feeding.region.value} % {self._up}_ARENA_ALIGN != 0) return -2;
-    if (!{feeding.begun}) return -4;
-    if (!{feeding.waits}) return -3;
-    return {feeding.push};
+    if (!{feeding.call("begun")}) return -4;
+    if (!{feeding.call("waits")}) return -3;
+    return {feeding.call("row", feeding.base, "row")};
 }}
 """
-        waits = [f"if (!{feeding.begun}) return 4;", f"if ({feeding.waits}) return 3;", f"{feeding.end};"]
+        waits = [
+            f"if (!{feeding.call('begun')}) return 4;",
+            f"if ({feeding.call('waits')}) return 3;",
+            f"{feeding.call('end')};",
+        ]
         lines = [*waits, *self.calls, *self._copies_out(), "return 0;"]
         yield self._function("finish", ", void *const *outputs", lines, regions)
         given = f"inputs[{feeding.place}]"

@@ -19,7 +19,7 @@ from twinfer.aot.build.project import write_project
 from twinfer.aot.build.runner import Job
 from twinfer.aot.build.targets import find, names
 from twinfer.aot.print.emit import emit
-from twinfer.aot.print.quantization import quantized
+from twinfer.aot.print.interface import quantized
 from twinfer.runtime.errors import InvalidArgumentError, ToolError
 from twinfer.runtime.op import tensor
 from twinfer.runtime.plan.make import make_plan
