@@ -94,7 +94,7 @@ class Pool:
 
     def __init__(self, graph: Graph) -> None:
         self._numbers = _numbers(graph)
-        self._constants: dict[tuple[str, bytes, Sources], Constant] = {}
+        self._constants: dict[tuple[str, int, Sources], list[Constant]] = {}
 
     def value(self, tensor: Tensor, role: Role = Role.WEIGHTS) -> Constant:
         """A constant tensor as the model has it; RuntimeError for one that is no constant."""
@@ -115,8 +115,13 @@ class Pool:
         )
 
     def _shared(self, constant: Constant, sources: Sources) -> Constant:
-        content = (constant.array.dtype.str, constant.array.tobytes(), sources)
-        return self._constants.setdefault(content, constant)
+        array = constant.array
+        known = self._constants.setdefault((array.dtype.str, array.size, sources), [])
+        for other in known:  # hardly ever any: bytes need not be hashed
+            if other.array is array or other.array.tobytes() == array.tobytes():
+                return other
+        known.append(constant)
+        return constant
 
 
 def _origin(role: Role, node: Node, use: object) -> str:

@@ -70,17 +70,17 @@ def _found(name: str) -> Op | None:
 
 
 def variants(name: str, target: Target | None = None) -> tuple[Variant, ...]:
-    """The variants of an operator, best first; empty if there is only plain C. With ``target``, some that it cannot run
-    may be left out."""
-    return _variants(name, FOR if target is None else FOR & target.features)
+    """The variants of an operator, best first, of those that ``target`` can run; empty if there is only plain C."""
+    return _variants(name, None if target is None else target.features)
 
 
 @cache
-def _variants(name: str, features: frozenset[str]) -> tuple[Variant, ...]:
+def _variants(name: str, features: frozenset[str] | None) -> tuple[Variant, ...]:
     _discover()
     files = [file for file in _files() if may_serve(file, name)]
-    rows = [row for file in files if needed(file) <= features for row in _rows(file, "VARIANT")]
+    rows = [row for file in files if features is None or needed(file) <= features for row in _rows(file, "VARIANT")]
     rows += [row for folder in _ADDED for _, row in folder.rows.variants]
+    rows = [row for row in rows if features is None or row.needs <= features]
     return tuple(sorted((row for row in rows if name in (*row.ops, *row.also)), key=lambda row: row.rank(name)))
 
 

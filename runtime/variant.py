@@ -46,9 +46,9 @@ class Variant:
         if not self.needs or not self.needs.issubset(FEATURES):
             raise RuntimeError(f"the variant {self.name} must need some of {', '.join(FEATURES)}")
 
-    def serves(self, node: Node, target: Target) -> bool:
-        """Whether it is worth asking."""
-        return target.has(*self.needs) and (not self.types or node.input(0).type in self.types)
+    def serves(self, node: Node) -> bool:
+        """Whether a target that has what it needs should ask it."""
+        return not self.types or node.input(0).type in self.types
 
     def rank(self, op: str) -> tuple[int, int]:
         """Lower is better: the best feature that it needs, then whether it is written for ``op``."""

@@ -106,6 +106,11 @@ def peak(blocks: Sequence[Block], overlaps: Sequence[Overlap] = ()) -> tuple[int
     return max(sums, key=lambda each: (each[0], -each[1]), default=(0, 0))
 
 
+def peak_unaligned(blocks: Sequence[Block], overlaps: Sequence[Overlap] = ()) -> tuple[int, int]:
+    """The same for blocks that may lie at any byte."""
+    return _peak(puzzle_of(blocks, overlaps), overlaps, 1)
+
+
 def _peak(puzzle: Puzzle, overlaps: Sequence[Overlap], grain: int) -> tuple[int, int]:
     """The bound that the blocks give whose alignment is a multiple of ``grain``, and the step that forces it."""
     whole = {i: aligned(puzzle.sizes[i], grain) for i, each in enumerate(puzzle.alignments) if each % grain == 0}
@@ -114,15 +119,18 @@ def _peak(puzzle: Puzzle, overlaps: Sequence[Overlap], grain: int) -> tuple[int,
     for i, taken in whole.items():
         for step, sign in ((puzzle.spans[i][0], 1), (puzzle.spans[i][1] + 1, -1)):
             change[step] += sign * taken
-            padding[step][taken - puzzle.sizes[i]] += sign
+            if grain > 1:
+                padding[step][taken - puzzle.sizes[i]] += sign
     for first, end, saved in _savings(puzzle, overlaps, whole, grain):
         change[first] -= saved
         change[end] += saved
     most, at, total, live = 0, 0, 0, Counter[int]()
     for step in sorted(change):
         total += change[step]
-        live.update(padding[step])
-        needed = total - max((unused for unused, count in live.items() if count), default=0)
+        needed = total
+        if grain > 1:
+            live.update(padding[step])
+            needed -= max((unused for unused, count in live.items() if count), default=0)
         if needed > most:
             most, at = needed, step
     return most, at

@@ -15,7 +15,7 @@ def attempts(node: Node, target: Target) -> Iterator[tuple[Variant, Call | Decli
     """Every variant that serves the node, with its call or the reason why there is none. ``infer`` must have agreed."""
     asked = set[Lower]()
     for variant in variants(operator(node).name, target):
-        if variant.lower in asked or not variant.serves(node, target):
+        if variant.lower in asked or not variant.serves(node):
             continue
         asked.add(variant.lower)
         try:

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from twinfer.runtime.constant import Constant, Pool
-from twinfer.runtime.errors import OperatorError, UnsupportedOperatorError
+from twinfer.runtime.errors import ModelError, OperatorError, UnsupportedOperatorError
 from twinfer.runtime.graph import Node, Tensor
 from twinfer.runtime.op import need
 from twinfer.runtime.plan.attempts import attempts
@@ -140,10 +140,12 @@ def _pooled(call: Call, node: Node, pool: Pool) -> Call:
 
 
 def _lowered(node: Node, target: Target, settings: Settings) -> tuple[Call, Choice]:
-    for tensor in (*node.inputs, *node.outputs):
-        need(tensor is None or not tensor.too_large, node, f"{tensor} takes 2 GiB or more")
+    for tensor in (*node.inputs, *node.outputs):  # texts are made for errors alone: they take a fifth of planning
+        if tensor is not None and tensor.too_large:
+            raise ModelError(f"{node}: {tensor} takes 2 GiB or more")
     for tensor, shape in zip(node.outputs, infer_node(node), strict=True):
-        need(shape == tensor.shape, node, f"the model says {tensor}, but the inputs give shape {list(shape)}")
+        if shape != tensor.shape:
+            raise ModelError(f"{node}: the model says {tensor}, but the inputs give shape {list(shape)}")
     call, choice = guarded(node, lambda: _as_set(node, target, settings) or lower_node(node, target))
     own = [t for t in call.written if t.variable and t not in (*node.inputs, *node.outputs)]
     if own and not keeps_state(node):

@@ -64,7 +64,7 @@ class Problem:
 
     @cached_property
     def _peak(self) -> tuple[int, int]:
-        return arena.peak([block._replace(alignment=1) for block in self.blocks], self.overlaps)
+        return arena.peak_unaligned(self.blocks, self.overlaps)
 
 
 class Solution(NamedTuple):
@@ -104,8 +104,8 @@ def solve(problem: Problem, name: str, homes: Mapping[Region, Sequence[int]] | N
     ``homes`` are the arenas with the numbers of their blocks; None: one arena for all.
     """
     places, regions, proven, begin = dict[Tensor, Place](), dict[Region, Extent](), True, 0
-    for region, chosen in (homes or {Region.ARENA: range(len(problem.blocks))}).items():
-        part = problem.among(chosen)
+    parts = {region: problem.among(chosen) for region, chosen in homes.items()} if homes else {Region.ARENA: problem}
+    for region, part in parts.items():
         placement = arena.place(part.blocks, part.overlaps)
         _prove(part.blocks, placement.offsets, part.overlaps)
         members = zip(placement.offsets, part.members, strict=True)

@@ -106,8 +106,9 @@ class Bands:
     @property
     def packed(self) -> Constant:
         """The weights as a lane takes them: ``step`` bytes at once."""
-        runs, at_once = np.tile(self._runs.reshape(self.window.out_c, -1), (self.times, 1)), self.step // self.size
-        return weights(pack_lanes(runs.astype(f"i{self.size}"), at_once), LAYOUTS[at_once])
+        runs, at_once = self._runs.reshape(self.window.out_c, -1), self.step // self.size
+        runs = np.tile(runs, (self.times, 1)) if self.times > 1 else runs
+        return weights(pack_lanes(runs.astype(f"i{self.size}", copy=False), at_once), LAYOUTS[at_once])
 
     def call(self, kernel: str, node: Node, params: Mapping[str, Param], ends: tuple[Constant, ...]) -> Call:
         """The call of a kernel; ``ends``: bias and whatever else its channels have."""

@@ -87,7 +87,7 @@ def finish(node: Node, acc: Array) -> list[Array]:
 
 def fold_zero(w: Array, bias: Array, offset: int) -> NDArray[np.int32]:
     """bias - offset * (sum of each channel's weights), wrapped to int32; w: [out, k]."""
-    return wrap32(bias.astype(np.int64) - offset * w.astype(np.int64).sum(axis=1)).astype(np.int32)
+    return wrap32(bias.astype(np.int64) - offset * w.sum(axis=1, dtype=np.int64)).astype(np.int32)
 
 
 def epilogue(node: Node) -> dict[str, int]:

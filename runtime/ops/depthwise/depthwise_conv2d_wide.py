@@ -26,8 +26,9 @@ def _inside(out: int, stride: int, pad: int, dilation: int, kernel: int, extent:
     """Per output along one axis: the first tap inside the image, and the end of the taps inside."""
     spans = []
     for o in range(out):
-        taps = [k for k in range(kernel) if 0 <= o * stride - pad + k * dilation < extent]
-        spans.append((taps[0], taps[-1] + 1) if taps else (0, 0))
+        begin = o * stride - pad
+        first, end = max(0, -(begin // dilation)), min(kernel, -((begin - extent) // dilation))
+        spans.append((first, end) if first < end else (0, 0))
     return spans
 
 
@@ -61,7 +62,8 @@ def _taps(layer: Convolution) -> NDArray[np.int32]:
 def _biases(layer: Convolution, rows: list[tuple[int, int]], columns: list[tuple[int, int]]) -> Array:
     """Biases int32 [classes, channels] per border class, with the input zero point of the taps inside folded in."""
     taps = _taps(layer).astype(np.int64)
-    sums = np.array([[taps[r0:r1, c0:c1].sum((0, 1)) for c0, c1 in columns] for r0, r1 in rows])
+    by_columns = [taps[:, c0:c1].sum(axis=1) for c0, c1 in columns]
+    sums = np.array([[each[r0:r1].sum(axis=0) for each in by_columns] for r0, r1 in rows])
     folded = layer.bias.astype(np.int64) - layer.node.input(0).zero * sums.reshape(-1, layer.window.out_c)
     return np.asarray(wrap32(folded).astype(np.int32))
 
