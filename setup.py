@@ -4,9 +4,11 @@ import os
 import subprocess
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+from zlib import crc32
 
 from setuptools import setup
 from setuptools.command.build_ext import build_ext
@@ -45,11 +47,11 @@ class Build(build_ext):
             how = {**how, "output_dir": os.path.relpath(OBJECTS)}
             (made,) = map(Path, self.compiler.object_filenames([source], output_dir=how["output_dir"]))
             command = repr([self.compiler.compiler_so, sorted(how.items())])
-            about, headers = made.with_suffix(".command"), made.with_suffix(".d")
-            if not fresh(made, about, headers, command):
+            about, headers = made.with_suffix(".made"), made.with_suffix(".d")
+            if not (made.exists() and about.exists() and about.read_text() == made_from(command, headers)):
                 about.unlink(missing_ok=True)
                 one([source], **{**how, "extra_postargs": [*how["extra_postargs"], "-MMD", "-MF", str(headers)]})
-                about.write_text(command)
+                about.write_text(made_from(command, headers))
             return [str(made)]
 
         def compile_all(sources: list[str], **how: Any) -> list[str]:
@@ -72,12 +74,16 @@ class Build(build_ext):
         return lambda path: Path(path).name.startswith(own) or not Path(path).name.startswith(("level_", "set_"))
 
 
-def fresh(made: Path, about: Path, headers: Path, command: str) -> bool:
-    """Whether an object was made by this command, and after the last change of all files that it was made from."""
-    if not all(path.exists() for path in (made, about, headers)) or about.read_text() != command:
-        return False
-    read = headers.read_text().partition(":")[2].replace("\\\n", " ").split()
-    return all(Path(path).exists() and Path(path).stat().st_mtime <= made.stat().st_mtime for path in read)
+def made_from(command: str, headers: Path) -> str:
+    """A command and the check sums of all files that it reads. ``headers`` names these, as ``gcc -MMD`` writes them."""
+    read = headers.read_text().partition(":")[2].replace("\\\n", " ").split() if headers.exists() else []
+    return repr([command, {path: check_sum(path) for path in read}])
+
+
+@cache
+def check_sum(path: str) -> int:
+    """Of a file's content; a file that is only touched, as by git, is the same. -1: it is not there."""
+    return crc32(Path(path).read_bytes()) if Path(path).exists() else -1
 
 
 every = [*packages("twinfer"), *(f"twinfer.{name}" for folder in FOLDERS for name in packages(folder))]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -12,60 +11,15 @@ import tiny
 from pages import Page
 from rich.console import Console
 
-from twinfer.command_line.arrays import read_inputs
-from twinfer.command_line.bench import judged
 from twinfer.command_line.main import main
 from twinfer.command_line.show.arena_map import ArenaMap
 from twinfer.command_line.show.conversion_html import report_html
 from twinfer.command_line.show.model import dims
-from twinfer.command_line.targets import settings
 from twinfer.converter.build import Builder
 from twinfer.converter.quantize.compare import OutputReport, Report, TensorReport
-from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.target import DSP
-
-
-def saved(path: Path, array: np.ndarray) -> Path:
-    np.save(path, array)
-    return path
-
-
-@pytest.mark.parametrize("dtype", ["int16", "uint8", "complex64"])
-def test_another_type_of_the_same_shape(dtype: str, tmp_path: Path) -> None:
-    graph = tiny.dense().graph
-    good = saved(tmp_path / "good.npy", np.ones((1, 6), np.int8))
-    assert read_inputs(graph, [str(good)], 0)[0].tolist() == [[1] * 6]
-    bad = saved(tmp_path / "bad.npy", np.ones((1, 6), dtype))
-    with pytest.raises(InvalidArgumentError, match=f"it holds {dtype}"):
-        read_inputs(graph, [str(bad)], 0)
-
-
-def test_a_file_with_an_equals_sign_in_its_name(tmp_path: Path) -> None:
-    graph = tiny.dense().graph
-    path = saved(tmp_path / "run=3.npy", np.full((1, 6), 3, np.int8))
-    assert read_inputs(graph, [str(path)], 0)[0].tolist() == [[3] * 6]
-
-
-@pytest.mark.parametrize(
-    ("told", "status"),
-    [
-        ([{"same_bits": True}, {"same_bits": True}], 0),
-        ([{"same_bits": True}, {"same_bits": False, "agrees": True}], 0),
-        ([{"same_bits": True}, {"same_bits": False}], 1),
-        ([{"same_bits": True}, {"same_bits": None, "error": "does not fit"}], 2),
-        ([{"same_bits": False}, {"same_bits": None, "error": "does not fit"}], 1),
-    ],
-)
-def test_exit_status_of_bench(told: list[dict[str, Any]], status: int) -> None:
-    """Floats may differ within the tolerance. A difference counts before a failed run; peers do not count."""
-    own = [{"engine": name, **row} for name, row in zip(("interpreted", "compiled"), told, strict=True)]
-    assert judged([*own, {"engine": "tflm", "same_bits": False}, {"engine": "litert", "error": "crashed"}]) == status
-
-
-def test_settings_are_measured_once() -> None:
-    assert settings("speed, size,speed") == ("speed", "size")
 
 
 def test_open_dimensions() -> None:
@@ -86,17 +40,6 @@ def test_an_arena_that_is_as_small_as_can_be() -> None:
     bound = plan.lower_bound_bytes
     assert f"{bound:,} bytes, at the lower bound" in drawn(tiny.sized(plan, bound))
     assert "50.0 % above the lower bound" in drawn(tiny.sized(plan, bound * 3 // 2))
-
-
-def test_a_tensor_is_drawn_to_the_end_of_its_life() -> None:
-    """A tensor that an operator reads last is there while the operator runs."""
-    plan = tiny.dense()
-    picture = ArenaMap(plan)
-    for position in range(len(plan.graph.nodes)):
-        live = {t for t, (first, last) in plan.lives.items() if first <= position <= last}
-        assert len(picture.pieces(position)) == len(live)
-        assert [kind for *_, kind, _ in picture.pieces(position)].count("read") == 1
-        assert picture.live_bytes(position) == sum(t.nbytes for t in live)
 
 
 def test_scratch_is_drawn_as_such() -> None:

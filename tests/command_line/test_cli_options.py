@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 from twinfer.aot.build.targets import find, names, spelled
-from twinfer.bench.models.builtin import int8_model
 from twinfer.command_line import targets
 from twinfer.command_line.bench import unused
 from twinfer.command_line.main import main, parser
@@ -18,7 +15,6 @@ from twinfer.converter.build import Builder
 from twinfer.converter.source import ELSEWHERE
 from twinfer.kernels_c import LEVELS, lib
 from twinfer.runtime.errors import InvalidArgumentError
-from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.run import isa
 from twinfer.runtime.target import GENERIC, HOST
 
@@ -87,27 +83,6 @@ def test_unknown_targets_where_programs_run(command: str, capsys: pytest.Capture
         assert f"{name} is only planned for: compile, inspect, ops and search take it" in error
 
 
-def test_inspect_for_a_target(capsys: pytest.CaptureFixture[str]) -> None:
-    """Arena, kernels and bytes are those of the target."""
-    told: dict[str, Any] = {}
-    for target in ("host", "m4", "cortex-m55", "generic", "native"):
-        assert main(["inspect", "digits_int8", "--json", "--target", target]) == 0
-        told[target] = json.loads(capsys.readouterr().out)
-    planned = {"m4": find("m4").target, "generic": GENERIC, "host": HOST, "native": isa.this_computer()}
-    for name, target in planned.items():
-        plan = make_plan(int8_model("digits"), target)
-        assert told[name]["plan"]["arena_bytes"] == plan.arena_bytes
-        assert [op["kernel"] for op in told[name]["operators"] if op["kernel"]] == [s.call.kernel for s in plan.steps]
-    rows = {name: [row["target"] for row in told[name]["targets"]] for name in told}
-    assert rows["host"] == rows["generic"] == ["host", "generic"]
-    assert [rows[name][2:] for name in ("m4", "cortex-m55", "native")] == [["cortex-m4"], ["cortex-m55"], ["native"]]
-    assert told["m4"]["targets"][2]["arena_bytes"] == told["m4"]["plan"]["arena_bytes"]
-    assert main(["inspect", "digits_int8", "--target", "m4"]) == 0
-    text = capsys.readouterr().out
-    assert f"Arena: {told['m4']['plan']['arena_bytes']:,} bytes" in text
-    assert "dsp_s8" in text
-
-
 # -- options that change nothing ---------------------------------------------------------------------------------------
 
 
@@ -149,22 +124,6 @@ def test_options_of_bench_for_other_targets(target: str, options: str, said: lis
     assert all(f"it is for {where}" in line for line in lines)
 
 
-def test_bench_says_what_has_no_effect(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["bench", "digits_int8", "--runs", "3", "--against", "none", "--weights", "lut"]) == 0
-    assert capsys.readouterr().err.startswith("twinfer: --weights lut changes nothing: it is for microcontrollers")
-    assert "cannot store weights as 'foo'" in failed(capsys, "bench", "digits_int8", "--weights", "lut,foo")
-    assert "cannot decode weights at 'foo'" in failed(capsys, "bench", "digits_int8", "--decode", "foo")
-    assert "cannot optimize for 'foo'" in failed(capsys, "bench", "digits_int8", "--optimize", "foo")
-
-
-def test_verify_and_bench_say_that_nothing_is_coded(capsys: pytest.CaptureFixture[str], board_tools: None) -> None:
-    said = "twinfer: digits_float32: --weights lut changes nothing: no layer has weights that can be stored so\n"
-    assert main(["verify", "digits_float32", "--against", "none", "--weights", "lut"]) == 0
-    assert capsys.readouterr().err == said
-    assert main(["bench", "digits_float32", "--target", "m4", "--engine", "compiled", "--weights", "plain,lut"]) == 0
-    assert capsys.readouterr().err == said
-
-
 def test_compile_says_that_nothing_is_coded(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Float weights cannot be coded; those of a coarse layer can."""
     b = Builder("coarse")
@@ -187,40 +146,20 @@ def test_compile_says_that_nothing_is_coded(tmp_path: Path, capsys: pytest.Captu
         assert capsys.readouterr().err == said
 
 
-@pytest.mark.parametrize("command", ["run digits_int8", "verify digits_int8", "bench digits_int8"])
-def test_seeds_below_zero(command: str, capsys: pytest.CaptureFixture[str]) -> None:
-    for seed, why in ((text, f"{text!r} is no whole number of at least 0") for text in ("-1", "x", "1.5")):
-        with pytest.raises(SystemExit) as ended:
-            main([*command.split(), f"--seed={seed}"])
-        assert ended.value.code == 2
-        assert f"argument --seed: {why}" in capsys.readouterr().err
-    assert parser().parse_args([*command.split(), "--seed", "0"]).seed == 0
-
-
 # -- files that cannot be read -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     "command",
     [
-        f"inspect {LONG}",
         f"inspect {LONG}.tflite",
-        f"inspect {LONG}.onnx",
-        f"run {LONG}.tflite",
         f"run digits_int8 --input {LONG}.npy",
         f"run digits_int8 --output {LONG}.npy",
-        f"verify {LONG}.tflite",
-        f"bench {LONG}.tflite",
-        f"compile {LONG}.tflite -o x",
         f"compile digits_int8 -o {LONG}",
         f"compile digits_int8 -o x --target {LONG}.toml",
-        f"convert {LONG}.tflite -o x.tflite",
         f"convert {LONG}.onnx -o x.tflite",
-        f"convert digits_float32 -o {LONG}.tflite",
         f"convert digits_float32 -o x.tflite --dump {LONG}",
-        f"convert digits_float32 -o x.tflite --quantize int8 --calibration {LONG}.npz",
         f"convert digits_float32 -o x.tflite --quantize int8 --calibration x.npz --recipe {LONG}.toml",
-        f"search {LONG}.onnx --data x.npz --max-loss 0",
         f"search digits_float32 --data {LONG}.npz --max-loss 0",
         f"search digits_float32 --data x.npz --max-loss 0 --resume {LONG}",
     ],
@@ -251,7 +190,7 @@ def test_missing_files_in_plain_words(command: str, tmp_path: Path, capsys: pyte
         assert failed(capsys, *words) == f"twinfer: {name}: cannot be read: {why}\n"
 
 
-@pytest.mark.parametrize("command", ["convert {} -o x.tflite", "inspect {}", "search {} --data x.npz --max-loss 0"])
+@pytest.mark.parametrize("command", ["convert {} -o x.tflite", "inspect {}"])
 def test_models_in_forms_that_are_not_read(command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ways = {
         ".pt": "twinfer.from_torch(module, example_inputs)",
@@ -271,10 +210,3 @@ def test_models_in_forms_that_are_not_read(command: str, tmp_path: Path, capsys:
     assert "saved: a SavedModel is TensorFlow's: make a .tflite file of it by tf.lite.TFLiteConverter" in error
     assert "python -m tf2onnx.convert" in error
     assert "it is not a file" in failed(capsys, *command.format(tmp_path / "saved" / "variables").split())
-
-
-def test_the_api_points_on_likewise(tmp_path: Path) -> None:
-    import twinfer
-
-    with pytest.raises(InvalidArgumentError, match=r"\.jit is TorchScript"):
-        twinfer.convert(tmp_path / "net.jit")

@@ -237,15 +237,26 @@ def _shown(path: Path) -> str:
     return path.read_text(encoding="utf-8")
 
 
+#: The longest JSON that stands on one line, and as many parts of a list as are shown.
+_LONGEST, _SHOWN = 400, 8
+
+
 def _lines(value: Any, name: str = "") -> Iterator[str]:
-    """A JSON document without what is of this machine, a line for each part that has no inner parts."""
-    parts = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    if any(isinstance(part, dict | list) for _, part in parts):
-        for key, part in parts:
-            if key not in _MACHINE:
-                yield from _lines(part, f"{name}.{key}")
-    else:
-        yield f"{name}: {json.dumps(_rounded(value), ensure_ascii=False)}"
+    """A JSON document without what is of this machine: a line for each part that is short or has no inner parts.
+
+    Of a long list there are the first parts and a check sum of the others.
+    """
+    parts = [*value.items()] if isinstance(value, dict) else [*enumerate(value)] if isinstance(value, list) else []
+    line = f"{name}: {json.dumps(_rounded(value), ensure_ascii=False)}"
+    if not any(isinstance(part, dict | list) for _, part in parts) or (name and len(line) <= _LONGEST):
+        yield line
+        return
+    if isinstance(value, list) and len(parts) > _SHOWN + 1:
+        rest = json.dumps(_rounded(value[_SHOWN:]))
+        parts = [*parts[:_SHOWN], (f"{_SHOWN} to {len(value) - 1}", f"{zlib.crc32(rest.encode()):08x}")]
+    for key, part in parts:
+        if key not in _MACHINE:
+            yield from _lines(part, f"{name}.{key}")
 
 
 def _rounded(value: Any) -> Any:

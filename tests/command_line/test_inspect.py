@@ -44,28 +44,6 @@ def unsigned(tmp_path: Path) -> str:
     return str(tmp_path / "byte.tflite")
 
 
-def test_operators_of_uint8_are_the_files_own(unsigned: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["inspect", unsigned, "--json", "--target", "generic"]) == 0
-    told = json.loads(capsys.readouterr().out)["operators"]
-    own = [op for op in told if not op["added"]]
-    assert [(op["index"], op["op"], op["macs"]) for op in own] == [(0, "FULLY_CONNECTED", 6), (1, "RESHAPE", 0)]
-    assert own[0]["kernel"].startswith("tw_fully_connected")
-    assert own[0]["constant_bytes"] == 6
-    assert [op["op"] for op in told if op["added"]] == ["QUANTIZE", "QUANTIZE"]
-
-
-def test_conversions_of_planning_are_marked(unsigned: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["inspect", unsigned]) == 0
-    lines = rows(capsys.readouterr().out)
-    assert sum(line.startswith("+ QUANTIZE 1×3 1×3 INT8 0.5, 0 flip") for line in lines) == 1
-    # In the table of operators, that of variants that declined, and the arena's map.
-    assert sum(line.startswith("0 FULLY_CONNECTED") for line in lines) == 3
-    assert sum(line.startswith("+ QUANTIZE") for line in lines) == 4
-    assert main(["verify", unsigned, "--against", "none"]) == 0
-    numbers = [line.split()[0] for line in rows(capsys.readouterr().out) if "=" in line and "byte" not in line]
-    assert (numbers.count("0"), numbers.count("1"), numbers.count("+")) == (1, 1, 2)
-
-
 def test_subgraphs_and_variables(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Operators of subgraphs have kernels, handles the names of their variables, control flow the words of ``ops``."""
     main_, init, test, body = Sub("main"), Sub("init"), Sub("test"), Sub("body")
@@ -164,25 +142,6 @@ def test_every_number_of_an_operator_is_the_files(name: str, unsigned: str) -> N
     assert [line.split() for line in shown[1].splitlines()] == [line.split() for line in want.splitlines()]
 
 
-def test_open_dimensions_are_shown_as_such(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    b = Builder("open")
-    b.inputs.append(b.add(Tensor("x", "FLOAT32", (1, 5, 3), shape_signature=(-1, 5, -1))))
-    graph = b.graph([b.op("RELU", [b.inputs[0]], shape=(1, 5, 3))])
-    graph.save(tmp_path / "open.tflite")
-    assert main(["inspect", str(tmp_path / "open.tflite")]) == 0
-    lines = rows(capsys.readouterr().out)
-    assert any(line.startswith("in 0 x FLOAT32 ?×5×? -") for line in lines), lines
-
-
-def test_an_output_that_is_only_flipped_is_one_operator(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    b = Builder("flip")
-    x = b.op("RELU", [b.input("x", "INT8", (1, 3), 0.5, -128)])
-    b.graph([b.op("QUANTIZE", [x], type="UINT8", shape=(1, 3), scale=0.5, zero=0)]).save(tmp_path / "flip.tflite")
-    assert main(["inspect", str(tmp_path / "flip.tflite")]) == 0
-    lines = [line for line in rows(capsys.readouterr().out) if "QUANTIZE" in line and "operator" not in line]
-    assert [line.split()[0] for line in lines] == ["1", "1"]  # in the table of operators and in the arena's map
-
-
 def shown_and_told(
     path: str, *more: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> tuple[dict[str, list[list[str]]], str, dict[str, Any]]:
@@ -218,7 +177,7 @@ def two_layers(path: Path) -> Graph:
     return read_file(path)
 
 
-@pytest.mark.parametrize("target", ["host", "generic", "cortex-m4"])
+@pytest.mark.parametrize("target", ["host", "cortex-m4"])
 def test_json_and_tables_say_the_same_and_it_is_so(
     target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

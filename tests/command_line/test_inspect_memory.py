@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import re
 from collections.abc import Sequence
 from dataclasses import replace
@@ -17,12 +16,11 @@ from rich.console import Console
 from row_nets import network
 
 from twinfer.aot.build.targets import find
-from twinfer.bench.memory.certificate import Hint, _layer, certificate
+from twinfer.bench.memory.certificate import _layer, certificate
 from twinfer.bench.memory.halve import halve
 from twinfer.bench.models.source import load
 from twinfer.command_line.main import main
 from twinfer.command_line.show.arena_map import ArenaMap
-from twinfer.command_line.show.memory import memory_tables
 from twinfer.converter.build import Builder
 from twinfer.converter.stream.convert import stream
 from twinfer.runtime.graph import Graph, Node
@@ -36,46 +34,7 @@ from twinfer.runtime.target import GENERIC
 M4 = find("cortex-m4").target
 
 
-def document(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
-    assert main(["inspect", *arguments, "--target", "cortex-m4", "--json"]) == 0
-    about: dict[str, Any] = json.loads(capsys.readouterr().out)
-    return about
-
-
-@pytest.mark.parametrize(
-    "given",
-    [
-        ("--input-in-place",),
-        pytest.param(("--memory", "--input-in-place"), marks=pytest.mark.deep),
-        pytest.param(("--memory",), marks=pytest.mark.deep),
-    ],
-)
-def test_without_a_way_it_is_that_of_compile(capsys: pytest.CaptureFixture[str], given: tuple[str, ...]) -> None:
-    about, graph, lent = document(capsys, "vww_int8", *given), load("vww_int8").graph, "--input-in-place" in given
-    usual, layers = (make_plan(graph, M4, Options(memory=way, input_in_place=lent)) for way in ("auto", "layers"))  # type: ignore[arg-type]
-    assert about["arena_bytes"] == usual.arena_bytes < layers.arena_bytes
-
-
-@pytest.mark.parametrize("way", ["auto", "layers", "rows"])
-@pytest.mark.parametrize("model", deep_but(["kws_int8", "vww_int8"], "kws_int8"))
-def test_the_promised_keys(capsys: pytest.CaptureFixture[str], model: str, way: str) -> None:
-    """They are those of the plan itself; what forces the peak adds up to it."""
-    about = document(capsys, model, "--memory", way)
-    plan = make_plan(load(model).graph, M4, Options(memory=way))  # type: ignore[arg-type]
-    assert about["schema"] == 1
-    assert (about["arena_bytes"], about["state_bytes"]) == (plan.arena_bytes, plan.state_bytes)
-    assert (about["lower_bound_bytes"], about["proven"]) == (plan.lower_bound_bytes, plan.proven)
-    forced = about["forced_by"]
-    assert forced["bytes"] <= plan.arena_bytes
-    assert sum(live["bytes"] for live in forced["tensors"]) >= forced["bytes"]
-    for hint in about["hints"]:
-        assert hint["ram_change"] == round(hint["ram_bytes"] / plan.memory_bytes - 1, 4)
-        priced = hint["kind"] in ("rows", "input_rows")  # hints by which something is computed more often
-        assert (hint["instructions_change"] is not None) == ("% instructions (estimated)" in hint["text"]) == priced
-    assert [hint["ram_bytes"] for hint in about["hints"]] == sorted(hint["ram_bytes"] for hint in about["hints"])
-
-
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(3))
 def test_what_forces_the_peak(seed: int) -> None:
     """Values that are written before or at the operator and read there or behind it, the largest first."""
     told = certificate(network(seed, "INT8"), GENERIC, Options(memory="layers"))
@@ -95,14 +54,7 @@ def test_what_forces_the_peak(seed: int) -> None:
     assert forced.layer == (f"operator {node.index} {node.op}" if node else "the graph's inputs and outputs")
 
 
-def test_a_state_does_not_force_the_arena() -> None:
-    """It lives all the time, elsewhere."""
-    told = certificate(stream(load("tcn_int8").graph).graph, GENERIC, Options(memory="layers"))
-    assert told.plan.state_bytes > 0
-    assert sum(size for _, size in told.forced_by.tensors) == told.forced_by.nbytes <= told.plan.arena_bytes
-
-
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(3))
 def test_a_peak_within_rows_is_that_of_the_rows(seed: int) -> None:
     plan = (told := certificate(network(seed, "INT8"), GENERIC, Options(memory="rows"))).plan
     numbers = [[layer.step.position for layer in part.layers] for part in plan.program if isinstance(part, Chain)]
@@ -114,16 +66,10 @@ def test_a_peak_within_rows_is_that_of_the_rows(seed: int) -> None:
     assert told.forced_by.layer == _layer(plan, plan.forced_at)
 
 
-def test_an_input_by_rows_is_no_hint_where_it_is_so() -> None:
-    graph = load("kws_int8").graph
-    for given in (Options(memory="rows", input_rows=True), Options(input_in_place=True)):
-        assert {hint.kind for hint in certificate(graph, M4, given).hints}.isdisjoint({"input_rows", "input_in_place"})
-
-
 def test_half_the_channels() -> None:
     """Where they can be halved the rest fits: it plans, ends stay, weights and scales are the first halves."""
     cut = 0
-    for graph in (load("ic_int8").graph, load("kws_int8").graph, *(network(seed, "INT8") for seed in range(8))):
+    for graph in (load("kws_int8").graph, *(network(seed, "INT8") for seed in range(4))):
         for whole in (t for node in graph.nodes for t in node.outputs):
             half = halve(graph, whole)
             if whole.shape[-1] < 2 or whole in graph.outputs:
@@ -140,7 +86,7 @@ def test_half_the_channels() -> None:
                     assert np.array_equal(now.data, np.asarray(old.data)[tuple(map(slice, now.shape))])
                 if now.quant is not None and now.quant.per_channel:
                     assert now.quant.scale.size == now.shape[now.quant.axis]
-    assert cut > 20
+    assert cut > 9
     two = network_of_channels(2)
     assert halve(two, two.nodes[0].output) is not None
 
@@ -167,7 +113,7 @@ def network_of_channels(count: int) -> Graph:
     return b.graph([b.op("FULLY_CONNECTED", [y, np.ones((3, count), np.float32)], shape=(1, 3))])
 
 
-@pytest.mark.parametrize("model", ["kws_int8", "vww_int8", "ic_int8"])
+@pytest.mark.parametrize("model", deep_but(["kws_int8", "vww_int8"], "kws_int8"))
 def test_every_hint_is_a_plan(model: str) -> None:
     """What a hint promises is what planning that gives, and less than the plan at hand takes."""
     graph = load(model).graph
@@ -191,8 +137,10 @@ def test_every_hint_is_a_plan(model: str) -> None:
 @pytest.mark.parametrize(
     ("model", "way", "fed"),
     [
-        *(("vww_int8", way, False) for way in ("layers", "rows")),
-        *(("ic_int8", way, fed) for way, fed in (("layers", False), ("rows", False), ("rows", True))),
+        ("ic_int8", "layers", False),
+        pytest.param("vww_int8", "layers", False, marks=pytest.mark.deep),
+        pytest.param("vww_int8", "rows", False, marks=pytest.mark.deep),
+        ("ic_int8", "rows", True),
     ],
 )
 def test_operators_are_numbered_as_in_the_file(model: str, way: Memory, fed: bool) -> None:
@@ -226,7 +174,7 @@ def test_operators_are_numbered_as_in_the_file(model: str, way: Memory, fed: boo
 def test_what_rows_cost_more_is_told_of_the_plan_at_hand() -> None:
     """That has rows itself: the hint's share is of its instructions, and of what the hint adds."""
     seen = 0
-    for seed in range(20):
+    for seed in range(8):
         graph = network(seed, "INT8")
         told = certificate(graph, M4, Options())
         before = rows_share(told.plan)
@@ -250,7 +198,7 @@ def test_an_int8_input_is_a_hint() -> None:
     assert told.plan.memory_bytes - hint.ram_bytes >= 3 * 64 * 64
 
 
-@pytest.mark.parametrize("names", ["xyz", ("", "", ""), ("x", "rows of y", "y"), ("x", "x", "x")])
+@pytest.mark.parametrize("names", [("", "", ""), ("x", "rows of y", "y"), ("x", "x", "x")])
 def test_hints_whatever_tensors_are_called(names: Sequence[str]) -> None:
     """Names are the user's: none, one for all, or one that looks like a ring's. The hint is planned all the same."""
     x, y, z = (tensor((1, 8, 8, depth), "FLOAT32", name=name) for name, depth in zip(names, (2, 64, 3), strict=True))
@@ -268,14 +216,7 @@ def test_hints_whatever_tensors_are_called(names: Sequence[str]) -> None:
     assert told.plan.memory_bytes - hint.ram_bytes == 8 * 8 * 32 * 4  # the arena without half of y
 
 
-def test_hints_where_no_operator_computes_what_is_live() -> None:
-    """The largest tensor at the peak is the input: nothing can be halved, and nothing fails."""
-    x, y = tensor((2, 17), "FLOAT32", name=""), tensor((2, 17), "FLOAT32", name="")
-    told = certificate(Graph("g", (x, y), (Node("ELU", (x,), (y,)),), (x,), (y,)), GENERIC, Options())
-    assert [hint.kind for hint in told.hints if hint.kind == "channels"] == []
-    assert told.forced_by.nbytes == 2 * 17 * 4
-
-
+@pytest.mark.deep
 def test_hints_beyond_a_limit_of_ram() -> None:
     """``--ram`` limits the plan at hand, not the changes: what they take is what planning without a limit gives."""
     graph = load("vww_int8").graph
@@ -289,17 +230,6 @@ def test_hints_beyond_a_limit_of_ram() -> None:
     assert {hint.kind: hint.ram_bytes for hint in wide.hints}["input_in_place"] == in_place
 
 
-def test_as_text(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["inspect", "vww_int8", "--target", "cortex-m4", "--memory", "rows"]) == 0
-    text = capsys.readouterr().out
-    plan = make_plan(load("vww_int8").graph, M4, Options(memory="rows"))
-    joined = re.sub(r"\s+", " ", text)
-    assert f"arena {plan.arena_bytes:,} bytes" in joined
-    assert f"lower bound {plan.lower_bound_bytes:,}" in joined
-    assert "What forces" in joined
-    assert "one row after the other" in joined
-
-
 def shown(parts: Any) -> str:
     console = Console(file=io.StringIO(), width=200)
     for part in parts:
@@ -307,8 +237,7 @@ def shown(parts: Any) -> str:
     return console.file.getvalue()  # type: ignore[attr-defined,no-any-return]
 
 
-@pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("way", ["layers", "rows"])
+@pytest.mark.parametrize(("seed", "way"), [(0, "layers"), (1, "rows"), (2, "layers"), (3, "layers")])
 def test_the_map_of_an_arena(seed: int, way: Memory) -> None:
     """Counted byte by byte: what is live at every operator, and where most is."""
     graph = stream(load("tcn_int8").graph).graph if seed == 3 else network(seed, "INT8")
@@ -349,31 +278,6 @@ def test_the_map_of_an_arena(seed: int, way: Memory) -> None:
     lines = text.splitlines()[-len(plan.nodes) :]
     assert [line.rstrip().endswith("◀ peak") for line in lines] == [at == drawn.peak for at in range(len(lines))]
     assert [f" {n:,} " in line for n, line in zip(live, lines, strict=True)] == [True] * len(lines)
-
-
-@pytest.mark.parametrize("proven", [False, True])
-def test_what_the_certificate_says(proven: bool) -> None:
-    """What is proven and what is not; each change with what it saves; rows in the order in which they go."""
-    plan = make_plan(load("vww_int8").graph, M4, Options(memory="layers"))
-    told = certificate(load("vww_int8").graph, M4, Options(memory="layers"))
-    told.__dict__["hints"] = (
-        Hint("rows", "a change", 1234, -0.256, None),
-        Hint("channels", "another", 5000, -0.1, None),
-    )
-    object.__setattr__(told, "plan", replace(plan, proven=proven))
-    text = shown(memory_tables("net", told, 120))
-    said = "proven: no placement of these tensors needs less" if proven else "not proven to be the least"
-    assert f"net on cortex-m4: arena {plan.arena_bytes:,} bytes; lower bound {plan.lower_bound_bytes:,}, {said}" in text
-    lines = [line.split() for line in text.splitlines()]
-    assert ["a", "change", "1,234", "26", "%"] in lines
-    assert ["another", "5,000", "10", "%"] in lines
-    assert f"What forces {plan.lower_bound_bytes:,} bytes: {told.forced_by.layer}" in text
-    told.__dict__["hints"] = ()
-    assert "No change that was planned needs less RAM." in shown(memory_tables("net", told, 120))
-
-
-def test_by_rows(capsys: pytest.CaptureFixture[str]) -> None:
-    assert document(capsys, "vww_int8", "--memory", "rows", "--input-rows")["arena_bytes"] < 17_000
 
 
 def test_a_model_without_rows_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

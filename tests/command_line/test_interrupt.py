@@ -17,7 +17,6 @@ import numpy as np
 import pytest
 from limits import SAYS_BEGUN
 
-from twinfer.bench.explain import ladder, on_host, on_target
 from twinfer.bench.measure import compare, embedded
 from twinfer.bench.models import verify
 from twinfer.command_line.main import main
@@ -80,12 +79,6 @@ def test_bench(broken_off: Break, capsys: pytest.CaptureFixture[str]) -> None:
     assert "second" not in out
 
 
-def test_a_whole_bench_is_not_called_interrupted(capsys: pytest.CaptureFixture[str]) -> None:
-    status, out, _ = run(capsys, "bench", "first.tflite", *QUICK, "--json", "-")
-    assert status == 0
-    assert "interrupted" not in json.loads(out)
-
-
 def test_bench_on_two_targets(broken_off: Break, capsys: pytest.CaptureFixture[str]) -> None:
     """A model that cannot run is complained of, and is not missing."""
     measured = {"model": "first", "target": "cortex-m4", "engine": "tflm", "error": "not measured"}
@@ -139,50 +132,6 @@ def test_verify(broken_off: Break, capsys: pytest.CaptureFixture[str]) -> None:
     assert "second" not in out
 
 
-@pytest.mark.usefixtures("board_tools")
-def test_explain(broken_off: Break, capsys: pytest.CaptureFixture[str]) -> None:
-    broken_off(on_target, "ledger_on", 1)
-    status, out, err = run(capsys, "explain", "first.tflite", "--target", "m4,m0,m3", "--json", "a.json")
-    assert (status, err) == (
-        130,
-        "twinfer: interrupted; missing: first.tflite on cortex-m0, first.tflite on cortex-m3\n",
-    )
-    told = json.loads(Path("a.json").read_text())
-    assert told["interrupted"] is True
-    assert [each["target"] for each in told["ledgers"]] == ["cortex-m4"]
-    assert "first on cortex-m4" in out
-
-
-@pytest.mark.usefixtures("board_tools")
-def test_explain_keeps_the_ledger_if_the_ladder_is_broken_off(
-    broken_off: Break, capsys: pytest.CaptureFixture[str]
-) -> None:
-    broken_off(ladder, "ladder_on", 0)
-    status, out, err = run(capsys, "explain", "first.tflite", "--target", "m4", "--ladder", "--json", "-")
-    assert (status, err) == (130, "twinfer: interrupted; missing: the ladder on cortex-m4\n")
-    told = json.loads(out)
-    assert (told["target"], told["interrupted"]) == ("cortex-m4", True)
-    assert "ladder" not in told
-
-
-@pytest.mark.usefixtures("board_tools")
-def test_a_ladder_that_is_there_is_not_missing(broken_off: Break, capsys: pytest.CaptureFixture[str]) -> None:
-    broken_off(on_target, "ledger_on", 1)
-    ladder = ("--ladder", "--techniques", "calls", "--json", "a.json")
-    status, _, err = run(capsys, "explain", "first.tflite", "--target", "m4,m0", *ladder)
-    assert (status, err) == (130, "twinfer: interrupted; missing: first.tflite on cortex-m0\n")
-    (told,) = json.loads(Path("a.json").read_text())["ledgers"]
-    assert "ladder" in told
-
-
-def test_explain_without_any_ledger(broken_off: Break, capsys: pytest.CaptureFixture[str]) -> None:
-    broken_off(on_host, "ledger_on_host", 0)
-    status, out, err = run(capsys, "explain", "first.tflite", "--json", "a.json")
-    assert (status, out) == (130, "")
-    assert err.endswith("missing: first.tflite on host; nothing is finished, so nothing is written\n")
-    assert not Path("a.json").exists()
-
-
 SEARCH = ("search", "digits_float32", "--data", "d.npz", "--max-loss", "0.5", "--metric", "error", "--jobs", "1")
 
 
@@ -206,32 +155,7 @@ def test_search(broken_off: Break, capsys: pytest.CaptureFixture[str]) -> None:
     assert "Pareto front" in out
 
 
-@pytest.mark.usefixtures("data")
-def test_search_without_any_trial(broken_off: Break, capsys: pytest.CaptureFixture[str]) -> None:
-    broken_off(Bench, "trial", 0)
-    assert run(capsys, *SEARCH, "--json", "a.json") == (130, "", "twinfer: interrupted\n")
-    assert not Path("a.json").exists()
-
-
 # -- a real Ctrl-C -----------------------------------------------------------------------------------------------------
-
-#: The command line, whose second measurement says that it has begun and then never ends.
-WAITS = """
-import os, sys, time
-from twinfer.bench.measure import compare
-from twinfer.command_line.main import main
-
-real = compare.compare
-
-def waits(source, *how):
-    if source.name == "second":
-        os.write(2, b"waits\\n")  # at once, and nothing that Ctrl-C could meet half done
-        time.sleep(600)
-    return real(source, *how)
-
-compare.compare = waits
-sys.exit(main(sys.argv[1:]))
-"""
 
 
 @contextmanager
@@ -244,19 +168,9 @@ def heeded() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def test_a_real_ctrl_c() -> None:
-    command = [sys.executable, "-c", WAITS, "bench", *FILES, *QUICK, "--json", "a.json"]
-    pipe = subprocess.PIPE
-    with heeded(), subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True) as process:
-        assert process.stderr is not None
-        assert process.stderr.readline() == "waits\n"
-        process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=1200)
-    assert "first" in out
-    assert err == "twinfer: interrupted; missing: second.tflite on host, third.tflite on host\n"
-    assert process.returncode == 130
-    told = json.loads(Path("a.json").read_text())
-    assert (told["interrupted"], [row["model"] for row in told["rows"]]) == (True, ["first", "first"])
+def heed_ctrl_c() -> None:
+    """For the start of a child process."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def broken_off_by_ctrl_c(*arguments: str) -> tuple[int, str]:
@@ -292,9 +206,9 @@ def heavy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ("command", "said"),
     [
         ("run heavy.tflite", "interrupted"),
-        ("run heavy.tflite --engine compiled", "interrupted"),
+        pytest.param("run heavy.tflite --engine compiled", "interrupted", marks=pytest.mark.deep),
         ("bench heavy.tflite --against none", "interrupted; missing: heavy.tflite on host"),
-        ("compile heavy.tflite -o project", "interrupted"),
+        pytest.param("compile heavy.tflite -o project", "interrupted", marks=pytest.mark.deep),
         ("convert heavy.tflite -o o.tflite --quantize int8 --calibration x.npz", "interrupted"),
     ],
 )

@@ -61,16 +61,6 @@ def test_all_types_of_the_cases_are_told(op: str, every: Sequence[Form]) -> None
     assert wanted <= {form.types for form in every if form.op == op}
 
 
-def test_what_is_told_of_some(every: Sequence[Form]) -> None:
-    told = {(form.op, form.types): form.variants for form in every}
-    assert told["CONV_2D", "int16×int8"]["mve"] == ["mve", "plain"]
-    assert told["CONV_2D", "int8"]["generic"] == ["plain"]
-    assert told["CONV_2D", "uint8"]["dsp"][0] == "dsp"
-    assert told["DEQUANTIZE", "int8→float32"]["host"] == ["plain"]
-    assert ("SIN", "int16") not in told
-    assert ("RNN", "uint8") not in told
-
-
 def test_the_list(capsys: pytest.CaptureFixture[str], every: Sequence[Form]) -> None:
     assert main(["ops", "--target", "cortex-m55", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
@@ -109,13 +99,6 @@ def lacking() -> Graph:
     second = b.op("CUSTOM:Two", [b.op("ABS", [first])], shape=(1, 3))
     third = b.op("CUSTOM:One", [second], shape=(1, 3))
     return b.graph([third])
-
-
-def test_a_model_that_has_all(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["ops", "kws_int8", "--target", "cortex-m4"]) == 0
-    text = capsys.readouterr().out
-    assert re.search(r"DEPTHWISE_CONV_2D +4 int8 +tw_depthwise_conv2d_dsp_s8 +dsp", text)
-    assert "kws_int8: every operator has a kernel" in text
 
 
 def test_nodes_are_counted_by_operator_and_types() -> None:
@@ -167,17 +150,6 @@ def branching(body: str) -> Graph:
         sides.append(Graph(name, (a, b), (Node(op, (a,), (b,)),), (a,), (b,)))
     node = Node("IF", (condition, x), (y,), options)
     return Graph("main", (condition, x, y), (node,), (condition, x), (y,), subgraphs=tuple(sides))
-
-
-def test_subgraphs_and_control(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    make_plan(branching("NEG"))
-    assert main(["ops", saved(branching("NEG"), tmp_path)]) == 0
-    text = capsys.readouterr().out
-    assert re.search(r"IF +1 bool→float32 +a branch of the program", text)
-    assert re.search(r"ABS +1", text)
-    assert re.search(r"NEG +1", text)
-    assert main(["ops", saved(branching("CUSTOM:Nobody"), tmp_path)]) == 1
-    assert "no kernel for CUSTOM:Nobody" in capsys.readouterr().out
 
 
 def test_what_only_the_whole_model_shows() -> None:

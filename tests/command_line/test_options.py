@@ -6,9 +6,7 @@ The library's front doors are replaced by a function that notes its arguments an
 from __future__ import annotations
 
 import argparse
-import itertools
 import os
-import random
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -67,78 +65,40 @@ def converted(source: Any, output: Any, **how: Any) -> Facts:
     return {"source": files_of(source)[0], "output": output, **how}
 
 
-def searched(source: Any, data: Any, max_loss: float, **how: Any) -> Facts:
-    del how["progress"]
-    return {"source": source, "data": data, "max_loss": max_loss, **how}
-
-
 def written(plan: Plan, name: str, folder: str, *, sha256: str, card: Any) -> Facts:
     about = {**planned(plan), "guard": plan.options.guard, "mode": plan.options.mode}
     return {**about, "name": name, "folder": Path(folder).name, "sha256": sha256, "card": card}
 
 
-def streamed(graph: Any, *, axis: Any, hop: Any) -> Facts:
-    return {"inputs": len(graph.inputs), "axis": axis, "hop": hop}
-
-
-def explain(source: Any, options: Options, seed: int, seconds: float, told: Any) -> Facts:
-    return {"model": source.name, "on": "host", **vars(options), "seed": seed, "seconds": seconds}
-
-
-def explained_on(source: Any, card: Any, options: Options, seed: int, told: Any) -> Facts:
-    return {"model": source.name, "on": card.name, **vars(options), "seed": seed, "seconds": 5.0}
-
-
-def reported(source: Any, card: Any, options: Options, wanted: Any, told: Any) -> Facts:
-    about = {"ladder": bool(wanted.techniques), "seed": wanted.seed, "seconds": wanted.seconds}
-    return {"model": source.name, "on": card.name if card else "host", **vars(options), **about}
-
-
-def compared(source: Any, comparison: Any, told: Any) -> Facts:
-    return {"model": source.name, "on": "host", **vars(comparison)}
-
-
-def measured(source: Any, card: Any, measurement: Any, told: Any) -> Facts:
-    return {"model": source.name, "on": card.name, **vars(measurement)}
-
-
-def proven(source: Any, peers: Any, options: Options, samples: Any, told: Any) -> Facts:
-    return {"model": source.name, "on": ["host"], "peers": list(peers), **vars(options), "samples": samples}
-
-
-def proven_on(source: Any, cards: Any, options: Options, samples: Any, told: Any) -> Facts:
-    return {"model": source.name, "on": [card.name for card in cards], **vars(options), "samples": samples}
-
-
-def compiled_plans(plans: Mapping[str, Plan]) -> Facts:
-    return {"engine": "compiled", "on": "host", **planned(plans["model"])}
-
-
-def fed(self: Any, index: int, value: Any) -> Facts:
-    return {"engine": "interpreted", "on": "host", **planned(self.plan)}
-
-
-def linked(project: Any, card: Any) -> Facts:
-    return {"engine": project.mode, "on": card.name, **planned(project.plan)}
+def on(source: Any, card: Any, **how: Any) -> Facts:
+    """A model on a target, and how."""
+    return {"model": source.name, "on": card.name if card else "host", **how}
 
 
 #: Module and name of a front door, and what is noted of a call.
 DOORS: list[tuple[Any, str, Callable[..., Facts]]] = [
     (convert, "convert_file", converted),
-    (find, "search", searched),
-    (streaming, "stream", streamed),
+    (find, "search", lambda source, data, max_loss, progress, **how:
+        {"source": source, "data": data, "max_loss": max_loss, **how}),
+    (streaming, "stream", lambda graph, axis, hop: {"inputs": len(graph.inputs), "axis": axis, "hop": hop}),
     (project, "write_project", written),
-    (compare, "compare", compared),
-    (embedded, "measure_on", measured),
-    (on_host, "ledger_on_host", explain),
-    (on_target, "ledger_on", explained_on),
-    (document, "report_of", reported),
-    (verify, "verify", proven),
-    (embedded, "verify_on", proven_on),
-    (compiled, "compile_plans", compiled_plans),
-    (interpreter.Interpreter, "set_tensor", fed),
-    (firmware, "build", linked),
-]
+    (compare, "compare", lambda source, how, told: on(source, None, **vars(how))),
+    (embedded, "measure_on", lambda source, card, how, told: on(source, card, **vars(how))),
+    (on_host, "ledger_on_host", lambda source, options, seed, seconds, told:
+        on(source, None, **vars(options), seed=seed, seconds=seconds)),
+    (on_target, "ledger_on", lambda source, card, options, seed, told:
+        on(source, card, **vars(options), seed=seed, seconds=5.0)),
+    (document, "report_of", lambda source, card, options, wanted, told:
+        on(source, card, **vars(options), ladder=bool(wanted.techniques), seed=wanted.seed, seconds=wanted.seconds)),
+    (verify, "verify", lambda source, peers, options, samples, told:
+        {**on(source, None, **vars(options), samples=samples), "peers": list(peers), "on": ["host"]}),
+    (embedded, "verify_on", lambda source, cards, options, samples, told:
+        {**on(source, None, **vars(options), samples=samples), "on": [card.name for card in cards]}),
+    (compiled, "compile_plans", lambda plans: {"engine": "compiled", "on": "host", **planned(plans["model"])}),
+    (interpreter.Interpreter, "set_tensor", lambda self, index, value:
+        {"engine": "interpreted", "on": "host", **planned(self.plan)}),
+    (firmware, "build", lambda project, card: {"engine": project.mode, "on": card.name, **planned(project.plan)}),
+]  # fmt: skip
 
 Ask = Callable[[str], list[Facts]]
 
@@ -176,16 +136,8 @@ def ask(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Ask:
 CONVERT: Facts = {"source": "net.onnx", "output": "out.tflite", "quantize": None, "calibration": None}
 CONVERT |= {"method": "minmax", "recipe": None, "bias_correction": False, "adaptive_rounding": False, "equalize": False}
 CONVERT |= {"prune": None, "prune_block": None, "prune_scope": None, "cluster": None, "compensate": False}
-CONVERT |= {
-    "channels_last": False,
-    "store_plan": False,
-    "loops": True,
-    "inference_type": None,
-    "shapes": {},
-    "constants": {},
-    "passes": None,
-    "after": False,
-}
+CONVERT |= {"channels_last": False, "store_plan": False, "loops": True, "inference_type": None, "shapes": {}}
+CONVERT |= {"constants": {}, "passes": None, "after": False}
 
 SEARCH: Facts = {"source": "net.onnx", "data": "d.npz", "max_loss": 0.01, "calibration": None, "calibrate": None}
 SEARCH |= {"metric": "auto", "cost": "flash", "target": GENERIC, "recipes": [], "inference_type": None}
@@ -252,9 +204,7 @@ MATRIX: dict[str, tuple[Facts, dict[str, Facts]]] = {
             "--shape x=1,28,28 --shape a=b=4": {"shapes": SHAPES},
             "--constant k=3 --constant a=b=0.5,1": {"constants": {"k": [3], "a=b": [0.5, 1]}},
             "--passes none": {"passes": []},
-            "--passes fuse_padding,constant_folding": {
-                "passes": [PASSES["fuse_padding"], PASSES["constant_folding"]],
-            },
+            "--passes fuse_padding,constant_folding": {"passes": [PASSES["fuse_padding"], PASSES["constant_folding"]]},
             "--dump folder": {"after": True},
             "--quantize int8 --report": {"quantize": "int8"},
         },
@@ -270,10 +220,7 @@ MATRIX: dict[str, tuple[Facts, dict[str, Facts]]] = {
             "--cost arena": {"cost": "arena"},
             "--target cortex-m4": {"target": M4.target},
             "--target host": {"target": HOST},
-            "--cost instructions --target cortex-m4": {
-                "cost": embedded.Instructions("cortex-m4"),
-                "target": M4.target,
-            },
+            "--cost instructions --target cortex-m4": {"cost": embedded.Instructions("cortex-m4"), "target": M4.target},
             "--methods mse,minmax": {"methods": ["mse", "minmax"]},
             "--precisions int8,float": {"precisions": ["int8", "float"]},
             "--recipe rules.toml --recipe other.toml": {"recipes": ["rules.toml", "other.toml"]},
@@ -312,10 +259,7 @@ MATRIX: dict[str, tuple[Facts, dict[str, Facts]]] = {
     ),
     "stream tcn_int8 -o out.tflite": (
         {"inputs": 1, "axis": None, "hop": None},
-        {
-            "--axis 2": {"axis": 2},
-            "--hop 4": {"hop": 4},
-        },
+        {"--axis 2": {"axis": 2}, "--hop 4": {"hop": 4}},
     ),
     "run digits_int8": (
         RUN,
@@ -427,31 +371,6 @@ def test_what_is_asked_for(line: str, ask: Ask) -> None:
         assert ask(f"{line} {option}") == [{**usual, **changed}], option
 
 
-#: Options that exclude one another, whatever the command.
-APART = {
-    frozenset(pair)
-    for pair in (("--guard", "--memory"), ("--guard", "--input-rows"), ("--guard", "--input-in-place"),
-                 ("--input-rows", "--input-in-place"), ("--guard", "--ram"))
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("line", MATRIX)
-def test_two_options_change_what_each_does(line: str, ask: Ask) -> None:
-    """Six pairs drawn at random, in either order: what both change, and nothing else."""
-    usual, options = MATRIX[line]
-
-    def together(pair: tuple[str, ...]) -> bool:
-        words = [{word for word in option.split() if word.startswith("--")} for option in pair]
-        keys = [set(options[option]) for option in pair]
-        return not (words[0] & words[1] or keys[0] & keys[1]) and not any(
-            frozenset(both) in APART for both in itertools.product(*words)
-        )
-
-    pairs = [pair for pair in itertools.permutations(options, 2) if together(pair)]
-    for first, second in random.Random(line).sample(pairs, min(6, len(pairs))):
-        assert ask(f"{line} {first} {second}") == [{**usual, **options[first], **options[second]}], (first, second)
-
-
 def test_bench_of_a_computer_and_a_microcontroller(ask: Ask) -> None:
     """Options that are for one of them are taken, and noted for none."""
     assert ask("bench digits_int8 --target host,cortex-m4 --cycles --seconds 2.5 --optimize size") == [
@@ -468,9 +387,7 @@ def test_bench_of_a_computer_and_a_microcontroller(ask: Ask) -> None:
         "convert net.onnx -o old.tflite --quantize int8 --report old.html",
         "search net.onnx --data d.npz --max-loss 0.01 -o old.tflite --json old.json --html old.html",
         "stream tcn_int8 -o old.tflite",
-        "bench digits_int8 --json old.json --html old.html --save old2.json",
         "bench digits_int8 --target cortex-m4,host --json old.json --html old.html --save",
-        "explain digits_int8 --json old.json --html old.html",
         "explain digits_int8 --target cortex-m4,host --json old.json --html old.html",
         "report digits_int8 --json old.json -o old.html",
         "diff digits_int8 digits_float32 --json old.json -o old.html",
@@ -549,12 +466,6 @@ def test_several_targets_and_models(ask: Ask) -> None:
     ]
 
 
-def test_bench_without_models_takes_all_there_are(ask: Ask) -> None:
-    from twinfer.bench.models.builtin import builtin
-
-    assert [call["model"] for call in ask("bench")] == list(builtin())
-
-
 def test_seeds_of_run(tmp_path: Path) -> None:
     """Inputs that are not given come from the seed, by default 0."""
     graph = make_plan(load("digits_int8").graph).graph
@@ -591,20 +502,12 @@ def test_what_is_refused_is_not_asked_for(
 
 @pytest.mark.parametrize(
     "line",
-    [
-        *(
-            "bench x --runs 0",
-            "bench x --seconds -1",
-            "bench x --seconds nan",
-            "bench x --seconds inf",
-            "bench x --engine all",
-        ),
-        *("verify x --samples 0", "verify x --guard y --seed"),
-        *("verify x --optimize all", "verify x --weights zip", "compile x", "compile x -o y --mode fast"),
-        *("convert x", "convert x -o y --quantize int2", "search x --data d", "search x --max-loss 1", "inspect"),
-        *("run x --seed a", "compile x -o y --decode noon", "run x --engine both"),
-    ],
-)
+    ["bench x --runs 0", "bench x --seconds nan", "bench x --seconds inf", "bench x --seconds 0",
+     "verify x --samples 0", "verify x --guard y --seed", "verify x --optimize all", "verify x --weights zip",
+     "compile x", "compile x -o y --mode fast", "compile x -o y --decode noon", "convert x", "inspect",
+     "bench x --engine all", "run x --seed a", "run x --seed=-1", "convert x -o y --quantize int2",
+     "search x --data d", "search x --max-loss 1"],
+)  # fmt: skip
 def test_usage(line: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as exit:
         main(line.split())
@@ -696,13 +599,6 @@ def test_what_is_built_to_be_verified(built: list[Any]) -> None:
     said = " ".join(text.plain for text in findings([proof]))
     assert f"small: not proven: it did not run {', '.join(proof.others)}" in said
     assert "small: proven" not in said
-
-
-def test_both_plans_are_built_to_be_verified(built: list[Any]) -> None:
-    proof = embedded.verify_on(small(), [M4])
-    runs = [(mode, memory) for mode in ("interpreted", "compiled") for memory in ("layers", "rows")]
-    assert [(p.mode, p.plan.options.memory) for p in built] == runs
-    assert list(proof.others) == [f"{mode} {memory} on cortex-m4" for mode, memory in runs]
 
 
 def test_compiling_takes_every_option(monkeypatch: pytest.MonkeyPatch) -> None:

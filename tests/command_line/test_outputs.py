@@ -12,7 +12,6 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import onnx
@@ -27,7 +26,6 @@ from twinfer.runtime.graph import Graph
 from twinfer.runtime.read import files
 from twinfer.runtime.read.files import check_folder, write_text
 from twinfer.runtime.read.tflite import read
-from twinfer.runtime.write.tflite import write
 
 
 def dense() -> Graph:
@@ -42,10 +40,8 @@ OPTIONS = {
     "convert -o": "convert IN -o",
     "convert --report": "convert IN -o /dev/null --quantize int8 --calibration DATA --report",
     "search -o": "search IN --data DATA --max-loss 0.5 --metric error --methods minmax --trials 1 --jobs 1 -o",
-    "search --json": "search IN --data DATA --max-loss 0.5 --metric error --methods minmax --trials 1 --jobs 1 --json",
     "search --html": "search IN --data DATA --max-loss 0.5 --metric error --methods minmax --trials 1 --jobs 1 --html",
     "bench --json": "bench IN --against none --runs 3 --json",
-    "bench --html": "bench IN --against none --runs 3 --html",
     "bench --save": "bench IN --against none --runs 3 --save",
     "run --output": "run IN --output",
 }
@@ -78,22 +74,19 @@ def test_a_pipe_is_written_to(option: str, there: Path) -> None:
 
 
 @pytest.mark.parametrize("option", OPTIONS)
-def test_devices_stay_and_a_full_one_is_told(option: str, there: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_devices_and_links_stay_a_full_one_is_told(
+    option: str, there: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (there / "full").symlink_to("/dev/full")
     assert main(command(option, there, there / "full")) == 2
     assert f"{there}/full: cannot be written: No space left on device\n" in capsys.readouterr().err
     assert main(command(option, there, "/dev/null")) == 0
     assert [stat.S_ISCHR(os.stat(f"/dev/{name}").st_mode) for name in ("full", "null")] == [True, True]
-    assert (there / "full").is_symlink()
-
-
-@pytest.mark.parametrize("option", OPTIONS)
-def test_a_link_stays_one(option: str, there: Path) -> None:
-    (there / "target").write_text("old")
     (there / "link").symlink_to("target")
+    (there / "target").write_text("old")
     before = set(there.iterdir())
     assert main(command(option, there, there / "link")) == 0
-    assert (there / "link").readlink() == Path("target")
+    assert [(there / name).readlink() for name in ("full", "link")] == [Path("/dev/full"), Path("target")]
     assert (there / "target").read_bytes() != b"old"
     assert set(there.iterdir()) == before
 
@@ -123,13 +116,6 @@ def test_what_is_refused(option: str, there: Path, capsys: pytest.CaptureFixture
     assert set(there.iterdir()) == before
 
 
-def test_a_block_device_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    disk = SimpleNamespace(st_mode=stat.S_IFBLK | 0o600, st_dev=0, st_ino=0)
-    monkeypatch.setattr(files.os, "stat", lambda path: disk)
-    with pytest.raises(InvalidArgumentError, match="it is a block device"):
-        write_text(tmp_path / "disk", "all is lost")
-
-
 def test_nothing_is_half_written(tmp_path: Path) -> None:
     """A failure leaves no half file, and nothing in a stream."""
     (tmp_path / "old").write_text("old")
@@ -151,7 +137,7 @@ def test_nothing_is_half_written(tmp_path: Path) -> None:
     assert heard.wait(60)
 
 
-@pytest.mark.parametrize("shell", ["> out", ">> out", "| cat > out"])
+@pytest.mark.parametrize("shell", [">> out", "| cat > out"])
 def test_standard_output_by_its_name(shell: str, there: Path) -> None:
     """Printed text stands around the result, wherever the shell sends it."""
     (there / "out").write_text("before\n")
@@ -167,100 +153,46 @@ def test_standard_output_by_its_name(shell: str, there: Path) -> None:
 # -- inputs ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("option", OPTIONS)
-def test_inputs_are_not_overwritten(option: str, there: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Not by any of their names."""
-    model = there / "in.tflite"
-    content = model.read_bytes()
-    (there / "soft").symlink_to("in.tflite")
-    (there / "hard").hardlink_to(model)
-    (there / "sub").mkdir()
-    for name in ("in.tflite", "soft", "hard", "sub/../in.tflite"):
-        assert main(command(option, there, f"{there}/{name}")) == 2
-        assert f"cannot be written: it is {model}, which is read" in capsys.readouterr().err
-    assert model.read_bytes() == content
+#: Every command that reads files and writes some, where OUT is each of the files in capitals in turn.
+BOTH = [
+    "convert IN -o OUT", "convert IN#half -o OUT", "convert IN#half -o /dev/null --cluster 3 --report OUT",
+    "convert IN -o out.tflite --quantize int8 --calibration DATA --recipe RULES --report OUT",
+    "search IN --data DATA --max-loss 1% --json OUT", "search IN#half --data DATA --max-loss 1% -o OUT",
+    "search IN --data DATA --max-loss 1% --recipe RULES --html OUT", "search IN --data DATA --max-loss 1% --resume OUT",
+    "search IN --data DATA --max-loss 1% --target BOARD --json OUT",
+    "stream IN -o OUT", "stream IN#half -o OUT", "tune IN --json OUT", "tune IN#half --json OUT",
+    "bench IN --json OUT", "bench IN#half --html OUT", "bench digits_int8 IN#half --save OUT",
+    "bench IN --target host,BOARD --json OUT", "bench IN --target ' BOARD, host' --json OUT",
+    "bench IN --compare OLD --json OUT", "bench IN --compare OLD --html OUT",
+    "run IN#half --output OUT", "run IN --output y=OUT", "run IN --target BOARD --output OUT",
+    "run IN --input x=DATA --output OUT", "explain IN#half --json OUT", "explain IN --html OUT",
+    "explain IN --target host,BOARD --json OUT", "explain IN --target 'host, BOARD' --html OUT",
+    "report IN#half -o OUT", "report IN --target BOARD --json OUT", "report IN --json OUT",
+    "diff IN OLD -o OUT", "diff OLD IN --json OUT", "diff IN#half OLD -o OUT", "diff OLD IN#half --json OUT",
+    "diff IN OLD --target BOARD -o OUT", "diff IN --with='--target BOARD' --json OUT",
+]  # fmt: skip
 
 
-def test_other_inputs_are_not_overwritten(there: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    model, data, recipe, out = (str(there / name) for name in ("in.tflite", "data.npz", "r.toml", "out.tflite"))
-    Path(recipe).write_text("[[rule]]\noperator = 'FULLY_CONNECTED'\nprecision = 'int8'\n")
-    np.save(there / "x.npy", np.zeros((1, 4), np.float32))
-    quantised = ["convert", model, "-o", out, "--quantize", "int8", "--calibration", data, "--recipe", recipe]
-    searched = ["search", model, "--data", data, "--max-loss", "0.1", "--recipe", recipe]
-    before = {path: path.read_bytes() for path in there.iterdir()}
-    for arguments, name in (
-        ([*quantised, "--report", data], data),
-        ([*quantised, "--report", recipe], recipe),
-        ([*searched, "--json", data], data),
-        ([*searched, "--html", recipe], recipe),
-        ([*searched, "--resume", model], model),
-        (["run", model, "--input", f"x={there}/x.npy", "--output", f"{there}/x.npy"], f"{there}/x.npy"),
-    ):
-        assert main(arguments) == 2
-        assert f"{name}: cannot be written: it is {name}, which is read" in capsys.readouterr().err
-    assert {path: path.read_bytes() for path in there.iterdir()} == before
-
-
-def test_cards_are_not_overwritten(there: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    card, model, data = (there / name for name in ("my.toml", "in.tflite", "data.npz"))
-    card.write_text('[mine]\nbase = "cortex-m4"\n')
-    before = card.read_text()
-    for arguments in (
-        ["bench", model, "--target", f"cortex-m4,{card}", "--json", card],
-        ["bench", model, "--target", card, "--html", card],
-        ["run", model, "--target", card, "--output", card],
-        ["search", model, "--data", data, "--max-loss", "0.5", "--target", card, "--json", card],
-    ):
-        assert main([*map(str, arguments)]) == 2
-        assert f"my.toml: cannot be written: it is {card}, which is read" in capsys.readouterr().err
-    assert card.read_text() == before
-
-
-#: Every command that reads files and writes some: arguments where OUT is each of the files in capitals in turn.
-BOTH = {
-    "convert": ("IN -o OUT", "IN#half -o OUT", "IN#half -o /dev/null --cluster 3 --report OUT"),
-    "search": ("IN --data DATA --max-loss 1% --json OUT", "IN#half --data DATA --max-loss 1% -o OUT"),
-    "stream": ("IN -o OUT", "IN#half -o OUT"),
-    "tune": ("IN --json OUT", "IN#half --json OUT"),
-    "bench": (
-        "IN --json OUT", "IN#half --html OUT", "digits_int8 IN#half --save OUT", "IN --target host,BOARD --json OUT",
-        "IN --target ' BOARD, host' --json OUT", "IN --compare OLD --json OUT", "IN --compare OLD --html OUT",
-    ),
-    "run": (
-        "IN#half --output OUT", "IN --output y=OUT", "IN --target BOARD --output OUT", "IN --input x=DATA --output OUT",
-    ),
-    "explain": (
-        "IN#half --json OUT", "IN --html OUT", "IN --target host,BOARD --json OUT",
-        "IN --target 'host, BOARD' --html OUT",
-    ),
-    "report": ("IN#half -o OUT", "IN --target BOARD --json OUT", "IN --json OUT"),
-    "diff": (
-        "IN OLD -o OUT", "OLD IN --json OUT", "IN#half OLD -o OUT", "OLD IN#half --json OUT",
-        "IN OLD --target BOARD -o OUT", "IN --with='--target BOARD' --json OUT",
-    ),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize(("name", "line"), [(name, line) for name, lines in BOTH.items() for line in lines])
-def test_nothing_that_is_read_is_written_over(
-    name: str, line: str, there: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.mark.parametrize("line", BOTH)
+def test_nothing_that_is_read_is_written_over(line: str, there: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """By any command, before any work: not the model without its signature's name, one of several, one of a list."""
-    files = {"IN": "in.tflite", "DATA": "data.npz", "BOARD": "my.toml", "OLD": "old.json"}
+    (there / "sub").mkdir()
+    (there / "soft").symlink_to("in.tflite")
+    (there / "hard").hardlink_to(there / "in.tflite")
+    files = {"IN": "in.tflite", "DATA": "data.npz", "BOARD": "my.toml", "OLD": "old.json", "RULES": "r.toml"}
     (there / "my.toml").write_text('[mine]\nbase = "cortex-m4"\n')
     (there / "old.json").write_text("{}")
-    before = {path: path.read_bytes() for path in there.iterdir()}
-    for word, file in files.items():
-        if word in line:
-            text = line.replace("OUT", str(there / file))
-            for each, there_is in files.items():
-                text = text.replace(each, str(there / there_is))
-            assert main([name, *shlex.split(text)]) == 2
-            said = capsys.readouterr().err
-            assert (
-                f"cannot be written: it is {there / file}, which is read" in said or "a .tflite file is written" in said
-            )
-    assert {path: path.read_bytes() for path in there.iterdir()} == before
+    (there / "r.toml").write_text("[[rule]]\noperator = 'FULLY_CONNECTED'\nprecision = 'int8'\n")
+    before = {path: path.read_bytes() for path in there.iterdir() if path.is_file()}
+    for file in [file for word, file in files.items() if word in line]:
+        place = {"in.tflite": ("in.tflite", "soft", "hard", "sub/../in.tflite")[len(line) % 4]}.get(file, file)
+        text = line.replace("OUT", str(there / place))
+        for each, there_is in files.items():
+            text = text.replace(each, str(there / there_is))
+        assert main(shlex.split(text)) == 2
+        said = capsys.readouterr().err
+        assert f"cannot be written: it is {there / file}, which is read" in said or "a .tflite file is written" in said
+    assert {path: path.read_bytes() for path in there.iterdir() if path.is_file()} == before
 
 
 @pytest.mark.parametrize("node", [False, True], ids=["initializer", "Constant"])
@@ -286,28 +218,13 @@ def test_what_an_onnx_file_keeps_beside_it_is_not_overwritten(
         assert f"cannot be written: it is {beside}, which is read" in capsys.readouterr().err
     with pytest.raises(InvalidArgumentError, match="which is read"):
         convert_file(model, beside)
+    with pytest.raises(InvalidArgumentError, match="which is read"):
+        convert_file(there / "in.tflite", there / "in.tflite")
     (there / "d").mkdir()
     (there / "d" / "02-dead_code.txt").symlink_to(model)
     assert main(["convert", model, "-o", "/dev/null", "--passes", "reshapes,dead_code", "--dump", f"{there}/d"]) == 2
     assert "which is read" in capsys.readouterr().err
     assert {path: path.read_bytes() for path in before} == before
-
-
-def test_two_results_have_two_places(there: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = ["bench", str(there / "in.tflite"), "--json", f"{there}/x", "--html", f"{there}/./x"]
-    assert main(arguments) == 2
-    assert "x: cannot be written: it is named for two results" in capsys.readouterr().err
-    assert main(["bench", "digits_int8", "--runs", "3", "--json", "/dev/null", "--html", "/dev/null"]) == 0
-
-
-def test_the_api_refuses_the_same(there: Path) -> None:
-    samples = (there / "data.npz").rename(there / "data.tflite")
-    with pytest.raises(InvalidArgumentError, match="which is read"):
-        convert_file(there / "in.tflite", there / "in.tflite")
-    with pytest.raises(InvalidArgumentError, match="which is read"):
-        convert_file(there / "in.tflite", samples, quantize="int8", calibration=samples)
-    with pytest.raises(InvalidArgumentError, match="cannot be written: embedded null"):
-        dense().save(there / "nul\0.tflite")
 
 
 # -- names -------------------------------------------------------------------------------------------------------------
@@ -324,12 +241,6 @@ def test_other_suffixes_are_refused(option: str, there: Path, capsys: pytest.Cap
     assert read((there / "x.TFLITE").read_bytes()).inputs[0].shape == (1, 4)
     with pytest.raises(InvalidArgumentError, match=r"call it x\.tflite"):
         dense().save("x.onnx")
-
-
-def test_names_may_be_as_long_as_the_system_allows(tmp_path: Path) -> None:
-    name = "x" * 248 + ".tflite"
-    dense().save(tmp_path / name)
-    assert (tmp_path / name).read_bytes() == write(dense())
 
 
 # -- folders -----------------------------------------------------------------------------------------------------------

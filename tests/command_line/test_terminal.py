@@ -50,9 +50,9 @@ def test_characters_that_a_stream_lacks(monkeypatch: pytest.MonkeyPatch) -> None
         monkeypatch.setattr(terminal.sys, name, stream)
     terminal.plain_where_needed()
     for stream in streams.values():
-        stream.write("1×3 → 漢\n")
+        stream.write("1×3 → 漢, 12 µs, ██▓▒░·, →→a≈≠é\n")
         stream.flush()
-        assert stream.buffer.getvalue() == b"1x3 > ?\n"  # type: ignore[attr-defined]
+        assert stream.buffer.getvalue() == b"1x3 > ?, 12 us, ##=s-., >>a~!?\n"  # type: ignore[attr-defined]
     with pytest.raises(UnicodeDecodeError):
         b"\xff".decode("ascii", errors="twinfer")
 

@@ -54,11 +54,11 @@ def test_what_stages_change(tmp_path: Path) -> None:
     assert "&lt;x&gt; INT8[1,4,4,2]" in found["model"]
 
 
-@pytest.mark.parametrize("target", ["cortex-m4", "cortex-m55"])
+@pytest.mark.parametrize("target", ["cortex-m4"])
 def test_the_plan_and_the_c(target: str, tmp_path: Path) -> None:
-    assert main(["inspect", "vww_int8", "--target", target, "--trace", str(tmp_path / "m.html")]) == 0
+    assert main(["inspect", "kws_int8", "--target", target, "--trace", str(tmp_path / "m.html")]) == 0
     found = {name: unescape(re.sub("<[^>]*>", "", text)) for name, text in sections(tmp_path / "m.html").items()}
-    plan = make_plan(builtin()["vww_int8"](), find(target).target)
+    plan = make_plan(builtin()["kws_int8"](), find(target).target)
     for i, step in enumerate(plan.steps):
         assert f"\n{i} {step.node.op}: {step.call.kernel}, {step.choice.variant}" in f"\n{found['plan']}"
         assert all(reason in found["plan"] for _, reason in step.choice.declined)
@@ -66,7 +66,7 @@ def test_the_plan_and_the_c(target: str, tmp_path: Path) -> None:
         known = tensor in (*plan.graph.inputs, *plan.graph.outputs)
         assert not known or f"{place.region.value} {place.offset}..{place.offset + tensor.nbytes}" in found["plan"]
     assert f"{len(plan.steps)} layers in an arena of {plan.arena_bytes:,} bytes" in found["plan"]
-    code = emit(plan, "vww_int8").code["vww_int8.c"]
+    code = emit(plan, "kws_int8").code["kws_int8.c"]
     assert [line for line in code.splitlines() if line.strip()][-20:] == [
         line for line in found["c"].splitlines() if line.strip()
     ][-20:]
