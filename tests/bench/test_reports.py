@@ -20,11 +20,11 @@ from twinfer.bench.measure.compare import Comparison, compare
 from twinfer.bench.measure.turns import Timing
 from twinfer.bench.models.source import Source, load
 from twinfer.bench.models.verify import Difference, Line, Proof
+from twinfer.command_line import arrays
 from twinfer.command_line.main import main
-from twinfer.command_line.show import arrays
 from twinfer.command_line.show import model as show
-from twinfer.command_line.show.arena_map import ArenaMap
 from twinfer.command_line.show.matrix import findings, matrix
+from twinfer.command_line.show.memory import ArenaMap
 from twinfer.converter.build import Builder
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.plan.plan import Plan

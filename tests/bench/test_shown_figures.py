@@ -34,7 +34,7 @@ from twinfer.bench.measure.embedded_html import embedded_html, pictures, shown
 from twinfer.bench.measure.embedded_report import coding_tables, embedded_tables
 from twinfer.bench.measure.turns import Timing
 from twinfer.bench.models.source import load
-from twinfer.command_line.show import tune as tune_shown
+from twinfer.command_line import tune as tune_shown
 from twinfer.command_line.tune import document as tune_document
 from twinfer.converter.build import Builder
 from twinfer.runtime.graph import Graph
@@ -819,7 +819,7 @@ def tuned(*times: tuple[int, ...]) -> list[Tuned]:
 def test_the_table_of_ways() -> None:
     given = [(10_000, 8000, 30_000), (5000, 4900, 9000), (7000, 7000)]
     layers = tuned(*given)
-    table, *said = tune_shown.shown("digits", layers, "here")
+    table, *said = tune_shown.tables("digits", layers, "here")
     best = [8000, 5000, 7000]
     for i, line in enumerate(cells(table)):
         usual = given[i][0]
@@ -832,7 +832,7 @@ def test_the_table_of_ways() -> None:
             assert line[5:] == ["wide, blocks of 8", "8.000", f"{100 * (usual / best[i] - 1):.0f} %"]
     share = 100 * (sum(each[0] for each in given) / sum(best) - 1)
     assert str(said[0]) == f"The usual ways take {share:.1f} % longer than the best: not within 5 %."
-    assert "within 5 %" in str(list(tune_shown.shown("d", tuned((1000, 960)), ""))[1])
+    assert "within 5 %" in str(list(tune_shown.tables("d", tuned((1000, 960)), ""))[1])
     assert "here" in str(said[1])
     told_of = tune_document("digits", layers)
     assert told_of["loss"] == pytest.approx(share / 100)

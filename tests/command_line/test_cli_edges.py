@@ -12,8 +12,8 @@ from pages import Page
 from rich.console import Console
 
 from twinfer.command_line.main import main
-from twinfer.command_line.show.arena_map import ArenaMap
 from twinfer.command_line.show.conversion_html import report_html
+from twinfer.command_line.show.memory import ArenaMap
 from twinfer.command_line.show.model import dims
 from twinfer.converter.build import Builder
 from twinfer.converter.quantize.compare import OutputReport, Report, TensorReport

@@ -20,7 +20,7 @@ from twinfer.bench.memory.certificate import _layer, certificate
 from twinfer.bench.memory.halve import halve
 from twinfer.bench.models.source import load
 from twinfer.command_line.main import main
-from twinfer.command_line.show.arena_map import ArenaMap
+from twinfer.command_line.show.memory import ArenaMap
 from twinfer.converter.build import Builder
 from twinfer.converter.stream.convert import stream
 from twinfer.runtime.graph import Graph, Node

@@ -17,7 +17,7 @@ from twinfer.aot.build.targets import find
 from twinfer.bench.page import page as pages
 from twinfer.command_line.bench import BOARDS_ALONE, HOST_ALONE
 from twinfer.command_line.main import COMMANDS, main, parser
-from twinfer.command_line.storage import note_unused_storage, storages
+from twinfer.command_line.options import note_unused_storage, storages
 from twinfer.command_line.targets import cards, peers, settings
 from twinfer.converter.build import Builder
 from twinfer.converter.stream import convert

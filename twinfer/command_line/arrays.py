@@ -1,4 +1,4 @@
-"""Arrays of the command line: reads .npy and .npz files, and writes them whole."""
+"""Arrays of ``twinfer run``: reads .npy and .npz files, writes them whole, and sums up what they hold."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ import os
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
-from typing import IO
+from typing import IO, Any
 from zipfile import ZipFile, ZipInfo
 
 import numpy as np
+from rich.table import Table
+from rich.text import Text
 
+from twinfer.bench.measure.report import table
 from twinfer.command_line.terminal import note
 from twinfer.converter.quantize.affine import dequantize, quantize
 from twinfer.converter.quantize.samples import read_arrays
@@ -135,3 +138,26 @@ def write_outputs(graph: Graph, wanted: Sequence[str], values: Sequence[Array]) 
             tensor = _pick(graph.outputs, waiting, name, argument)
             value = values[graph.outputs.index(tensor)]
             write_whole(path, lambda file, value=value: np.save(file, value))  # type: ignore[misc]
+
+
+def summary(graph: Graph, inputs: Sequence[Array], outputs: Sequence[Array]) -> Table:
+    """A line for every input and output: its range, mean, and first values."""
+    lines = table("", "<", "<name", "<type", "<shape", "min", "max", "mean", "<largest at", "<values")
+    for kind, tensors, values in (("in", graph.inputs, inputs), ("out", graph.outputs, outputs)):
+        for i, (tensor, value) in enumerate(zip(tensors, values, strict=True)):
+            shape = "×".join(map(str, value.shape)) or "()"
+            lines.add_row(f"{kind} {i}", Text(tensor.name), tensor.type, shape, *_statistics(value))
+    return lines
+
+
+def _statistics(value: Array) -> list[str]:
+    if not value.size or value.dtype.kind not in "fiub":
+        return ["-"] * 5
+    at = np.unravel_index(int(np.argmax(value)), value.shape)
+    first = " ".join(_short(x) for x in value.reshape(-1)[:6]) + (" …" if value.size > 6 else "")
+    mean = _short(value.mean(dtype=np.float64))
+    return [_short(value.min()), _short(value.max()), mean, "[" + ", ".join(str(int(i)) for i in at) + "]", first]
+
+
+def _short(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float | np.floating) else str(int(value))

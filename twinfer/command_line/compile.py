@@ -8,8 +8,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from twinfer.command_line.command import Command
-from twinfer.command_line.options import MODEL, OPTIMIZE, TARGET, add_io, add_memory, add_optimize, memory_of
-from twinfer.command_line.storage import add_storage, unused_storage
+from twinfer.command_line.options import (
+    MODEL,
+    OPTIMIZE,
+    TARGET,
+    add_io,
+    add_memory,
+    add_optimize,
+    add_storage,
+    memory_of,
+    unused_storage,
+)
 
 if TYPE_CHECKING:
     from twinfer.aot.build.targets import Card

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from twinfer.command_line.command import Command
-from twinfer.command_line.options import TARGET, write_json
-from twinfer.command_line.programs import add_programs, options_of
+from twinfer.command_line.options import TARGET, add_programs, options_of, write_json
 from twinfer.command_line.report import need
 from twinfer.command_line.targets import card
 from twinfer.runtime.errors import InvalidArgumentError

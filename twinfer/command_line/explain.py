@@ -8,9 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from twinfer.command_line.command import EXIT_DIFFERS, Command, interrupted
-from twinfer.command_line.options import MODEL, add_targets, write_json
-from twinfer.command_line.programs import add_programs, options_of
-from twinfer.command_line.storage import note_unused_storage
+from twinfer.command_line.options import MODEL, add_programs, add_targets, note_unused_storage, options_of, write_json
 from twinfer.command_line.targets import cards, words
 from twinfer.runtime.errors import InvalidArgumentError
 

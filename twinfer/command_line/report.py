@@ -7,9 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from twinfer.command_line.command import EXIT_DIFFERS, Command
-from twinfer.command_line.options import MODEL, TARGET, write_json
-from twinfer.command_line.programs import add_programs, options_of
-from twinfer.command_line.storage import note_unused_storage
+from twinfer.command_line.options import MODEL, TARGET, add_programs, note_unused_storage, options_of, write_json
 from twinfer.command_line.targets import card
 from twinfer.runtime.errors import InvalidArgumentError
 

@@ -104,8 +104,7 @@ def _run_here(model: Any, arguments: argparse.Namespace, inputs: Sequence[Any]) 
 
 def _written(graph: Graph, arguments: argparse.Namespace, inputs: Sequence[Any], outputs: Sequence[Any]) -> Any:
     """Writes the outputs to the files that were asked for; returns the table of inputs and outputs."""
-    from twinfer.command_line.arrays import real_values, write_outputs
-    from twinfer.command_line.show.arrays import summary
+    from twinfer.command_line.arrays import real_values, summary, write_outputs
 
     outputs = real_values(graph.outputs, outputs) if arguments.real_outputs else outputs
     write_outputs(graph, arguments.output, outputs)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -11,10 +11,16 @@ from twinfer.command_line.command import Command
 from twinfer.command_line.options import MODEL, positive, write_json
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+
     from twinfer.bench.host.tune import Tuned
+    from twinfer.runtime.plan.tuned import Setting
 
 ABOUT = "time every kernel that can compute a layer, for each layer, on this computer; remember the fastest"
 EXAMPLES = ("kws_int8", "model.tflite --seconds 20", "model.tflite --json -")
+
+#: The most by which the usual choice should be slower than the best, as a share.
+FAIR = 0.05
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
@@ -28,7 +34,6 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     from twinfer.bench.host.tune import settings_of, tune
     from twinfer.bench.models.source import file_of, load
-    from twinfer.command_line.show.tune import shown
     from twinfer.command_line.terminal import progress, show
     from twinfer.runtime.plan.tuned import save
     from twinfer.runtime.read.files import check_places
@@ -42,15 +47,47 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         write_json(arguments.json, document(source.name, tuned))
     if arguments.json != "-":
-        show(shown(source.name, tuned, str(kept)))
+        show(tables(source.name, tuned, str(kept)))
     return 0
+
+
+def tables(name: str, tuned: Sequence[Tuned], kept: str) -> Iterator[RenderableType]:
+    """Each layer as it usually is and as it is best here, then both sums."""
+    from rich.text import Text
+
+    from twinfer.bench.host.tune import loss
+    from twinfer.bench.measure.report import number, table
+
+    grid = table(f"Ways to compute {name}", "#", "<operator", "<output", "<usual", "µs", "<best", "µs", "gain")
+    for layer in tuned:
+        usual, best = (layer.times[way] / 1e3 for way in (layer.usual, layer.best))
+        same = layer.best == layer.usual
+        grid.add_row(
+            str(layer.index),
+            layer.node.op,
+            "×".join(map(str, layer.node.output.shape)),
+            way_name(layer.usual),
+            number(usual),
+            Text("the same", style="dim") if same else way_name(layer.best),
+            "" if same else number(best),
+            "" if same else f"{100 * (usual / max(best, 1e-3) - 1):.0f} %",
+        )
+    yield grid
+    share = loss(tuned)
+    verdict = "within" if share <= FAIR else "not within"
+    yield Text(f"The usual ways take {100 * share:.1f} % longer than the best: {verdict} {100 * FAIR:.0f} %.")
+    yield Text(f"Kept in {kept}; Interpreter(tuned=True) and compile --target native --tuned take it.")
+
+
+def way_name(way: Setting) -> str:
+    """A way in a few words: its variant, and the size of its blocks if that is not the usual one."""
+    return f"{way.variant}, blocks of {way.block}" if way.block else way.variant
 
 
 def document(model: str, tuned: Sequence[Tuned]) -> dict[str, Any]:
     """The JSON document: of every layer the usual and the best way, and the shortest time of each in microseconds."""
     from twinfer.bench.host.tune import loss
     from twinfer.bench.measure.report import SCHEMA, machine
-    from twinfer.command_line.show.tune import way_name
 
     layers = [
         {

@@ -10,8 +10,18 @@ from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from twinfer.command_line.command import EXIT_DIFFERS, EXIT_USAGE, Command, complain_of, interrupted
-from twinfer.command_line.options import GUARD, MODEL, OPTIMIZE, add_io, add_optimize, add_targets, natural, positive
-from twinfer.command_line.storage import add_storage, note_unused_storage
+from twinfer.command_line.options import (
+    GUARD,
+    MODEL,
+    OPTIMIZE,
+    add_io,
+    add_optimize,
+    add_storage,
+    add_targets,
+    natural,
+    note_unused_storage,
+    positive,
+)
 from twinfer.command_line.targets import cards, peers
 from twinfer.runtime.errors import TwinferError
 

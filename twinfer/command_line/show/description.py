@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, replace
 from typing import Any
 
-from twinfer.command_line.show.arena_map import ArenaMap
+from twinfer.command_line.show.memory import ArenaMap
 from twinfer.converter.offline.stored import stored_plan
 from twinfer.runtime.control import CONTROL
 from twinfer.runtime.errors import TwinferError

@@ -11,7 +11,7 @@ from twinfer.bench.measure.report import label, table
 from twinfer.bench.models.verify import SPECIAL, Difference, Line, Proof
 from twinfer.bench.models.zero_division import descriptions
 from twinfer.bench.peers.engines import peers
-from twinfer.command_line.show.naming import number, title
+from twinfer.command_line.show.memory import number, title
 from twinfer.runtime.op import TOLERANCE
 
 #: Signs of the matrix: the same bits, within the tolerance, different, not computed.

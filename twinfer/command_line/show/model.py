@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from twinfer.bench.measure.report import kernel_suffix, table
-from twinfer.command_line.show.arena_map import ArenaMap
 from twinfer.command_line.show.description import called_nodes, constant_bytes, planned_nodes, targets, unsupported
-from twinfer.command_line.show.naming import number, title, variables
+from twinfer.command_line.show.memory import ArenaMap, number, title
 from twinfer.converter.offline.stored import stored_plan
 from twinfer.runtime.control import CONTROL
 from twinfer.runtime.graph import Graph, Node, Tensor, walk
@@ -147,3 +146,9 @@ def _facts(graph: Graph) -> Iterator[RenderableType]:
     if lost := unsupported(graph):
         counts = ", ".join(f"{name} ×{count}" for name, count in lost.items())
         yield Text(f"operators without a kernel: {counts}", style="red")
+
+
+def variables(nodes: Iterable[Node]) -> dict[Tensor, str]:
+    """The names of the variables that tensors of these nodes are handles of."""
+    handles = (node for node in nodes if node.op == "VAR_HANDLE" and node.outputs)
+    return {node.output: str(node.options.get("shared_name") or node.options.get("container")) for node in handles}
