@@ -101,17 +101,6 @@ def test_verdicts(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ]
 
 
-def test_a_seed(project: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Copy, "test", lambda *_: 0)
-    said = {}
-    for seed, count in ((1, 3), (1, 3), (1, 1), (0, 3)):
-        run(["bench/area.py"], seed, count, None, project)
-        lines = capsys.readouterr().out.splitlines()[1:-1]
-        assert said.setdefault(seed, lines)[:count] == lines
-    assert said[0] != said[1]
-    assert sorted(said[0]) == sorted(said[1])
-
-
 def test_kernels_of_a_test_are_those_of_the_headers(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where a fault of Python follows one of C; a header that does not compile is not judged."""
     header = "bench/sum.h"
@@ -133,12 +122,3 @@ def test_kernels_of_a_test_are_those_of_the_headers(project: Path, monkeypatch: 
     assert tested.count(HEADER) == 4, "without a fault, and with three of Python"
     monkeypatch.setattr(Copy, "_run", lambda self, command, _: int("setup.py" in command))
     assert run([header], 0, 3, "tests", project) == (0, 0)
-
-
-def test_what_hangs_and_what_never_passed(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    copy = Copy(project.parent / "copy", project)
-    copy.write("bench/area.py", b"while True:\n    pass\n")
-    assert copy.test("tests/bench", 1) is None
-    (project / "bench" / "area.py").write_text("def area(a, b):\n    return a < 9\n")
-    assert run(["bench/area.py"], 1, 3, None, project) == (0, 0)
-    assert "not judged: without a fault, pytest tests/bench/test_area.py does not pass" in capsys.readouterr().out

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from pathlib import Path
 
 import pytest
 from needs import SHARED, deep_but
-from sweep.__main__ import Journal, key_of, report
+from sweep.__main__ import Journal, key_of
 from sweep.judge import judge
 from sweep.tasks import SETTINGS, TARGETS, Command, Model, Task, chosen, corpus, tasks
 
@@ -72,17 +71,6 @@ def test_a_stopped_sweep_goes_on(tmp_path: Path) -> None:
     assert key_of(task) != key_of(Task("kws_int8", "g", (shell("false"),)))
 
 
-def test_the_table_counts_every_outcome() -> None:
-    outcomes = judge(Task("m", "g", (shell("true"), shell("exit 3"), shell("true"))))
-    lines, *failures = report(outcomes)
-    cells = [list(column.cells) for column in lines.columns]  # type: ignore[union-attr]
-    assert [[str(cell) for cell in column[:2]] for column in cells[:4]] == [
-        ["true", "exit 3"], ["2", "0"], ["0", "0"], ["0", "1"],
-    ]  # fmt: skip
-    assert len(failures) == 1
-    assert "exit status 3" in str(failures[0])
-
-
 def test_every_target_and_every_setting_is_compiled() -> None:
     """Each model for every target; models whose numbers follow each other in every way there is."""
     models = [Model(f"m{i}", (("sha256", f"{i:x}"),)) for i in range(len(SETTINGS))]
@@ -93,20 +81,6 @@ def test_every_target_and_every_setting_is_compiled() -> None:
         ways = ("--target", "--mode", "--optimize", "--memory")
         seen.update(tuple(words[words.index(way) + 1] for way in ways) for words in lines)
     assert seen == {(target, *setting): 1 for target in TARGETS for setting in SETTINGS}
-
-
-@pytest.mark.skipif(not CORPUS, reason="the corpus is not here")
-def test_the_choice_has_an_example_of_everything() -> None:
-    models = corpus()
-    picked = chosen(models, 60)
-    assert picked == chosen(models[::-1], 60), "it follows from the content alone"
-    assert len({model.name for model in picked}) == 60
-    rows = [dict(model.row) for model in picked]
-    for key in ("stateful", "control_flow", "dynamic_shapes"):
-        assert {row[key] for row in rows} == {True, False}
-    assert {row["group"] for row in rows} == {
-        row["group"] for row in json.loads((SHARED / "corpus/index.json").read_text())
-    }
 
 
 @pytest.mark.skipif(not CORPUS, reason="the corpus is not here")
