@@ -9,7 +9,7 @@ import pytest
 
 from twinfer.aot.build.targets import find, names, spelled
 from twinfer.command_line import targets
-from twinfer.command_line.bench import unused
+from twinfer.command_line.bench import unused_options
 from twinfer.command_line.main import main, parser
 from twinfer.converter.build import Builder
 from twinfer.converter.source import ELSEWHERE
@@ -116,7 +116,7 @@ def test_instruction_set_levels(monkeypatch: pytest.MonkeyPatch, capsys: pytest.
 )
 def test_options_of_bench_for_other_targets(target: str, options: str, said: list[str]) -> None:
     arguments = parser().parse_args(["bench", "--target", target, *options.split()])
-    lines = list(unused(arguments, targets.cards(target)))
+    lines = list(unused_options(arguments, targets.cards(target)))
     assert [line.partition(" changes nothing")[0].startswith(word) for line, word in zip(lines, said, strict=True)] == [
         True
     ] * len(said)

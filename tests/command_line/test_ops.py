@@ -16,7 +16,7 @@ from needs import ROOT
 
 from twinfer.command_line.main import main
 from twinfer.command_line.ops import _targets
-from twinfer.command_line.show.support import joined, page
+from twinfer.command_line.show.support import join, page
 from twinfer.command_line.targets import machine
 from twinfer.converter.build import Builder
 from twinfer.runtime.control import CONTROL
@@ -77,9 +77,9 @@ def test_the_list(capsys: pytest.CaptureFixture[str], every: Sequence[Form]) -> 
 
 def test_many_types_in_one_cell() -> None:
     pairs = [f"{a}→{b}" if a != b else a for a in ("x", "y", "z", "u") for b in ("x", "y", "z", "u")]
-    assert joined(pairs) == "u, x, y, z → u, x, y, z"
-    assert joined(pairs[:-1]) == ", ".join(pairs[:-1])
-    assert joined(pairs[:4]) == "x, x→y, x→z, x→u"
+    assert join(pairs) == "u, x, y, z → u, x, y, z"
+    assert join(pairs[:-1]) == ", ".join(pairs[:-1])
+    assert join(pairs[:4]) == "x, x→y, x→z, x→u"
 
 
 # -- a model -----------------------------------------------------------------------------------------------------------

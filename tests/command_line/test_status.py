@@ -21,7 +21,7 @@ from twinfer.bench.measure import embedded
 from twinfer.bench.models import verify
 from twinfer.bench.models.verify import Difference, Proof
 from twinfer.bench.report import document as reporting
-from twinfer.command_line.bench import judged
+from twinfer.command_line.bench import exit_status
 from twinfer.command_line.main import main
 from twinfer.command_line.targets import machine
 from twinfer.converter.build import Builder
@@ -198,7 +198,7 @@ def row(engine: str, same: bool | None, agrees: bool | None = None, error: str =
     ],
 )
 def test_rows_are_judged_by_our_own_engines(rows: list[dict[str, Any]], status: int) -> None:
-    assert judged(rows) == status
+    assert exit_status(rows) == status
 
 
 def test_floats_agree_within_the_tolerance_and_integers_to_the_bit() -> None:

@@ -121,7 +121,7 @@ def test_what_is_refused_is_refused_before_the_work(
     line: str, message: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Path("old.json").write_text("{}")
-    monkeypatch.setattr(bench, "_taken", None)
+    monkeypatch.setattr(bench, "_measure", None)
     status, out, err = run(capsys, *line.split())
     assert (status, out) == (2, "")
     assert message in err

@@ -35,11 +35,11 @@ def read_inputs(graph: Graph, given: Sequence[str], seed: int) -> list[Array]:
     for argument in given:
         for name, array in _arrays(argument):
             tensor = _pick(graph.inputs, waiting, name, argument)
-            values[tensor] = _fitting(tensor, array, argument)
+            values[tensor] = _fit(tensor, array, argument)
     return [values[t] for t in graph.inputs]
 
 
-def _fitting(tensor: Tensor, array: Array, argument: str) -> Array:
+def _fit(tensor: Tensor, array: Array, argument: str) -> Array:
     """The array, whose dimensions may differ from the tensor's, but not their number."""
     if array.ndim != len(tensor.shape):
         shape = list(array.shape)

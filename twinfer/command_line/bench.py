@@ -92,26 +92,30 @@ def run(arguments: argparse.Namespace) -> int:
     read = (*(file_of(name) for name in names), *words(arguments.target), before)
     check_places((arguments.json, arguments.html, kept), inputs=read)
     watch = watch_of(arguments, names)
-    taken = _taken(names, measures, arguments.seed)
-    if taken.rows:
-        return _shown(arguments, taken, watch)
-    return interrupted(taken.missing, written=False) if taken.missing else taken.failed  # there is nothing to write
+    measured = _measure(names, measures, arguments.seed)
+    if measured.rows:
+        return _show(arguments, measured, watch)
+    return (
+        interrupted(measured.missing, written=False) if measured.missing else measured.failed
+    )  # there is nothing to write
 
 
-def _shown(arguments: argparse.Namespace, taken: Taken, watch: Watch) -> int:
-    """Compare, write and keep what was taken; returns the exit status."""
+def _show(arguments: argparse.Namespace, measured: Measured, watch: Watch) -> int:
+    """Compare, write and keep what was measured; returns the exit status."""
     from twinfer.bench.drift.drift import drift_tables
     from twinfer.bench.measure.report import document
 
-    told, whole, outcome = document(taken.rows), not taken.missing, watch.drifts(taken.rows)
+    told, whole, outcome = document(measured.rows), not measured.missing, watch.drifts(measured.rows)
     extra = ({} if whole else {"interrupted": True}) | (outcome.document if outcome else {})
     _write(arguments, told | extra, drift_tables(outcome, watch.limits) if outcome else ())
     watch.keep(told, whole)
     if not whole:
-        return interrupted(taken.missing)
+        return interrupted(measured.missing)
     if outcome and not outcome.compared:
-        taken.failed = complain("nothing was compared (--compare): no kept figure has this machine and these options")
-    statuses = (judged(taken.rows), EXIT_DIFFERS if outcome and outcome.worse else 0, taken.failed)
+        measured.failed = complain(
+            "nothing was compared (--compare): no kept figure has this machine and these options"
+        )
+    statuses = (exit_status(measured.rows), EXIT_DIFFERS if outcome and outcome.worse else 0, measured.failed)
     return EXIT_DIFFERS if EXIT_DIFFERS in statuses else max(statuses)
 
 
@@ -122,7 +126,7 @@ def _measures(arguments: argparse.Namespace) -> list[tuple[str, Measure]]:
     boards, options = cards(arguments.target), _options(arguments)
     if arguments.cycles and not any(boards):
         raise InvalidArgumentError("--cycles is for microcontrollers: add --target cortex-m4, or another core")
-    for line in unused(arguments, boards):
+    for line in unused_options(arguments, boards):
         note(line)
     return [
         ("host", _on_host(arguments)) if board is None else (board.name, _on_board(board, arguments, options))
@@ -164,7 +168,7 @@ def _on_board(board: Any, arguments: argparse.Namespace, options: Sequence[Optio
     return measure
 
 
-def unused(arguments: argparse.Namespace, boards: Sequence[Any]) -> Iterator[str]:
+def unused_options(arguments: argparse.Namespace, boards: Sequence[Any]) -> Iterator[str]:
     """A line for each option that none of the targets (None: the host) heeds."""
     host = "this computer (--target host)", HOST_ALONE, None in boards
     cores = "microcontrollers (--target cortex-m4, …)", BOARDS_ALONE, any(boards)
@@ -175,7 +179,7 @@ def unused(arguments: argparse.Namespace, boards: Sequence[Any]) -> Iterator[str
 
 
 @dataclass
-class Taken:
+class Measured:
     """The rows so far and the exit status (EXIT_USAGE if a model could not be run). ``done`` counts models on a target;
     after Ctrl-C ``missing`` names those that are left."""
 
@@ -185,24 +189,24 @@ class Taken:
     missing: list[str] = field(default_factory=list)
 
 
-def _taken(names: Sequence[str], measures: Sequence[tuple[str, Measure]], seed: int) -> Taken:
+def _measure(names: Sequence[str], measures: Sequence[tuple[str, Measure]], seed: int) -> Measured:
     """The rows of all models on all targets. Ctrl-C keeps what is finished."""
     from twinfer.command_line.terminal import progress
 
-    taken, every = Taken(), list(product(names, measures))
+    measured, every = Measured(), list(product(names, measures))
     try:
         with progress(len(every)) as told:
             for i, name in enumerate(names):
-                taken.done = i * len(measures)
-                steps = [partial(told, taken.done + k, name) for k in range(len(measures))]
-                _add_rows(taken, name, list(zip(measures, steps, strict=True)), seed)
+                measured.done = i * len(measures)
+                steps = [partial(told, measured.done + k, name) for k in range(len(measures))]
+                _add_rows(measured, name, list(zip(measures, steps, strict=True)), seed)
     except KeyboardInterrupt:
-        taken.missing = [f"{name} on {target}" for name, (target, _) in every[taken.done :]]
-    return taken
+        measured.missing = [f"{name} on {target}" for name, (target, _) in every[measured.done :]]
+    return measured
 
 
 def _add_rows(
-    taken: Taken, name: str, measures: Sequence[tuple[tuple[str, Measure], Callable[[float], None]]], seed: int
+    measured: Measured, name: str, measures: Sequence[tuple[tuple[str, Measure], Callable[[float], None]]], seed: int
 ) -> None:
     """Add one model's rows, target by target; those before a target that fails stay."""
     from twinfer.bench.models.source import load
@@ -212,10 +216,10 @@ def _add_rows(
         _warn_of_zero_divisions(source, seed)
         for (_, measure), step in measures:
             step(0)
-            taken.rows += measure(source, step)
-            taken.done += 1
+            measured.rows += measure(source, step)
+            measured.done += 1
     except TwinferError as error:
-        taken.failed = complain_of(name, error)
+        measured.failed = complain_of(name, error)
 
 
 def _warn_of_zero_divisions(source: Any, seed: int) -> None:
@@ -250,7 +254,7 @@ def _write(arguments: argparse.Namespace, told: dict[str, Any], drifted: Iterabl
         show(drifted)
 
 
-def judged(rows: Sequence[Any]) -> int:
+def exit_status(rows: Sequence[Any]) -> int:
     """The exit status: 1 unless our own engines agree with each other, 2 if one of them did not run."""
     own = [row for row in rows if row["engine"] in ("interpreted", "compiled")]
     if any(not (row["same_bits"] or row.get("agrees")) and not row.get("error") for row in own):

@@ -79,7 +79,7 @@ def run(arguments: argparse.Namespace) -> int:
         tuned=arguments.tuned,
     )
     plans = [make_plan(source.graph, target, options) for source in sources]
-    projects = _written(arguments, sources, plans, board)
+    projects = _write(arguments, sources, plans, board)
     for plan, project in zip(plans, projects, strict=True):
         for line in unused_storage(plan):
             note(line)
@@ -89,7 +89,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _written(
+def _write(
     arguments: argparse.Namespace, sources: Sequence[Source], plans: Sequence[Plan], board: Card | None
 ) -> Sequence[Project]:
     """Write the folder: of one model, or of several with what they share."""

@@ -118,7 +118,7 @@ def run(arguments: argparse.Namespace) -> int:
     say(f"{arguments.output}: {_summary(conversion.graph)}")
     if arguments.store_plan:
         say(str(stored_plan(conversion.graph)))
-    report = None if arguments.report is None else _compared(conversion, arguments.calibration)
+    report = None if arguments.report is None else _compare(conversion, arguments.calibration)
     if (quality := conversion.quality) is not None:
         costly = quality.worst if report is None else report.sensitivity[: len(quality.worst)]
         say(f"{arguments.quantize}: {replace(quality, worst=costly)}")  # the figures that the report shows
@@ -204,7 +204,7 @@ def _summary(graph: Graph) -> str:
     return f"{len(nodes)} operators, {left} of them float, {constant_bytes(graph):,} constant bytes"
 
 
-def _compared(conversion: Conversion, samples: str) -> Report:
+def _compare(conversion: Conversion, samples: str) -> Report:
     """What the conversion costs and saves."""
     from twinfer.command_line.terminal import progress
     from twinfer.converter.compress.layers import footprints

@@ -29,7 +29,7 @@ from twinfer.command_line import (
     verify,
 )
 from twinfer.command_line.command import EXIT_INTERRUPT, EXIT_PIPE, complain
-from twinfer.command_line.options import limited, register_operators
+from twinfer.command_line.options import limit, register_operators
 from twinfer.runtime.errors import TwinferError
 from twinfer.runtime.printable import printable
 
@@ -65,7 +65,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         with warnings.catch_warnings():
             warnings.simplefilter("always")
             warnings.showwarning = _warn
-            with limited(arguments):
+            with limit(arguments):
                 register_operators(arguments)
                 status: int = arguments.run(arguments)
         sys.stdout.flush()

@@ -32,18 +32,18 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _all(arguments: argparse.Namespace) -> int:
-    from twinfer.command_line.show.support import described, listed, page
+    from twinfer.command_line.show.support import describe, page, tables
     from twinfer.command_line.terminal import show
     from twinfer.runtime.support import forms
 
     targets = _targets(arguments.target)
     every = list(forms(targets))
     if arguments.json:
-        write_json("-", described(every))
+        write_json("-", describe(every))
     elif arguments.markdown:
         sys.stdout.write(page(every, targets))
     else:
-        show(listed(every, targets))
+        show(tables(every, targets))
     return 0
 
 

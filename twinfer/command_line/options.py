@@ -103,7 +103,7 @@ def variable(name: str) -> str:
 
 
 @contextmanager
-def limited(arguments: argparse.Namespace) -> Iterator[None]:
+def limit(arguments: argparse.Namespace) -> Iterator[None]:
     """Inside, the limits hold that ``add_limits`` took."""
     before = dict(os.environ)
     given = {variable(name): getattr(arguments, f"max_{name}") for name in ("bytes", "rounds")}
@@ -188,23 +188,23 @@ WEIGHTS = {
 DECODE = {"layer": "right before their layer, in every run (the default)", "start": "once, to memory of their own"}
 
 
-def _told(choices: dict[str, str]) -> str:
+def _choices(choices: dict[str, str]) -> str:
     return "; ".join(f"{name}: {about}" for name, about in choices.items())
 
 
 def add_storage(command: argparse.ArgumentParser) -> None:
     """Add the options for one way to store weights."""
-    about = f"how constant weights are stored, with the same results. {_told(WEIGHTS)}"
+    about = f"how constant weights are stored, with the same results. {_choices(WEIGHTS)}"
     command.add_argument("--weights", choices=list(WEIGHTS), default="file", help=about)
-    about = f"when coded weights are decoded. {_told(DECODE)}"
+    about = f"when coded weights are decoded. {_choices(DECODE)}"
     command.add_argument("--decode", choices=list(DECODE), default="layer", help=about)
 
 
 def add_storages(command: argparse.ArgumentParser) -> None:
     """Add the options for several ways, to compare them on microcontrollers."""
-    about = f"on microcontrollers, one or several with commas: how constant weights are stored. {_told(WEIGHTS)}"
+    about = f"on microcontrollers, one or several with commas: how constant weights are stored. {_choices(WEIGHTS)}"
     command.add_argument("--weights", metavar="HOW", default="file", help=about)
-    about = f"on microcontrollers, one or both with a comma: when they are decoded. {_told(DECODE)}"
+    about = f"on microcontrollers, one or both with a comma: when they are decoded. {_choices(DECODE)}"
     command.add_argument("--decode", metavar="WHEN", default="layer", help=about)
 
 

@@ -69,7 +69,7 @@ def run(arguments: argparse.Namespace) -> int:
     board, shapes = card(arguments.target), [value.shape for value in inputs]
     engine = "interpreted" if board else arguments.engine
     options = Options(optimize=arguments.optimize, mode=arguments.engine, guard=arguments.guard, **memory_of(arguments))
-    model = _opened(graph, engine, shapes, options)
+    model = _open(graph, engine, shapes, options)
     if board is None and engine == "interpreted" and arguments.optimize != "balanced":
         note(f"--optimize {arguments.optimize} changes nothing: it is for compiled code (--engine compiled)")
     warn_of_zero_divisions(model.plan.graph, inputs, "these inputs")
@@ -80,7 +80,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _opened(graph: Any, engine: str, shapes: Sequence[tuple[int, ...]], options: Options) -> Any:
+def _open(graph: Any, engine: str, shapes: Sequence[tuple[int, ...]], options: Options) -> Any:
     """The interpreter or the compiled model, with inputs of these shapes."""
     from twinfer import CompiledModel, Interpreter
 
@@ -99,10 +99,10 @@ def _run_here(model: Any, arguments: argparse.Namespace, inputs: Sequence[Any]) 
         model.set_tensor(detail["index"], value)
     model.invoke()
     outputs = [model.get_tensor(detail["index"]) for detail in model.get_output_details()]
-    show([_written(model.plan.graph, arguments, inputs, outputs)])
+    show([_write(model.plan.graph, arguments, inputs, outputs)])
 
 
-def _written(graph: Graph, arguments: argparse.Namespace, inputs: Sequence[Any], outputs: Sequence[Any]) -> Any:
+def _write(graph: Graph, arguments: argparse.Namespace, inputs: Sequence[Any], outputs: Sequence[Any]) -> Any:
     """Writes the outputs to the files that were asked for; returns the table of inputs and outputs."""
     from twinfer.command_line.arrays import real_values, summary, write_outputs
 
@@ -120,7 +120,7 @@ def _run_there(board: Any, plan: Plan, arguments: argparse.Namespace, inputs: Se
     from twinfer.command_line.terminal import show
 
     (result,) = run_jobs(build(emit(plan, "model"), board), [Job(inputs)])
-    written = _written(plan.graph, arguments, inputs, result.outputs)
+    written = _write(plan.graph, arguments, inputs, result.outputs)
     counted = Text(f"{plan.options.mode} on {board.name}: {result.counts[0]:,} instructions")
     show([written, counted])
 

@@ -21,7 +21,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     from twinfer.bench.models.source import file_of, load
-    from twinfer.command_line.show.stream import shown
+    from twinfer.command_line.show.stream import tables
     from twinfer.command_line.terminal import show
     from twinfer.converter.stream.convert import prove, stream
     from twinfer.runtime.read.files import check_places
@@ -34,7 +34,7 @@ def run(arguments: argparse.Namespace) -> int:
     proof = prove(graph, streaming)
     if not proof.different:
         streaming.graph.save(arguments.output)
-    show(shown(graph, streaming, proof, arguments.output))
+    show(tables(graph, streaming, proof, arguments.output))
     return EXIT_DIFFERS if proof.different else 0
 
 

@@ -15,11 +15,11 @@ ROOMY = 110
 
 def tables(report: Report) -> list[Table]:
     """Every tensor, which layers cost most, and what the weights take."""
-    compared = [_compared(report), _costly(report), _outputs(report)] if report.tensors else []
+    compared = [_tensors(report), _costly(report), _outputs(report)] if report.tensors else []
     return [*compared, _compression(report)]
 
 
-def _compared(report: Report) -> Table:
+def _tensors(report: Report) -> Table:
     columns = ("<tensor", "<operator", "<type", "scale", "zero", "SNR dB", "cosine", "clipped")
     every = table("Quantised beside float", *columns)
     for t in report.tensors:

@@ -25,11 +25,11 @@ values filled, the quantised ones as a line; red bounds: what the integers reach
 
 def report_html(report: Report, name: str) -> str:
     """The page of a report about the model ``name``. ToolError if vl-convert-python is missing."""
-    sections = [*_compared(report), Section("Weights", (_weights(report.compression),))]
+    sections = [*_sections(report), Section("Weights", (_weights(report.compression),))]
     return page(f"{name}: quantised beside float", sections, report.json())
 
 
-def _compared(report: Report) -> list[str | Section]:
+def _sections(report: Report) -> list[str | Section]:
     """The tensors of both graphs, if they were compared."""
     if not report.outputs:
         return []

@@ -103,15 +103,15 @@ def planned_nodes(graph: Graph, plan: Plan | None) -> Iterator[tuple[Node, Step 
         yield from ((node, None) for node in graph.nodes)
         return
     steps = {step.node: step for step in plan.steps}
-    yield from ((node, steps.get(node)) for node in merged(graph, plan.graph))
+    yield from ((node, steps.get(node)) for node in merge(graph, plan.graph))
 
 
 def called_nodes(graph: Graph, planned: Graph, target: Target) -> Iterator[tuple[Node, Call | None]]:
     """The nodes of a subgraph that stands in its callers' places, each with the call that it becomes there."""
-    yield from ((node, _lowered(node, target)) for node in merged(graph, planned))
+    yield from ((node, _lower(node, target)) for node in merge(graph, planned))
 
 
-def _lowered(node: Node, target: Target) -> Call | None:
+def _lower(node: Node, target: Target) -> Call | None:
     if node.op in CONTROL:
         return None
     try:
@@ -121,7 +121,7 @@ def _lowered(node: Node, target: Target) -> Call | None:
         return None
 
 
-def merged(graph: Graph, planned: Graph) -> Iterator[Node]:
+def merge(graph: Graph, planned: Graph) -> Iterator[Node]:
     """The nodes of a planned graph in order, and among them those of the file that planning has computed."""
     # Planning keeps the position of every tensor; it may add others behind them.
     into = {other: each.index for each in planned.nodes for other in _folded_into(each)}

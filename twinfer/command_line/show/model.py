@@ -33,7 +33,7 @@ def render(name: str, graph: Graph, plan: Plan | None, reason: str, width: int) 
         yield Text(f"No plan: {reason}", style="red")
         return
     if any(step.choice.declined for step in plan.steps):
-        yield _declined(plan)
+        yield _declines(plan)
     yield _sizes(plan)
     if plan.arena_bytes:
         yield from ArenaMap(plan).render(width)
@@ -116,7 +116,7 @@ def _kernel(node: Node, call: Call | None, main: bool) -> str:
     return "constant" if node.outputs and node.outputs[0].data is not None else "in place"
 
 
-def _declined(plan: Plan) -> Table:
+def _declines(plan: Plan) -> Table:
     lines = table("Variants that declined", "#", "<operator", "<variant", "<reason", gap=1)
     for step in plan.steps:
         for name, reason in step.choice.declined:

@@ -17,7 +17,7 @@ from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.target import GENERIC
 
 
-def shown(graph: Graph, streaming: Streaming, proof: Proof, path: str) -> Iterator[RenderableType]:
+def tables(graph: Graph, streaming: Streaming, proof: Proof, path: str) -> Iterator[RenderableType]:
     """Everything, from the headline to the verdict."""
     rows = f"{streaming.rows} rows a window, {streaming.hop} new in a step"
     yield Text.assemble((graph.name, "bold"), f": {rows}, a first full window after {streaming.steps} steps")

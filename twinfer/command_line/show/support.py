@@ -38,7 +38,7 @@ def rows(forms: Sequence[Form]) -> list[Row]:
     return merged
 
 
-def joined(types: Sequence[str]) -> str:
+def join(types: Sequence[str]) -> str:
     """The types in one cell; if many are all pairs of some inputs and some outputs, these two lists."""
     pairs = {(word.partition("→")[0], word.partition("→")[2] or word) for word in types}
     sides = [list(dict.fromkeys(side)) for side in zip(*sorted(pairs), strict=True)]
@@ -47,13 +47,13 @@ def joined(types: Sequence[str]) -> str:
     return " → ".join(", ".join(sorted(side)) for side in sides)
 
 
-def listed(forms: Sequence[Form], targets: Sequence[Target]) -> Iterator[RenderableType]:
+def tables(forms: Sequence[Form], targets: Sequence[Target]) -> Iterator[RenderableType]:
     """The table of all operators, and those of control."""
     shown = table("Operators", "<operator", "<types", *(f"<{_heading(target)}" for target in targets), gap=1)
     before = ""
     for op, types, variants in rows(forms):
         cells = (", ".join(variants.get(target.name, ())) or "-" for target in targets)
-        shown.add_row("" if op == before else op, joined(types), *cells)
+        shown.add_row("" if op == before else op, join(types), *cells)
         before = op
     yield shown
     control = table("Operators without a kernel of their own", "<operator", "<what planning makes of it", gap=1)
@@ -66,7 +66,7 @@ def _heading(target: Target) -> str:
     return HEADINGS.get(target.name, target.name)
 
 
-def described(forms: Sequence[Form]) -> dict[str, Any]:
+def describe(forms: Sequence[Form]) -> dict[str, Any]:
     """The same for programs."""
     return {
         "schema": SCHEMA,
@@ -98,7 +98,7 @@ def page(forms: Sequence[Form], targets: Sequence[Target]) -> str:
     lines = [_INTRODUCTION, _line(["operator", "types", *map(_heading, targets)]), _line(["---"] * (2 + len(targets)))]
     for op, types, variants in rows(forms):
         cells = (", ".join(variants.get(target.name, ())) or "-" for target in targets)
-        lines.append(_line([f"`{op}`", joined(types), *cells]))
+        lines.append(_line([f"`{op}`", join(types), *cells]))
     lines += ["", "The planner replaces these, so they need no kernel:", "", _line(["operator", "what they become"])]
     lines += [_line(["---"] * 2), *(_line([f"`{op}`", meaning]) for op, meaning in sorted(CONTROL.items()))]
     return "\n".join(lines) + "\n"
