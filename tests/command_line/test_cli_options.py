@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from twinfer.aot.build.targets import find, names, spelled
 from twinfer.command_line import targets
 from twinfer.command_line.bench import unused_options
 from twinfer.command_line.main import main, parser
-from twinfer.converter.build import Builder
 from twinfer.converter.source import ELSEWHERE
 from twinfer.kernels_c import LEVELS, lib
 from twinfer.runtime.errors import InvalidArgumentError
@@ -122,28 +120,6 @@ def test_options_of_bench_for_other_targets(target: str, options: str, said: lis
     ] * len(said)
     where = "microcontrollers" if target == "host" else "this computer"
     assert all(f"it is for {where}" in line for line in lines)
-
-
-def test_compile_says_that_nothing_is_coded(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Float weights cannot be coded; those of a coarse layer can."""
-    b = Builder("coarse")
-    x = b.input("x", "INT8", (1, 64), scale=0.5)
-    weights = b.constant(np.tile(np.arange(4, dtype=np.int8), (16, 16)), scale=0.5)
-    b.graph([b.op("FULLY_CONNECTED", [x, weights, None], scale=8.0)]).save(tmp_path / "coarse.tflite")
-    coarse = str(tmp_path / "coarse.tflite")
-    cases = {
-        "digits_float32 --weights lut": "no layer has weights that can be stored so",
-        "digits_float32 --weights auto": "no layer has weights that are smaller so",
-        "digits_float32 --decode start": "no weights are stored coded (--weights)",
-        "digits_float32": "",
-        f"{coarse} --weights lut": "",
-        f"{coarse} --weights lut --decode start": "",
-    }
-    for words, why in cases.items():
-        model, *options = words.split()
-        assert main(["compile", model, *options, "-o", str(tmp_path / "c"), "--name", "m"]) == 0
-        said = f"twinfer: {' '.join(options)} changes nothing: {why}\n" if why else ""
-        assert capsys.readouterr().err == said
 
 
 # -- files that cannot be read -----------------------------------------------------------------------------------------

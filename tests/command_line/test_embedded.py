@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import io
 import itertools
 import json
@@ -125,17 +124,6 @@ def test_standing_against_the_limits() -> None:
     assert "no figures of TFLM" in embedded_html([row])
 
 
-def test_the_limit_of_a_mean_is_that_of_the_fastest_code() -> None:
-    """cortex-m4: 0.55 for the mean and 0.70 for each model. Balanced, size and other cores have no limit."""
-    verdicts = {setting: limits.Verdict(0.5) for setting in ("speed", "balanced", "size")}
-    fine = limits.Verdict(1.0)
-    on = {core: limits.Standing("kws", core, verdicts, verdicts, fine, fine, {}) for core in (M4, "cortex-m0")}
-    for setting, most in (("speed", limits.INSTRUCTIONS[M4][0]), ("balanced", None), ("size", None)):
-        assert limits.mean([on[M4]], setting) == (limits.Verdict(0.5, most), 1)
-        assert limits.mean([on["cortex-m0"]], setting) == (limits.Verdict(0.5), 1)
-    assert limits.mean([dataclasses.replace(on[M4], model="hello")], "speed") is None
-
-
 def peers_and(models: Sequence[str], cores: Sequence[str], ratio: float) -> list[Any]:
     """Rows of recorded models: TFLM's, and one of ours with ``ratio`` of its instructions."""
     rows: list[Any] = []
@@ -162,13 +150,6 @@ def test_all_pictures_have_one_scale(models: Sequence[str], ratio: float) -> Non
         assert chart.column("ratio") == pytest.approx([ratio] * len(models), rel=1e-3)
         one, average = (rule["encoding"]["x"]["datum"] for rule in chart.layers("rule"))
         assert (one, average) == (1.0, pytest.approx(ratio, rel=1e-3))
-
-
-def test_floats_may_differ_within_the_tolerance() -> None:
-    rows = measure_on(Source("tiny", tiny.classifier()), targets.find(M4), Measurement())
-    assert all(row["agrees"] and row["max_difference"] < 1e-6 for row in rows)
-    odd = {**rows[0], "same_bits": False, "max_difference": 1e-7}
-    assert "differ by 1e-07" in text_of([odd])
 
 
 def test_what_does_not_fit_is_a_row(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -22,7 +22,7 @@ from twinfer.command_line.show.description import describe
 from twinfer.command_line.show.model import render
 from twinfer.command_line.targets import machine
 from twinfer.converter.build import Builder
-from twinfer.runtime.graph import Graph, Quant, Signature, Tensor
+from twinfer.runtime.graph import Graph
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.read.tflite import read_file
 
@@ -93,25 +93,6 @@ def test_what_no_kernel_computes_is_counted_in_all_subgraphs() -> None:
     assert [str(table.title) for table in tables] == ["Subgraph 0", "Subgraph 1", "Subgraph 2"]
     kernels = [[str(cell) for cell in table.columns[6].cells] for table in tables]
     assert kernels == [["-", "-", "unsupported"], ["unsupported"], ["unsupported", "unsupported"]]
-
-
-def test_what_json_says_of_tensors_and_signatures(unsigned: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Scales and zero points of all channels; the subgraph of every signature; a model that has no operator."""
-    graph = load(unsigned).graph
-    quant = Quant(np.array([0.5, 0.25, 2]), np.array([1, -2, 3]), 1)
-    x = Tensor("x", "INT8", (1, 3), quant=quant)
-    second = Graph("s", (x,), (), (x,), (x,))
-    signatures = (Signature("f", {"a": x}, {"b": x}), Signature("g", {"d": x, "c": x}, {"e": x}, 1))
-    both = replace(graph, subgraphs=(second,), signatures=signatures)
-    told = describe("m", both, None, "why")
-    assert told["inputs"] == [{"name": "x", "type": "UINT8", "shape": [1, 3], "scale": [0.5], "zero_point": [128]}]
-    assert told["signatures"]["f"] == {"subgraph": 0, "inputs": ["a"], "outputs": ["b"]}
-    assert told["signatures"]["g"] == {"subgraph": 1, "inputs": ["c", "d"], "outputs": ["e"]}
-    alone = describe("m", second, make_plan(second), "")
-    assert (alone["operators"], alone["plan"]["peak"], alone["problem"]) == ([], None, None)
-    assert alone["inputs"][0]["scale"] == [0.5, 0.25, 2]
-    assert alone["outputs"][0]["zero_point"] == [1, -2, 3]
-    assert list(render("m", second, make_plan(second), "", 80))
 
 
 def shifted(graph: Graph) -> Graph:

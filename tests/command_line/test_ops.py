@@ -17,9 +17,7 @@ from needs import ROOT
 from twinfer.command_line.main import main
 from twinfer.command_line.ops import _targets
 from twinfer.command_line.show.support import join, page
-from twinfer.command_line.targets import machine
 from twinfer.converter.build import Builder
-from twinfer.runtime.control import CONTROL
 from twinfer.runtime.graph import Graph, Node
 from twinfer.runtime.op import tensor
 from twinfer.runtime.options import Options
@@ -59,20 +57,6 @@ def test_every_operator_and_every_variant_is_told(every: Sequence[Form]) -> None
 def test_all_types_of_the_cases_are_told(op: str, every: Sequence[Form]) -> None:
     wanted = {types_of(case.node) for name, case in cases_of(op).items() if not name.endswith("uint8")}
     assert wanted <= {form.types for form in every if form.op == op}
-
-
-def test_the_list(capsys: pytest.CaptureFixture[str], every: Sequence[Form]) -> None:
-    assert main(["ops", "--target", "cortex-m55", "--json"]) == 0
-    document = json.loads(capsys.readouterr().out)
-    assert document["schema"] == 1
-    assert document["control"] == CONTROL
-    assert [(row["op"], row["types"]) for row in document["operators"]] == [(form.op, form.types) for form in every]
-    name = machine("cortex-m55")[0].name
-    assert all(row["variants"] == {name: form.variants["mve"]} for row, form in zip(document["operators"], every))  # noqa: B905
-    assert main(["ops", "--target", "generic"]) == 0
-    text = capsys.readouterr().out
-    assert all(op in text for op in (*operators(), *CONTROL))
-    assert re.search(r"WHILE +a loop of the program", text)
 
 
 def test_many_types_in_one_cell() -> None:
@@ -170,12 +154,6 @@ def test_own_operators_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert main(["ops", path]) == 1
     assert main(["ops", path, "--operators", folder]) == 0
     assert "leaky_integrator_f32" in capsys.readouterr().out
-
-
-def test_usage(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["ops", "kws_int8", "--markdown"]) == 2
-    assert "--markdown is for the page of all operators" in capsys.readouterr().err
-    assert main(["ops", "--target", "nonsense"]) == 2
 
 
 @pytest.mark.corpus("app", sample=6)

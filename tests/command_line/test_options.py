@@ -414,39 +414,24 @@ def commands() -> Mapping[str, argparse.ArgumentParser]:
 
 
 @pytest.mark.parametrize("name", commands())
-def test_operators_of_the_users_own_are_registered_first(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every command takes --operators, several times, and registers them before it does anything else."""
-    folders: list[str] = []
-
-    def register(folder: str) -> None:
-        folders.append(folder)
-        if folder == "last":
-            raise ToolError("noted")
-
-    monkeypatch.setattr(registry, "register", register)
-    line = next((line for line in MATRIX if line.split()[0] == name), f"{name} nothing")
-    assert main([*line.split(), "--operators", "first", "--operators", "last"]) == 2
-    assert folders == ["first", "last"]
-
-
-@pytest.mark.parametrize("name", commands())
-def test_limits_hold_for_every_command(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Inside of it, for it and for what it starts; before and behind it those of the environment."""
-    seen: list[tuple[str | None, ...]] = []
+def test_every_command_takes_operators_and_limits(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Operators are registered before anything else is done, under limits that hold for what the command starts."""
+    seen: list[Any] = []
     limits = ("TWINFER_MAX_BYTES", "TWINFER_MAX_ROUNDS")
 
     def register(folder: str) -> None:
-        seen.append(tuple(map(os.environ.get, limits)))
-        raise ToolError("noted")
+        seen.append((folder, *map(os.environ.get, limits)))
+        if folder == "last":
+            raise ToolError("noted")
 
     monkeypatch.setattr(registry, "register", register)
     monkeypatch.setenv("TWINFER_MAX_BYTES", "77")
     monkeypatch.delenv("TWINFER_MAX_ROUNDS", raising=False)
     line = next((line for line in MATRIX if line.split()[0] == name), f"{name} nothing")
-    for given in ([], ["--max-bytes", "5"], ["--max-rounds", "6"]):
-        assert main([*line.split(), "--operators", "here", *given]) == 2
+    for given in ([], ["--max-bytes", "5"], ["--operators", "first", "--max-rounds", "6"]):
+        assert main([*line.split(), *given, "--operators", "last"]) == 2
         assert tuple(map(os.environ.get, limits)) == ("77", None)
-    assert seen == [("77", None), ("5", None), ("77", "6")]
+    assert seen == [("last", "77", None), ("last", "5", None), ("first", "77", "6"), ("last", "77", "6")]
 
 
 def test_every_option_is_tried() -> None:
@@ -456,14 +441,6 @@ def test_every_option_is_tried() -> None:
         lines = [" ".join([line, *how]) for line, (_, how) in MATRIX.items() if line.split()[0] == name]
         words = {word for line in lines for word in line.split()}
         assert known == (words & known) | ELSEWHERE.get(name, set()), name
-
-
-def test_several_targets_and_models(ask: Ask) -> None:
-    """Each model on each target, in order and once. Host and boards are proven separately."""
-    proofs = ask("verify digits_int8 digits_float32 --target cortex-m0,host,cortex-m4,cortex-m0")
-    assert [(call["model"], call["on"]) for call in proofs] == [
-        (model, on) for model in ("digits_int8", "digits_float32") for on in (["host"], ["cortex-m0", "cortex-m4"])
-    ]
 
 
 def test_seeds_of_run(tmp_path: Path) -> None:

@@ -18,7 +18,6 @@ from twinfer.bench.page.page import page
 from twinfer.command_line import terminal
 from twinfer.command_line.main import main
 from twinfer.converter.build import Builder
-from twinfer.converter.text import text
 from twinfer.runtime.graph import Graph
 from twinfer.runtime.printable import in_html, printable
 from twinfer.runtime.write.tflite import write
@@ -106,16 +105,6 @@ def test_what_is_kept() -> None:
     assert printable(printable(EVIL)) == printable(EVIL)
     assert in_html(f"<b>{EVIL}") == f"&lt;b&gt;{SEEN}"
     assert f"<title>{SEEN}</title>" in page(EVIL, [])
-
-
-def test_dumped_graphs() -> None:
-    for graph in (dense(), custom()):
-        lines = text(graph)
-        assert printable(lines) == lines
-        assert lines.count("\n") == len(graph.inputs) + len(graph.nodes) + len(graph.outputs)
-        assert SEEN in lines
-    lines = text(dense("a\nb"))
-    assert lines.count("\n") == 3
 
 
 def test_tables_keep_their_columns() -> None:
