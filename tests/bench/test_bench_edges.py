@@ -50,3 +50,20 @@ def test_differences_of_random_values(seed: int) -> None:
         assert (found.interpreted, found.other) == pairs[named]
         assert found.largest == pytest.approx(largest)
         assert found.within == (kind == "f4" and tolerance > 0 and not far)
+
+
+def test_differences_at_their_limits() -> None:
+    """One that is just allowed; the first that is not is named; a NaN of other bits is a NaN, a number is none."""
+    ours = np.array([4.0, 1.0, 1.0], np.float32)
+    for tolerance, within, element in ((0.5, True, 0), (0.4999, False, 2), (0.1, False, 2)):
+        found = compare(0, ours, ours + np.array([0.1, 0, 2], np.float32), tolerance)
+        assert found is not None
+        assert (found.within, found.element) == (within, (element,))
+    odd = np.array([np.nan, 1.0], np.float32)
+    payload = odd.copy()
+    payload.view(np.uint32)[0] = 0xFFC12345
+    assert compare(0, odd, payload, 0) is None
+    for a, b in ((np.nan, 0.0), (0.0, np.nan)):
+        found = compare(0, np.array([1, a], np.float32), np.array([1, b], np.float32), 1e-5)
+        assert found is not None
+        assert (found.within, found.element, found.largest) == (False, (1,), np.inf)

@@ -12,6 +12,7 @@ from typing import Any
 import browser
 import numpy as np
 import pytest
+from browser import shared_browser  # noqa: F401
 from needs import ROOT, deep_but
 
 from twinfer.bench.lab.compression_report import compression_html

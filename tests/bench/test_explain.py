@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import tiny
 from flows import Sub
+from needs import deep_but
 from rich.console import Console
 
 from twinfer import kernels_c
@@ -40,7 +41,7 @@ def kws_on(core: str) -> Ledger:
     return ledger_on(load("kws_int8"), find(core))
 
 
-@pytest.fixture(params=["cortex-m0", "cortex-m4", "cortex-m55"])
+@pytest.fixture(params=deep_but(["cortex-m0", "cortex-m4", "cortex-m55"], "cortex-m4"))
 def ledger(request: pytest.FixtureRequest) -> Ledger:
     return kws_on(request.param)
 

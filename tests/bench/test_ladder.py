@@ -51,11 +51,13 @@ def _ladder() -> Ladder:
     return ladder_on(load("digits_int8"), M4, chosen(None, M4.target))
 
 
+@pytest.mark.deep
 def test_every_rung_gives_the_same_bits(ladder: Ladder) -> None:
     assert ladder.same_bits
     assert len(ladder.ups) == len(ladder.techniques) + 1 == len(ladder.downs) + 1
 
 
+@pytest.mark.deep
 def test_the_ladder_ends_at_the_compiled_program(ladder: Ladder) -> None:
     (row,) = measure_on(load("digits_int8"), M4, Measurement(every(modes=["compiled"])))
     assert ladder.run_whole.taken == row["instructions"]

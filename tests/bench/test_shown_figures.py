@@ -632,6 +632,9 @@ def test_figures_beside_tflm(target: str, mean_most: float | None, most: float |
     average = limits.mean(every, "speed")
     assert average is not None
     assert average[0].good == (None if mean_most is None else means[0] <= mean_most)
+    size = limits.mean(every, "size")
+    assert size is not None
+    assert size[0].good is None
     assert shown(every) == "speed"
     (chart,) = pictures([every]).charts
     text = str(vars(chart))

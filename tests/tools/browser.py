@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
 from importlib.util import find_spec
 from itertools import product
 from pathlib import Path
@@ -25,17 +26,25 @@ CHROMIUM = shutil.which("chromium") or "/usr/bin/chromium"
 #: Milliseconds until a page has drawn its charts.
 PATIENCE = 30_000
 
+#: The browser that is shared, if one is.
+_OPEN: list[Any] = []
+
 #: What a reader can press or fill in.
 _CONTROLS = "a[href], button, input, select, summary, textarea"
 
 
-def need_browser() -> None:
-    """Skips the test if Chromium, playwright or the library of charts is missing; fails in CI."""
-    missing = [name for name in ("playwright", "vl_convert") if find_spec(name) is None]
+def missing() -> list[str]:
+    """What is not installed of Chromium, playwright and the library of charts."""
+    absent = [name for name in ("playwright", "vl_convert") if find_spec(name) is None]
     if not Path(CHROMIUM).exists():
-        missing.append("chromium (apt-get install chromium)")
-    if missing:
-        message = f"pages are not looked at: {', '.join(missing)}: not installed"
+        absent.append("chromium (apt-get install chromium)")
+    return absent
+
+
+def need_browser() -> None:
+    """Skips the test if one of these is missing; fails in CI."""
+    if names := missing():
+        message = f"pages are not looked at: {', '.join(names)}: not installed"
         if os.environ.get("CI"):
             pytest.fail(message, pytrace=False)
         pytest.skip(message)
@@ -58,16 +67,31 @@ def windows(
     file: Path, widths: Sequence[int] = WIDTHS, themes: Sequence[str] = THEMES
 ) -> Iterator[tuple[int, str, Any]]:
     """The page in every window, without a network; ``page.said`` is what it said."""
+    with ExitStack() as stack:
+        browser = _OPEN[0] if _OPEN else stack.enter_context(one_browser())
+        for width, theme in product(widths, themes):
+            size: Any = {"width": width, "height": 800}
+            context = browser.new_context(viewport=size, color_scheme=theme, offline=True)
+            yield width, theme, _opened(context, file)
+            context.close()
+
+
+@contextmanager
+def one_browser() -> Iterator[Any]:
+    """Opens a browser that all tests of a module look with."""
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        for width, theme in product(widths, themes):
-            size: Any = {"width": width, "height": 800}
-            context = browser.new_context(viewport=size, color_scheme=theme, offline=True)  # type: ignore[arg-type]
-            yield width, theme, _opened(context, file)
-            context.close()
-        browser.close()
+        _OPEN.append(playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"]))
+        yield _OPEN[0]
+        _OPEN.pop().close()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def shared_browser() -> Iterator[None]:
+    """For modules with tests that look at pages: import it."""
+    with one_browser() if not missing() else nullcontext():
+        yield
 
 
 def _opened(context: Any, file: Path) -> Any:
