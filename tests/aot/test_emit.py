@@ -101,7 +101,7 @@ def test_golden(folder: str, monkeypatch: pytest.MonkeyPatch, request: pytest.Fi
 
 def kept(folder: str, path: str) -> bool:
     """Whether a golden folder has this file: one has all, others what differs most."""
-    more = {"conv": {"conv.h", "conv_data.c"}, "state": {"state.h", "state_test.c"}}.get(folder, set())
+    more = {"conv": {"conv.h", "conv_data.c"}, "state": {"state.h"}}.get(folder, set())
     return folder == "dense" or path == f"{folder.split('_')[0]}.c" or path in more
 
 

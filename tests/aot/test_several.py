@@ -55,29 +55,6 @@ def test_builds_and_passes(mode: Mode, tmp_path: Path) -> None:
         assert f"{name}: ok" in done.stdout
 
 
-@pytest.mark.deep
-def test_cmake(tmp_path: Path) -> None:
-    if not shutil.which("cmake") and not os.environ.get("CI"):
-        pytest.skip("cmake is needed")
-    write_all(models("interpreted"), "g", tmp_path / "g")
-    (tmp_path / "CMakeLists.txt").write_text("""cmake_minimum_required(VERSION 3.13)
-project(caller C)
-add_subdirectory(g)
-add_executable(caller main.c)
-target_link_libraries(caller g)
-""")
-    calls = " + ".join(f"{name}_run_static(0, 0)" for name in plans("interpreted"))
-    (tmp_path / "main.c").write_text(f'#include "g.h"\nint main(void) {{ return {calls}; }}\n')
-    for folder, run in ((tmp_path / "g", ["ctest"]), (tmp_path, ["./caller"])):
-        for command in (["cmake", "-S", folder, "-B", folder / "build"], ["cmake", "--build", folder / "build"], run):
-            work = folder / "build" if (folder / "build").exists() else folder
-            done = subprocess.run(command, cwd=work, capture_output=True, text=True, timeout=1200, check=False)
-            assert done.returncode == 0, done.stdout + done.stderr
-            assert "warning" not in done.stdout + done.stderr
-            if command == ["ctest"]:
-                assert "0 tests failed out of 3" in done.stdout
-
-
 @pytest.mark.parametrize("odd", range(3))
 def test_kernels_of_two_of_three_models(odd: int) -> None:
     """Two alike share their instances; the third has its own, whichever it is. All take turns in the largest arena."""
