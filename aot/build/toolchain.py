@@ -132,7 +132,7 @@ class Gnu(Toolchain):
         return compiler_version((self.compiler,))
 
     def flags(self, optimize: Optimize, build: Sequence[str] = ()) -> tuple[str, ...]:
-        return *(build or (LEVELS[optimize],)), *ARITHMETIC, "-g", *WARNINGS
+        return *(build or (LEVELS[optimize],)), *ARITHMETIC, *WARNINGS
 
     def link(self, sources: Files, words: Sequence[str], product: str = "program.elf") -> Path:
         self.need()
