@@ -1,7 +1,7 @@
 """What builds a card's programs and reads them: a set of abilities, each of which may be absent and is then said.
 
-Nothing else knows a compiler's options or a linked file's format. ``Gnu`` is gcc or clang with the binutils and ELF; a
-board folder may have a toolchain of its own (``ARCHITECTURE.toolchain``).
+How code is compiled and how a linked file is read is known here alone; how it is linked a board folder says, too.
+``Gnu`` is gcc or clang with the binutils and ELF; a board folder may have another one (``ARCHITECTURE.toolchain``).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Image:
 
 
 class Toolchain(ABC):
-    """The abilities. ``compiler`` and ``archiver`` are programs for makefiles; ``packages`` bring them in Debian.
+    """The abilities. ``compiler`` and ``archiver`` are programs for makefiles.
 
     ``builds`` are the options, beside a card's flags, for which a model's stack can be stated.
     """
