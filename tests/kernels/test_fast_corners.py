@@ -28,6 +28,7 @@ from twinfer.runtime.ops.move._move import index
 from twinfer.runtime.ops.recurrent import svdf
 from twinfer.runtime.ops.recurrent._lstm_cases import Form, case
 from twinfer.runtime.ops.recurrent._lstm_s8 import GATES
+from twinfer.runtime.plan.lower import lower_node
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.registry import operators
 from twinfer.runtime.run.inputs import random_inputs
@@ -190,15 +191,15 @@ def test_every_choice_is_tried(kind: str) -> None:
     for target, feature in ((DSP, "dsp"), (MVE, "mve")):
         rng, kernels = np.random.default_rng(1), []
         for _ in range(40):
-            kernels += [step.call.kernel for step in make_plan(graph_of(draw(rng)[0]), target).steps]
+            kernels.append(lower_node(draw(rng)[0], target)[0].kernel)
         assert sum(kernel.startswith(f"tw_{name}_{feature}") for kernel in kernels) > 15, kernels
 
 
 def test_features_of_both_forms_are_tried() -> None:
     """On the DSP extension, in halves of words, and as bytes where a weight of -128 lies beside a negative one."""
     rng = np.random.default_rng(1)
-    plans = [make_plan(graph_of(filters(rng)[0]), DSP) for _ in range(120)]
-    forms = [step.call.params["bytes"] for plan in plans for step in plan.steps if "_dsp_" in step.call.kernel]
+    calls = [lower_node(filters(rng)[0], DSP)[0] for _ in range(120)]
+    forms = [call.params["bytes"] for call in calls if "_dsp_" in call.kernel]
     assert min(forms.count(0), forms.count(1)) > 10, forms
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cases import assert_exact, assert_exact_on, graph_of
+from cases import assert_exact, assert_exact_on
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from needs import deep_but
@@ -25,7 +25,7 @@ from twinfer.runtime.op import along, tensor
 from twinfer.runtime.ops.conv import _bands, conv2d
 from twinfer.runtime.ops.dense import fully_connected
 from twinfer.runtime.ops.depthwise import depthwise_conv2d
-from twinfer.runtime.plan.make import make_plan
+from twinfer.runtime.plan.lower import lower_node
 from twinfer.runtime.target import AVX2, AVX512_VNNI, DSP, GENERIC, MVE, NEON_I8MM
 
 #: Nodes of each operator and type for a core under QEMU.
@@ -137,7 +137,7 @@ def test_bands_of_rows(band: int, type: str, monkeypatch: pytest.MonkeyPatch) ->
     bands = []
     for seed in range(60):
         node, value = node_of(np.random.default_rng(seed), "CONV_2D", type)
-        params = make_plan(graph_of(node), AVX512_VNNI).steps[0].call.params
+        params = lower_node(node, AVX512_VNNI)[0].params
         bands.append(-(-node.output.shape[1] // params["band"]) if "band" in params else 0)
         assert_exact(node, [value], (AVX2, AVX512_VNNI, NEON_I8MM))
     assert sum(count > 2 for count in bands) > 10
@@ -163,7 +163,7 @@ def test_every_choice_is_tried(op: str, type: str) -> None:
     for target, ending in endings:
         rng, kernels = np.random.default_rng(1), []
         for _ in range(80):
-            kernels += [step.call.kernel for step in make_plan(graph_of(node_of(rng, op, type)[0]), target).steps]
+            kernels.append(lower_node(node_of(rng, op, type)[0], target)[0].kernel)
         assert sum(kernel.endswith(ending) for kernel in kernels) > 4, kernels
 
 

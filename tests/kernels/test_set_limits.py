@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cases import assert_exact_on, graph_of
+from cases import assert_exact_on
 
 from twinfer.aot.build.targets import find
 from twinfer.runtime.graph import Array, Node
 from twinfer.runtime.op import along, tensor
 from twinfer.runtime.ops.recurrent import svdf
-from twinfer.runtime.plan.make import make_plan
+from twinfer.runtime.plan.lower import lower_node
 from twinfer.runtime.shapes import infer_node
 
 Drawn = tuple[Node, list[Array]]
@@ -136,8 +136,7 @@ LIMITS: dict[str, tuple[str, str, Callable[[], Drawn], Callable[[], Drawn]]] = {
 
 
 def kernel_of(node: Node, core: str) -> str:
-    (step,) = make_plan(graph_of(node), find(core).target).steps
-    return step.call.kernel
+    return lower_node(node, find(core).target)[0].kernel
 
 
 @pytest.mark.parametrize("name", LIMITS)
@@ -150,9 +149,9 @@ def test_where_kernels_end(name: str) -> None:
 def test_long_sums_of_a_dense_layer_are_cut() -> None:
     """In half a word they are read out before they could leave it, and no sooner."""
     for depth, cut in ((4, False), (516, False), (520, True)):
-        (step,) = make_plan(graph_of(dense(depth)[0]), find("cortex-m4").target).steps
-        assert step.call.kernel == "tw_fully_connected_dsp_s8"
-        assert (step.call.params["chunk"] < depth // 2) == cut
+        call, _ = lower_node(dense(depth)[0], find("cortex-m4").target)
+        assert call.kernel == "tw_fully_connected_dsp_s8"
+        assert (call.params["chunk"] < depth // 2) == cut
 
 
 def drawn(core: str) -> list[Drawn]:

@@ -32,7 +32,7 @@ from twinfer.runtime.plan.first_values import first_value
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.program import Argument, Loop, Step, part_of
-from twinfer.runtime.registry import operators
+from twinfer.runtime.registry import operators, variants
 from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.run.poison import poison
 from twinfer.runtime.run.session import Session
@@ -122,13 +122,24 @@ def interpreted(graph: Graph, values: Sequence[Any], target: Any, level: int) ->
 
 def distinct_plans(graph: Graph, targets: Iterable[Target], options: Options = USUAL) -> Iterator[tuple[Target, Plan]]:
     """A plan per target; of those with the same program only the first."""
-    seen = set[str]()
+    seen, kinds = set[str](), set[object]()
     for target in targets:
+        if (kind := _kind(graph, target, options)) in kinds:
+            continue
+        kinds.add(kind)
         plan = make_plan(graph, target, options)
         text = repr(list(_content(plan.steps)))
         if text not in seen:
             seen.add(text)
             yield target, plan
+
+
+def _kind(graph: Graph, target: Target, options: Options) -> object:
+    """What of a target tells in a plan of a single node: beside its sizes, the variants that it may take."""
+    if len(graph.nodes) != 1 or graph.subgraphs or options != USUAL:
+        return target
+    served = tuple(variant for variant in variants(graph.nodes[0].op) if target.has(*variant.needs))
+    return dataclasses.replace(target, name="", features=target.features & {"simd", "armv6-m"}), served
 
 
 class Planned(NamedTuple):

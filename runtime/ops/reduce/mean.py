@@ -95,7 +95,7 @@ def _lower_mve(node: Node, target: Target) -> Call:
     """kernels_c/reduce/mean_mve.h."""
     x, y, axis = node.input(0), node.output, _one_axis(node)
     mult, shift = multiplier(node)
-    ends = {"zero": x.zero * axis["count"], "mult": mult, "shift": shift, "out_zero": y.zero}
+    ends = {"mult": mult, "shift": shift, "zero": x.zero * axis["count"], "out_zero": y.zero}
     return _by_sums(node, Call("tw_mean_mve_s8", {"axis": axis, **ends}, (x,), (y,)))
 
 

@@ -39,11 +39,11 @@ def assembly(tmp_path: Path, compiler: str, *flags: str) -> str:
     ("flags", "vectors"),
     [
         (("-mavx2", "-mavxvnni"), "%ymm"),
-        (("-march=x86-64-v4", "-mavx512vnni"), "%zmm"),
         (("-march=x86-64-v3",), None),
-        ((), None),
+        pytest.param(("-march=x86-64-v4", "-mavx512vnni"), "%zmm", marks=pytest.mark.deep),
+        pytest.param((), None, marks=pytest.mark.deep),
     ],
-    ids=["avx-vnni", "avx512-vnni", "avx2", "baseline"],
+    ids=["avx-vnni", "avx2", "avx512-vnni", "baseline"],
 )
 def test_compilers_use_the_instruction(
     compiler: str, flags: tuple[str, ...], vectors: str | None, tmp_path: Path

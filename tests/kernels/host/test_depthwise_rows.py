@@ -15,7 +15,7 @@ from twinfer.runtime.ops.conv import conv2d
 from twinfer.runtime.ops.conv._layer import geometry
 from twinfer.runtime.ops.core.layer_cases import Layer
 from twinfer.runtime.ops.depthwise import depthwise_conv2d_avx2
-from twinfer.runtime.plan.make import make_plan
+from twinfer.runtime.plan.lower import lower_node
 from twinfer.runtime.target import AVX2, AVX512_VNNI
 
 #: Pixels dealt out in 4, 8, 16 and 32 bytes; those whose vectors take turns; a part of a block, and several blocks.
@@ -45,9 +45,9 @@ def check(case: Case) -> dict[str, Any]:
     """All levels give numpy's bits. The kernel's params."""
     graph = graph_of(case.node)
     assert_exact(case.node, values_of(case, graph), (AVX2, AVX512_VNNI))
-    (step,) = make_plan(graph, AVX2).steps
-    assert step.call.kernel == "tw_depthwise_conv2d_avx2_s8"
-    return dict(step.call.params)
+    call, _ = lower_node(case.node, AVX2)
+    assert call.kernel == "tw_depthwise_conv2d_avx2_s8"
+    return dict(call.params)
 
 
 @pytest.mark.parametrize("end", ENDS)

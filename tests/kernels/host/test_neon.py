@@ -29,6 +29,8 @@ from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.target import FEATURES, NEON_I8MM
 from twinfer.runtime.tools import run_tool
 
+pytestmark = pytest.mark.deep
+
 CARDS = ("aarch64", "aarch64-dotprod", "aarch64-i8mm")
 DENSE = ("dense/fully_connected_wide.h", "tw_fully_connected_wide_s8")
 EIGHTS = ("conv/conv2d_wide.h", "tw_conv2d_i8mm_s8")
@@ -72,13 +74,10 @@ def assembly(folder: Path, compiler: tuple[str, ...], arch: str, header: str, ke
 @pytest.mark.parametrize(
     "compiler",
     [
-        pytest.param(("aarch64-linux-gnu-gcc",), id="gcc"),
-        pytest.param(
-            ("clang", "--target=aarch64-linux-gnu", "-isystem", "/usr/aarch64-linux-gnu/include"),
-            id="clang",
-            marks=pytest.mark.deep,
-        ),
+        ("aarch64-linux-gnu-gcc",),
+        ("clang", "--target=aarch64-linux-gnu", "-isystem", "/usr/aarch64-linux-gnu/include"),
     ],
+    ids=["gcc", "clang"],
 )
 def test_compilers_use_the_instructions(compiler: tuple[str, ...], tmp_path: Path) -> None:
     """SDOT where that is all, USDOT alone where there is that, neither on ARMv8.0; USMMLA for pairs of pixels."""
@@ -91,7 +90,6 @@ def test_compilers_use_the_instructions(compiler: tuple[str, ...], tmp_path: Pat
     assert eights == [False, False, True]
 
 
-@pytest.mark.deep
 def test_the_extension_takes_what_the_cpu_has(tmp_path: Path) -> None:
     """All levels compile for AArch64; each CPU of QEMU's takes the best of its own, and tells its features."""
     for name, text in lists(texts(headers())).items():
@@ -129,7 +127,6 @@ def convolution(
     return Node("CONV_2D", (x, weights, bias), (y,), options), value
 
 
-@pytest.mark.deep
 @pytest.mark.parametrize("type", ["INT8", "INT16"])
 def test_at_the_edges_of_tiles(type: str) -> None:
     """Plans for i8mm give numpy's bits on all CPUs: those without it run plain C.
@@ -159,7 +156,6 @@ def test_at_the_edges_of_tiles(type: str) -> None:
             np.testing.assert_array_equal(got, want, err_msg=f"{card.name}: {project.plan.graph.nodes[0]}")
 
 
-@pytest.mark.deep
 def test_each_set_saves_instructions() -> None:
     """Each takes fewer than the one before, over all of kws, whose depthwise layers have no products of eights."""
     graph = builtin()["kws_int8"]()

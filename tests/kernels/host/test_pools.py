@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cases import assert_exact, graph_of
+from cases import assert_exact
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,7 +14,7 @@ from twinfer.runtime.graph import Array, Node
 from twinfer.runtime.op import tensor
 from twinfer.runtime.ops.core.unsigned import MARK
 from twinfer.runtime.ops.pool.pool_2d import MOST_WIDE, geometry
-from twinfer.runtime.plan.make import make_plan
+from twinfer.runtime.plan.lower import lower_node
 from twinfer.runtime.target import HOST
 
 
@@ -31,8 +31,7 @@ def pool(op: str, shape: tuple[int, ...], window: tuple[int, int], stride: tuple
 def check(node: Node, x: Array) -> None:
     """All levels give numpy's bits by rows."""
     assert_exact(node, [x], [HOST])
-    (step,) = make_plan(graph_of(node), HOST).steps
-    assert step.call.kernel.endswith("_wide_s8")
+    assert lower_node(node, HOST)[0].kernel.endswith("_wide_s8")
 
 
 def every_sum(values: int) -> Array:
