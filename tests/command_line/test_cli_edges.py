@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-
 import numpy as np
 import pytest
 import tiny
 from pages import Page
 from rich.console import Console
 
-from twinfer.command_line.main import main
 from twinfer.command_line.show.conversion_html import report_html
 from twinfer.command_line.show.memory import ArenaMap
 from twinfer.command_line.show.model import dims
@@ -75,13 +71,3 @@ def test_bounds_are_drawn_where_values_are(edges: tuple[float, float]) -> None:
     steps = [(step["x"], step["count"]) for step in line["data"]["values"]]
     assert steps == [(low, 5), (ends[1], 6), (high, 6)]
     assert f"from {low:.4g} to {high:.4g}" in chart.about
-
-
-@pytest.mark.parametrize("how", [["--cluster", "3"], ["--prune", "0.5"]])
-def test_a_report_of_compression_alone(how: list[str], tmp_path: Path) -> None:
-    source, out, report = tmp_path / "m.tflite", tmp_path / "o.tflite", tmp_path / "r.json"
-    tiny.dense().graph.save(source)
-    assert main(["convert", str(source), "-o", str(out), *how, "--report", str(report)]) == 0
-    rows = json.loads(report.read_text())["compression"]
-    assert [row["name"] for row in rows] == ["y0", "y1", "y2"]
-    assert all(row["distinct"] <= 8 if how[0] == "--cluster" else row["sparsity"] >= 0.3 for row in rows)

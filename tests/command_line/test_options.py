@@ -311,7 +311,7 @@ MATRIX: dict[str, tuple[Facts, dict[str, Facts]]] = {
             "--weights lut,plain": {"options": every(storages=[("lut", "layer"), ("plain", "layer")])},
             "--decode start": {"options": every(storages=[("file", "start")])},
             "--weights plain,lut --decode start,layer": {
-                "options": every(storages=[("plain", "layer"), ("lut", "start"), ("lut", "layer")]),
+                "options": every(storages=[("plain", "layer"), ("lut", "start"), ("lut", "layer")])
             },
         },
     ),

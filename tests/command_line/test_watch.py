@@ -85,6 +85,10 @@ def test_the_host_has_sizes_and_times(capsys: pytest.CaptureFixture[str]) -> Non
     )
     assert run(capsys, "model.tflite", *QUICK, "--compare", "fast.json")[0] == 1
     assert run(capsys, "model.tflite", *QUICK, "--compare", "fast.json", "--max-drift", "1e6")[0] == 0
+    slow = [{**row, "min_us": row["min_us"] * 100, "constant_bytes": 9999} for row in saved["rows"]]
+    Path("slow.json").write_text(json.dumps({**saved, "rows": slow}))
+    status, out, _ = run(capsys, "model.tflite", *QUICK, "--compare", "slow.json")
+    assert (status, "0 got worse" in out, "Drift of more than 1 %" in out) == (0, True, True), "better is no failure"
     for row in saved["rows"]:
         row["constant_bytes"] -= 1
     Path("a.json").write_text(json.dumps(saved))

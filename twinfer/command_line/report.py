@@ -16,10 +16,7 @@ if TYPE_CHECKING:
     from twinfer.bench.explain.explain import Wanted
 
 ABOUT = "make one page about a model on a target: what takes time, RAM and flash, why, and what to change"
-EXAMPLES = (
-    "vww_int8 --target cortex-m4 -o report.html",
-    "model.tflite -o report.html --json report.json --no-ladder",
-)
+EXAMPLES = ("vww_int8 --target cortex-m4 -o report.html", "model.tflite -o report.html --json report.json --no-ladder")
 STATUS = "\n\nexit status: 0 good, 1 the programs differ in a result, 2 the model cannot be run"
 
 

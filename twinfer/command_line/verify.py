@@ -32,11 +32,7 @@ if TYPE_CHECKING:
     from twinfer.runtime.passes.ends import Io
 
 ABOUT = "prove that numpy, interpreter, compiled code, tflite-micro and LiteRT agree on every tensor"
-EXAMPLES = (
-    "kws_int8",
-    "models/*.tflite --samples 4 --against tflm",
-    "kws_int8 --target cortex-m4,cortex-m55",
-)
+EXAMPLES = ("kws_int8", "models/*.tflite --samples 4 --against tflm", "kws_int8 --target cortex-m4,cortex-m55")
 STATUS = "\n\nexit status: 0 all agree, 1 something differs, 2 a model cannot be run"
 
 
