@@ -11,12 +11,10 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from twinfer.command_line.command import Command
 from twinfer.command_line.options import TARGET, add_programs, options_of, write_json
-from twinfer.command_line.report import need
-from twinfer.command_line.targets import card
+from twinfer.command_line.targets import card, need_tools
 from twinfer.runtime.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
-    from twinfer.aot.build.targets import Card
     from twinfer.bench.explain.explain import Progress
     from twinfer.bench.report.document import Report
 
@@ -104,8 +102,8 @@ def _report(given: str, arguments: argparse.Namespace, progress: Progress) -> Re
     from twinfer.bench.models.source import load_with
     from twinfer.bench.report.document import report_of
 
-    board: Card | None = card(arguments.target)
-    need(board)
+    board = card(arguments.target)
+    need_tools([board])
     options = options_of(arguments)
     source = load_with(given, arguments.io)
     return report_of(source, board, options, Wanted(arguments.seed, arguments.seconds), progress)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from twinfer.command_line.command import EXIT_DIFFERS, Command, interrupted
 from twinfer.command_line.options import MODEL, add_programs, add_targets, note_unused_storage, options_of, write_json
-from twinfer.command_line.targets import cards, words
+from twinfer.command_line.targets import cards, need_tools, words
 from twinfer.runtime.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -40,16 +40,13 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     from twinfer.bench.explain.explain import Wanted, explain
-    from twinfer.bench.measure.embedded import need_tools
     from twinfer.bench.models.source import file_of, load_with
     from twinfer.bench.page.page import need_library
     from twinfer.command_line.terminal import progress
     from twinfer.runtime.read.files import check_places
 
     chosen, options = cards(arguments.target), options_of(arguments)
-    for card in chosen:
-        if card is not None:
-            need_tools(card)
+    need_tools(chosen)
     techniques = [_techniques(arguments, card) for card in chosen]
     if arguments.html:
         need_library()

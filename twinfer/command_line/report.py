@@ -4,16 +4,11 @@ from __future__ import annotations
 
 import argparse
 from functools import partial
-from typing import TYPE_CHECKING
 
 from twinfer.command_line.command import EXIT_DIFFERS, Command
 from twinfer.command_line.options import MODEL, TARGET, add_programs, note_unused_storage, options_of, write_json
-from twinfer.command_line.targets import card
+from twinfer.command_line.targets import card, need_tools
 from twinfer.runtime.errors import InvalidArgumentError
-
-if TYPE_CHECKING:
-    from twinfer.aot.build.targets import Card
-    from twinfer.bench.explain.explain import Wanted
 
 ABOUT = "make one page about a model on a target: what takes time, RAM and flash, why, and what to change"
 EXAMPLES = ("vww_int8 --target cortex-m4 -o report.html", "model.tflite -o report.html --json report.json --no-ladder")
@@ -31,6 +26,8 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    from twinfer.bench.explain.explain import Wanted
+    from twinfer.bench.explain.techniques import chosen
     from twinfer.bench.models.source import file_of, load_with
     from twinfer.bench.page.page import need_library
     from twinfer.bench.report.document import report_of
@@ -38,19 +35,22 @@ def run(arguments: argparse.Namespace) -> int:
     from twinfer.bench.report.summary import summary
     from twinfer.command_line.terminal import progress, say
     from twinfer.runtime.read.files import check_places, write_text
+    from twinfer.runtime.run.isa import this_computer
 
     if not (arguments.output or arguments.json):
         raise InvalidArgumentError("say where the report goes: -o report.html, or --json FILE for its figures")
     board, options = card(arguments.target), options_of(arguments)
-    need(board)
+    need_tools([board])
     if arguments.output:
         need_library()
     inputs = (file_of(arguments.model), arguments.target)
     check_places((arguments.output, arguments.json), inputs=inputs)
     source = load_with(arguments.model, arguments.io)
     note_unused_storage(source, [board.target] if board else [], [options])
+    techniques = chosen(None, board.target if board else this_computer()) if arguments.ladder else ()
+    wanted = Wanted(arguments.seed, arguments.seconds, techniques)
     with progress(1) as told:
-        document = report_of(source, board, options, wanted(arguments, board), partial(told, 0, source.name))
+        document = report_of(source, board, options, wanted, partial(told, 0, source.name))
     if arguments.json:
         write_json(arguments.json, document)
     if arguments.output:
@@ -58,24 +58,6 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json != "-":
         say("\n".join(summary(document)))
     return 0 if document["same_bits"] else EXIT_DIFFERS
-
-
-def need(board: Card | None) -> None:
-    """ToolError if a tool is missing that figures of this board need."""
-    from twinfer.bench.measure.embedded import need_tools
-
-    if board is not None:
-        need_tools(board)
-
-
-def wanted(arguments: argparse.Namespace, board: Card | None) -> Wanted:
-    """What the arguments ask a report to measure."""
-    from twinfer.bench.explain.explain import Wanted
-    from twinfer.bench.explain.techniques import chosen
-    from twinfer.runtime.run import isa
-
-    target = board.target if board else isa.this_computer()
-    return Wanted(arguments.seed, arguments.seconds, chosen(None, target) if arguments.ladder else ())
 
 
 COMMAND = Command("report", ABOUT, EXAMPLES, add_arguments, run, more=STATUS)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -28,6 +28,15 @@ def card(target: str) -> Any:
     if target.lower() in (GENERIC.name, NATIVE):
         raise InvalidArgumentError(f"{target.lower()} is only planned for: compile, inspect, ops and search take it")
     return None if target.lower() == "host" else find(target, also=["host"])
+
+
+def need_tools(boards: Iterable[Any]) -> None:
+    """ToolError if a tool is missing that programs on these boards need; None is this computer."""
+    from twinfer.bench.measure import embedded
+
+    for board in boards:
+        if board is not None:
+            embedded.need_tools(board)
 
 
 def machine(target: str) -> tuple[Target, Any]:

@@ -22,7 +22,7 @@ from twinfer.command_line.options import (
     note_unused_storage,
     positive,
 )
-from twinfer.command_line.targets import cards, peers
+from twinfer.command_line.targets import cards, need_tools, peers
 from twinfer.runtime.errors import TwinferError
 
 if TYPE_CHECKING:
@@ -139,8 +139,7 @@ def _on_boards(boards: Sequence[Any], arguments: argparse.Namespace) -> Prover:
     from twinfer.bench.measure import embedded
     from twinfer.bench.models.verify import Samples
 
-    for board in boards:
-        embedded.need_tools(board)
+    need_tools(boards)
     options, samples = _options(arguments), Samples(arguments.samples, arguments.seed)
 
     def prove(source: Source, told: Callable[[float], None]) -> Proof:
