@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_reports import cells
+from test_shown_commands import cells
 
 from twinfer.bench.drift import saved as saving
 from twinfer.bench.drift.drift import Drifts, Limits, drift_tables, drifts

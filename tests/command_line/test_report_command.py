@@ -49,7 +49,7 @@ def test_a_page_of_two_targets(capsys: pytest.CaptureFixture[str]) -> None:
     assert html.count('<figure class="chart"') == 4
 
 
-def test_reports_and_models_are_compared(capsys: pytest.CaptureFixture[str]) -> None:
+def test_shown_commands_and_models_are_compared(capsys: pytest.CaptureFixture[str]) -> None:
     """The page and the JSON of a report are one; either may stand beside a model."""
     report = ("report", "digits_int8", "--target", "cortex-m4", "--no-ladder")
     assert run(capsys, *report, "-o", "r.html", "--json", "r.json")[0] == 0

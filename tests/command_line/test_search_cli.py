@@ -18,7 +18,7 @@ import pytest
 from pages import Page
 from rich.text import Text
 from test_interrupt import heed_ctrl_c
-from test_reports import cells
+from test_shown_commands import cells
 
 from twinfer.bench.lab.train_digits import load
 from twinfer.bench.page.page import data_of
