@@ -132,7 +132,7 @@ def version(peer: str) -> str:
 def open_peer(peer: str, model: bytes, outputs: int) -> PeerModel:
     """The model in a peer of that name; ToolError if the peer is missing or refuses the model.
 
-    ``outputs`` is the number of the model's outputs. Where the peer aborts the process, ``isolated`` survives.
+    ``outputs`` is the number of the model's outputs. Where the peer aborts the process, ``isolate`` survives.
     """
     _need(peer)
     try:
@@ -185,7 +185,7 @@ def _failure(peer: str, status: int, said: str) -> str:
 
 
 def answer(peer: str, folder: str, samples: str, outputs: str) -> None:
-    """Runs in the process of ``isolated``: answers it by a file."""
+    """Runs in the process of ``isolate``: answers it by a file."""
     work = Path(folder)
     runner = open_peer(peer, (work / "model").read_bytes(), int(outputs))
     results: dict[str, Array] = {}

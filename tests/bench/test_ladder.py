@@ -60,8 +60,8 @@ def test_every_rung_gives_the_same_bits(ladder: Ladder) -> None:
 @pytest.mark.deep
 def test_the_ladder_ends_at_the_compiled_program(ladder: Ladder) -> None:
     (row,) = measure_on(load("digits_int8"), M4, Measurement(every(modes=["compiled"])))
-    assert ladder.run_whole.taken == row["instructions"]
-    assert ladder.run_whole.flash_bytes == row["code_bytes"] + row["weight_bytes"]
+    assert ladder.whole.taken == row["instructions"]
+    assert ladder.whole.flash_bytes == row["code_bytes"] + row["weight_bytes"]
 
 
 def test_a_ladder_on_this_computer() -> None:
@@ -69,7 +69,7 @@ def test_a_ladder_on_this_computer() -> None:
     ladder = ladder_on_host(Source("tiny", tiny.classifier()), techniques, seconds=0.1)
     assert ladder.same_bits
     assert ladder.unit == "µs"
-    assert ladder.run_whole.flash_bytes is None
+    assert ladder.whole.flash_bytes is None
     assert "flash" not in text([next(ladder_tables(ladder))])
 
 
