@@ -223,7 +223,7 @@ class Ring(NamedTuple):
 class Chain:
     """Steps that run depth first, row by row.
 
-    A layer computes its next rows when a later one asks for them (``plan/by_rows/rows.py`` has the order). Tensors
+    A layer computes its next rows when a later one asks for them (``plan/by_rows/schedule.py`` has the order). Tensors
     between them are ``rings``; the others are whole. ``backwards``: a lone layer goes from its last row to the first.
     With a ``feed`` the chain waits for rows of the graph's input, and keeps in ``progress`` how far its links are.
     ``views`` are copies between the layers that are not made: who reads one reads what it would copy.

@@ -15,7 +15,7 @@ from twinfer.aot.print.arguments import NO_SCRATCH, Arguments
 from twinfer.aot.print.blocks import parameter
 from twinfer.aot.print.literals import block_comment, braced, comment, identifier, wrapped
 from twinfer.aot.print.part import even, linear, params, used, variables, with_params
-from twinfer.runtime.plan.by_rows.rows import goals
+from twinfer.runtime.plan.by_rows.schedule import goals
 from twinfer.runtime.plan.plan import Plan, Region
 from twinfer.runtime.program import Chain, Layer, Step
 

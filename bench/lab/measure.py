@@ -36,7 +36,7 @@ from twinfer.runtime.constant import Constant, Role
 from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Array, Graph
 from twinfer.runtime.options import Memory, Options
-from twinfer.runtime.plan.by_rows.rows import ChainRun
+from twinfer.runtime.plan.by_rows.schedule import ChainRun
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.program import Layer, Step

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from twinfer.bench.page.chart import COLOURS, Chart, field, tooltip, values
 from twinfer.runtime.graph import Tensor
-from twinfer.runtime.plan.by_rows.rows import ChainRun, RowPart
+from twinfer.runtime.plan.by_rows.schedule import ChainRun, RowPart
 from twinfer.runtime.plan.plan import Plan, Region
 from twinfer.runtime.program import Chain
 

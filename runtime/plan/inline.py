@@ -7,12 +7,10 @@ from dataclasses import replace
 from functools import partial
 
 from twinfer.runtime.control import ARITY, MOST_CALLS
-from twinfer.runtime.errors import UnsupportedOperatorError
+from twinfer.runtime.errors import ModelError, UnsupportedOperatorError
 from twinfer.runtime.graph import Graph, Node, Tensor, walk
 from twinfer.runtime.op import need, unsupported
-from twinfer.runtime.plan.copies import check_condition, copied_back, copies, stands_for
 from twinfer.runtime.plan.flow import Branch, Copy, Flow, Key, Part, Repeat, Resource
-from twinfer.runtime.plan.names import Names, Value, Variable
 from twinfer.runtime.registry import keeps_state
 from twinfer.runtime.shapes import guarded
 
@@ -223,3 +221,108 @@ _RULES = {
 def _written(graph: Graph) -> frozenset[Tensor]:
     """The tensors that nodes of a subgraph write."""
     return frozenset(tensor for node in graph.nodes for tensor in node.outputs)
+
+
+# -- what the tensors of a subgraph are where it stands in its caller's place ------------------------------------------
+
+
+class Variable:
+    """A variable, which several handles may name; its tensor is known from the first use on."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.tensor: Tensor | None = None
+
+    def holding(self, node: Node, value: Tensor) -> Tensor:
+        """The tensor of the state that holds values such as ``value``."""
+        if self.tensor is None:
+            self.tensor = Tensor(self.name, value.type, value.shape, value.quant, variable=True)
+        same = (self.tensor.type, self.tensor.shape) == (value.type, value.shape)
+        need(same, node, f"{value} does not fit variable {self.name!r}, which is {self.tensor}")
+        return self.tensor
+
+
+#: What a tensor of a subgraph is: a tensor of the plan, or the handle of a variable.
+Value = Tensor | Variable
+
+
+class Names:
+    """What the tensors of one call of a subgraph are in the plan; without ``fresh``, as in the main one, themselves."""
+
+    def __init__(self, fresh: bool = True) -> None:
+        self.fresh = fresh
+        self.values: dict[Tensor, Value] = {}
+
+    def value(self, tensor: Tensor) -> Value:
+        if tensor not in self.values and self.fresh and tensor.data is None and not tensor.variable:
+            self.values[tensor] = replace(tensor)
+        return self.values.get(tensor, tensor)
+
+    def tensor(self, node: Node, tensor: Tensor) -> Tensor:
+        value = self.value(tensor)
+        if isinstance(value, Variable):
+            raise ModelError(f"{node}: {tensor} is the handle of variable {value.name!r}, a value is needed")
+        return value
+
+    def variable(self, node: Node) -> Variable:
+        value = self.value(node.input(0))
+        if not isinstance(value, Variable):
+            raise ModelError(f"{node}: {node.input(0)} is no handle of a variable: VAR_HANDLE makes one")
+        return value
+
+    def node(self, node: Node) -> Node:
+        inputs = tuple(None if t is None else self.tensor(node, t) for t in node.inputs)
+        outputs = tuple(self.tensor(node, t) for t in node.outputs)
+        same = inputs == node.inputs and outputs == node.outputs
+        return node if same else replace(node, inputs=inputs, outputs=outputs)
+
+
+# -- copies of values between a caller and its subgraph, and what both must agree on -----------------------------------
+
+
+def check_same(node: Node, a: Tensor, b: Tensor) -> None:
+    """ModelError unless a value has the type of the tensor that it becomes; UnsupportedOperatorError for its shape."""
+    need(a.type == b.type, node, f"{a} and {b} differ in type")
+    if a.shape != b.shape:
+        raise unsupported(node, f"{a} and {b} differ in shape: shapes of subgraphs must be static")
+
+
+def stands_for(node: Node, value: Value, tensor: Tensor) -> bool:
+    """Whether readers of ``tensor`` may read ``value`` itself, not a copy: the same numbers, or a handle.
+
+    Raises as ``check_same`` does. Values are handed on byte by byte: with other scales they mean other numbers.
+    """
+    if isinstance(value, Variable):
+        need(tensor.type == "RESOURCE", node, f"{tensor} gets the handle of variable {value.name!r}")
+        return True
+    check_same(node, value, tensor)
+    return value.quant == tensor.quant
+
+
+def check_condition(node: Node, value: Value) -> Tensor:
+    """The value as a condition; ModelError if it is none."""
+    fits = isinstance(value, Tensor) and value.type == "BOOL" and value.size == 1
+    need(fits, node, f"its condition {value} must be one BOOL")
+    return value  # type: ignore[return-value]  # need() has seen to it
+
+
+def copies(node: Node, values: Sequence[Value], to: Sequence[Value]) -> list[Part]:
+    """Copies of values to tensors, where they are not there already."""
+    parts: list[Part] = []
+    for value, tensor in zip(values, to, strict=True):
+        if value is tensor:
+            continue
+        if isinstance(value, Variable) or isinstance(tensor, Variable):
+            name = next(each.name for each in (value, tensor) if isinstance(each, Variable))
+            raise unsupported(node, f"its body changes which variable {name!r} is")
+        check_same(node, value, tensor)
+        parts.append(Copy(node, value, tensor))
+    return parts
+
+
+def copied_back(node: Node, values: Sequence[Value], state: Sequence[Value]) -> list[Part]:
+    """Copies of the body's results to the loop's variables, as if all at once."""
+    changed = [(value, to) for value, to in zip(values, state, strict=True) if value is not to]
+    read = {to for _, to in changed}
+    sources = [replace(v) if isinstance(v, Tensor) and v in read else v for v, _ in changed]
+    return [*copies(node, [v for v, _ in changed], sources), *copies(node, sources, [to for _, to in changed])]

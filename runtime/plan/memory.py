@@ -21,7 +21,7 @@ from twinfer.runtime.target import Target
 
 if TYPE_CHECKING:
     from twinfer.runtime.plan.by_rows.chains import Partitions
-    from twinfer.runtime.plan.by_rows.kept import Over
+    from twinfer.runtime.plan.by_rows.ring_sizes import Over
 
 #: The most that rows may cost by themselves, as a share of the instructions of a plan layer by layer.
 SHARE = 0.05
@@ -104,7 +104,7 @@ def _orders(lowered: Lowered, options: Options) -> list[tuple[Lowered, Lifetimes
 def _fed(lowered: Lowered) -> Lowered:
     """The same program behind rows of the input, which the caller gives."""
     from twinfer.runtime.plan.by_rows.chains import progress_of
-    from twinfer.runtime.plan.by_rows.rows import feed_of
+    from twinfer.runtime.plan.by_rows.schedule import feed_of
 
     whole = Chain((), {}, feed=feed_of(lowered.flow.graph, lowered.program), progress=progress_of(1))
     return replace(lowered, program=(whole, *lowered.program))

@@ -19,7 +19,7 @@ from twinfer.runtime.plan.solve.puzzle import aligned
 from twinfer.runtime.target import Target
 
 if TYPE_CHECKING:
-    from twinfer.runtime.plan.by_rows.kept import Over
+    from twinfer.runtime.plan.by_rows.ring_sizes import Over
 
 #: Offsets and sizes are int32 in the kernels and in the emitted code.
 MOST_BYTES = 1 << 31

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from twinfer.runtime import cache
 from twinfer.runtime.errors import InvalidArgumentError, ToolError
 from twinfer.runtime.graph import Node
-from twinfer.runtime.plan.attempts import attempts
+from twinfer.runtime.plan.lower import attempts
 from twinfer.runtime.program import Call
 from twinfer.runtime.registry import operator
 from twinfer.runtime.target import NATIVE, PLAIN, Target

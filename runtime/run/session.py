@@ -141,7 +141,7 @@ class Session:
             self._fill(slots[slot], step, call, iteration)
 
     def _fill_chain(self, slot: Any, chain: Chain) -> None:
-        from twinfer.runtime.run.rows import ChainCall  # only plans by rows need it
+        from twinfer.runtime.run.chain_call import ChainCall  # only plans by rows need it
 
         call = ChainCall(self.plan, chain, lambda argument: self._address(argument, 0), self._level)
         self._keep.append(call)

@@ -13,7 +13,7 @@ from twinfer.runtime.plan.by_rows.layers import layer_of
 from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.program import Layer, Step
 from twinfer.runtime.run.buffers import aligned_bytes
-from twinfer.runtime.run.rows import Address, rows_call
+from twinfer.runtime.run.chain_call import Address, rows_call
 
 #: The multiply-accumulates of int8 from which on a part of a layer is worth a thread: several microseconds; beginning
 #: one takes one or two. Those of float32 take at least twice as long.

@@ -10,21 +10,17 @@ import warnings
 from collections.abc import Iterator
 from importlib.metadata import EntryPoint
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 from cases import assert_equal, assert_sanitized, cases_of, graph_of, interpreted, numpy_outputs, values_of
-from cffi import FFI
 from needs import ROOT
 
 import twinfer
 from twinfer import kernels_c
 from twinfer.aot.build.host import compile_plans
 from twinfer.aot.print.emit import emit
-from twinfer.bench.models.source import load
-from twinfer.bench.models.verify import verify
 from twinfer.command_line.main import main
 from twinfer.converter.build import Builder
 from twinfer.runtime import registry
@@ -137,15 +133,6 @@ def test_verify_bench_inspect_and_run(folder: Path, file: str, capsys: pytest.Ca
 def test_on_a_microcontroller(folder: Path, file: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["verify", file, "--target", "cortex-m4", "--operators", str(folder)]) == 0
     assert "proven on one sample" in capsys.readouterr().out
-
-
-def test_numpy_judges(folder: Path, file: str) -> None:
-    """A kernel that computes something else is told."""
-    header = folder / "leaky_integrator.h"
-    header.write_text(header.read_text().replace("level[c] + x[c]", "level[c] - x[c]"))
-    register(folder)
-    proof = verify(load(file))
-    assert {(line.node.op, engine) for line, engine, _ in proof.faults() if line.node} == {(NAME, "numpy")}
 
 
 def test_an_emitted_project_has_the_header_as_it_is(folder: Path, tmp_path: Path) -> None:
@@ -268,14 +255,6 @@ def test_entry_points_that_name_no_module_of_a_package(
         load_package(EntryPoint("own", value, places.GROUP))
 
 
-def test_packages_may_lie_in_an_archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    archive = tmp_path / "all.zip"
-    archive.touch()
-    for path, may in ((archive, True), (tmp_path, False), (tmp_path / "nothing", False)):
-        monkeypatch.setattr(sys, "path", [str(path)])
-        assert places.packages_may_offer() is may
-
-
 # -- variants ----------------------------------------------------------------------------------------------------------
 
 VARIANT = """
@@ -354,12 +333,6 @@ def test_wrong_headers(wrong: str, folder: Path) -> None:
     assert not {"leaky_integrator_f32"} & set(kernels_c.kernels())
 
 
-def test_a_header_that_is_no_text(folder: Path) -> None:
-    (folder / "leaky_integrator.h").write_bytes(b"/* \xff */")
-    with pytest.raises(OperatorError, match=r"leaky_integrator\.h: it cannot be read: .*utf-8"):
-        register(folder)
-
-
 def test_a_kernel_of_twinfer_s_name_and_struct(folder: Path) -> None:
     header = folder / "leaky_integrator.h"
     begin, end = header.read_text().index("typedef"), header.read_text().index("leaky_integrator_f32_params;")
@@ -419,12 +392,6 @@ def test_the_same_names_in_another_folder(folder: Path, tmp_path: Path) -> None:
         register(folder)
 
 
-def test_two_operators_of_one_name(folder: Path) -> None:
-    shutil.copy(folder / "leaky_integrator.py", folder / "second.py")
-    with pytest.raises(OperatorError, match=r"second\.py: the name .* is taken by .*leaky_integrator\.py"):
-        register(folder)
-
-
 def test_a_kernel_that_does_not_compile(folder: Path) -> None:
     header = folder / "leaky_integrator.h"
     header.write_text(header.read_text().replace("(void)scratch;", "int32_t narrow = 1.5F;"))
@@ -440,16 +407,6 @@ def test_compiled_kernels_that_cannot_be_loaded(folder: Path, monkeypatch: pytes
     with pytest.raises(ToolError, match=r"my_operators: its compiled kernels cannot be loaded: .*kernels\.so"):
         register(folder)
     assert NAME not in operators()
-
-
-def test_levels_above_the_compiled_one_have_the_one_below(folder: Path) -> None:
-    """Functions of a library that was compiled for the lowest level alone; a kernel that is in none is none."""
-    name = "leaky_integrator_f32"
-    own = library.CustomLibrary(library.Headers(folder, {}, (), FFI()))
-    own.__dict__["_library"] = SimpleNamespace(**{f"{name}_{kernels_c.LEVELS[0]}": 7})
-    assert [own.function(name, level) for level in range(len(kernels_c.LEVELS))] == [7] * len(kernels_c.LEVELS)
-    with pytest.raises(KeyError, match="other"):
-        own.function("other", 1)
 
 
 def test_a_struct_of_another_layout(folder: Path) -> None:

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from cases import outputs_of
 
-import twinfer
 from twinfer.aot.build.host import compile_plans
-from twinfer.aot.print.emit import emit
-from twinfer.bench.models.source import load_with
-from twinfer.command_line.main import main
 from twinfer.converter.build import Builder
 from twinfer.runtime.check import check
 from twinfer.runtime.errors import InvalidArgumentError
@@ -24,7 +19,6 @@ from twinfer.runtime.op import tensor
 from twinfer.runtime.passes.ends import Io, with_io
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.run.session import Session
-from twinfer.runtime.write.tflite import write
 
 SHAPE = (1, 6, 5, 3)
 
@@ -136,49 +130,3 @@ def floats() -> Graph:
 def test_what_is_refused(graph: Graph, io: Any, message: str) -> None:
     with pytest.raises(InvalidArgumentError, match=message):
         with_io(graph, io)
-
-
-def test_from_python() -> None:
-    compiled = twinfer.compile(model(), io="int8")
-    assert compiled.get_input_details()[0]["dtype"] is np.int8
-    assert compiled.get_output_details()[0]["dtype"] is np.int8
-    with pytest.raises(InvalidArgumentError, match="RELU"):
-        twinfer.compile(floats(), io="int8")
-
-
-def test_the_header_has_scale_and_zero_point() -> None:
-    header = emit(make_plan(with_io(model(), "int8")), "m").files["m.h"]
-    for line in ("M_INPUT_0_ZERO_POINT", "M_OUTPUT_0_SCALE", "int8_t m_quantize_input_0", "m_dequantize_output_0"):
-        assert line in header
-
-
-@pytest.fixture
-def file(tmp_path: Path) -> str:
-    path = tmp_path / "model.tflite"
-    path.write_bytes(write(model()))
-    return str(path)
-
-
-def test_run(file: str, tmp_path: Path) -> None:
-    x, y = tmp_path / "x.npy", tmp_path / "y.npy"
-    np.save(x, np.arange(-45, 45, dtype=np.int8).reshape(SHAPE))
-    assert main(["run", file, "--io", "int8", "--input", str(x), "--output", str(y)]) == 0
-    np.testing.assert_array_equal(np.load(y).reshape(-1), np.arange(-45, 45).clip(-3))
-
-
-def test_compile_inspect_and_verify(file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    folder = tmp_path / "c"
-    assert main(["compile", file, "--io", "int8", "-o", str(folder)]) == 0
-    assert "MODEL_INPUT_0_SCALE" in (folder / "model.h").read_text()
-    capsys.readouterr()
-    assert main(["inspect", file, "--io", "int8"]) == 0
-    assert "QUANTIZE" not in capsys.readouterr().out
-    assert main(["verify", file, "--io", "int8"]) == 0
-    assert main(["verify", file, "--io", "int16"]) == 2
-    assert "'x'" in capsys.readouterr().err
-
-
-def test_the_model_is_written_anew_for_others(file: str) -> None:
-    source = load_with(file, "int8")
-    assert types(twinfer.read(source.content)) == ("INT8", "INT8")
-    assert load_with(file, "float").path is not None

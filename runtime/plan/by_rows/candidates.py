@@ -8,10 +8,10 @@ from functools import cache
 from typing import NamedTuple
 
 from twinfer.runtime.graph import Tensor
-from twinfer.runtime.plan.by_rows.kept import Kept, Over, kept
 from twinfer.runtime.plan.by_rows.layers import MOST_ROWS, layer_of
 from twinfer.runtime.plan.by_rows.price import more
-from twinfer.runtime.plan.by_rows.rows import Link
+from twinfer.runtime.plan.by_rows.ring_sizes import Kept, Over, kept
+from twinfer.runtime.plan.by_rows.schedule import Link
 from twinfer.runtime.plan.lifetimes import Lifetimes
 from twinfer.runtime.program import Chain, Layer, Program, Step
 from twinfer.runtime.rows import Feed

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from twinfer.runtime.graph import Tensor
-from twinfer.runtime.plan.by_rows.rows import Link
+from twinfer.runtime.plan.by_rows.schedule import Link
 from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.program import Chain
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from twinfer.runtime.graph import Tensor
 from twinfer.runtime.plan.by_rows.candidates import PROGRESS_BYTES, Candidate, Candidates, Scratch, height_of
-from twinfer.runtime.plan.by_rows.kept import Over
+from twinfer.runtime.plan.by_rows.ring_sizes import Over
 from twinfer.runtime.plan.lifetimes import Lifetimes
 from twinfer.runtime.program import Chain, Layer, Program, Ring, Step
 from twinfer.runtime.rows import Feed

@@ -11,7 +11,7 @@ from twinfer import kernels_c
 from twinfer.kernels_c import lib
 from twinfer.runtime.graph import Tensor
 from twinfer.runtime.plan.by_rows.row_params import value_at
-from twinfer.runtime.plan.by_rows.rows import MOST_HEIGHT
+from twinfer.runtime.plan.by_rows.schedule import MOST_HEIGHT
 from twinfer.runtime.program import Call, Layer, Step
 from twinfer.runtime.rows import Rows
 

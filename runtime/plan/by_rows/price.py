@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from twinfer.runtime.plan.by_rows.kept import Kept, kept
-from twinfer.runtime.plan.by_rows.rows import Link
+from twinfer.runtime.plan.by_rows.ring_sizes import Kept, kept
+from twinfer.runtime.plan.by_rows.schedule import Link
 from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.program import Chain, Layer, Step
 from twinfer.runtime.target import Target

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -18,21 +17,17 @@ from needs import deep_but
 from test_compiled import WARNINGS
 from test_fast_paths import OPERATORS, node_of
 
-from twinfer.aot.build.compiled import compile
 from twinfer.aot.build.firmware import build
 from twinfer.aot.build.host import compile_plans
 from twinfer.aot.build.runner import Job, run_jobs
 from twinfer.aot.build.targets import find
 from twinfer.aot.print.choice import specialise
 from twinfer.aot.print.emit import emit
-from twinfer.bench.measure.embedded import verify_on
 from twinfer.bench.models.builtin import builtin
 from twinfer.bench.models.source import Source
 from twinfer.bench.models.verify import verify
-from twinfer.command_line.main import main
 from twinfer.converter.compress.cluster import cluster
 from twinfer.converter.quantize.recipe import Choice, Recipe
-from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Array, Graph, Node
 from twinfer.runtime.op import Case, tensor
 from twinfer.runtime.options import USUAL, Coding, Decoding, Mode, Options
@@ -228,12 +223,6 @@ def test_verify(how: str, when: str) -> None:
     Guard(session).run()
 
 
-@pytest.mark.usefixtures("board_tools")
-def test_verify_on_a_core() -> None:
-    source = Source("digits", digits())
-    assert verify_on(source, [find("cortex-m4")], Options(weights="lut", decode="start", guard=True)).proven
-
-
 def test_auto_is_the_smallest() -> None:
     """Clustered weights take no more bytes than with any single coding, but for speed; others are not coded."""
     graph = digits()
@@ -264,45 +253,3 @@ def test_a_rest_of_the_channels_needs_no_decoder_of_its_own() -> None:
         (step,) = odd.steps
         assert len(step.calls) == len(step.kernels) + 2, "weights of the rest, and the rest"
         assert odd.decoding_bytes == even.decoding_bytes > 0
-
-
-def test_same_model_and_options_same_text() -> None:
-    texts = [emit(make_plan(digits(), DSP, Options(weights="auto")), "m").files for _ in range(2)]
-    assert texts[0] == texts[1]
-    assert "bits in a table of" in texts[0]["m_data.c"]
-
-
-def test_from_python() -> None:
-    graph = digits()
-    value = random_inputs(graph)[0]
-    outputs = []
-    for how in ("plain", "huffman"):
-        model = compile(graph, weights=how)
-        model.set_tensor(0, value)
-        model.invoke()
-        outputs.append(model.get_tensor(model.get_output_details()[0]["index"]))
-    np.testing.assert_array_equal(*outputs)
-
-
-def test_unknown_names(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(InvalidArgumentError, match="cannot store weights as 'zip', only as file, plain, auto, lut"):
-        compile(digits(), weights="zip")
-    with pytest.raises(InvalidArgumentError, match="cannot decode weights at 'noon'"):
-        Options(weights="lut", decode="noon")
-    assert main(["bench", "digits_int8", "--target", "cortex-m4", "--weights", "zip"]) == 2
-    assert "zip" in capsys.readouterr().err
-
-
-@pytest.mark.usefixtures("board_tools")
-def test_bench_and_compile(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    there: list[Any] = ["digits_int8", "--target", "cortex-m4", "--weights"]
-    assert main(["bench", *there, "plain,huffman", "--decode", "layer", "--engine", "compiled"]) == 0
-    text = capsys.readouterr().out
-    assert text.count("same bits") == 2
-    assert "Weights stored coded on cortex-m4" in text
-    folder = tmp_path / "c"
-    assert main(["compile", *there, "huffman", "--decode", "start", "-o", str(folder)]) == 0
-    done = subprocess.run(
-        ["make", "-C", str(folder), "test"], capture_output=True, text=True, timeout=1200, check=False
-    )
-    assert done.returncode == 0, done.stderr

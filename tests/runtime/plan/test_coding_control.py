@@ -23,7 +23,7 @@ from twinfer.runtime.run.guard import spread
 from twinfer.runtime.run.interpreter import Interpreter
 from twinfer.runtime.run.poison import poison
 from twinfer.runtime.run.session import Session
-from twinfer.runtime.target import GENERIC, HOST, REFERENCE, TARGETS, Target
+from twinfer.runtime.target import REFERENCE, TARGETS, Target
 from twinfer.runtime.walks import steps_of
 
 DEPTH, X = 32, Quant.per_tensor(0.05, 3)
@@ -154,13 +154,6 @@ def test_compiled(decode: Decoding, mode: Mode) -> None:
         engine.reset_all_variables()
 
 
-def test_as_the_guard_sees_it() -> None:
-    for decode in get_args(Decoding):
-        engine = Interpreter.from_graph(model(), Options(weights="lut", decode=decode, guard=True))
-        engine.allocate_tensors()
-        same(invoked(engine))
-
-
 @pytest.mark.usefixtures("board_tools")
 def test_on_the_core() -> None:
     """Both ways to decode in one program."""
@@ -171,11 +164,3 @@ def test_on_the_core() -> None:
     results = [list(result.outputs) for result in run_jobs(firmware, jobs, count=False)]
     for i in range(len(plans)):
         same(results[len(runs()) * i :][: len(runs())])
-
-
-def test_coding_saves_flash_once() -> None:
-    """A subgraph that is called from two places has its codes once."""
-    plain, coded = (make_plan(model(), GENERIC, Options(weights=how)) for how in ("plain", "lut"))
-    assert plain.constant_bytes - coded.constant_bytes > 5 * DEPTH * DEPTH // 2
-    assert len([constant for constant in plain.constants if constant.nbytes >= DEPTH * DEPTH]) == 5
-    assert make_plan(model(), HOST).constant_bytes >= 5 * DEPTH * DEPTH

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from cases import SEED, assert_sanitized, compiled_together, outputs_of
+from cases import SEED, compiled_together, outputs_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pad_nets import CONVOLUTIONS, KINDS, network, padded
@@ -78,15 +76,6 @@ def test_compiled(mode: Mode) -> None:
     }
     for name, session in compiled_together(plans).items():
         same(outputs_of(session, random_inputs(models[name], 1)), apart(models[name]))
-
-
-@pytest.mark.skipif(not (shutil.which("clang") or shutil.which("gcc")), reason="no compiler")
-def test_sanitized(tmp_path: Path) -> None:
-    programs = [
-        (emit(make_plan(graph, TARGETS[i % len(TARGETS)]), name), random_inputs(graph, i))
-        for i, (name, graph) in enumerate(graphs(16).items())
-    ]
-    assert_sanitized(tmp_path, programs)
 
 
 @pytest.mark.parametrize("op", CONVOLUTIONS)

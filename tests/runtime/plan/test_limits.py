@@ -14,7 +14,7 @@ from twinfer.runtime.graph import Graph, Tensor
 from twinfer.runtime.options import Options
 from twinfer.runtime.plan.by_rows import candidates
 from twinfer.runtime.plan.by_rows.layers import layer_of
-from twinfer.runtime.plan.by_rows.rows import MOST_HEIGHT
+from twinfer.runtime.plan.by_rows.schedule import MOST_HEIGHT
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.plan.plan import Plan, Region
 from twinfer.runtime.plan.regions.traffic import Traffic, costs, traffic

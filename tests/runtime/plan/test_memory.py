@@ -23,9 +23,9 @@ from twinfer.runtime.graph import Graph
 from twinfer.runtime.options import Options
 from twinfer.runtime.plan import memory
 from twinfer.runtime.plan.by_rows import price
-from twinfer.runtime.plan.by_rows.kept import Kept, Room
 from twinfer.runtime.plan.by_rows.layers import layer_of
 from twinfer.runtime.plan.by_rows.price import instructions, rows_share
+from twinfer.runtime.plan.by_rows.ring_sizes import Kept, Room
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.run.inputs import random_inputs

@@ -180,17 +180,6 @@ def test_interpreted(fast: int, rows: str) -> None:
     assert outputs(compile_plans({"m": plan})["m"], 1) == outputs(Session(plan), 1)
 
 
-def test_what_the_header_says() -> None:
-    plan = make_plan(pooled(16, 2), GENERIC.with_banks(*two_banks(512, 512)), LAYERS)
-    project = emit(plan, "m")
-    header = project.code["m.h"]
-    assert "int m_run(void *arena_fast, void *arena_slow, const void *const *inputs" in header
-    assert "#define M_ARENA_FAST_BYTES 512" in header
-    assert "#define M_ARENA_SLOW_BYTES 512" in header
-    assert "M_ARENA_BYTES" not in header
-    assert 'M_IN(".arena_slow")' in project.code["m_static.c"]
-
-
 def moved_to(plan: Plan, region: Region) -> list[Plan]:
     """Each tensor of the other arena alone at the start of this one."""
     others = [tensor for tensor, place in plan.places.items() if place.region != region and tensor.nbytes]
@@ -235,8 +224,3 @@ def test_the_proof_notices_wrong_regions() -> None:
 def test_bad_banks(banks: list[tuple[Any, ...]], message: str) -> None:
     with pytest.raises(InvalidArgumentError, match=message):
         GENERIC.with_banks(*(Bank(*each) for each in banks))
-
-
-def test_deterministic() -> None:
-    first, second = (split(network(7), GENERIC, LAYERS, 0.5)[1] for _ in range(2))
-    assert list(first.places.values()) == list(second.places.values())

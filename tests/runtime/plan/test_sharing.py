@@ -13,15 +13,12 @@ from hypothesis import strategies as st
 
 from twinfer.runtime.graph import Array, Graph, Tensor
 from twinfer.runtime.options import Options
-from twinfer.runtime.plan import sharing
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.plan.plan import Plan
-from twinfer.runtime.plan.sharing import _Sharing
 from twinfer.runtime.program import COPY, Alias
 from twinfer.runtime.run.poison import poison
 from twinfer.runtime.run.session import Session
 from twinfer.runtime.target import TARGETS
-from twinfer.runtime.walks import steps_of
 
 
 def floats(*values: float) -> Array:
@@ -396,53 +393,3 @@ def test_random_programs_mean_the_same(seed: int, target: Any) -> None:
 
 
 # -- wrong rules -------------------------------------------------------------------------------------------------------
-
-
-def needed_again() -> Graph:
-    main = Sub("main")
-    y = main.op("NEG", [main.input((8,))])
-    return main.graph([main.mul(main.op("EXP", [y]), y)])
-
-
-def needed_by_the_next_iteration() -> Graph:
-    """The last step of the body is the last to read what comes from outside; nothing reads its result."""
-    test, body, main = Sub("test"), Sub("body"), Sub("main")
-    test.input((8,))
-    w = body.input((8,))
-    body.assign(body.handle(), body.add(body.read(body.handle()), floats(1)))
-    body.op("EXP", [w])
-    graphs = test.graph([test.less(test.read(test.handle()), floats(3))]), body.graph([w])
-    main.loop(1, 2, [main.op("NEG", [main.input((8,))])])
-    return main.graph([main.op("RELU", [main.read(main.handle())])], *graphs)
-
-
-def turned() -> Graph:
-    main = Sub("main")
-    y = main.op("NEG", [main.input((2, 4))])
-    return main.graph([main.op("TRANSPOSE", [y, np.array([1, 0], np.int32)], shape=(4, 2))])
-
-
-def every_input(step: Any) -> list[Tensor]:
-    return [value for value in step.call.inputs if isinstance(value, Tensor)]
-
-
-#: What the planner asks itself, an answer that is wrong, and a model for which it is.
-WRONG: dict[str, tuple[object, str, Any, Callable[[], Graph]]] = {
-    "the old value is gone": (_Sharing, "_gone", lambda *_: True, read_later),
-    "the kernel works in place": (sharing, "_works_on", lambda *_: True, squared),
-    "the variable stays": (_Sharing, "_unchanged", lambda *_: True, changed_again),
-    "steps always run together": (sharing, "_blocks", lambda p: [(step, 0) for step in steps_of(p)], put_in_a_branch),
-    "inputs die": (_Sharing, "_dies", lambda *_: True, needed_again),
-    "loops run once": (sharing, "loops_of", lambda *_: [], needed_by_the_next_iteration),
-    "all kernels work in place": (sharing, "_inplace", every_input, turned),
-}
-
-
-@pytest.mark.parametrize("name", WRONG)
-def test_a_wrong_rule_is_refused(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each rule of sharing matters, and the proof of a plan sees where one fails."""
-    where, question, answer, build = WRONG[name]
-    make_plan(build())
-    monkeypatch.setattr(where, question, answer)
-    with pytest.raises(RuntimeError, match=r"the planner is wrong: .* (reads .* has written there|writes .* over)"):
-        make_plan(build())

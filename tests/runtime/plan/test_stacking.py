@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cases import compiled_together, outputs_of
+from cases import outputs_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from stack_nets import SHAPE, Chain, chain, every_byte
@@ -18,7 +18,7 @@ from twinfer.kernels_c import lib
 from twinfer.runtime.graph import Array, Graph, Node
 from twinfer.runtime.op import tensor
 from twinfer.runtime.ops.functions._table import stacked_of
-from twinfer.runtime.options import Memory, Mode, Options
+from twinfer.runtime.options import Memory, Options
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.run.session import Session
@@ -70,18 +70,6 @@ def test_the_graph_of_a_plan_is_planned_the_same(types: str) -> None:
     assert [step.kernels for step in again.steps] == [step.kernels for step in plan.steps]
     same(ran(again), ran(plan))
     same(ran(plan), apart(graph))
-
-
-@pytest.mark.parametrize("mode", ["compiled", "interpreted"])
-def test_compiled(mode: Mode) -> None:
-    models = {f"n{i}": chain(i) for i in range(16)}
-    plans = {
-        name: make_plan(graph, TARGETS[i % len(TARGETS)], Options(mode=mode))
-        for i, (name, graph) in enumerate(models.items())
-    }
-    assert sum(len(tables(plan)) for plan in plans.values()) > 8
-    for name, session in compiled_together(plans).items():
-        same(outputs_of(session, [every_byte()]), apart(models[name]))
 
 
 def growing() -> Chain:

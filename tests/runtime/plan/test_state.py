@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import re
 from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
@@ -134,17 +133,6 @@ def test_state_is_a_block_of_its_own(plan: Plan) -> None:
     guarded = spread(plan)
     moved = guarded.regions[Region.STATE]
     assert all(moved.offset <= guarded.offsets[t] < moved.end for t in plan.variables)
-
-
-def test_header_says_what_sharing_costs() -> None:
-    one, none = emit(tiny.state(), "one").files["one.h"], emit(tiny.dense(), "none").files["none.h"]
-    assert re.search(r"#define ONE_STATE_BYTES [1-9]", one)
-    assert "void one_reset(void *state);" in one
-    assert "no other model may write them" in " ".join(one.replace(" * ", " ").split())
-    assert "#define NONE_STATE_BYTES 0 " in none
-    assert "STATE_OFFSET" not in none
-    for text in (one, none):
-        assert "models may take turns in one arena" in " ".join(text.replace(" * ", " ").split())
 
 
 BLOCKS = st.lists(st.builds(lambda size, a, b: Block(size, min(a, b), max(a, b)), *[st.integers(0, 9)] * 3), max_size=9)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import random
 import struct
 import tracemalloc
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -31,10 +29,6 @@ from twinfer.runtime.write.tflite import write
 
 #: Seconds. A file of some KB that takes longer would never end.
 SECONDS = 1.0
-REAL = (
-    *("mlp_kws_int8", "lrt_lstm_quantized", "tflm_trained_lstm_int8", "lrt_sparse_tensor", "lrt_where"),
-    *("lrt_simple_group_norm_op", "aeq_conv_fc_mnist", "lrt_gather_string"),
-)
 
 
 def branch(name: str) -> Graph:
@@ -83,11 +77,6 @@ def memory_below(limit: int) -> Iterator[None]:
         tracemalloc.stop()
 
 
-def test_what_takes_long_is_noticed() -> None:
-    with pytest.raises(AssertionError), cpu_below(0):
-        sum(range(1000))
-
-
 def test_every_prefix_is_refused() -> None:
     data = victim()
     assert attempt(data) == ""
@@ -131,22 +120,6 @@ def test_unknown_enum_values_are_named() -> None:
         "subgraph 0, tensor 3 'conv/bias', field type: value 99 is not a TensorType (FLOAT32, ",
     ):
         assert message in text
-
-
-@pytest.mark.parametrize("model", REAL)
-def test_real_models_with_changed_bytes(model: str, corpus: Path) -> None:
-    path = corpus / "models" / f"{model}.tflite"
-    if not path.exists():
-        pytest.skip(f"no {model} in the corpus")
-    original = path.read_bytes()
-    rng = random.Random(model)
-    refused = 0
-    for _ in range(60):
-        data = bytearray(original)
-        for _ in range(rng.randint(1, 40)):
-            data[rng.choice((rng.randrange(len(data)), rng.randrange(min(len(data), 2048))))] = rng.randrange(256)
-        refused += bool(attempt(bytes(data)))
-    assert refused
 
 
 @pytest.mark.corpus("reject")

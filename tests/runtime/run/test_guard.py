@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import re
-import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -21,12 +20,10 @@ from twinfer.aot.build import firmware
 from twinfer.aot.build.compiled import CompiledModel
 from twinfer.aot.build.host import FLAGS as HOST_FLAGS
 from twinfer.aot.build.host import build, compile_plans
-from twinfer.aot.build.project import write_project
 from twinfer.aot.build.runner import Job, run_jobs
 from twinfer.aot.build.targets import find
 from twinfer.aot.print.emit import emit
 from twinfer.aot.print.guard import STATUS, check_status
-from twinfer.command_line.main import main
 from twinfer.converter.build import Builder
 from twinfer.runtime.errors import GuardError
 from twinfer.runtime.graph import Graph, Quant, Tensor
@@ -35,12 +32,12 @@ from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.plan.plan import Place, Plan, Region
 from twinfer.runtime.registry import operators
 from twinfer.runtime.run.buffers import aligned_bytes
-from twinfer.runtime.run.guard import GAP, Guard, scattered, spread
+from twinfer.runtime.run.guard import Guard, spread
 from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.run.interpreter import Interpreter
 from twinfer.runtime.run.session import Session
 from twinfer.runtime.target import GENERIC, TARGETS
-from twinfer.runtime.tools import find_compiler, run_tool
+from twinfer.runtime.tools import find_compiler
 from twinfer.runtime.walks import with_steps
 
 SIZE = 8
@@ -126,16 +123,6 @@ def test_models_pass_and_give_the_same(name: str, engine: type[Interpreter]) -> 
     assert outputs[0] == outputs[1]
 
 
-def test_gaps_lie_between_all_blocks() -> None:
-    for name in tiny.MODELS:
-        plan = spread(tiny.MODELS[name]())
-        spans = {(at, at + t.nbytes) for t, at in plan.offsets.items() if t.nbytes}
-        for begin, end in spans:
-            assert begin >= GAP
-            assert end + GAP <= plan.memory_bytes
-            assert all(begin == b or end + GAP <= b or e + GAP <= begin for b, e in spans)
-
-
 @ENGINES
 def test_overrun_is_named(engine: Engine) -> None:
     """One element too many, behind the end."""
@@ -157,12 +144,6 @@ def test_a_copy_of_one_element_too_many_is_named(engine: Engine, dtype: str) -> 
     size = plan.steps[1].call.params["size"]
     with pytest.raises(GuardError, match=r"step 1 \(.* ASSIGN_VARIABLE.*, 0 bytes behind the end of .*'v'.* into free"):
         run(changed(spread(plan), 1, size=size + size // SIZE), engine)
-
-
-def test_poison_differs_from_place_to_place() -> None:
-    """However far a value is moved, hardly one byte in twenty is as before."""
-    poison = scattered(1 << 14)
-    assert all((poison[far:] == poison[:-far]).mean() < 0.05 for far in range(1, 1 << 13))
 
 
 def test_every_byte_beside_its_own_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -276,37 +257,9 @@ def test_outputs_over_one_another_are_named() -> None:
         spread(placed(plan, {second: plan.offsets[first]}))
 
 
-def test_overwritten_neighbour_is_named() -> None:
-    """Without gaps between them, an overrun hits the next tensor."""
-    plan = chain()
-    offsets = dict(zip(plan.offsets, (64, 32, 96, 96), strict=True))
-    with pytest.raises(GuardError, match=r"step 0 .* RELU .* wrote [34] bytes .* into tensor 'x'"):
-        run(changed(placed(tiny.sized(plan, 128), offsets), 0, size=SIZE + 1))
-
-
-def test_positions_count_nodes_without_a_step() -> None:
-    plan = tiny.passing()
-    assert all(plan.graph.nodes[step.position] is step.node for step in plan.steps)
-
-
-@pytest.mark.parametrize("arguments", [["run"], ["run", "--engine", "compiled"], ["verify", "--against", "none"]])
-def test_command_line(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([arguments[0], "kws_int8", "--guard", *arguments[1:]]) == 0
-    assert capsys.readouterr().err == ""
-
-
 # -- emitted code ------------------------------------------------------------------------------------------------------
 
 MODES = pytest.mark.parametrize("mode", ["compiled", "interpreted"])
-
-
-@MODES
-@pytest.mark.parametrize("name", tiny.MODELS)
-def test_emitted_project_passes(name: str, mode: Mode, tmp_path: Path) -> None:
-    write_project(tiny.MODELS[name]().printed(mode=mode, guard=True), name, tmp_path)
-    if not shutil.which("make"):
-        pytest.skip("make is needed")
-    assert f"{name}: ok" in run_tool(["make", "-C", str(tmp_path), "test"])
 
 
 @MODES

@@ -123,32 +123,6 @@ def ends_by_ctrl_c(lines: str, file: Path) -> None:
     assert (process.returncode, said) == (3, ["interrupted"])
 
 
-@pytest.mark.parametrize("threads", [1, 2])
-def test_after_ctrl_c_the_next_run_waits_for_the_layer(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What goes on by itself does not spoil what comes next."""
-    monkeypatch.setattr(limits, "LONG", 0)
-    b = Builder("two")
-    x = b.input("x", "FLOAT32", (1, 8))
-    graph = b.graph([b.op("EXP", [b.op("NEG", [x])])])
-    session = Session(make_plan(graph), threads=threads)
-    value = np.arange(8, dtype=np.float32)[None] / 8
-    session.feed([value])
-    go_on, begun = threading.Event(), threading.Event()
-
-    def broken_off() -> None:
-        begun.set()
-        go_on.wait(30)
-        session.memory[:] = 0xA5
-
-    with monkeypatch.context() as patch:
-        patch.setattr(limits, "_wait", interrupts(begun))
-        with pytest.raises(KeyboardInterrupt):
-            session._long_call.call(session, broken_off)
-    threading.Timer(0.2, go_on.set).start()
-    session.run()
-    np.testing.assert_allclose(session.outputs()[0], np.exp(-value), rtol=1e-6)
-
-
 @pytest.mark.parametrize("how", ["interpreted", "compiled"])
 @pytest.mark.parametrize("then", ["reset_variables", "run", "feed_rows.begin"])
 def test_whatever_comes_next_waits_for_the_layer(then: str, how: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -319,18 +293,3 @@ def test_a_loop_in_a_branch_that_an_input_decides_is_not_steady() -> None:
     graphs.append(orelse.graph([orelse.input()]))
     x, c = main.input(), main.input(type="BOOL")
     assert not make_plan(main.graph(main.branch(c, 3, 4, [x], [x]), *graphs)).steady
-
-
-def test_a_large_model_that_is_quick_is_one_call(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "LONG", 0)
-    b = Builder("two")
-    x = b.input("x", "FLOAT32", (1, 8))
-    plan = make_plan(b.graph([b.op("EXP", [b.op("NEG", [x])])]))
-    for short, calls in ((60, [2, 0, 0]), (0, [2, 2, 2])):
-        monkeypatch.setattr(limits, "SHORT", short)
-        session, made = Session(plan), []
-        monkeypatch.setattr(limits.Long, "call", lambda self, owner, call, made=made: made.append(call()))
-        for want in calls:
-            made.clear()
-            session.run()
-            assert len(made) == want

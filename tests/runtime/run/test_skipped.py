@@ -11,25 +11,22 @@ import subprocess
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
 import numpy as np
 import pytest
 import tiny
 from needs import SHARED, deep_but
 
-from twinfer.aot.build.firmware import build
 from twinfer.aot.build.project import write_project
-from twinfer.aot.build.runner import Job, run_jobs
 from twinfer.aot.build.targets import find
 from twinfer.aot.print import emit as emitter
 from twinfer.aot.print.data import Constants
 from twinfer.aot.print.emit import emit
 from twinfer.bench.measure import compare
 from twinfer.bench.measure.embedded import Measurement, measure_on, verify_on
-from twinfer.bench.models.source import Source, load
+from twinfer.bench.models.source import load
 from twinfer.bench.models.verify import verify
-from twinfer.command_line.main import main
 from twinfer.runtime.graph import Graph
 from twinfer.runtime.options import Mode, Options
 from twinfer.runtime.plan.make import make_plan
@@ -89,12 +86,6 @@ def test_verify_of_the_interpreter(layer: int, monkeypatch: pytest.MonkeyPatch) 
     assert "numpy" in {engine for _, engine, _ in verify(load("digits_int8")).faults()}
 
 
-def test_verify_in_the_command_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    skip_emitted(monkeypatch, LAYERS[-1])
-    assert main(["verify", "digits_int8", "--against", "none"]) == 1
-    assert "compiled differs first" in capsys.readouterr().out
-
-
 def bits() -> dict[str, bool]:
     """Engine -> whether bench sees the same bits."""
     rows = compare.compare(load("digits_int8"), compare.Comparison(rounds=1))
@@ -106,12 +97,6 @@ def test_bench(layer: int, monkeypatch: pytest.MonkeyPatch) -> None:
     assert bits() == {"interpreted": True, "compiled": True}
     skip_emitted(monkeypatch, layer)
     assert bits() == {"interpreted": True, "compiled": False}
-
-
-def test_bench_where_both_skip(monkeypatch: pytest.MonkeyPatch) -> None:
-    skip_emitted(monkeypatch, 0)
-    skip_interpreted(monkeypatch, 0)
-    assert not bits()["compiled"]
 
 
 def self_test(folder: Path, *flags: str) -> subprocess.CompletedProcess[str]:
@@ -187,19 +172,6 @@ def test_on_a_core(board_tools: None, monkeypatch: pytest.MonkeyPatch) -> None:
     assert rows == {"compiled": False, "interpreted": True}
 
 
-def test_later_runs_on_a_core(board_tools: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A run that continues from an earlier state also meets rubbish outside the state."""
-    plan = replace(lasting(), target=find("cortex-m4").target)
-    jobs = [Job(random_inputs(plan.graph), fresh=run == 0) for run in range(3)]
-    right = run_jobs(build(emit(plan, "right"), find("cortex-m4")), jobs, count=False)
-    assert len({tuple(o.tobytes() for o in result.outputs) for result in right}) == 1
-    skip_emitted(monkeypatch, 2)
-    wrong = run_jobs(build(emit(plan, "wrong"), find("cortex-m4")), jobs, count=False)
-    for one, other in zip(right, wrong, strict=True):
-        assert one.outputs[0].tobytes() != other.outputs[0].tobytes()
-        assert [o.tobytes() for o in one.outputs[1:]] == [o.tobytes() for o in other.outputs[1:]]
-
-
 # -- calls that gcc deletes --------------------------------------------------------------------------------------------
 
 
@@ -211,13 +183,6 @@ def test_no_call_is_lost_on_the_host(name: str, mode: Mode, lost_calls: Path, tm
     for level in ("-O1", "-O2", "-O3", "-Os"):
         done = self_test(tmp_path / name, "CC=gcc", f"CFLAGS={level} -Wall -Wextra -Wconversion -pedantic -Werror")
         assert done.returncode == 0, (level, done.stdout, done.stderr)
-
-
-@pytest.mark.parametrize("optimize", ["speed", "size"])
-@pytest.mark.parametrize("name", ["m4_slice_930012", "min_m4_Os_strided_slice", "min_m4_transpose", "min_host_gather"])
-def test_no_call_is_lost_on_a_core(name: str, optimize: Any, lost_calls: Path, board_tools: None) -> None:
-    source = Source(name, load(str(lost_calls / f"{name}.tflite")).graph)
-    assert verify_on(source, [find("cortex-m4")], Options(optimize=optimize)).proven
 
 
 def test_no_function_of_a_layer_is_open_to_conclusions() -> None:

@@ -107,10 +107,6 @@ def test_an_output_over_its_input_is_not_split(monkeypatch: pytest.MonkeyPatch) 
     assert not any(map(split._layer, [plan] * 2, plan.steps))
 
 
-def test_small_models_are_not_split() -> None:
-    assert splits(Session(make_plan(load("digits_int8").graph, isa.this_computer()), threads=4)) == 0
-
-
 def test_a_forked_process_has_no_threads_and_goes_on_alone() -> None:
     graph = load("ic_int8").graph
     session = Session(make_plan(graph, isa.this_computer()), threads=2)
@@ -232,29 +228,6 @@ def test_a_signature_runner_s_call_is_one_turn(threads: int, compiled: bool, mon
     all_at_once(lambda: calls("one", 100), lambda: calls("two", 200), lambda: calls("one", 300), other)
 
 
-def test_shapes_change_while_others_run() -> None:
-    """Whoever calls gets right values or an error in words."""
-    interpreter = Interpreter(model_content=bytes(twinfer.write(scaled())), num_threads=2)
-    interpreter.allocate_tensors()
-    index, out = (about()[0]["index"] for about in (interpreter.get_input_details, interpreter.get_output_details))
-
-    def resizes() -> None:
-        for side in [5, 9, 16] * 10:
-            interpreter.resize_tensor_input(index, [1, side, side, 8])
-            interpreter.allocate_tensors()
-
-    def runs() -> None:
-        for _ in range(200):
-            with suppress(NotReadyError):
-                interpreter.invoke()
-                shape = interpreter.get_tensor(out).shape
-                assert shape in [(1, side, side, 8) for side in (5, 9, 16)]
-            with suppress(NotReadyError, InvalidArgumentError):
-                interpreter.set_tensor(index, np.ones((1, 9, 9, 8), np.float32))
-
-    all_at_once(resizes, runs, runs)
-
-
 def test_streams_share_the_rows_that_wait() -> None:
     """No row is lost or taken twice: each step has the rows that came next."""
     b = Builder("minus")
@@ -308,54 +281,6 @@ def test_interpreters_run_side_by_side() -> None:
     for each in (first, second):
         each.allocate_tensors()
     all_at_once(first.invoke, after)
-
-
-def test_c_runs_without_python_s_lock() -> None:
-    """While a layer of half a second is computed, another thread makes steps."""
-    b = Builder("conv")
-    x = b.input("x", "FLOAT32", (1, 96, 96, 16))
-    weights = np.zeros((16, 15, 15, 16), np.float32)
-    graph = b.graph([b.op("CONV_2D", [x, weights, np.zeros(16, np.float32)], padding="SAME", stride_h=1, stride_w=1)])
-    session = Session(make_plan(graph, isa.this_computer()))
-    state, seen = ["before"], list[str]()
-
-    def runs() -> None:
-        state[0] = "in it"
-        session.run_step(0)
-        state[0] = "behind"
-
-    def looks() -> None:
-        while state[0] != "behind":
-            if not seen or seen[-1] != state[0]:
-                seen.append(state[0])
-            time.sleep(0.0001)
-
-    for _ in range(5):
-        state[0] = "before"
-        all_at_once(runs, looks)
-    assert "in it" in seen
-
-
-def test_threads_that_make_interpreters() -> None:
-    """Reading and planning have no state that threads could spoil."""
-    contents = [load(name).content for name in ("kws_int8", "digits_int8", "digits_float32")]
-    want = [plain(content) for content in contents]
-
-    def makes(order: int) -> None:
-        for content, right in list(zip(contents, want, strict=True))[::order]:
-            for one, other in zip(plain(content), right, strict=True):
-                np.testing.assert_array_equal(one, other)
-
-    all_at_once(lambda: makes(1), lambda: makes(-1), lambda: makes(1))
-
-
-def plain(content: bytes) -> list[Array]:
-    interpreter = Interpreter(model_content=content)
-    interpreter.allocate_tensors()
-    for about, value in zip(interpreter.get_input_details(), random_inputs(interpreter.plan.graph), strict=True):
-        interpreter.set_tensor(about["index"], value)
-    interpreter.invoke()
-    return [interpreter.get_tensor(about["index"]) for about in interpreter.get_output_details()]
 
 
 def rows_of(interpreter: Interpreter) -> Any:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from twinfer.runtime.graph import Tensor
-from twinfer.runtime.plan.by_rows.rows import ChainRun, Link
+from twinfer.runtime.plan.by_rows.schedule import ChainRun, Link
 
 
 class Over(NamedTuple):
