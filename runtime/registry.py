@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from importlib import import_module
 from itertools import chain
@@ -29,10 +29,11 @@ from twinfer.runtime.ops.core.unsigned import STACKED
 from twinfer.runtime.ops.files import OPERATORS, may_serve, rows_of
 from twinfer.runtime.printable import printable
 from twinfer.runtime.target import FEATURES, Target
-from twinfer.runtime.variant import Variant
+from twinfer.runtime.variant import Declined, Lower, Variant
 
 if TYPE_CHECKING:
     from twinfer.runtime.custom.load import Folder
+    from twinfer.runtime.program import Call
 
 #: Packages of ``runtime/ops`` that hold what operators share.
 SHARED = ("core", "isa")
@@ -82,6 +83,19 @@ def _variants(name: str, features: frozenset[str] | None) -> tuple[Variant, ...]
     rows += [row for folder in _ADDED for _, row in folder.rows.variants]
     rows = [row for row in rows if features is None or row.needs <= features]
     return tuple(sorted((row for row in rows if name in (*row.ops, *row.also)), key=lambda row: row.rank(name)))
+
+
+def attempts(node: Node, target: Target) -> Iterator[tuple[Variant, Call | Declined]]:
+    """Every variant that serves the node, with its call or the reason why there is none. ``infer`` must have agreed."""
+    asked = set[Lower]()
+    for variant in variants(operator(node).name, target):
+        if variant.lower in asked or not variant.serves(node):
+            continue
+        asked.add(variant.lower)
+        try:
+            yield variant, variant.lower(node, target)
+        except Declined as reason:
+            yield variant, reason
 
 
 def register(path: str | os.PathLike[str]) -> None:

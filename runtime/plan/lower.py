@@ -15,10 +15,9 @@ from twinfer.runtime.graph import Node, Tensor
 from twinfer.runtime.op import need
 from twinfer.runtime.plan.flow import Block, Branch, Copy, Flow, Part, Repeat, nodes_of
 from twinfer.runtime.program import COPY, Argument, Call, If, Program, Step, While
-from twinfer.runtime.registry import keeps_state, missing, operator, variants
+from twinfer.runtime.registry import attempts, keeps_state, missing, operator
 from twinfer.runtime.shapes import guarded, infer_node
 from twinfer.runtime.target import Choice, Target
-from twinfer.runtime.variant import Declined, Lower, Variant
 from twinfer.runtime.walks import steps_of, with_steps
 
 if TYPE_CHECKING:
@@ -175,19 +174,6 @@ def lower_node(node: Node, target: Target) -> tuple[Call, Choice]:
         if op.name in variant.ops:
             declined.append((variant.name, str(said)))
     return op.lower(node, target), Choice(declined=tuple(declined))
-
-
-def attempts(node: Node, target: Target) -> Iterator[tuple[Variant, Call | Declined]]:
-    """Every variant that serves the node, with its call or the reason why there is none. ``infer`` must have agreed."""
-    asked = set[Lower]()
-    for variant in variants(operator(node).name, target):
-        if variant.lower in asked or not variant.serves(node):
-            continue
-        asked.add(variant.lower)
-        try:
-            yield variant, variant.lower(node, target)
-        except Declined as reason:
-            yield variant, reason
 
 
 def _shared(argument: Argument, node: Node, place: int, pool: Pool) -> Argument:

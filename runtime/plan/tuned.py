@@ -12,9 +12,8 @@ from typing import NamedTuple
 from twinfer.runtime import cache
 from twinfer.runtime.errors import InvalidArgumentError, ToolError
 from twinfer.runtime.graph import Node
-from twinfer.runtime.plan.lower import attempts
 from twinfer.runtime.program import Call
-from twinfer.runtime.registry import operator
+from twinfer.runtime.registry import attempts, operator
 from twinfer.runtime.target import NATIVE, PLAIN, Target
 from twinfer.runtime.tools import cpu
 from twinfer.runtime.variant import Variant

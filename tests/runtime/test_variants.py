@@ -21,7 +21,6 @@ from twinfer.runtime.ops.conv import conv2d
 from twinfer.runtime.ops.core.layer_cases import Layer
 from twinfer.runtime.ops.files import OPERATORS, may_serve
 from twinfer.runtime.passes.unsigned import make_node_signed
-from twinfer.runtime.plan import lower as lowering
 from twinfer.runtime.plan.lower import lower_node
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.registry import operators, variants
@@ -98,7 +97,7 @@ def test_every_variant_is_taken(op: str, monkeypatch: pytest.MonkeyPatch) -> Non
     """By some case, on some target, so that the tests of cases try it; and the plain one, too."""
     names = {variant.lower: f"{variant.lower.__module__}.{variant.lower.__name__}" for variant in variants(op)}
     apart = tuple(replace(variant, name=names[variant.lower]) for variant in variants(op))
-    monkeypatch.setattr(lowering, "variants", lambda _, target: [row for row in apart if target.has(*row.needs)])
+    monkeypatch.setattr(registry, "variants", lambda _, target: [row for row in apart if target.has(*row.needs)])
     nodes = [make_node_signed(case.node) for case in cases_of(op).values()]
     taken = {lower_node(node, target)[1].variant for node in nodes for target in TARGETS}
     assert taken >= {*names.values(), "plain"}
