@@ -27,7 +27,6 @@ from twinfer.bench.peers.engines import open_peer
 from twinfer.runtime.graph import Array, Graph, Node
 from twinfer.runtime.op import Case, along, tensor
 from twinfer.runtime.ops.core.plane import plane
-from twinfer.runtime.ops.core.requantize import Channels
 from twinfer.runtime.ops.recurrent.lstm import CELL, GATES, HIDDEN
 from twinfer.runtime.options import Options
 from twinfer.runtime.plan.make import make_plan
@@ -69,15 +68,6 @@ def test_a_plane_s_sums_have_31_bits() -> None:
     for sign in (1, -1):
         assert plane(np.full((256, 256), sign * ((1 << 30) - 2)), 0.0, 0.0) is not None
         assert plane(np.full((256, 256), sign << 30), 0.0, 0.0) is None
-
-
-def test_ends_of_sums() -> None:
-    w = np.array([[127, -128, 0], [5, 6, -7]], np.int8)
-    ones = np.ones(2, np.int32)
-    c = Channels(w, np.array([9, -1000], np.int32), ones, ones.astype(np.int8), 0, -128, 127)
-    corners = np.stack(np.meshgrid(*[[-128, 127]] * 3), -1).reshape(-1, 3)
-    sums = corners @ w.astype(np.int64).T + [9, -1000]
-    assert [end.tolist() for end in c.ends()] == [sums.min(0).tolist(), sums.max(0).tolist()]
 
 
 SHIFTED = np.array([[-128] * 4, [127] * 4, [3, -4, 5, 0]], np.int8)

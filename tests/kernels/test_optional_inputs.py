@@ -67,12 +67,6 @@ def test_an_absent_input(case: Case) -> None:
         assert_equal(outputs_of(Session(plan, 0), values), want, graph.outputs, case.tolerance, target.name)
 
 
-def test_operators_that_can_do_without() -> None:
-    """The list above is not empty by mistake: biases of these may be absent, says the schema's documentation."""
-    with_bias = {"CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "TRANSPOSE_CONV", "SVDF"}
-    assert with_bias <= {case.values[0].node.op for case in EVERY}
-
-
 @pytest.mark.parametrize("wrong", ["input", "output"])
 def test_an_argument_of_another_type(wrong: str) -> None:
     """An array in a tensor's place is said at once, with the kernel's name and the place."""

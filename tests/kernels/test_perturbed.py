@@ -138,28 +138,6 @@ def test_numbers_that_are_known_when_planning(op: str) -> None:
         assert [g.tobytes() for g in got] == [w.tobytes() for w in want], str(known)
 
 
-#: Operators that only move values, whose scales and zero points must all be the same.
-MOVERS = (
-    *("BATCH_TO_SPACE_ND", "CONCATENATION", "DYNAMIC_UPDATE_SLICE", "EMBEDDING_LOOKUP", "FILL", "GATHER_ND", "ONE_HOT"),
-    *("PACK", "REDUCE_MAX", "REDUCE_MIN", "REVERSE_V2", "SCATTER_ND", "SELECT", "SELECT_V2", "SPACE_TO_BATCH_ND"),
-    *("AVERAGE_POOL_2D", "MAX_POOL_2D", "TOPK_V2"),
-)
-
-
-@pytest.mark.parametrize("op", MOVERS)
-def test_one_other_scale_is_refused(op: str) -> None:
-    nodes = [case.node for name, case in cases_of(op).items() if "uint8" not in name]
-    node = next(node for node in nodes if node.output.type == "INT8")
-    assert infer_node(node)
-    for t in {*node.inputs, *node.outputs}:
-        if t is None or t.type != "INT8":
-            continue
-        other = replace(t, quant=Quant(t.quant.scale * np.float32(1.5), t.quant.zero_point))
-        inputs, outputs = ([other if each is t else each for each in side] for side in (node.inputs, node.outputs))
-        with pytest.raises(TwinferError, match=op):
-            infer_node(replace(node, inputs=tuple(inputs), outputs=tuple(outputs)))
-
-
 #: Operators that go by the stored values alone, as TFLM's and LiteRT's kernels do; those whose output has its own
 #: scale; decoders, whose output the next operator reads; and those whose cases saturate or take one step only.
 STORED = {
