@@ -126,7 +126,7 @@ def test_a_model_without_any_plan() -> None:
 Offsets = st.one_of(st.integers(-1, 8).map(lambda at: 16 * at), st.integers(-(2**31), 2**31 - 1), st.just(-1))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(
     seed=st.integers(0, 1000),
     content=st.one_of(
