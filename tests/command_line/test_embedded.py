@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import itertools
 import json
@@ -122,6 +123,17 @@ def test_standing_against_the_limits() -> None:
     assert limits.standings([{**row, "instructions": 883}, *hello])[0].instructions["speed"].good
     assert not limits.standings([{**row, "instructions": 884}, *hello])[0].instructions["speed"].good
     assert "no figures of TFLM" in embedded_html([row])
+
+
+def test_the_limit_of_a_mean_is_that_of_the_fastest_code() -> None:
+    """cortex-m4: 0.55 for the mean and 0.70 for each model. Balanced, size and other cores have no limit."""
+    verdicts = {setting: limits.Verdict(0.5) for setting in ("speed", "balanced", "size")}
+    fine = limits.Verdict(1.0)
+    on = {core: limits.Standing("kws", core, verdicts, verdicts, fine, fine, {}) for core in (M4, "cortex-m0")}
+    for setting, most in (("speed", limits.INSTRUCTIONS[M4][0]), ("balanced", None), ("size", None)):
+        assert limits.mean([on[M4]], setting) == (limits.Verdict(0.5, most), 1)
+        assert limits.mean([on["cortex-m0"]], setting) == (limits.Verdict(0.5), 1)
+    assert limits.mean([dataclasses.replace(on[M4], model="hello")], "speed") is None
 
 
 def peers_and(models: Sequence[str], cores: Sequence[str], ratio: float) -> list[Any]:
