@@ -47,7 +47,7 @@ CONFIG: Mapping[str, Any] = {
         "gridColor": LINE, "domainColor": QUIET, "tickColor": QUIET, "labelOverlap": "greedy", "labelSeparation": 8,
         "labelLimit": {"expr": "max(130, 0.4 * containerSize()[0])"},
     },
-    "axisXQuantitative": {"tickCount": {"expr": "max(2, width / 90)"}},
+    "axisXQuantitative": {"tickCount": {"expr": "max(2, width / 90)"}, "labelFlush": 16},
     "legend": {
         "labelColor": INK, "titleColor": INK, "labelFontSize": 12, "orient": "top", "title": None, "columnPadding": 16,
         "columns": {"expr": "max(1, floor(width / 130))"}, "labelLimit": 240,
