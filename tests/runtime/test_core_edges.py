@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
 import tiny
 
 from twinfer.runtime.check import check
-from twinfer.runtime.errors import InvalidArgumentError, ModelError, ToolError, UnsupportedOperatorError
+from twinfer.runtime.errors import ModelError, ToolError, UnsupportedOperatorError
 from twinfer.runtime.fixed_point import quantize_multipliers
 from twinfer.runtime.graph import DTYPES, Graph, Node, Tensor
 from twinfer.runtime.op import tensor
@@ -20,10 +19,9 @@ from twinfer.runtime.read.flatbuffer import Damage
 from twinfer.runtime.read.packed import pack, unpack
 from twinfer.runtime.read.tflite_tensor import MAX_BYTES, _shape, pick
 from twinfer.runtime.run.buffers import aligned_bytes
-from twinfer.runtime.run.inputs import random_inputs, special_inputs
-from twinfer.runtime.run.interpreter import Interpreter
+from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.shapes import MAX_FOLDED, infer_node, infer_shapes
-from twinfer.runtime.support import audit, types_of
+from twinfer.runtime.support import audit
 from twinfer.runtime.target import HOST
 from twinfer.runtime.tools import find_compiler
 
@@ -78,32 +76,6 @@ def test_shapes_beyond_all_memory() -> None:
     assert _shape((MAX_BYTES // (1 << 20), 1 << 10), "INT8")
     with pytest.raises(Damage):
         _shape((MAX_BYTES, 1 << 20), "FLOAT32")
-
-
-@pytest.mark.parametrize("value", [np.zeros((6, 1), np.int8), np.zeros(6, np.int8), np.zeros((1, 6), np.uint8)])
-def test_values_of_another_shape_or_type(value: Any) -> None:
-    model = Interpreter.from_graph(tiny.dense().graph)
-    model.allocate_tensors()
-    index = model.get_input_details()[0]["index"]
-    model.set_tensor(index, np.zeros((1, 6), np.int8))
-    with pytest.raises(InvalidArgumentError):
-        model.set_tensor(index, value)
-
-
-def test_indices_end_with_the_last_tensor() -> None:
-    graph = tiny.dense().graph
-    model = Interpreter.from_graph(graph)
-    model.allocate_tensors()
-    assert len(model.get_tensor_details()) == len(graph.tensors)
-    for index in (-1, len(graph.tensors)):
-        with pytest.raises(InvalidArgumentError, match="outside"):
-            model.get_tensor(index)
-
-
-@pytest.mark.parametrize("threads", [0, -1, 1.5, "2"])
-def test_threads(threads: Any) -> None:
-    with pytest.raises(InvalidArgumentError, match="positive integer"):
-        Interpreter(model_content=b"", num_threads=threads)
 
 
 @pytest.mark.parametrize(("bits", "count"), [(4, 1), (4, 2), (4, 7), (2, 1), (2, 5), (2, 8)])
@@ -185,25 +157,6 @@ def test_multipliers_are_numbers(wrong: float) -> None:
     for values in ([wrong], [1.0, wrong], [wrong, 1.0]):
         with pytest.raises(OverflowError, match="infinite or not a number"):
             quantize_multipliers(np.array(values))
-
-
-@pytest.mark.parametrize(("shape", "type"), [((6,), "BOOL"), ((0, 3), "FLOAT32"), ((0,), "INT8")])
-def test_special_values_of_what_has_none(shape: tuple[int, ...], type: str) -> None:
-    t = tensor(shape, type, name="x")
-    graph = Graph("g", (t,), (), (t,), (t,))
-    for (value,) in special_inputs(graph):
-        assert (value.shape, value.dtype) == (t.shape, t.dtype)
-        np.testing.assert_array_equal(value, random_inputs(graph)[0])
-
-
-def test_the_types_of_a_node_in_a_word() -> None:
-    x, w, y = tensor((2,), "INT16"), tensor((2,), "INT8", data=np.zeros(2)), tensor((2,))
-    marks = tensor((2,), "INT32", data=np.zeros(2))
-    nodes = {
-        "int16×int8→float32": ((x, None, w, w, marks), (y,)), "int16": ((marks, x), (x, y)), "int32": ((marks,), ()),
-        "int8→int16": ((w,), (x,)), "float32": ((), (y, x)), "-": ((None,), ()),
-    }  # fmt: skip
-    assert {word: types_of(Node("OP", *ends)) for word, ends in nodes.items()} == {word: word for word in nodes}
 
 
 def test_an_unknown_operator_hides_no_other() -> None:

@@ -116,6 +116,18 @@ def outputs_of(engine: Session, values: Sequence[Any]) -> list[Any]:
     return engine.outputs()
 
 
+def over_rubbish(engine: Session, graph: Graph, seed: int = 1) -> list[Array]:
+    """The outputs of one run for random inputs, over memory full of rubbish."""
+    outputs: list[Array] = outputs_of(engine, random_inputs(graph, seed))
+    return outputs
+
+
+def same(got: Sequence[Array], want: Sequence[Array]) -> None:
+    """Fails unless both are the same arrays."""
+    for mine, other in zip(got, want, strict=True):
+        np.testing.assert_array_equal(mine, other)
+
+
 def interpreted(graph: Graph, values: Sequence[Any], target: Any, level: int) -> list[Any]:
     return outputs_of(Session(make_plan(graph, target), level), values)
 

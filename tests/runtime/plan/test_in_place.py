@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cases import assert_sanitized, compiled_together, outputs_of
+from cases import assert_sanitized, compiled_together, outputs_of, same
 from flows import Sub
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -59,11 +59,6 @@ def usual(graph: Graph, target: Target = HOST, seed: int = 1) -> list[Array]:
         Session(make_plan(graph, target, Options(memory="layers"))), random_inputs(graph, seed)
     )
     return outputs
-
-
-def same(got: list[Array], want: list[Array]) -> None:
-    for mine, other in zip(got, want, strict=True):
-        np.testing.assert_array_equal(mine, other)
 
 
 @given(seed=st.integers(0, 1 << 20), target=st.sampled_from(TARGETS), memory=st.sampled_from(MEMORIES))

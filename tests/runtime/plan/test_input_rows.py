@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cases import assert_sanitized, compiled_together
+from cases import assert_sanitized, compiled_together, over_rubbish, same
 from flows import Sub
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -68,19 +68,6 @@ def pushed(session: Session, graph: Graph, seed: int) -> list[Array]:
     return session.outputs()
 
 
-def whole(session: Session, graph: Graph, seed: int) -> list[Array]:
-    """The outputs of a run over the input as a whole."""
-    poison(session)
-    session.feed(random_inputs(graph, seed))
-    session.run()
-    return session.outputs()
-
-
-def same(got: list[Array], want: list[Array]) -> None:
-    for mine, other in zip(got, want, strict=True):
-        np.testing.assert_array_equal(mine, other)
-
-
 @pytest.mark.parametrize("kind", ["INT8", "INT16", "FLOAT32"])
 @given(
     seed=st.integers(0, 1 << 20), target=st.sampled_from(TARGETS), memory=st.sampled_from(["auto", "layers", "rows"])
@@ -91,7 +78,7 @@ def test_interpreted(kind: str, seed: int, target: Target, memory: Memory) -> No
     session = Session(make_plan(graph, target, Options(memory=memory, input_rows=True)))
     want = wanted_outputs(graph, seed)
     same(pushed(session, graph, seed), want)
-    same(whole(session, graph, seed), want)
+    same(over_rubbish(session, graph, seed), want)
 
 
 @pytest.mark.parametrize("mode", ["compiled", "interpreted"])
@@ -106,7 +93,7 @@ def test_compiled(mode: Mode) -> None:
     for name, session in compiled_together(plans).items():
         want = wanted_outputs(graphs[name], 1)
         same(pushed(session, graphs[name], 1), want)
-        same(whole(session, graphs[name], 1), want)
+        same(over_rubbish(session, graphs[name], 1), want)
         assert len(session.profile(1)) == len(session.plan.steps)
 
 

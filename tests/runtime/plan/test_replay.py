@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 from cases import cases_of, graph_of
 from flows import Meaning, Random, Sub
+from hostile import floats
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from twinfer.bench.models.builtin import builtin
-from twinfer.runtime.graph import Array, Graph, Tensor
+from twinfer.runtime.graph import Graph, Tensor
 from twinfer.runtime.options import Options
 from twinfer.runtime.plan import replay
 from twinfer.runtime.plan.make import make_plan
@@ -23,10 +24,6 @@ from twinfer.runtime.program import Alias, If, Part, Program, Step, While
 from twinfer.runtime.run.guard import spread
 from twinfer.runtime.run.session import Session
 from twinfer.runtime.walks import with_steps
-
-
-def floats(*values: float) -> Array:
-    return np.array(values, np.float32)
 
 
 def apart(graph: Graph) -> Plan:

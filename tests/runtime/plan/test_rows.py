@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cases import assert_sanitized, compiled_together
+from cases import assert_sanitized, compiled_together, over_rubbish, same
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from needs import deep_but
@@ -25,7 +25,7 @@ from twinfer.aot.print.choice import share_all
 from twinfer.aot.print.emit import emit
 from twinfer.converter.build import Builder
 from twinfer.runtime.errors import InvalidArgumentError
-from twinfer.runtime.graph import Array, Graph, Tensor
+from twinfer.runtime.graph import Graph, Tensor
 from twinfer.runtime.options import Mode, Options
 from twinfer.runtime.plan import replay
 from twinfer.runtime.plan.by_rows.candidates import _agree, height_of
@@ -39,26 +39,12 @@ from twinfer.runtime.plan.plan import Place, Plan
 from twinfer.runtime.program import Chain, Ring
 from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.run.interpreter import Interpreter
-from twinfer.runtime.run.poison import poison
 from twinfer.runtime.run.session import Session
 from twinfer.runtime.target import GENERIC, TARGETS, Target
 
 ROWS, LAYERS = Options(memory="rows"), Options(memory="layers")
 
 each_kind = pytest.mark.parametrize("kind", ["INT8", "INT16", "FLOAT32"])
-
-
-def ran(session: Session, graph: Graph, seed: int) -> list[Array]:
-    """The outputs of one run over memory full of rubbish."""
-    poison(session)
-    session.feed(random_inputs(graph, seed))
-    session.run()
-    return session.outputs()
-
-
-def same(got: list[Array], want: list[Array]) -> None:
-    for mine, other in zip(got, want, strict=True):
-        np.testing.assert_array_equal(mine, other)
 
 
 def chains(plan: Plan) -> Iterator[Chain]:
@@ -71,7 +57,7 @@ def chains(plan: Plan) -> Iterator[Chain]:
 def test_interpreted(kind: str, seed: int, target: Target) -> None:
     graph = network(seed, kind)
     whole, rows = make_plan(graph, target, LAYERS), make_plan(graph, target, ROWS)
-    same(ran(Session(rows), graph, seed), ran(Session(whole), graph, seed))
+    same(over_rubbish(Session(rows), graph, seed), over_rubbish(Session(whole), graph, seed))
 
 
 def unread_rows() -> Graph:
@@ -103,8 +89,8 @@ def test_compiled(mode: Mode) -> None:
     assert sum(bool(plan.chains) for plan in plans.values()) >= 12
     assert [len(chain.layers) for chain in chains(plans["unread"])] == [7]
     for name, session in compiled_together(plans).items():
-        want = ran(Session(make_plan(graphs[name], plans[name].target, LAYERS)), graphs[name], 1)
-        same(ran(session, graphs[name], 1), want)
+        want = over_rubbish(Session(make_plan(graphs[name], plans[name].target, LAYERS)), graphs[name], 1)
+        same(over_rubbish(session, graphs[name], 1), want)
 
 
 @pytest.mark.skipif(not (shutil.which("clang") or shutil.which("gcc")), reason="no compiler")
@@ -242,7 +228,7 @@ def test_layers_that_are_alike_share_a_body_with_their_own_kernel() -> None:
     bodies = re.findall(r"(\w+)\(&params, in, out, scratch\)", text)
     assert sorted(bodies) == ["tw_average_pool_2d_f32_body", "tw_conv2d_f32_body", "tw_max_pool_2d_f32_body"]
     (session,) = compile_plans({"alike": plan}).values()
-    same(ran(session, graph, 3), ran(Session(make_plan(graph, GENERIC, LAYERS)), graph, 3))
+    same(over_rubbish(session, graph, 3), over_rubbish(Session(make_plan(graph, GENERIC, LAYERS)), graph, 3))
 
 
 def test_a_layer_computes_only_what_is_asked_for() -> None:
@@ -290,7 +276,7 @@ def test_two_inputs_that_die_in_one_chain(channels: int, wide: int, out: int) ->
     graph = b.graph([conv(total, out)])
     whole, rows = make_plan(graph, GENERIC, LAYERS), make_plan(graph, GENERIC, ROWS)
     assert [len(chain.layers) for chain in chains(rows)] == [4]
-    same(ran(Session(rows), graph, 2), ran(Session(whole), graph, 2))
+    same(over_rubbish(Session(rows), graph, 2), over_rubbish(Session(whole), graph, 2))
 
 
 def test_observers_are_refused() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from flows import Meaning, Random, Sub
+from hostile import floats
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -19,10 +20,6 @@ from twinfer.runtime.program import COPY, Alias
 from twinfer.runtime.run.poison import poison
 from twinfer.runtime.run.session import Session
 from twinfer.runtime.target import TARGETS
-
-
-def floats(*values: float) -> Array:
-    return np.array(values, np.float32)
 
 
 def together(plan: Plan, *tensors: Tensor) -> bool:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cases import assert_sanitized, compiled_together, outputs_of
+from cases import assert_sanitized, compiled_together, outputs_of, over_rubbish, same
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from needs import deep_but
@@ -52,18 +52,6 @@ def by_layers(graph: Graph, seed: int = 1) -> list[Array]:
     return outputs
 
 
-def ran(session: Session, graph: Graph, seed: int = 1) -> list[Array]:
-    """The outputs of one run over memory full of rubbish."""
-    poison(session)
-    outputs: list[Array] = outputs_of(session, random_inputs(graph, seed))
-    return outputs
-
-
-def same(got: Sequence[Array], want: Sequence[Array]) -> None:
-    for mine, other in zip(got, want, strict=True):
-        np.testing.assert_array_equal(mine, other)
-
-
 @each_core
 @each_end
 def test_the_same_bits_in_less_memory(end: str, target: Target) -> None:
@@ -72,7 +60,7 @@ def test_the_same_bits_in_less_memory(end: str, target: Target) -> None:
     for seed in range(20):
         graph = network(seed, end)
         plan = make_plan(graph, target, ROWS)
-        same(ran(Session(plan), graph, seed), by_layers(graph, seed))
+        same(over_rubbish(Session(plan), graph, seed), by_layers(graph, seed))
         for layer in sums_of(plan):
             assert layer.step.node.op == ENDS[end]
             assert plan.arena_bytes < make_plan(graph, target, LAYERS).arena_bytes
@@ -84,7 +72,7 @@ def test_the_same_bits_in_less_memory(end: str, target: Target) -> None:
 @settings(max_examples=80, deadline=None)
 def test_random_networks(seed: int, end: str, target: Target) -> None:
     graph = network(seed, end, layers=seed % 4)
-    same(ran(Session(make_plan(graph, target, ROWS)), graph, seed), by_layers(graph, seed))
+    same(over_rubbish(Session(make_plan(graph, target, ROWS)), graph, seed), by_layers(graph, seed))
 
 
 def programs(mode: Mode) -> Iterator[tuple[Graph, Plan]]:
@@ -106,7 +94,7 @@ def test_means_over_any_dimensions(axes: tuple[int, ...], keep: bool, target: Ta
     out = net.builder.op("MEAN", [x, np.array(axes, np.int32)], scale=0.03, zero=4, keep_dims=keep)
     graph = net.builder.graph([out])
     plan = make_plan(graph, target, ROWS)
-    for got, want in zip(ran(Session(plan), graph), by_layers(graph), strict=True):
+    for got, want in zip(over_rubbish(Session(plan), graph), by_layers(graph), strict=True):
         np.testing.assert_array_equal(got, want)
     assert bool(sums_of(plan)) == ({axis % 4 for axis in axes} == {1, 2})
 
@@ -117,7 +105,7 @@ def test_compiled(mode: Mode) -> None:
     kernels = {layer.step.call.kernel for _, plan in every.values() for layer in sums_of(plan)}
     assert kernels >= {"tw_average_pool_2d_sums_s8", "tw_mean_sums_s8", "tw_fully_connected_sums_s8"}
     for name, session in compiled_together({name: plan for name, (_, plan) in every.items()}).items():
-        same(ran(session, every[name][0]), by_layers(every[name][0]))
+        same(over_rubbish(session, every[name][0]), by_layers(every[name][0]))
 
 
 @pytest.mark.skipif(not (shutil.which("clang") or shutil.which("gcc")), reason="no compiler")
@@ -240,7 +228,7 @@ def test_a_reshape_that_others_read_is_made() -> None:
         plan = make_plan(graph, DSP, ROWS)
         chained += any(isinstance(part, Chain) for part in plan.program)
         assert not sums_of(plan)
-        same(ran(Session(plan), graph), by_layers(graph))
+        same(over_rubbish(Session(plan), graph), by_layers(graph))
     assert chained >= 5
 
 

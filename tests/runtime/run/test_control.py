@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from cases import outputs_of
 from flows import Meaning, Random, Sub
+from hostile import floats
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from needs import deep_but
@@ -18,7 +19,7 @@ from twinfer.aot.build.compiled import CompiledModel
 from twinfer.bench.models.source import Source
 from twinfer.bench.models.verify import Samples, verify
 from twinfer.bench.peers.engines import installed, isolate, open_peer
-from twinfer.runtime.graph import Array, Graph, Node, Quant, Signature
+from twinfer.runtime.graph import Graph, Node, Quant, Signature
 from twinfer.runtime.options import Mode, Options
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.read.tflite import read
@@ -29,10 +30,6 @@ from twinfer.runtime.write.tflite import write
 
 #: The inputs of several runs of one interpreter.
 Runs = list[list[Any]]
-
-
-def floats(*values: float) -> Array:
-    return np.array(values, np.float32)
 
 
 YES, NO = np.array([True]), np.array([False])
@@ -448,15 +445,8 @@ def test_compiled(name: str, mode: Mode) -> None:
 
 @pytest.mark.parametrize(("name", "peer"), [(name, peer) for name in MODELS for peer in MODELS[name][1].split()])
 def test_as_the_peers(name: str, peer: str) -> None:
-    if not installed(peer):
-        pytest.skip(f"{peer} is not installed")
     graph, runs = MODELS[name][0]()
-    model, outputs = open_peer(peer, write(graph), len(graph.outputs)), []
-    for values in runs:
-        model.feed(values)
-        model.invoke()
-        outputs.append(model.outputs())
-    same(outputs, meant(graph, runs))
+    same(isolated_runs(peer, graph, runs), meant(graph, runs))
 
 
 @pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
