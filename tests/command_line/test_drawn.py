@@ -1,4 +1,4 @@
-"""Edge cases of what the command line reads and draws: arrays of another width, names with =, full arenas."""
+"""What is drawn: arenas that are as small as can be, scratch, tensors that clip, bounds of histograms."""
 
 from __future__ import annotations
 
