@@ -38,7 +38,7 @@ from twinfer.runtime.target import DSP, GENERIC, MVE, Target
 from twinfer.runtime.tools import run_tool
 
 #: Nodes of each kind for a core under QEMU.
-ON_CORES = 16
+ON_CORES = 8
 
 Drawn = tuple[Node, list[Array]]
 

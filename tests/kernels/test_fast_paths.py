@@ -29,7 +29,7 @@ from twinfer.runtime.plan.lower import lower_node
 from twinfer.runtime.target import AVX2, AVX512_VNNI, DSP, GENERIC, MVE, NEON_I8MM
 
 #: Nodes of each operator and type for a core under QEMU.
-ON_CORES = 12
+ON_CORES = 8
 
 #: Types of activations; the weights are of int8.
 TYPES = ("INT8", "INT16")

@@ -27,7 +27,7 @@ from twinfer.bench.models.builtin import builtin
 from twinfer.runtime.op import Case
 from twinfer.runtime.options import Mode
 from twinfer.runtime.plan.make import make_plan
-from twinfer.runtime.registry import operators
+from twinfer.runtime.registry import operators, variants
 from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.target import Target
 
@@ -54,27 +54,30 @@ HEAD = """\
 """
 
 
-def by_work(op: str) -> list[tuple[str, Case]]:
-    """An operator's cases, heaviest first; uint8 runs as int8."""
-    named = [(name, case) for name, case in cases_of(op).items() if not name.endswith("uint8")]
-    return sorted(named, key=lambda item: -work(item[1]))
+@cache
+def by_work() -> list[tuple[str, Case]]:
+    """The cases of all operators, heaviest first; uint8 runs as int8."""
+    named = [item for op in operators() for item in cases_of(op).items() if not item[0].endswith("uint8")]
+    works = {name: work(case) for name, case in named}
+    return sorted(named, key=lambda item: -works[item[0]])
 
 
 @cache
 def locked_cases(core: str) -> dict[str, Case]:
     """The heaviest int8 case of every family, and of each kernel for the core's instruction set the heaviest case."""
-    every, target = (
-        sorted((pair for op in operators() for pair in by_work(op)), key=lambda pair: -work(pair[1])),
-        find(core).target,
-    )
+    every, target = by_work(), find(core).target
     families: dict[str, tuple[str, Case]] = {}
     for name, case in every:
         if case.node.outputs[0].type == "INT8" and core in BY_FAMILY:
             families.setdefault(operators()[case.node.op].cases.__module__.split(".")[3], (name, case))
     locked = dict(families.values())
     seen = {kernel for case in locked.values() for kernel in kernels_of(case, target)}
+    sets = {"dsp", "mve"}
+    served = {op for op in operators() if any(variant.needs & sets for variant in variants(op, target))}
     for name, case in every:
-        if new := {kernel for kernel in kernels_of(case, target) if re.search("_dsp|_mve", kernel)} - seen:
+        if case.node.op in served and (
+            new := {kernel for kernel in kernels_of(case, target) if re.search("_dsp|_mve", kernel)} - seen
+        ):
             locked[name] = case
             seen |= new
     return locked
