@@ -723,8 +723,8 @@ def test_layers_on_a_core() -> None:
 
 def test_coded_weights_beside_plain_ones() -> None:
     rows = [
-        {**row, "weights": how, "decode": when, "instructions": row["instructions"] + 10 * i,
-         "code_bytes": 100 * (i + 1)}
+        {**row, "weights": how, "decode": when, "instructions": row["instructions"] * (2 + i),
+         "code_bytes": 90_000 * (i + 1)}
         for i, (how, when) in enumerate((("plain", "layer"), ("lut", "layer"), ("lut", "start")))
         for row in board_rows()[:3]
     ]  # fmt: skip
