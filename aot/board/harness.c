@@ -47,7 +47,7 @@ static __attribute__((noinline)) uint32_t stack_run(tw_run_fn *run, int32_t *sta
     return bytes;
 }
 
-static void fail(const char *what) {
+static _Noreturn void fail(const char *what) {
     tw_print(what);
     tw_exit(98);
 }

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -70,6 +71,22 @@ def test_runs_and_gives_the_same_bits(card: Card) -> None:
         session.feed(each)
         session.run()
         assert [value.tobytes() for value in result.outputs] == [value.tobytes() for value in session.outputs()]
+
+
+def test_another_compiler_than_gcc(tmp_path: Path) -> None:
+    """clang builds and its programs are read; what it does not tell is said."""
+    card = replace(copied("pc", tmp_path), compiler="clang")
+    if not shutil.which("clang"):
+        pytest.skip("clang: not installed")
+    project = dense(card)
+    inputs = random_inputs(project.plan.graph)
+    (result,) = run_jobs(build(project, card), [Job(inputs)], count=False)
+    session = Session(project.plan)
+    session.feed(inputs)
+    session.run()
+    assert [value.tobytes() for value in result.outputs] == [value.tobytes() for value in session.outputs()]
+    assert sizes(project, card).weight_bytes >= project.constants.nbytes
+    assert stack_bound(project, card).unknown[-1] == "clang tells no frames of functions"
 
 
 def test_is_verified_as_any_other(card: Card) -> None:
