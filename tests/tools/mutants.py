@@ -222,7 +222,7 @@ class Copy:
 
     def test(self, arguments: str, seconds: float) -> int | None:
         """pytest's exit code; None if it was ended when the time was up."""
-        options = ["-x", "-q", "-m", "not slow", "-p", "no:cacheprovider"]
+        options = ["-x", "-q", "-m", "not deep", "-p", "no:cacheprovider"]
         return self._run([sys.executable, "-m", "pytest", *options, *shlex.split(arguments)], seconds)
 
     def _run(self, command: list[str], seconds: float) -> int | None:
