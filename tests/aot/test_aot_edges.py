@@ -11,6 +11,7 @@ import pytest
 import tiny
 
 from twinfer.aot.build import boards
+from twinfer.aot.build.fits import live_bytes
 from twinfer.aot.build.stack import StackBound
 from twinfer.aot.build.targets import find
 from twinfer.aot.print.choice import share_all
@@ -22,6 +23,7 @@ from twinfer.converter.build import Builder
 from twinfer.runtime.cache import unsealed
 from twinfer.runtime.constant import Constant, Role
 from twinfer.runtime.errors import GuardError, InvalidArgumentError, ToolWarning
+from twinfer.runtime.graph import Graph, Node
 from twinfer.runtime.op import tensor
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.tools import built
@@ -34,6 +36,13 @@ def test_a_constant_without_elements_has_no_name() -> None:
     constants = Constants(plan, "m")
     assert constants.symbol(Constant(np.zeros(0, np.int8), Role.WEIGHTS)) is None
     assert {constants.symbol(constant) for constant in plan.constants} == {c.symbol for c in constants.all}
+
+
+def test_an_output_without_elements_has_no_array() -> None:
+    b = Builder("none")
+    plan = make_plan(b.graph([b.constant(np.zeros(0, np.float32)), b.constant(np.ones(3, np.float32))]))
+    assert [constant.array.size for constant in plan.constants] == [0, 3]
+    assert [c.declaration for c in Constants(plan, "m").all] == ["const float m_output_1[3]"]
 
 
 def test_every_constant_has_a_symbol_of_its_own() -> None:
@@ -101,6 +110,15 @@ def test_a_board_has_files_of_its_own_first(tmp_path: Path) -> None:
     assert own.read("semihost.h") == "mine"
     assert (own.bare, M4.architecture.bare) == (False, True)
     assert own.linking("board/") == ("-Wl,--gc-sections", *own.link)
+
+
+def test_memory_that_is_shared_counts_once() -> None:
+    """In place, input and output share memory."""
+    x, middle, y = (tensor((1000,), name=name) for name in "xmy")
+    nodes = tuple(Node("ABS", (a,), (b,)) for a, b in ((x, middle), (middle, y)))
+    plan = make_plan(Graph("g", (x, middle, y), nodes, (x,), (y,)))
+    assert plan.offsets[x] == plan.offsets[middle] == plan.offsets[y]
+    assert [live_bytes(plan, step) for step in plan.steps] == [4000, 4000]
 
 
 @pytest.mark.parametrize("name", ["features", "Endian", "String", "malloc", "sched", "unistd", "pthread", "newlib"])
