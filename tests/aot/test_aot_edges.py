@@ -26,6 +26,7 @@ from twinfer.runtime.errors import GuardError, InvalidArgumentError, ToolWarning
 from twinfer.runtime.graph import Graph, Node
 from twinfer.runtime.op import tensor
 from twinfer.runtime.plan.make import make_plan
+from twinfer.runtime.plan.plan import Place, Region
 from twinfer.runtime.tools import built
 
 M4 = find("cortex-m4")
@@ -119,6 +120,9 @@ def test_memory_that_is_shared_counts_once() -> None:
     plan = make_plan(Graph("g", (x, middle, y), nodes, (x,), (y,)))
     assert plan.offsets[x] == plan.offsets[middle] == plan.offsets[y]
     assert [live_bytes(plan, step) for step in plan.steps] == [4000, 4000]
+    places = {t: Place(Region.ARENA, at) for t, at in ((x, 0), (middle, 2000), (y, 4000))}
+    apart = replace(plan, places=places)
+    assert live_bytes(apart, apart.steps[0]) == 6000
 
 
 @pytest.mark.parametrize("name", ["features", "Endian", "String", "malloc", "sched", "unistd", "pthread", "newlib"])
