@@ -190,7 +190,8 @@ class Measured:
 
 
 def _measure(names: Sequence[str], measures: Sequence[tuple[str, Measure]], seed: int) -> Measured:
-    """The rows of all models on all targets. Ctrl-C keeps what is finished."""
+    """The rows of all models on all targets; those before a target that fails stay. Ctrl-C keeps what is finished."""
+    from twinfer.bench.models.source import load
     from twinfer.command_line.terminal import progress
 
     measured, every = Measured(), list(product(names, measures))
@@ -198,28 +199,18 @@ def _measure(names: Sequence[str], measures: Sequence[tuple[str, Measure]], seed
         with progress(len(every)) as told:
             for i, name in enumerate(names):
                 measured.done = i * len(measures)
-                steps = [partial(told, measured.done + k, name) for k in range(len(measures))]
-                _add_rows(measured, name, list(zip(measures, steps, strict=True)), seed)
+                try:
+                    source = load(name)
+                    _warn_of_zero_divisions(source, seed)
+                    for _, measure in measures:
+                        told(measured.done, name, 0)
+                        measured.rows += measure(source, partial(told, measured.done, name))
+                        measured.done += 1
+                except TwinferError as error:
+                    measured.failed = complain_of(name, error)
     except KeyboardInterrupt:
         measured.missing = [f"{name} on {target}" for name, (target, _) in every[measured.done :]]
     return measured
-
-
-def _add_rows(
-    measured: Measured, name: str, measures: Sequence[tuple[tuple[str, Measure], Callable[[float], None]]], seed: int
-) -> None:
-    """Add one model's rows, target by target; those before a target that fails stay."""
-    from twinfer.bench.models.source import load
-
-    try:
-        source = load(name)
-        _warn_of_zero_divisions(source, seed)
-        for (_, measure), step in measures:
-            step(0)
-            measured.rows += measure(source, step)
-            measured.done += 1
-    except TwinferError as error:
-        measured.failed = complain_of(name, error)
 
 
 def _warn_of_zero_divisions(source: Any, seed: int) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -58,18 +58,12 @@ def run(arguments: argparse.Namespace) -> int:
             for i, (card, names) in enumerate(zip(chosen, techniques, strict=True)):
                 note_unused_storage(source, [card.target] if card else [], [options])
                 wanted = Wanted(arguments.seed, arguments.seconds, names)
-                _add(every, explain(source, card, options, wanted, partial(told, i, arguments.model)))
+                for part in explain(source, card, options, wanted, partial(told, i, arguments.model)):
+                    every[i:] = [part]  # each is more of this target, in place of the one before
     except KeyboardInterrupt:
         return _broken_off(arguments, every, chosen)
     _write(arguments, document(every, len(chosen)), every)
     return 0 if all(each.same_bits for each in every) else EXIT_DIFFERS
-
-
-def _add(every: list[Explanation], parts: Iterator[Explanation]) -> None:
-    """Add one target; each of its parts is more of it and takes the place of the one before."""
-    at = len(every)
-    for part in parts:
-        every[at:] = [part]
 
 
 def _broken_off(arguments: argparse.Namespace, every: Sequence[Explanation], chosen: Sequence[Card | None]) -> int:

@@ -80,6 +80,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _proofs(names: Sequence[str], io: Io, provers: Sequence[Prover]) -> tuple[list[list[Proof]], int, list[str]]:
     """The proofs of every prover, the exit status (EXIT_USAGE if a model could not be run) and, after Ctrl-C, what is
     missing."""
+    from twinfer.bench.models.source import load_with
     from twinfer.command_line.terminal import progress
 
     proofs: list[list[Proof]] = [[] for _ in provers]
@@ -88,22 +89,13 @@ def _proofs(names: Sequence[str], io: Io, provers: Sequence[Prover]) -> tuple[li
         with progress(len(every)) as told:
             for at, (name, k) in enumerate(every):
                 told(at, name, 0)
-                proven, status = _proof(name, io, provers[k], partial(told, at, name))
-                proofs[k] += proven
-                failed = failed or status
+                try:
+                    proofs[k].append(provers[k].prove(load_with(name, io), partial(told, at, name)))
+                except TwinferError as error:
+                    failed = complain_of(name, error)
     except KeyboardInterrupt:
         return proofs, failed, [f"{name} {provers[k].where}" for name, k in every[at:]]
     return proofs, failed, []
-
-
-def _proof(name: str, io: Io, prover: Prover, told: Callable[[float], None]) -> tuple[list[Proof], int]:
-    """One model's proof and 0; none and EXIT_USAGE if it could not be run."""
-    from twinfer.bench.models.source import load_with
-
-    try:
-        return [prover.prove(load_with(name, io), told)], 0
-    except TwinferError as error:
-        return [], complain_of(name, error)
 
 
 def _provers(arguments: argparse.Namespace) -> list[Prover]:
