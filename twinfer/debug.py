@@ -86,7 +86,7 @@ class Page:
         if before is not self._last and isinstance(before, Graph):
             self._add("Model", f"{len(before.nodes)} operators.", _listing(lines(before)))
         self._last = after
-        if isinstance(before, Graph | Lowered) and type(before) is type(after):
+        if type(before) is type(after):
             shown = _marked(lines(before), lines(after))
         elif isinstance(after, Plan):
             about = f"{len(after.steps)} layers in an arena of {after.arena_bytes:,} bytes. {about}"
@@ -134,9 +134,11 @@ def trace(title: str, graph: Graph, target: Any) -> str:
 
 def changes(before: Any, after: Any) -> str:
     """The figures that a stage has changed: ``31 -> 30 operators, 9,024 bytes of arena``."""
+    if before is after:
+        return "nothing to do"
     old, new = figures(before), figures(after)
     told = [f"{old[k]:,} -> {v:,} {k}" if k in old else f"{v:,} {k}" for k, v in new.items() if old.get(k) != v]
-    return ", ".join(told) or "nothing to do"
+    return ", ".join(told) or "as many as before"
 
 
 def figures(value: Any) -> Mapping[str, int]:
