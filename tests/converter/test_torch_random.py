@@ -3,6 +3,7 @@ in one exported program, against what PyTorch itself computes."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, Phase, given, note, settings
 from hypothesis import strategies as st
-from needs import needs
+from needs import ALL_CASES, needs
 
 torch = needs("torch", "onnxscript")
 
@@ -164,6 +165,10 @@ def floats(*shape: int, seed: int = 1) -> Any:
     return torch.from_numpy(np.random.default_rng(seed).normal(0, 2, shape).astype(np.float32))
 
 
+#: Every one has a layer of each kind; exporting it takes seconds.
+EXAMPLES = 3 if os.environ.get(ALL_CASES) else 1
+
+
 def random(examples: int) -> Any:
     health, phases = list(HealthCheck), [Phase.generate]
     return settings(
@@ -172,7 +177,7 @@ def random(examples: int) -> Any:
     )  # fmt: skip
 
 
-@random(2)
+@random(EXAMPLES)
 @given(data=st.data())
 def test_over_images(data: Any) -> None:
     modules = [images(data.draw, which) for which in (*IMAGES, "conv", "conv", "transposed", "Max", "Avg")]
@@ -284,7 +289,7 @@ SERIES = (
 )  # fmt: skip
 
 
-@random(2)
+@random(EXAMPLES)
 @given(data=st.data())
 def test_over_series(data: Any) -> None:
     modules = [series(data.draw, which) for which in (*SERIES, "conv", "conv", "transposed")]
@@ -293,7 +298,7 @@ def test_over_series(data: Any) -> None:
     check(modules, floats(2, 4, 9))
 
 
-@random(2)
+@random(EXAMPLES)
 @given(data=st.data())
 def test_functions(data: Any) -> None:
     i = torch.from_numpy(np.random.default_rng(3).integers(-4, 5, (2, 4, 9)).astype(np.int32))
@@ -317,7 +322,7 @@ class Recurrent(nn.Module):
         return layer(x, (first, first * 0.5) if isinstance(layer, nn.LSTM) else first)
 
 
-@random(2)
+@random(EXAMPLES)
 @given(data=st.data())
 def test_recurrent(data: Any) -> None:
     modules = []
