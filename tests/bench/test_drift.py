@@ -73,11 +73,6 @@ def test_what_is_compared_has_the_same_options() -> None:
         assert result.remarks[0].endswith("left out, nothing was saved of it")
 
 
-def test_peers_and_failures_are_not_watched() -> None:
-    rows = [on_host(engine="tflm"), {"engine": "compiled", "target": "cortex-m4", "error": "too large"}]
-    assert runs_of(rows) == []
-
-
 def test_times_of_another_machine_are_left_out_and_counts_are_not() -> None:
     now, before = [on_host(min_us=900.0), on_board(instructions=2000)], [on_host(), on_board()]
     result = outcome(now, before, then=THERE)

@@ -14,7 +14,6 @@ from flows import Sub
 from needs import deep_but
 from rich.console import Console
 
-from twinfer import kernels_c
 from twinfer.aot.build.host import compile_plans
 from twinfer.aot.build.targets import find
 from twinfer.bench.explain import on_host, on_target
@@ -162,17 +161,6 @@ def test_the_interpreter_borrows_the_kernels_of_a_library() -> None:
     inputs = random_inputs(plan.graph, 1)
     theirs, own = (on_host._outputs(session, inputs) for session in (borrowing, usual))
     assert same_bits(theirs, own)
-
-
-def test_programs_are_compiled_for_the_level_of_the_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
-    flags = {}
-    for name in kernels_c.LEVELS[: isa.level() + 1]:
-        monkeypatch.setenv(isa.VARIABLE, name)
-        flags[name] = on_host._level_flags()
-    assert flags["base"] == []
-    assert "-mavx2" in flags.get("v3", ["-mavx2"])
-    assert "-mavx512vnni" in flags.get("v4", ["-mavx512vnni"])
-    assert not any(flag.startswith("-mavx512") for flag in flags.get("v3", []))
 
 
 def test_a_fault_deep_in_the_stack_is_raised() -> None:

@@ -37,16 +37,6 @@ from twinfer.runtime.run.poison import POISONS
 M0, M4 = find("cortex-m0"), find("cortex-m4")
 
 
-def test_what_was_compiled_before_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of this model: that another one is in the cache does not count."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    net = Sub("one")
-    other = Source("one", net.graph([net.op("ABS", [net.input((1, 4))])]))
-    once = compare.Comparison(rounds=1)
-    cached = [compare.compare(each, once)[1]["compile_cached"] for each in (other, Source("two", two_outputs()), other)]
-    assert cached == [False, False, True]
-
-
 def two_outputs() -> Graph:
     net = Sub("two")
     x = net.input((1, 4))

@@ -60,11 +60,6 @@ def test_macs_are_those_of_the_real_model(name: str, kind: str) -> None:
     assert make_plan(builtin()[f"{name}_{kind}"]()).macs == MACS[name]
 
 
-@each_model
-def test_always_the_same_model(make: Callable[[], Graph]) -> None:
-    assert write(make()) == write(make())
-
-
 @pytest.mark.parametrize("name", NETS)
 def test_no_layer_saturates_or_collapses(name: str) -> None:
     for node, values in int8_layers(name):

@@ -14,7 +14,7 @@ import pytest
 from twinfer.bench.explain.causes import CAUSES
 from twinfer.bench.explain.techniques import TECHNIQUES
 from twinfer.bench.measure.tflm import LABELS
-from twinfer.bench.report.charts import LANE, graph_chart, ladder_chart, layers_chart, noise_chart, waterfall
+from twinfer.bench.report.charts import ladder_chart, layers_chart, noise_chart, waterfall
 from twinfer.bench.report.diff import diff_html, diff_tables, difference
 from twinfer.bench.report.diff import layers_chart as differences
 from twinfer.bench.report.html import report_html
@@ -458,37 +458,6 @@ def test_the_map_of_the_flash() -> None:
     whole = f"{kept['totals']['flash_bytes']:,}"
     assert f"{whole} bytes" in chart.title
     assert f"bytes of {whole} in flash, one per symbol: {', '.join(areas)}." in chart.about
-
-
-def test_the_lines_of_the_graph() -> None:
-    """A share where a layer runs by itself; edges from who writes a value, through all views of it."""
-    kept = document(6)
-    spec = graph_chart(kept).spec
-    whole = kept["totals"]["compiled"]
-    lines = spec["layer"][1]["data"]["values"]
-    assert [line["name"] for line in lines] == ["x", *(f"t{i}" for i in range(6))]
-    for i, line in enumerate(lines[1:]):
-        own = next(x for x in kept["layers"] if i in x["steps"])
-        share = f"{100 * own['compiled'] / whole:.1f} %" if own["steps"] == [i] else ""
-        assert line["text"] == f"{i + 7} {OPS[i][0]} 1×{i + 2}×3 INT8 {share}".strip()
-    ends: dict[int, list[Document]] = {}
-    for point in spec["layer"][0]["data"]["values"]:
-        ends.setdefault(point["edge"], []).append(point)
-    edges = {(points[0]["line"], points[-1]["line"]) for points in ends.values()}
-    assert edges == {(0, 1), (1, 2), (2, 3), (3, 4), (4, 5), (1, 5), (5, 6)}
-    ways = {
-        (points[0]["line"], points[-1]["line"]): [(p["lane"], p["line"]) for p in points] for points in ends.values()
-    }
-    assert ways.pop((1, 5)) == [(0, 1), (1, 1.5), (1, 4.5), (0, 5)], "beside the lines between them"
-    assert all(way == [(0, begin), (0, end)] for (begin, end), way in ways.items())
-    assert all([point["order"] for point in points] == list(range(len(points))) for points in ends.values())
-    assert [line["line"] for line in lines] == list(range(7))
-    assert {line["lane"] for line in lines} == {0}
-    x, y = (spec["encoding"][axis] for axis in "xy")
-    assert x["scale"]["domain"] == [0, 1]
-    assert x["scale"]["range"][0] - x["scale"]["range"][1] == LANE
-    assert (y["scale"]["domain"], y["scale"]["reverse"]) == ([-0.5, 6.5], True)
-    assert "7 in all, with 7 values between them" in graph_chart(kept).about
 
 
 # -- differences -------------------------------------------------------------------------------------------------------
