@@ -11,6 +11,7 @@ import pytest
 import tiny
 
 from twinfer.aot.build import boards
+from twinfer.aot.build.firmware import arenas_of
 from twinfer.aot.build.fits import live_bytes
 from twinfer.aot.build.stack import StackBound
 from twinfer.aot.build.targets import find
@@ -19,6 +20,7 @@ from twinfer.aot.print.data import Constants
 from twinfer.aot.print.emit import emit
 from twinfer.aot.print.guard import STATUS, check_status, merged
 from twinfer.aot.print.literals import check_name, identifier
+from twinfer.bench.models.builtin import builtin
 from twinfer.converter.build import Builder
 from twinfer.runtime.cache import unsealed
 from twinfer.runtime.constant import Constant, Role
@@ -27,6 +29,7 @@ from twinfer.runtime.graph import Graph, Node
 from twinfer.runtime.op import tensor
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.plan.plan import Place, Region
+from twinfer.runtime.target import Bank
 from twinfer.runtime.tools import built
 
 M4 = find("cortex-m4")
@@ -111,6 +114,18 @@ def test_a_board_has_files_of_its_own_first(tmp_path: Path) -> None:
     assert own.read("semihost.h") == "mine"
     assert (own.bare, M4.architecture.bare) == (False, True)
     assert own.linking("board/") == ("-Wl,--gc-sections", *own.link)
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_every_array_serves_the_largest_of_several_models(order: int) -> None:
+    projects = [emit(tiny.sized(tiny.dense(), size), f"m{size}") for size in (64, 4096, 512)]
+    assert arenas_of(projects[::order]) == {"arena": 4096}
+    target = M4.target.with_banks(Bank("block", 0x8000), Bank("psram", 0x100000))
+    plans = [make_plan(graph, target) for graph in (builtin()["digits_int8"](), tiny.dense().graph)][::order]
+    sizes = [{region.value: plan.regions[region].nbytes for region in plan.arenas} for plan in plans]
+    got = arenas_of([emit(plan, f"m{i}") for i, plan in enumerate(plans)])
+    assert got == {"arena": got["arena"], "arena_block": max(each["arena_block"] for each in sizes)}
+    assert sizes[0] != sizes[1]
 
 
 def test_memory_that_is_shared_counts_once() -> None:
