@@ -13,7 +13,7 @@ import pytest
 import tiny
 from needs import ROOT
 
-from twinfer.aot.build.banks import CardBank
+from twinfer.aot.build.banks import CardBank, need_apart
 from twinfer.aot.build.firmware import build, in_blocks
 from twinfer.aot.build.fits import check_fits
 from twinfer.aot.build.project import write_project
@@ -195,6 +195,12 @@ def test_memories_may_touch(end: int, tmp_path: Path) -> None:
     assert [bank.origin for bank in card.banks] == [0x01000000, end]
     with pytest.raises(InvalidArgumentError, match="have bytes in common"):
         card_of(tmp_path, M4.replace("0x21000000", hex(end - 16)))
+    bank = CardBank(Bank("block", 0x100), 0x100)
+    for ram in ((0x80, 0x100), (0x200, 0x300)):
+        need_apart("here", {"ram": ram}, [bank])
+    for ram in ((0x80, 0x101), (0x1FF, 0x300)):
+        with pytest.raises(InvalidArgumentError, match="here: bank 'block' and ram have bytes in common"):
+            need_apart("here", {"ram": ram}, [bank])
 
 
 def test_spans_of_one_buffer_lie_in_the_blocks(tmp_path: Path) -> None:
