@@ -57,6 +57,13 @@ def test_ranges_grow_with_what_is_seen() -> None:
     assert quantize(graph, seen).inputs[0].scale == pytest.approx(6 / 255)
 
 
+def test_totals_are_of_all_samples() -> None:
+    seen = observed([1, 2], [10, 20], [100, 200])
+    assert seen.total is not None
+    assert seen.total.tolist() == [111, 222]
+    assert (seen.count, seen.low, seen.high) == (3, 1, 200)
+
+
 @pytest.mark.parametrize("sign", [1, -1])
 def test_mse_shrinks_either_end(sign: int) -> None:
     values = np.random.default_rng(0).uniform(0, 1, 20_000)
