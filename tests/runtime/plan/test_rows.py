@@ -114,6 +114,41 @@ def networks() -> list[Plan]:
     return [plan for plan in plans if any(len(chain.layers) > 1 for chain in chains(plan))]
 
 
+def test_the_proof_notices_a_ring_that_is_too_small() -> None:
+    """One row less than the most that are needed at a time."""
+    tried = 0
+    for plan in networks():
+        for chain in chains(plan):
+            for tensor, ring in chain.rings.items():
+                if ring.capacity == 1:
+                    continue
+                small = replace_ring(plan, chain, tensor, ring._replace(capacity=ring.capacity - 1))
+                assert replay.fault(small) is not None
+                tried += 1
+    assert tried > 20
+
+
+def test_the_proof_notices_a_ring_that_keeps_too_little() -> None:
+    """One row less than the most that are needed when it is full; and one more, where there is no room for that."""
+    tried = 0
+    for plan in networks():
+        for chain in chains(plan):
+            for tensor, ring in chain.rings.items():
+                if ring.kept == 0:
+                    continue
+                less = replace_ring(plan, chain, tensor, ring._replace(kept=ring.kept - 1))
+                full = replace_ring(plan, chain, tensor, ring._replace(kept=ring.capacity))
+                assert replay.fault(less) is not None
+                assert replay.fault(full) is not None
+                tried += 1
+    assert tried > 20
+
+
+def replace_ring(plan: Plan, chain: Chain, tensor: Tensor, ring: Ring) -> Plan:
+    changed = Chain(chain.layers, {**chain.rings, tensor: ring})
+    return replace(plan, program=tuple(changed if part is chain else part for part in plan.program))
+
+
 def some_chain(seed: int, rng: np.random.Generator) -> tuple[Chain, Kept] | None:
     """Layers of a random network as a chain, some of whose outputs are used outside, all of whose inputs die."""
     graph = sum_network(seed, rng.choice([*ENDS])) if seed % 2 else network(seed, ("INT8", "FLOAT32")[seed // 2 % 2])
