@@ -19,7 +19,7 @@ from cases import (
     outputs_of,
     planned,
 )
-from needs import ROOT
+from needs import ROOT, deep_but
 
 from twinfer.aot.build.compiled import CompiledModel
 from twinfer.aot.build.host import FLAGS, CompiledSession, compile_plans, entries, flags_at
@@ -109,6 +109,7 @@ def test_cpp_takes_it(unit: list[list[Planned]], tmp_path: Path) -> None:
     run_tool(["g++", "-x", "c++", "-std=c++20", "-fsyntax-only", "-march=native", *WARNINGS, "library.c"], tmp_path)
 
 
+@pytest.mark.parametrize("unit", deep_but(range(UNITS), 0, 4), indirect=True)
 def test_no_fault_under_sanitizers(unit: list[list[Planned]], tmp_path: Path) -> None:
     assert_clean([alike[-1] for alike in unit], tmp_path)
 

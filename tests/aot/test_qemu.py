@@ -71,6 +71,13 @@ CORES = pytest.mark.parametrize("core", deep_but(names(), MAIN, "aarch64"))
 #: So many programs have all operators between them.
 PARTS = 3
 
+#: By default all on the main core, and one on Cortex-M55.
+PROGRAMS = deep_but(
+    [(core, part) for core in (MAIN, "cortex-m55") for part in range(PARTS)],
+    *((MAIN, part) for part in range(PARTS)),
+    ("cortex-m55", 0),
+)
+
 
 @pytest.fixture(autouse=True)
 def cache(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -145,8 +152,7 @@ def on_other_cores(card: Card) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("mode", deep_but(BOTH, "compiled"))
-@pytest.mark.parametrize("part", range(PARTS))
-@pytest.mark.parametrize("core", [MAIN, "cortex-m55"])
+@pytest.mark.parametrize(("core", "part"), PROGRAMS)
 def test_operators(core: str, part: int, mode: Mode) -> None:
     """A case that calls each kernel, of a part of the operators.
 
@@ -169,7 +175,8 @@ def test_many_cases(core: str, part: int, mode: Mode) -> None:
     assert not differing(card, [t for op in ops for t in trials_of(op, card, mode, policy, SAMPLES[mode])])
 
 
-@pytest.mark.parametrize("core", deep_but([name for name in names() if name != MAIN], "cortex-m0"))
+@pytest.mark.deep
+@pytest.mark.parametrize("core", [name for name in names() if name != MAIN])
 def test_operators_on_other_cores(core: str) -> None:
     """Some cases of every operator, kernels shared, in one mode: one program per core."""
     card = find(core)

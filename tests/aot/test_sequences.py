@@ -10,6 +10,7 @@ from typing import Any, get_args
 
 import numpy as np
 import pytest
+from needs import deep_but
 
 from twinfer.aot.build.compiled import CompiledModel
 from twinfer.aot.build.firmware import build
@@ -39,6 +40,21 @@ ON_CORES = [
     ("cortex-m55", "compiled", "mww"),
     ("cortex-m55", "interpreted", "mww"),
 ]
+
+#: What runs on the host: all are interpreted, and one of each kind is compiled in both modes; the others are deep.
+SHORT = (
+    "lrt_lstm_quantized",
+    "mww_vad",
+    "tflm_audio_preprocessor_int8",
+    "tflm_keyword_scrambled_8bit",
+    "tflm_trained_lstm",
+)
+ON_HOST = deep_but(
+    [(engine, name) for engine in ("interpreter", *get_args(Mode)) for name in MODELS],
+    *(("interpreter", name) for name in MODELS),
+    *(("compiled", name) for name in SHORT),
+    ("interpreted", "tflm_keyword_scrambled_8bit"),
+)
 
 #: Float results may differ from the reference by this much of the largest one: twice test_corpus.py's bound, because
 #: the state hands the difference of one run on to the next.
@@ -92,8 +108,7 @@ def test_every_sequence_is_here(corpus: Path) -> None:
     assert {Path(entry["file"]).stem for entry in index if entry.get("sequence")} == {*MODELS} - STREAMS
 
 
-@pytest.mark.parametrize("name", MODELS)
-@pytest.mark.parametrize("engine", ["interpreter", *get_args(Mode)])
+@pytest.mark.parametrize(("engine", "name"), ON_HOST)
 def test_on_the_host(corpus: Path, name: str, engine: Any) -> None:
     """Twice, with a reset between: without it, the state of the first time would matter."""
     stream = sequence(corpus, name)

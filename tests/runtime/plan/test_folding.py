@@ -10,6 +10,7 @@ import pytest
 from cases import SEED, compiled_together, outputs_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from needs import deep_but
 from pad_nets import CONVOLUTIONS, KINDS, network, padded
 from unsigned_nets import Net
 
@@ -68,7 +69,7 @@ def graphs(count: int) -> dict[str, Graph]:
     return {f"n{i}": network(SEED + i, CONVOLUTIONS[i % 2], KINDS[i // 2 % 4]) for i in range(count)}
 
 
-@pytest.mark.parametrize("mode", ["compiled", "interpreted"])
+@pytest.mark.parametrize("mode", deep_but(["compiled", "interpreted"], "compiled"))
 def test_compiled(mode: Mode) -> None:
     models, options = graphs(32), Options(mode=mode)
     plans = {

@@ -92,7 +92,7 @@ def plans(mode: Mode, *targets: Target) -> dict[str, tuple[Graph, Plan]]:
     return every
 
 
-@pytest.mark.parametrize("mode", ["compiled", "interpreted"])
+@pytest.mark.parametrize("mode", deep_but(["compiled", "interpreted"], "compiled"))
 def test_compiled(mode: Mode) -> None:
     """Whole runs read the caller's memory, steps one by one the session's."""
     every = plans(mode, *TARGETS)
@@ -108,7 +108,8 @@ def test_compiled(mode: Mode) -> None:
 
 
 @pytest.mark.skipif(not (shutil.which("clang") or shutil.which("gcc")), reason="no compiler")
-@pytest.mark.parametrize("mode", deep_but(["compiled", "interpreted"], "compiled"))
+@pytest.mark.deep
+@pytest.mark.parametrize("mode", ["compiled", "interpreted"])
 def test_sanitized(mode: Mode, tmp_path: Path) -> None:
     """Self-tests: the input stays what it is, and none, or one at an odd address, is refused."""
     programs = [(emit(plan, name), random_inputs(graph, 1)) for name, (graph, plan) in plans(mode, DSP, MVE).items()]

@@ -81,7 +81,7 @@ def test_interpreted(kind: str, seed: int, target: Target, memory: Memory) -> No
     same(over_rubbish(session, graph, seed), want)
 
 
-@pytest.mark.parametrize("mode", ["compiled", "interpreted"])
+@pytest.mark.parametrize("mode", deep_but(["compiled", "interpreted"], "compiled"))
 def test_compiled(mode: Mode) -> None:
     """Many networks in one library."""
     graphs = {f"n{seed}": network(seed, ("INT8", "INT8", "INT16", "FLOAT32")[seed % 4]) for seed in range(24)}
@@ -125,7 +125,8 @@ def test_wrong_calls_in_c() -> None:
 
 
 @pytest.mark.skipif(not (shutil.which("clang") or shutil.which("gcc")), reason="no compiler")
-@pytest.mark.parametrize("mode", deep_but(["compiled", "interpreted"], "compiled"))
+@pytest.mark.deep
+@pytest.mark.parametrize("mode", ["compiled", "interpreted"])
 def test_sanitized(mode: Mode, tmp_path: Path) -> None:
     """The self-tests, whole and row by row, under ASan and UBSan."""
     programs = []

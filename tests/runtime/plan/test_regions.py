@@ -11,6 +11,7 @@ import pytest
 from cases import assert_sanitized, compiled_together
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from needs import deep_but
 from row_nets import network
 
 from twinfer.aot.build.host import compile_plans
@@ -94,7 +95,7 @@ def pairs_for(mode: Mode) -> dict[str, tuple[Plan, Plan]]:
     return {f"n{i}": split(network(i), TARGETS[i % len(TARGETS)], options[i % 3], i % 7 / 6) for i in range(21)}
 
 
-@pytest.mark.parametrize("mode", ["compiled", "interpreted"])
+@pytest.mark.parametrize("mode", deep_but(["compiled", "interpreted"], "compiled"))
 def test_emitted(mode: Mode) -> None:
     """Many networks in one library."""
     pairs = pairs_for(mode)
@@ -104,6 +105,7 @@ def test_emitted(mode: Mode) -> None:
         assert outputs(engines[name], 3) == outputs(Session(one), 3)
 
 
+@pytest.mark.deep
 def test_self_tests_under_sanitizers(tmp_path: Path) -> None:
     """Every arena is an array of its own."""
     plans = {

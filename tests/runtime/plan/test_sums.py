@@ -99,7 +99,7 @@ def test_means_over_any_dimensions(axes: tuple[int, ...], keep: bool, target: Ta
     assert bool(sums_of(plan)) == ({axis % 4 for axis in axes} == {1, 2})
 
 
-@pytest.mark.parametrize("mode", ["compiled", "interpreted"])
+@pytest.mark.parametrize("mode", deep_but(["compiled", "interpreted"], "compiled"))
 def test_compiled(mode: Mode) -> None:
     every = {f"n{i}": each for i, each in enumerate(programs(mode))}
     kernels = {layer.step.call.kernel for _, plan in every.values() for layer in sums_of(plan)}
@@ -109,7 +109,8 @@ def test_compiled(mode: Mode) -> None:
 
 
 @pytest.mark.skipif(not (shutil.which("clang") or shutil.which("gcc")), reason="no compiler")
-@pytest.mark.parametrize("mode", deep_but(["compiled", "interpreted"], "compiled"))
+@pytest.mark.deep
+@pytest.mark.parametrize("mode", ["compiled", "interpreted"])
 def test_sanitized(mode: Mode, tmp_path: Path) -> None:
     every = [(emit(plan, f"n{i}"), random_inputs(graph, 1)) for i, (graph, plan) in enumerate(programs(mode))]
     assert len(every) >= 12

@@ -17,6 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from limits import cpu_below
+from needs import deep_but
 
 from twinfer.converter.build import Builder
 from twinfer.runtime import op
@@ -94,7 +95,10 @@ def test_changed_bytes(changes: list[tuple[int, int]]) -> None:
     assert not message or message.startswith(("model: ", "input: ")), message
 
 
-@pytest.mark.parametrize("value", [0, 1, 0x7F, 0xFF, 0x7FFF, 0xFFFF, 0x7FFFFFFF, 0x80000000, 0xFFFFFFF0, 0xFFFFFFFF])
+WORDS = [0, 1, 0x7F, 0xFF, 0x7FFF, 0xFFFF, 0x7FFFFFFF, 0x80000000, 0xFFFFFFF0, 0xFFFFFFFF]
+
+
+@pytest.mark.parametrize("value", deep_but(WORDS, 0, 0xFF, 0x7FFFFFFF, 0xFFFFFFFF))
 def test_extreme_words(value: int) -> None:
     data = bytearray(victim())
     refused = 0

@@ -160,6 +160,7 @@ def test_decoded_weights_are_kept() -> None:
 # -- on a microcontroller ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.deep
 def test_on_a_core(board_tools: None, monkeypatch: pytest.MonkeyPatch) -> None:
     source, card = load("digits_int8"), find("cortex-m4")
     assert verify_on(source, [card]).proven
