@@ -16,12 +16,14 @@ from hypothesis import strategies as st
 from needs import deep_but
 
 from twinfer.aot.board.arm.architecture import ARCHITECTURE, stack_taken
+from twinfer.aot.build import stack as stack_module
 from twinfer.aot.build import toolchain
 from twinfer.aot.build.firmware import build, run_function
 from twinfer.aot.build.runner import Job, run_jobs
 from twinfer.aot.build.sizes import image, image_sources, image_words
 from twinfer.aot.build.stack import (
     Function,
+    StackBound,
     deepest,
     firmware_bound,
     functions,
@@ -266,3 +268,20 @@ def test_every_model_has_a_bound_on_helium(mode: Mode) -> None:
     for name in ("kws_int8", "vww_int8"):
         project = emit(make_plan(builtin()[name](), card.target).printed(mode=mode), name)
         assert stack_bound(project, card).bytes is not None
+
+
+@pytest.mark.parametrize("deeper", ["m_run", "m_reset"])
+@pytest.mark.parametrize("unknown", [None, 0, 1])
+def test_reset_and_every_build_count(deeper: str, unknown: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of run and reset, and of all builds, the deepest; if one build has no bound, there is none."""
+    monkeypatch.setattr(
+        stack_module, "read_bound", lambda path, root, *_: StackBound(300 if root == deeper else 100, (root,))
+    )
+    project = emit(tiny.state(), "m")
+    assert stack_bound(project, M4) == StackBound(300, (deeper,))
+    bounds = {build: StackBound(100 + 7 * (k * 5 % 6), (f"run {k}",)) for k, build in enumerate(BUILDS)}
+    if unknown is not None:
+        bounds[BUILDS[unknown]] = StackBound(None, (), ("it calls itself",))
+    monkeypatch.setattr(stack_module, "stack_bound", lambda project, card, build: bounds[build])
+    want = max(bounds.values(), key=lambda bound: bound.bytes or 0) if unknown is None else bounds[BUILDS[unknown]]
+    assert worst_bound(project, M4) == want

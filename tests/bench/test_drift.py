@@ -83,6 +83,15 @@ def test_times_of_another_machine_are_left_out_and_counts_are_not() -> None:
     assert drifted(outcome(now[:1], before, then={**HERE, "python": "3.99"}))
 
 
+@pytest.mark.parametrize(
+    ("limits", "after", "is_drift"),
+    [(None, 1010, False), (None, 989, True), (Limits(0, 0), 1001, True), (Limits(5, 5), 1050, False),
+     (Limits(5, 5), 1051, True)],
+)  # fmt: skip
+def test_limit_of_counts(limits: Limits | None, after: int, is_drift: bool) -> None:
+    assert bool(outcome([on_board(instructions=after)], [on_board()], limits).every) is is_drift
+
+
 def test_the_table_shows_every_drift() -> None:
     result = outcome([on_board(instructions=2000, ram_bytes=32, stack_bytes=101)], [on_board(ram_bytes=0)])
     result.every += outcome([on_host(min_us=50.0)], [on_host()]).every

@@ -99,6 +99,19 @@ def test_what_is_damaged_is_built_anew(damage: str, monkeypatch: pytest.MonkeyPa
     assert cache.unsealed(copied("text " * 4000)) == b"text " * 4000
 
 
+def test_a_damaged_library_is_built_anew(folder: Path) -> None:
+    """In a process of its own, which would die of it."""
+    code = f"import sys; sys.path.append({str(Path(tiny.__file__).parent)!r}); import tiny; "
+    code += "from twinfer.aot.build.host import *; "
+    code += "compile_plans({'m': tiny.dense()}, flags=('-O0', '-shared', '-fPIC'))['m'].run()"
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=600)
+    (library,) = folder.glob("*.so")
+    whole = library.read_bytes()
+    DAMAGE["half"](library)
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=600)
+    assert len(library.read_bytes()) == len(whole)
+
+
 def test_settings_of_tune_are_sealed_too() -> None:
     computer = isa.this_computer()
     assert tuned.load(computer) == {}

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from cases import outputs_of
 
+import twinfer
 from twinfer.aot.build.host import compile_plans
+from twinfer.aot.print.emit import emit
+from twinfer.bench.models import source
+from twinfer.bench.models.source import load_with
+from twinfer.command_line.main import main
 from twinfer.converter.build import Builder
 from twinfer.runtime.check import check
 from twinfer.runtime.errors import InvalidArgumentError
@@ -130,3 +137,51 @@ def floats() -> Graph:
 def test_what_is_refused(graph: Graph, io: Any, message: str) -> None:
     with pytest.raises(InvalidArgumentError, match=message):
         with_io(graph, io)
+
+
+def test_from_python() -> None:
+    compiled = twinfer.compile(model(), io="int8")
+    (x,), (y,) = compiled.get_input_details(), compiled.get_output_details()
+    assert x["dtype"] is y["dtype"] is np.int8
+    with pytest.raises(InvalidArgumentError, match="RELU"):
+        twinfer.compile(floats(), io="int8")
+    header = emit(make_plan(with_io(model(), "int8")), "m").files["m.h"]
+    for line in ("M_INPUT_0_ZERO_POINT", "M_OUTPUT_0_SCALE", "int8_t m_quantize_input_0", "m_dequantize_output_0"):
+        assert line in header
+
+
+def test_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file, x, y = (str(tmp_path / name) for name in ("model.tflite", "x.npy", "y.npy"))
+    model().save(file)
+    np.save(x, np.arange(-45, 45, dtype=np.int8).reshape(SHAPE))
+    assert main(["run", file, "--io", "int8", "--input", x, "--output", y]) == 0
+    np.testing.assert_array_equal(np.load(y).reshape(-1), np.arange(-45, 45).clip(-3))
+    assert main(["compile", file, "--io", "int8", "-o", str(tmp_path / "c")]) == 0
+    assert "MODEL_INPUT_0_SCALE" in (tmp_path / "c" / "model.h").read_text()
+    capsys.readouterr()
+    assert main(["inspect", file, "--io", "int8"]) == 0
+    assert "QUANTIZE" not in capsys.readouterr().out
+    assert main(["verify", file, "--io", "int8"]) == 0
+    assert main(["verify", file, "--io", "int16"]) == 2
+    assert "'x'" in capsys.readouterr().err
+    assert types(twinfer.read(load_with(file, "int8").content)) == ("INT8", "INT8"), "written anew for others"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *("run M", "compile M -o c", "inspect M", "verify M", "explain M", "report M -o r.html", "diff M M -o d.html"),
+        "diff kws_int8 --with='--memory rows'",
+    ],
+)
+def test_every_command_hands_it_on(line: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    asked: list[str] = []
+
+    def noted(graph: Graph, io: str) -> Graph:
+        asked.append(io)
+        raise InvalidArgumentError("noted")
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(source, "with_io", noted)
+    assert main([*shlex.split(line.replace("M", "digits_int8", 1).replace("M", "kws_int8")), "--io", "int16"]) == 2
+    assert asked == ["int16"]

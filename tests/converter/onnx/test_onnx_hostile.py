@@ -198,6 +198,23 @@ def test_functions_that_call_themselves(calls: dict[str, str]) -> None:
         read_onnx(proto)
 
 
+@pytest.mark.parametrize(("depth", "taken"), [(3, True), (40, False)])
+def test_functions_that_call_the_next_twice(depth: int, taken: bool) -> None:
+    """As PyTorch writes modules; forty of them would be 2^40 nodes."""
+    opsets = [helper.make_opsetid("", 18), helper.make_opsetid("own", 1)]
+    bodies = [[helper.make_node(f"F{i + 1}", [a], [b], domain="own") for a, b in ("ab", "bc")] for i in range(depth)]
+    bodies.append([helper.make_node("Neg", ["a"], ["c"])])
+    functions = [helper.make_function("own", f"F{i}", ["a"], ["c"], body, opsets) for i, body in enumerate(bodies)]
+    proto = plain([helper.make_node("F0", ["x"], ["y"], domain="own")], [1, 4], {})
+    proto.opset_import.append(opsets[1])
+    proto.functions.extend(functions)
+    if taken:
+        assert [node.op for node in read_onnx(proto).nodes] == ["NEG"] * 2**depth
+        return
+    with pytest.raises(ModelError, match=f"functions cannot be inlined: {2**depth:,} nodes; the limit is 1,000,000"):
+        read_onnx(proto)
+
+
 @pytest.mark.parametrize("shape", [1, (1.5, 4), "14", (1 << 31, 4), (0, 4), (1, 5), (1, 4, 1)])
 def test_shapes_that_are_none(shape: Any) -> None:
     proto = plain([helper.make_node("Relu", ["x"], ["y"])], ["n", 4], {})

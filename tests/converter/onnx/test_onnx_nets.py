@@ -308,3 +308,15 @@ def test_gelu_by_erf_in_any_spelling(inner: float, divided: bool) -> None:
         graph = read_onnx(proto)
         assert [node.op for node in graph.nodes if node.op != "MUL"] == ["GELU"]
         compare(run(graph, x), by_onnxruntime(proto, x), 1e-5)
+
+
+@pytest.mark.parametrize("opset", [11, 13])
+@pytest.mark.parametrize(("spelled", "imported"), [("ai.onnx", ""), ("", "ai.onnx"), ("ai.onnx", "ai.onnx")])
+def test_two_names_of_the_domain_of_onnx(spelled: str, imported: str, opset: int) -> None:
+    """Softmax without an axis means other things before and after opset 13."""
+    feeds = {"x": floats(np.random.default_rng(3), 2, 3, 4)}
+    proto = model([helper.make_node("Softmax", ["x"], ["y"])], feeds, {}, ["y"], opset)
+    want = by_onnxruntime(proto, feeds)
+    proto.graph.node[0].domain = spelled
+    proto.opset_import[0].domain = imported
+    compare(run(read_onnx(proto), feeds), want)

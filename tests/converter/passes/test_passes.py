@@ -18,7 +18,7 @@ from twinfer.converter.passes.merge_relus import merge_relus
 from twinfer.converter.passes.nhwc_io import nhwc_io
 from twinfer.converter.text import text
 from twinfer.runtime.check import check
-from twinfer.runtime.graph import Graph
+from twinfer.runtime.graph import Graph, Tensor
 
 GOLDEN = Path(__file__).parent / "golden_passes.txt"
 
@@ -107,6 +107,30 @@ def test_a_clip_goes_behind_all_that_only_moves() -> None:
 
 
 MORE = {"GATHER": {"axis": 3}, "DEPTH_TO_SPACE": {"block_size": 2}}
+
+
+@pytest.mark.parametrize("axis", [-1, 2])
+@pytest.mark.parametrize("op", ["SPLIT", "SPLIT_V", "PAD", "SLICE", "TILE", "GATHER", "CONCATENATION", "MEAN"])
+def test_a_transpose_goes_through_an_operator_along_any_axis(op: str, axis: int) -> None:
+    """Its axis is renumbered, counted from either end: no transpose is left between it and the one that undoes it."""
+    b = Builder(op)
+    x = b.op("TRANSPOSE", [b.input("x", "FLOAT32", (4, 6, 8, 10)), order(0, 3, 1, 2)])
+    at, size = axis % 4, x.shape[axis]
+    begin, ends, around = np.eye(4, dtype=np.int32)[at], order(*x.shape), np.zeros((4, 2), np.int32)
+    around[at] = 1, 2
+    halves = [Tensor(f"half{i}", x.type, (*x.shape[:at], size // 2, *x.shape[at + 1 :])) for i in range(2)]
+    inputs = {
+        "SPLIT": [order(axis), x], "SPLIT_V": [x, order(size // 2, size // 2), np.array(axis, np.int32)],
+        "PAD": [x, around], "SLICE": [x, begin, ends - begin], "TILE": [x, 1 + begin], "GATHER": [x, order(1, 0, 1)],
+        "CONCATENATION": [x, x], "MEAN": [x, order(axis)],
+    }[op]  # fmt: skip
+    options = {"GATHER": {"axis": axis, "batch_dims": 0}, "CONCATENATION": {"axis": axis}, "MEAN": {"keep_dims": True}}
+    split = "SPLIT" in op
+    parts = b.node(op, inputs, halves, {"num_splits": 2}) if split else [b.op(op, inputs, **options.get(op, {}))]
+    graph = b.graph([b.op("TRANSPOSE", [part, order(0, 2, 3, 1)]) for part in parts])
+    after = run(graph)
+    assert_same(graph, after)
+    assert [node.op for node in after.nodes] == [op]
 
 
 def test_state_is_left_alone() -> None:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import ctypes
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from twinfer.aot.build.host import build
+from twinfer.aot.print.emit import emit
 from twinfer.bench.models.builtin import builtin
 from twinfer.bench.peers.engines import open_peer
 from twinfer.command_line.main import main
@@ -16,8 +20,10 @@ from twinfer.converter.stream.convert import Streaming, prove, stream
 from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Graph
 from twinfer.runtime.plan.make import make_plan
-from twinfer.runtime.read.tflite import read
+from twinfer.runtime.read.tflite import read, read_file
+from twinfer.runtime.run.interpreter import Interpreter
 from twinfer.runtime.run.stream import METADATA
+from twinfer.runtime.tools import find_compiler
 from twinfer.runtime.write.tflite import write
 
 #: Models, and how many times fewer multiply-accumulates a step takes than a window, at least.
@@ -36,6 +42,34 @@ def assert_streams(graph: Graph, ratio: float) -> Streaming:
 @pytest.mark.parametrize("name", MODELS)
 def test_builtin_models(name: str) -> None:
     assert_streams(builtin()[name](), MODELS[name])
+
+
+@pytest.mark.parametrize("name", CORPUS)
+def test_corpus_models(name: str, corpus: Path) -> None:
+    assert_streams(read_file(corpus / "models" / f"{name}.tflite"), CORPUS[name])
+
+
+def test_push(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """``NAME_push`` of the header, over the caller's arena and state."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    streaming = stream(builtin()["tcn_int8"]())
+    project = emit(make_plan(streaming.graph), "tcn")
+    assert f"#define TCN_STREAM_STEPS {streaming.steps}" in project.files["tcn.h"]
+    own = "int push(void *a, void *s, void *x, void *y);\nint push(void *a, void *s, void *x, void *y) "
+    code = {**project.code, "tcn.c": f"{project.code['tcn.c']}\n{own}{{ return tcn_push(a, s, x, y); }}\n"}
+    library = ctypes.CDLL(str(build([replace(project, code=code)], find_compiler(), ("-shared", "-fPIC", "-O0"))))
+    sizes = (project.plan.arena_bytes, project.plan.state_bytes)
+    kept = [np.zeros(size + 64, np.uint8) for size in sizes]
+    blocks = [ctypes.c_void_p(each.ctypes.data + -each.ctypes.data % 64) for each in kept]
+    library.tcn_reset(blocks[1])
+    rows: Any = np.random.default_rng(3).integers(-128, 128, (80, 40)).astype(np.int8)
+    out, pushed = np.zeros(8, np.int8), list[bytes]()
+    for row in rows:
+        assert library.push(*blocks, ctypes.c_void_p(row.ctypes.data), ctypes.c_void_p(out.ctypes.data)) == 0
+        pushed.append(out.tobytes())
+    model = Interpreter.from_graph(streaming.graph)
+    model.allocate_tensors()
+    assert pushed[streaming.steps - 1 :] == [outputs[0].tobytes() for outputs in model.stream([rows])]
 
 
 @pytest.mark.parametrize("op", ["CONV_2D", "DEPTHWISE_CONV_2D"])

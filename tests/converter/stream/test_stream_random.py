@@ -345,6 +345,72 @@ def test_ways_that_meet(graph: Graph, number: int) -> None:
     assert_slides(graph, streaming.graph, streaming.rows, hop)
 
 
+def windows(graph: Graph, hop: int, count: int = 3) -> list[list[Array]]:
+    (source,) = graph.inputs
+    rows = max(source.shape)
+    fed = rows_of(graph, source.size // rows, rows + (count - 1) * hop)
+    return run(graph, [fed[i * hop : i * hop + rows] for i in range(count)])
+
+
+def reused(before: Array, after: Array, axis: int, shift: int) -> list[int]:
+    """The rows of ``after`` that ``before`` has ``shift`` rows later."""
+    rows = range(after.shape[axis] - shift) if shift else []
+    return [j for j in rows if np.array_equal(after.take(j, axis), before.take(j + shift, axis))]
+
+
+@st.composite
+def layers(draw: Any) -> tuple[Graph, Tensor, int, int]:
+    """A layer with windows and what it returns, all of whose rows are read; the dimension of time, the stride there."""
+    axis, rows = draw(st.sampled_from([1, 2])), draw(st.integers(4, 20))
+    shape = (1, rows, draw(st.integers(1, 3)), 2) if axis == 1 else (1, 1, rows, 2)
+    net = Net("FLOAT32", shape, draw(st.integers(0, 99)))
+    window(draw, net, net.there[0])
+    node = net.b.nodes.pop()
+    plain = {**NONE, f"dilation_{'hw'[axis - 1]}_factor": 1}  # all rows that one row reads lie side by side
+    options = {name: plain.get(name, value) for name, value in node.options.items()}
+    y = net.op(node.op, node.inputs, **options)
+    end = net.op("REVERSE_V2", [y, np.array([axis], np.int32)])
+    return net.b.graph([y, end]), y, axis, node.options[f"stride_{'hw'[axis - 1]}"]
+
+
+@settings(max_examples=40, deadline=None)
+@given(layers(), st.integers(0, 99))
+def test_only_rows_that_the_window_before_lacks_are_computed(
+    layer: tuple[Graph, Tensor, int, int], number: int
+) -> None:
+    """Also the rows that are kept are those that are needed again: the fewest."""
+    graph, y, axis, stride = layer
+    hop = number % (graph.inputs[0].shape[axis] - 1) + 1
+    before, after = (each[0] for each in windows(graph, hop, 2))
+    shift = hop // stride if hop % stride == 0 else 0
+    same = reused(before, after, axis, shift)
+    streaming = stream(graph, axis=axis, hop=hop)
+    reason = next((why for node, why in streaming.whole.items() if node.output is y), "")
+    if reason == "it pools over padding, which counts as nothing":
+        assert graph.nodes[0].op in ("MAX_POOL_2D", "AVERAGE_POOL_2D")
+        assert graph.nodes[0].options["padding"] == "SAME"
+        return
+    nodes = [node for node in streaming.graph.nodes if node.op == graph.nodes[0].op]
+    assert sum(node.output.shape[axis] for node in nodes) == y.shape[axis] - len(same)
+    assert bool(reason) == (not same), reason
+    kept = [node.output.shape[axis] for node in streaming.graph.nodes if node.op == "READ_VARIABLE"]
+    assert kept == [n for n in (kept_of_input(graph, axis, hop, same), len(same)) if n]
+
+
+def kept_of_input(graph: Graph, axis: int, hop: int, same: list[int]) -> int:
+    """Old rows of the input from the first that a row of output 0 reads which is not the ``same`` as before."""
+    (source,) = graph.inputs
+    size = source.shape[axis]
+    base = np.random.default_rng(2).standard_normal(source.shape).astype(np.float32)
+    changed = np.repeat(base[None], size - hop, 0)
+    for r in range(size - hop):
+        changed[r].swapaxes(0, axis)[r] += 50
+    first, *others = (each[0] for each in run(graph, [base, *changed]))
+    new = [j for j in range(first.shape[axis]) if j not in same]
+    read = [r for r, each in enumerate(others) if not np.array_equal(each.take(new, axis), first.take(new, axis))]
+    return size - hop - min(read, default=size - hop)
+
+
 def strided(rows: int, pad: int, *strides: int) -> Graph:
     net = Net("INT8", (1, rows, 1, 2), 0)
     net.op("PAD", [net.there[-1], np.array([[0, 0], [pad, 0], [0, 0], [0, 0]], np.int32)])

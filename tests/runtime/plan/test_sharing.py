@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from twinfer.runtime.graph import Array, Graph, Tensor
 from twinfer.runtime.options import Options
+from twinfer.runtime.plan import sharing
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.program import COPY, Alias
@@ -390,3 +391,26 @@ def test_random_programs_mean_the_same(seed: int, target: Any) -> None:
 
 
 # -- wrong rules -------------------------------------------------------------------------------------------------------
+
+
+def needed_again() -> Graph:
+    main = Sub("main")
+    y = main.op("NEG", [main.input((8,))])
+    return main.graph([main.mul(main.op("EXP", [y]), y)])
+
+
+@pytest.mark.parametrize(
+    ("where", "question", "build"),
+    [
+        (sharing._Sharing, "_gone", read_later), (sharing, "_works_on", squared),
+        (sharing._Sharing, "_unchanged", changed_again), (sharing._Sharing, "_dies", needed_again),
+    ],
+)  # fmt: skip
+def test_a_wrong_rule_is_refused(
+    where: Any, question: str, build: Callable[[], Graph], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each rule of sharing matters, and ``make_plan`` asks the proof, which sees where one is always answered yes."""
+    make_plan(build())
+    monkeypatch.setattr(where, question, lambda *_: True)
+    with pytest.raises(RuntimeError, match=r"the planner is wrong: .* (reads .* has written there|writes .* over)"):
+        make_plan(build())

@@ -337,3 +337,37 @@ def test_every_call_waits_for_its_turn(kind: str) -> None:
     for caller in callers:
         caller.join(60)
     assert sorted(ended) == sorted(CALLS)
+
+
+def test_shapes_change_while_others_run() -> None:
+    """Whoever calls gets right values or an error in words."""
+    interpreter = Interpreter(model_content=bytes(twinfer.write(scaled())), num_threads=2)
+    interpreter.allocate_tensors()
+    index, out = (about()[0]["index"] for about in (interpreter.get_input_details, interpreter.get_output_details))
+
+    def resizes() -> None:
+        for side in [5, 9, 16] * 10:
+            interpreter.resize_tensor_input(index, [1, side, side, 8])
+            interpreter.allocate_tensors()
+
+    def runs() -> None:
+        for _ in range(200):
+            with suppress(NotReadyError):
+                interpreter.invoke()
+                assert interpreter.get_tensor(out).shape in [(1, side, side, 8) for side in (5, 9, 16)]
+            with suppress(NotReadyError, InvalidArgumentError):
+                interpreter.set_tensor(index, np.ones((1, 9, 9, 8), np.float32))
+
+    all_at_once(resizes, runs, runs)
+
+
+def test_threads_that_make_interpreters() -> None:
+    """Reading and planning have no state that threads could spoil."""
+    contents = [load(name).content for name in ("kws_int8", "digits_int8", "digits_float32")]
+    want = [outputs(twinfer.read(content), 1) for content in contents]
+
+    def makes(order: int) -> None:
+        for content, right in list(zip(contents, want, strict=True))[::order]:
+            assert all(map(np.array_equal, outputs(twinfer.read(content), 1), right))
+
+    all_at_once(lambda: makes(1), lambda: makes(-1), lambda: makes(1))
