@@ -132,7 +132,9 @@ def ladder_table(ladder: Document) -> Table:
         figures = {"taken": peer["instructions"], "flash_bytes": peer["code_bytes"] + peer["weight_bytes"]}
         ratio = peer["instructions"] / whole
         rows.append((LABELS[peer["engine"]], *cells({**peer, **figures}, ratio), *nothing, "recorded"))
-    return Table("Techniques added to nothing, and each left out of all", ("<technique", *heads, "<outputs"), tuple(rows))
+    return Table(
+        "Techniques added to nothing, and each left out of all", ("<technique", *heads, "<outputs"), tuple(rows)
+    )
 
 
 def _bits(*programs: Document) -> Cell:

@@ -199,3 +199,32 @@ def test_inputs_and_names_in_other_forms() -> None:
     program = torch.export.export(nn.ReLU(), (torch.zeros(2, 3),))
     with pytest.raises(twinfer.InvalidArgumentError, match="has its example inputs already: leave example_inputs out"):
         twinfer.from_torch(program, torch.zeros(2, 3))
+
+
+class Aware(nn.Module):
+    """A layer after quantisation-aware training: fake quantisation in PyTorch's own operators."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(4, 3)
+
+    def forward(self, x: Any) -> Any:
+        x = torch.fake_quantize_per_tensor_affine(x, 0.05, 3, -128, 127)
+        scales, zeros = torch.tensor([0.01, 0.02, 0.03]), torch.zeros(3, dtype=torch.int32)
+        weight = torch.fake_quantize_per_channel_affine(self.linear.weight, scales, zeros, 0, -128, 127)
+        y = nn.functional.linear(x, weight, self.linear.bias)
+        return torch.fake_quantize_per_tensor_affine(y, 0.04, -2, -128, 127)
+
+
+def test_quantisation_aware_training_keeps_its_scales() -> None:
+    torch.manual_seed(1)
+    net, inputs = Aware(), (torch.randn(5, 4),)
+    graph = twinfer.convert(twinfer.from_torch(net, inputs))
+    (layer,) = [node for node in graph.nodes if node.op == "FULLY_CONNECTED"]
+    assert [t.type for t in (layer.input(0), layer.input(1), layer.output)] == ["INT8"] * 3
+    assert (layer.input(0).scale, layer.output.zero) == (np.float32(0.05), -2)
+    weights = layer.input(1).quant
+    assert weights is not None
+    np.testing.assert_array_equal(weights.scale, np.float32([0.01, 0.02, 0.03]))
+    (got,), (want,) = run(graph, fed(graph, inputs)), by_torch(net, inputs)
+    assert np.abs(got - want).max() < 0.041  # one step of the output

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import random
 import struct
 import tracemalloc
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -124,6 +126,25 @@ def test_unknown_enum_values_are_named() -> None:
         "subgraph 0, tensor 3 'conv/bias', field type: value 99 is not a TensorType (FLOAT32, ",
     ):
         assert message in text
+
+
+#: Models that have, unlike the victim, an LSTM, sparse weights, strings, and what TensorFlow's converter writes.
+REAL = (
+    *("mlp_kws_int8", "lrt_lstm_quantized", "tflm_trained_lstm_int8", "lrt_sparse_tensor", "lrt_where"),
+    *("lrt_simple_group_norm_op", "aeq_conv_fc_mnist", "lrt_gather_string"),
+)
+
+
+@pytest.mark.parametrize("model", REAL)
+def test_real_models_with_changed_bytes(model: str, corpus: Path) -> None:
+    original, rng = (corpus / "models" / f"{model}.tflite").read_bytes(), random.Random(model)
+    refused = 0
+    for _ in range(60):
+        data = bytearray(original)
+        for _ in range(rng.randint(1, 40)):
+            data[rng.choice((rng.randrange(len(data)), rng.randrange(min(len(data), 2048))))] = rng.randrange(256)
+        refused += bool(attempt(bytes(data)))
+    assert refused
 
 
 @pytest.mark.corpus("reject")
