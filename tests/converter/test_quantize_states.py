@@ -15,7 +15,7 @@ from twinfer.bench.lab.engines import from_type, to_type
 from twinfer.bench.peers.engines import open_peer
 from twinfer.converter.build import Builder
 from twinfer.converter.convert import convert
-from twinfer.converter.quantize.states import lstm
+from twinfer.converter.quantize.states import lstm, lstm_is_float
 from twinfer.runtime.graph import Graph, Quant
 from twinfer.runtime.ops.recurrent.lstm import CELL, GATES, HIDDEN
 from twinfer.runtime.plan.make import make_plan
@@ -106,6 +106,16 @@ def test_cells_have_the_least_power_of_two_that_reaches_their_range(low: float, 
     kept = [*made.extra["intermediates"]]
     assert [t.type for t in kept] == ["FLOAT32"] * 4 + ["INT8"]
     assert (kept[4].quant, made.input(HIDDEN).quant, made.input(CELL).zero) == (y.quant, y.quant, 0)
+
+
+@pytest.mark.parametrize("position", [9, 10, 11, 16, 17, 20, 21, 22, 23])
+def test_lstm_with_more_than_four_gates_stays_float(position: int) -> None:
+    """TFLM has no int8 kernel for peepholes, projections and norms."""
+    node = lstm_graph(np.random.default_rng(4), (1, 4, 2, 3), 0.5).nodes[0]
+    assert lstm_is_float(node)
+    inputs = [*node.inputs]
+    inputs[position] = node.input(GATES[0][2])
+    assert not lstm_is_float(replace(node, inputs=tuple(inputs)))
 
 
 def test_lstm_as_tflites_own_converter(corpus: Path) -> None:
