@@ -208,6 +208,20 @@ def many_small_layers() -> Graph:
     return b.graph([y])
 
 
+@pytest.mark.parametrize(
+    ("how", "wins"),
+    [({}, True), ({"precisions": ("int8",)}, False), ({"inference_type": "INT8"}, False), ({"cost": "arena"}, False)],
+)
+def test_the_float_model_is_chosen_where_it_is_cheapest_and_asked_for(how: dict[str, Any], wins: bool) -> None:
+    """Here scales and zero points take more bytes than the weights."""
+    rows = {"x": np.random.default_rng(9).normal(size=(60, 4)).astype(np.float32)}
+    how = {**ERROR, "methods": ("minmax",), "trials": 2 if wins else 1, **how}
+    result = twinfer.search(many_small_layers(), rows, 0.5, **how)
+    assert result.chosen is not None
+    assert (result.chosen.setting.precision == "float") == wins
+    assert not wins or {t.type for t in result.graph().tensors} == {"FLOAT32"}
+
+
 def test_what_divides_by_a_step_of_zero_fails_and_the_search_goes_on() -> None:
     """A division stays float, but the probabilities before it are quantised, and the least ones become 0."""
     rng = np.random.default_rng(5)

@@ -18,7 +18,7 @@ from twinfer.command_line.main import main
 from twinfer.converter.build import Builder
 from twinfer.converter.stream.convert import Streaming, prove, stream
 from twinfer.runtime.errors import InvalidArgumentError
-from twinfer.runtime.graph import Graph
+from twinfer.runtime.graph import Graph, Signature
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.read.tflite import read, read_file
 from twinfer.runtime.run.interpreter import Interpreter
@@ -146,3 +146,15 @@ def test_a_stream_is_refused() -> None:
         stream(streaming.graph)
     with pytest.raises(InvalidArgumentError, match=r"VAR_HANDLE .*belongs to a state"):
         stream(replace(streaming.graph, metadata={}))
+
+
+def test_several_signatures_are_refused() -> None:
+    """Their subgraphs are no control flow."""
+    graph = builtin()["tcn_int8"]()
+    ends = {t.name: t for t in graph.inputs}, {t.name: t for t in graph.outputs}
+    two = (Signature("one", *ends), Signature("two", *ends, 1))
+    both = replace(graph, subgraphs=(replace(graph, signatures=()),), signatures=two)
+    with pytest.raises(InvalidArgumentError, match=r"several signatures \(one, two\): name one, as FILE#KEY"):
+        stream(both)
+    with pytest.raises(InvalidArgumentError, match="control flow"):
+        stream(replace(both, signatures=two[:1]))
