@@ -262,3 +262,15 @@ def test_arguments_that_do_not_fit(how: Any, message: str) -> None:
 def test_recipes_that_do_not_fit(rule: Any, message: str) -> None:
     with pytest.raises(InvalidArgumentError, match=message):
         recipe({"rule": [{"operator": "CONV_2D", **rule}]})
+
+
+@pytest.mark.parametrize("read", ["by ADD", "as an output"])
+def test_what_another_operator_reads_is_left_alone(read: str) -> None:
+    b = Builder("shared")
+    x = b.input("x", "FLOAT32", (4, 4))
+    w = b.constant(np.random.default_rng(1).normal(size=(4, 4)).astype(np.float32))
+    y = b.op("FULLY_CONNECTED", [x, w, None], shape=(4, 4))
+    graph = b.graph([b.op("ADD", [y, w], shape=(4, 4))] if read == "by ADD" else [y, w])
+    assert layers_of(graph) == []
+    with pytest.raises(InvalidArgumentError, match=r"nothing to prune: .*FULLY_CONNECTED"):
+        prune(graph, Recipe(default=Choice(prune=0.5)))

@@ -14,13 +14,10 @@ from tflite_micro.python.tflite_micro import runtime as tflm
 
 import twinfer
 from twinfer.converter.build import Builder
-from twinfer.runtime.errors import TwinferError, UnsupportedOperatorError
+from twinfer.runtime.errors import ModelError, TwinferError, UnsupportedOperatorError
 from twinfer.runtime.graph import Tensor
 
 X = 2 * floats(np.random.default_rng(0), 2, 8)
-NUMBERS = {
-    "root": 2**0.5, "inverse": 0.5**0.5, "one": 1.0, "half": 0.5, "two": 2.0, "third": 1 / 3,
-}  # fmt: skip
 
 
 def nodes_of(text: str) -> list[onnx.NodeProto]:
@@ -109,3 +106,20 @@ def test_a_batch_that_is_not_in_front_stays_as_it_is() -> None:
     graph = b.graph([b.op("RESHAPE", [y, np.array([2, 12], np.int32)], (2, 12), new_shape=(2, 12))])
     reshape = twinfer.convert(graph).nodes[-1]
     assert np.asarray(reshape.input(1).data).tolist() == [2, 12]
+
+
+@pytest.mark.parametrize("scale", [np.inf, 0.0, -0.5])
+def test_scales_without_integers_are_refused(scale: float) -> None:
+    nodes = nodes_of("QuantizeLinear x s z q;DequantizeLinear q s z y")
+    proto = model(nodes, {"x": X}, {"s": np.array(scale, np.float32), "z": np.array(0, np.int8)}, ["y"])
+    with pytest.raises(ModelError, match=r"QuantizeLinear 'q': tensor 'x'.* scale .*finite and above zero"):
+        twinfer.convert(proto)
+
+
+def test_weights_of_a_scale_without_integers_keep_their_values() -> None:
+    constants = {"q": np.array([[1, -2], [3, 4]], np.int8), "s": np.array([0.5, 0.0], np.float32)}
+    nodes = [helper.make_node("DequantizeLinear", ["q", "s"], ["w"], axis=0), *nodes_of("MatMul x w y")]
+    feeds = {"x": X[:, :2].copy()}
+    proto = model(nodes, feeds, constants, ["y"])
+    for got, want in zip(by_ours(twinfer.convert(proto), feeds), by_onnxruntime(proto, feeds), strict=True):
+        np.testing.assert_allclose(got, want, atol=1e-5)

@@ -220,3 +220,11 @@ def test_all_masks_together_weigh_less_than_half_a_step(columns: int, bits: int,
     node = b.graph([b.op("SOFTMAX", [b.input("x", "FLOAT32", (1, columns))], beta=beta)]).nodes[0]
     assert columns * np.exp(-beta * depth(node, bits)) <= 0.5 / 2**bits
     assert columns * np.exp(-beta * depth(node, bits)) > 0.05 / 2**bits
+
+
+def test_rows_that_are_masked_whole_by_infinity_are_told() -> None:
+    """Floats give NaN there."""
+    graph = attention("select", -np.inf)
+    data = fed(graph, -np.inf)
+    with pytest.raises(twinfer.InvalidArgumentError, match="masked whole"):
+        twinfer.convert(graph, quantize="int8", calibration={**data, "m": np.ones_like(data["m"])})
