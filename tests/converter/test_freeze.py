@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -105,3 +106,20 @@ def test_no_constant(text: str, tmp_path: Path, capsys: pytest.CaptureFixture[st
 def test_what_does_not_fit(constants: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidArgumentError, match=message):
         twinfer.convert(largest(), constants=constants)
+
+
+def test_inputs_that_cannot_become_constants() -> None:
+    """One that an operator writes, and two of one name."""
+    sub = Sub("main")
+    x, y, z = (sub.input((2,)) for _ in range(3))
+    sub.run("ADD", [x, y], [y], fused_activation_function="NONE")
+    with pytest.raises(InvalidArgumentError, match="an operator writes this input"):
+        twinfer.convert(sub.graph([y]), constants={"main_1": [1, 2]})
+    sub = Sub("main")
+    x, y, z = (sub.input((2,)) for _ in range(3))
+    same = replace(y, name=x.name)
+    sub.inputs[1] = sub.tensors[1] = same
+    graph = sub.graph([sub.add(sub.add(x, same), z)])
+    with pytest.raises(InvalidArgumentError, match="'main_0': several inputs are called so"):
+        twinfer.convert(graph, constants={"main_0": [1, 2]})
+    assert len(twinfer.convert(graph, constants={"main_2": [1, 2]}).inputs) == 2

@@ -234,3 +234,8 @@ def test_sensitivity_is_what_the_outputs_lose_to_one_layer(graph: Graph) -> None
         alone = Recipe((Rule(".*", precision="float"), Rule(re.escape(cost.name), cost.operator, "int8")))
         integer = quantize(graph, seen, alone, Options("FLOAT32"))
         assert cost.snr_db == pytest.approx(compare(graph, integer, data, seen).outputs_snr_db, abs=1e-4)
+
+
+def test_unknown_inference_type_is_refused() -> None:
+    with pytest.raises(InvalidArgumentError, match="inference type"):
+        Options("UINT8").border(Recipe())

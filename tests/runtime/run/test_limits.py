@@ -293,3 +293,18 @@ def test_a_loop_in_a_branch_that_an_input_decides_is_not_steady() -> None:
     graphs.append(orelse.graph([orelse.input()]))
     x, c = main.input(), main.input(type="BOOL")
     assert not make_plan(main.graph(main.branch(c, 3, 4, [x], [x]), *graphs)).steady
+
+
+def test_a_large_model_that_is_quick_is_one_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "LONG", 0)
+    b = Builder("two")
+    x = b.input("x", "FLOAT32", (1, 8))
+    plan = make_plan(b.graph([b.op("EXP", [b.op("NEG", [x])])]))
+    for short, calls in ((60, [2, 0, 0]), (0, [2, 2, 2])):
+        monkeypatch.setattr(limits, "SHORT", short)
+        session, made = Session(plan), []
+        monkeypatch.setattr(limits.Long, "call", lambda self, owner, call, made=made: made.append(call()))
+        for want in calls:
+            made.clear()
+            session.run()
+            assert len(made) == want
