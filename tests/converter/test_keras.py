@@ -235,3 +235,12 @@ def test_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name, message in (("bad.keras", "cannot be loaded by Keras"), ("none.keras", "no such file"), ("x.h5", "old")):
         with pytest.raises(twinfer.TwinferError, match=message):
             twinfer.convert(tmp_path / name)
+
+
+def test_weights_that_are_no_numbers() -> None:
+    x = keras.Input((4,))
+    layer = L.Dense(5, name="scores")
+    model = keras.Model(x, layer(x))
+    layer.bias.assign(np.full(5, np.nan, np.float32))
+    with pytest.raises(twinfer.ModelError, match=r"'scores'.*5 values that are NaN"):
+        twinfer.from_keras(model)
