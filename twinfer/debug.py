@@ -56,8 +56,14 @@ class Listing:
     def __init__(self, level: int) -> None:
         self.level = level
         self._last: Any = None
+        self._codes: dict[str, str] = {}
 
     def __call__(self, name: str, about: str, before: Any, after: Any) -> None:
+        if isinstance(before, Plan):
+            code = _code(after)
+            if self._codes.get(after.name) == code:
+                return  # printed anew, for the bound of the stack
+            self._codes[after.name] = code
         shown = [f"{name}: {changes(before, after)}"]
         if before is not self._last and isinstance(before, Graph):
             told = ", ".join(f"{value:,} {what}" for what, value in figures(before).items())
@@ -69,7 +75,7 @@ class Listing:
             shown += [f"  {line}" for line in place_lines(after)]
         if isinstance(before, Plan):
             shown = [f"{name}: {len(after.code)} files"]
-            shown += _code(after).splitlines() if self.level >= 4 else []
+            shown += code.splitlines() if self.level >= 4 else []
         sys.stderr.write("".join(f"twinfer: {printable(line)}\n" for line in shown))
 
 
@@ -79,10 +85,17 @@ class Page:
     def __init__(self) -> None:
         self.sections: list[tuple[str, str, str]] = []
         self._last: Any = None
+        self._codes: dict[str, str] = {}
 
     def __call__(self, name: str, about: str, before: Any, after: Any) -> None:
         if len(self.sections) >= MOST_SECTIONS:
+            if len(self.sections) == MOST_SECTIONS:
+                self._add("More", f"Only the first {MOST_SECTIONS} sections are shown.", "")
             return
+        if isinstance(before, Plan) and self._codes.get(after.name) == (code := _code(after)):
+            return  # printed anew, for the bound of the stack
+        if isinstance(before, Plan):
+            self._codes[after.name] = code
         if before is not self._last and isinstance(before, Graph):
             self._add("Model", f"{len(before.nodes)} operators.", _listing(lines(before)))
         self._last = after
@@ -105,7 +118,9 @@ class Page:
         return page(title, [Section(name, (f"<p>{in_html(about)}</p>\n", body)) for name, about, body in self.sections])
 
     def save(self, path: str) -> None:
-        """Write the page; what is wrong with the path is told on stderr."""
+        """Write the page, if there is something to show; what is wrong with the path is told on stderr."""
+        if not self.sections:
+            return
         from twinfer.runtime.read.files import write_text
 
         try:
@@ -138,7 +153,7 @@ def changes(before: Any, after: Any) -> str:
         return "nothing to do"
     old, new = figures(before), figures(after)
     told = [f"{old[k]:,} -> {v:,} {k}" if k in old else f"{v:,} {k}" for k, v in new.items() if old.get(k) != v]
-    return ", ".join(told) or "as many as before"
+    return ", ".join(told) or "changed, of the same sizes"
 
 
 def figures(value: Any) -> Mapping[str, int]:
@@ -162,7 +177,7 @@ def figures(value: Any) -> Mapping[str, int]:
         case Plan():
             sizes = {"bytes of constants": value.constant_bytes, "bytes of arena": value.arena_bytes}
             sizes["bytes of state"] = value.state_bytes
-            return {"steps": len(value.start) + len(value.steps), "tensors": len(value.places), **sizes}
+            return {"steps": len(value.start) + len(value.steps), **sizes}
     flat, graph = getattr(value, "flat", None), getattr(value, "graph", None)  # a Conversion
     return figures(flat if graph is getattr(value, "source", None) else graph) if isinstance(graph, Graph) else {}
 

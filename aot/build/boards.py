@@ -12,7 +12,7 @@ from twinfer.aot.build.runner import runner_of
 from twinfer.aot.build.sizes import sizes
 from twinfer.aot.build.stack import worst_bound
 from twinfer.aot.build.targets import Card
-from twinfer.aot.build.toolchain import LEVELS, SECTIONS
+from twinfer.aot.build.toolchain import LEVELS, SECTIONS, Gnu
 from twinfer.aot.print.emit import Project
 from twinfer.aot.print.interface import Stack
 from twinfer.aot.print.literals import comment, in_cmake, in_makefile, in_recipe
@@ -25,6 +25,7 @@ _BUILDS = (
     "at -O2, -O3 or -Os, with -flto or without.",
     "Other builds, such as -O0, -Og and -DTW_NO_ASM, may need more.",
 )
+_ONE_BUILD = ("at the level of its Makefile.", "Other builds may need more.")
 
 
 def sources(card: Card) -> dict[str, str]:
@@ -45,7 +46,11 @@ def worst_stack(project: Project, card: Card) -> Stack | None:
     else:
         why = "; ".join(bound.unknown)
         if bound.bytes is not None:
-            built = f"if {compiler} builds it with", comment(shlex.join(card.flags)), *_BUILDS
+            built = (
+                f"if {compiler} builds it with",
+                comment(shlex.join(card.flags)),
+                *(_BUILDS if card.toolchain.builds == Gnu.builds else _ONE_BUILD),
+            )
             return Stack(bound.bytes, built)
     left_out = f"the stack is not measured, {project.name.upper()}_STACK_BYTES is left out"
     warnings.warn(f"{left_out}: {why}", ToolWarning, stacklevel=3)

@@ -80,13 +80,20 @@ def _deeper(bounds: Iterable[StackBound]) -> StackBound:
 def firmware_bound(firmware: Firmware, model: int = 0) -> StackBound:
     """The bound of a model's run within a program, to compare with its measured stack.
 
-    It may differ from ``stack_bound``: the rest of a program changes what gcc inlines.
+    It may differ from ``stack_bound``: the rest of a program changes what gcc inlines. Unknown, with the reason, where
+    the toolchain or the board folder cannot tell.
     """
     project, card = firmware.projects[model], firmware.card
-    frames = card.toolchain.frames(firmware_sources(firmware.projects, card), firmware.words)
+    try:
+        frames = card.toolchain.frames(firmware_sources(firmware.projects, card), firmware.words)
+    except ToolError:
+        frames = dict(NO_FRAMES)
     pointed = {f"{project.name}_{kernel}" for kernel in kernel_counts(project.plan)}
     pointed |= called_by_chains(project.plan, project.name)
-    return read_bound(firmware.elf, run_function(project), card, frames, pointed.__contains__)
+    try:
+        return read_bound(firmware.elf, run_function(project), card, frames, pointed.__contains__)
+    except ToolError as error:
+        return StackBound(None, (), (str(error),))
 
 
 #: Of a program whose compiler was not asked.

@@ -29,9 +29,9 @@ _PATTERNS = {"board": (rf"(\./)?{_WORD}", "the name of a folder of board/, or ./
 #: Of a card without a board folder of its own: no text of it runs anything but the tools that it is for.
 _TOOLS = {
     "flags": (
-        rf"-(?!fplugin)([mfDUOgW]|-param=)[A-Za-z0-9._+=-]*|--?specs={_WORD}\.specs",
-        "an option of the compiler that begins with -m, -f (but -fplugin), -D, -U, -O, -g or -W, of letters, digits "
-        "and . _ + = -; or --specs= of a file of the compiler's own",
+        rf"-(?!fplugin|fpass-plugin)([mfDUOgW]|-param=)[A-Za-z0-9._+=-]*|--?specs={_WORD}\.specs|--target={_WORD}",
+        "an option of the compiler that begins with -m, -f (but plugins), -D, -U, -O, -g or -W, of letters, digits "
+        "and . _ + = -; --target= of a machine; or --specs= of a file of the compiler's own",
     ),
     "compiler": (
         rf"({_WORD}-)?(gcc|clang)(-[0-9.]+)?",

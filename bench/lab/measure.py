@@ -155,6 +155,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     measure, targets, shown = MEASURED[arguments.what]
     names = (arguments.target or targets).split(",")
     cards = [None if name == "host" else find(name, also=["host"]) for name in names]
+    if None in cards and arguments.what != "explain":
+        parser.error(f"{arguments.what} is measured on microcontrollers: --target {targets}")
     pairs = [(load(model), card) for model in arguments.models for card in cards]
     told = document([measure(*pair) for pair in track(pairs, arguments.what, console=Console(stderr=True))])
     if arguments.json:

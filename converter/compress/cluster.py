@@ -33,7 +33,7 @@ def cluster(graph: Graph, recipe: Recipe, samples: Samples | None = None, progre
     alone.
 
     In pruned layers 0 stays 0. With ``samples`` (by input name, of the graph's own types; kept in memory) the error of
-    every weight is spread over those that follow (``rounding.fed_back``), and biases take up what is left on average.
+    every weight is spread over those that follow (``rounding.feed_back``), and biases take up what is left on average.
     ``progress(done, total)`` counts layers. InvalidArgumentError if there is none.
     """
     wanted = [w for w in layers_of(graph) if recipe.of_node(w.node).cluster and not w.is_float]

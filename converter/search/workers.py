@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 from importlib import import_module
+from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
 from twinfer.converter.search.space import Setting
@@ -36,9 +37,12 @@ def workers(job: Job, executor: Executor | None = None, jobs: int | None = None,
     if executor is not None and dask is not None:
         raise InvalidArgumentError("give an executor or a Dask cluster, not both")
     here = executor is None and dask is None and jobs == 1
-    if not here and "<" in getattr(job.cost, "__qualname__", ""):  # <lambda>, or of <locals>
-        what = "it must be a function of a module, or jobs=1"
-        raise InvalidArgumentError(f"workers cannot be sent the cost: {what} ({job.cost})")
+    if not here:
+        try:
+            ForkingPickler.dumps(job.cost)  # as executors do
+        except Exception as error:  # whatever an object's own code raises
+            what = "it must be a function of a module, or jobs=1"
+            raise InvalidArgumentError(f"workers cannot be sent the cost: {what} ({error})") from None
     if dask is not None:
         with _client(dask) as client:
             sent = client.scatter(job, broadcast=True, hash=False)

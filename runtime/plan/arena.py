@@ -100,7 +100,7 @@ def lower_bound(blocks: Sequence[Block], overlaps: Sequence[Overlap] = ()) -> in
 
 
 def peak(blocks: Sequence[Block], overlaps: Sequence[Overlap] = ()) -> tuple[int, int]:
-    """The squeeze bound, and the first step whose live bytes force it."""
+    """The lower bound, and the first step whose live bytes force it."""
     puzzle = puzzle_of(blocks, overlaps)
     sums = (_peak(puzzle, overlaps, grain) for grain in {1, *puzzle.alignments})
     return max(sums, key=lambda each: (each[0], -each[1]), default=(0, 0))
