@@ -72,6 +72,10 @@ def test_lower_levels_say_less() -> None:
 def test_the_page(tmp_path: Path) -> None:
     page = tmp_path / "m.html"
     assert said("kws_int8", GENERIC, TWINFER_VIZ=str(page)) == ""
+    made = page.read_bytes()
+    environment = {**os.environ, "TWINFER_VIZ": str(page)}
+    subprocess.run([sys.executable, "-c", "import twinfer"], env=environment, check=True)
+    assert page.read_bytes() == made  # a process that plans nothing leaves it alone
     titles = [unescape(title) for title in re.findall("<h2>(.*?)</h2>", page.read_text())]
     assert titles[-len(STAGES) - 2 :] == ["Model", *(stage.name for stage in STAGES), "C"]
     assert "No such file" in said("kws_int8", GENERIC, TWINFER_VIZ=str(tmp_path / "none" / "m.html"))

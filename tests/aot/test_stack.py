@@ -31,7 +31,7 @@ from twinfer.aot.build.stack import (
     stack_bound,
     worst_bound,
 )
-from twinfer.aot.build.targets import find
+from twinfer.aot.build.targets import Card, find
 from twinfer.aot.print.emit import Project, emit
 from twinfer.bench.models.builtin import builtin
 from twinfer.runtime.errors import ToolError
@@ -79,6 +79,24 @@ def test_mark_is_within_the_bound(core: str) -> None:
         if not one.plan.chains:  # their pointers may lead to functions of the other mode, which are in the program, too
             assert bound.bytes <= result.stack_bytes + 32, f"{one.name}: the bound is loose: {bound.chain}"
         assert bound.chain[0] == run_function(one)
+
+
+def test_what_a_toolchain_cannot_tell_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without frames, as of clang, and without instructions: no bound, the reason, and no error."""
+    program = build([emit(make_plan(tiny.dense().graph, M4.target), "dense")], M4)
+    told = firmware_bound(program).bytes  # no frame of it varies
+    assert told
+
+    def fail(*_: object) -> None:
+        raise ToolError("this compiler tells no frames of functions")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(type(M4.toolchain), "frames", fail)
+        assert firmware_bound(program).bytes == told
+    monkeypatch.setattr(Card, "architecture", replace(ARCHITECTURE, instructions=None))
+    bound = firmware_bound(program)
+    assert bound.bytes is None
+    assert "reads no instructions" in bound.unknown[0]
 
 
 def shapes_of_code() -> dict[str, tuple[Graph, Options]]:

@@ -85,6 +85,7 @@ def test_those_that_come_along() -> None:
         ('[a]\nbase = "cortex-m4"\nflags = ["--specs=./own.specs"]', "a: flags '--specs=./own.specs' should be"),
         ('[a]\nbase = "cortex-m4"\nemulator_flags = ["-monitor", "stdio"]', "a: emulator_flags '-monitor' should be"),
         ('[a]\nbase = "cortex-m4"\nflags = ["-fplugin=own.so"]', "a: flags '-fplugin=own.so' should be"),
+        ('[a]\nbase = "cortex-m4"\nflags = ["-fpass-plugin=own.so"]', "a: flags '-fpass-plugin=own.so' should be"),
         ('[a]\nbase = "cortex-m4"\nflags = ["-fplugin=./x.so"]', "a: flags '-fplugin=./x.so' should be"),
         ('[a]\nbase = "cortex-m4"\nflags = ["x.c"]', "a: flags 'x.c' should be"),
         ('[a]\nbase = "cortex-m4"\nisa = ["armv7e-m", "*/"]', "a: isa "),
@@ -129,6 +130,7 @@ def test_no_card(name: str, message: str) -> None:
         ["-mcpu=cortex-m55+nomve.fp", "-mfloat-abi=hard", "-march=armv8.1-m.main+mve", "--specs=nano.specs"],
         ["-DSTM32F446xx=1", "-O2", "-fno-common", "--param=max-inline-insns-auto=8", "-g3", "-Wno-psabi", "-UNDEBUG"],
         ["-march=rv32imac", "-mabi=ilp32", "--specs=picolibc.specs"],
+        ["--target=thumbv7em-none-eabihf", "-mcpu=cortex-m4"],
     ],
 )
 def test_flags_that_cards_may_have(flags: list[str], tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Iterator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -259,6 +260,8 @@ def operators(graph: Graph, content: bytes, target: Any) -> int:
 def test_a_cost_of_ones_own(digits: Graph, plain: dict[str, Any]) -> None:
     with pytest.raises(InvalidArgumentError, match=r"cannot be sent the cost.*lambda"):
         twinfer.search(digits, plain, 0.05, cost=lambda graph, content, target: 1, **{**ERROR, "jobs": 2})
+    with pytest.raises(InvalidArgumentError, match="cannot be sent the cost: it must be a function of a module"):
+        twinfer.search(digits, plain, 0.05, cost=partial(lambda one, *rest: one, 1), **{**ERROR, "jobs": 2})
     result = twinfer.search(digits, plain, 0.05, cost=operators, **{**ERROR, "trials": 2})
     assert [trial.cost for trial in result.trials] == [result.float_cost] * 2 == [len(digits.nodes) - 1] * 2
     assert result.search["cost"] == "operators"
