@@ -154,8 +154,8 @@ def standing_table(own: Sequence[Standing]) -> PageTable:
     means = [mean(own, setting) for setting in settings]
     foot = list[PageCell | str]()
     if first := next(filter(None, means), None):
-        foot = [f"geometric mean of {first[1]}", *(_cell(m and m[0]) for m in means), *[""] * (len(heads) - len(means))]
-    return PageTable(f"Beside TFLM on {own[0].target}", ("<model", *heads), tuple(rows), foot)
+        foot = [f"mean of {first[1]}", *(_cell(m and m[0]) for m in means), *[""] * (len(heads) - len(means))]
+    return PageTable(f"Beside TFLM on {own[0].target}", ("<", *heads), tuple(rows), foot)
 
 
 def _cell(verdict: Verdict | None) -> PageCell:

@@ -627,7 +627,7 @@ def test_figures_beside_tflm(target: str, mean_most: float | None, most: float |
             for m in ("kws", "vww")
         ]
         means.append(gmean(ratios))
-    assert got[3][0] == "geometric mean of 2"
+    assert got[3][0] == "mean of 2"
     assert all(itertools.starmap(close, zip(got[3][1:3], means, strict=True)))
     average = limits.mean(every, "speed")
     assert average is not None
@@ -641,7 +641,7 @@ def test_figures_beside_tflm(target: str, mean_most: float | None, most: float |
     assert f"mean {means[0]:.2f}" in text
     assert (f"(≤ {mean_most}" in text) == (mean_most is not None)
     page = embedded_html(rows)
-    assert "geometric mean of 2" in page
+    assert "mean of 2" in page
     for line in got[:3]:
         assert all(f">{cell}</td>" in page for cell in line[5:])
 
@@ -674,7 +674,7 @@ def test_pictures_and_tables_beside_tflm() -> None:
             looks = {None: "", True: "good", False: "bad"}
             want = [("", each.model), *((looks[v.good], v.text or f"{v.value:.2f}") for v in verdicts)]
             assert found == want
-        assert "geometric mean of 2</td><td" in body[3]
+        assert "mean of 2</td><td" in body[3]
         assert f">{gmean(own[:2]):.2f}</td>" in body[3]
 
 
