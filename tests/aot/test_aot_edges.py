@@ -93,7 +93,9 @@ def test_every_layer_s_status_is_named() -> None:
 
 def test_all_reasons_why_a_stack_is_not_known(monkeypatch: pytest.MonkeyPatch) -> None:
     project = emit(tiny.dense(), "net")
-    monkeypatch.setattr(boards.Card, "toolchain", SimpleNamespace(need=lambda: None, version="gcc 9 */\nCopyright"))
+    monkeypatch.setattr(
+        boards.Card, "toolchain", SimpleNamespace(builds=(), need=lambda: None, version="gcc 9 */\nCopyright")
+    )
     monkeypatch.setattr(boards, "worst_bound", lambda *_: StackBound(None, (), ("f calls itself", "g: its frame")))
     with pytest.warns(ToolWarning, match="NET_STACK_BYTES is left out: f calls itself; g: its frame"):
         assert boards.worst_stack(project, M4) is None
