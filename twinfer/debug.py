@@ -56,14 +56,8 @@ class Listing:
     def __init__(self, level: int) -> None:
         self.level = level
         self._last: Any = None
-        self._codes: dict[str, str] = {}
 
     def __call__(self, name: str, about: str, before: Any, after: Any) -> None:
-        if isinstance(before, Plan):
-            code = _code(after)
-            if self._codes.get(after.name) == code:
-                return  # printed anew, for the bound of the stack
-            self._codes[after.name] = code
         shown = [f"{name}: {changes(before, after)}"]
         if before is not self._last and isinstance(before, Graph):
             told = ", ".join(f"{value:,} {what}" for what, value in figures(before).items())
@@ -75,7 +69,7 @@ class Listing:
             shown += [f"  {line}" for line in place_lines(after)]
         if isinstance(before, Plan):
             shown = [f"{name}: {len(after.code)} files"]
-            shown += code.splitlines() if self.level >= 4 else []
+            shown += _code(after).splitlines() if self.level >= 4 else []
         sys.stderr.write("".join(f"twinfer: {printable(line)}\n" for line in shown))
 
 
@@ -85,17 +79,12 @@ class Page:
     def __init__(self) -> None:
         self.sections: list[tuple[str, str, str]] = []
         self._last: Any = None
-        self._codes: dict[str, str] = {}
 
     def __call__(self, name: str, about: str, before: Any, after: Any) -> None:
         if len(self.sections) >= MOST_SECTIONS:
             if len(self.sections) == MOST_SECTIONS:
                 self._add("More", f"Only the first {MOST_SECTIONS} sections are shown.", "")
             return
-        if isinstance(before, Plan) and self._codes.get(after.name) == (code := _code(after)):
-            return  # printed anew, for the bound of the stack
-        if isinstance(before, Plan):
-            self._codes[after.name] = code
         if before is not self._last and isinstance(before, Graph):
             self._add("Model", f"{len(before.nodes)} operators.", _listing(lines(before)))
         self._last = after

@@ -57,11 +57,13 @@ def write_project(
     """
     target = Path(os.path.realpath(folder))
     check_replaceable(Path(folder))
-    project = emit(plan, name, sha256=sha256, stack=None if stack_bytes is None else Stack(stack_bytes))
+    project = emit(plan, name, sha256=sha256)
+    if stack_bytes is not None:
+        project = project.with_stack(Stack(stack_bytes))
     if card is not None:
         check_fits(project, card)
         if stack_bytes is None:
-            project = emit(plan, name, sha256=sha256, stack=boards.worst_stack(project, card))
+            project = project.with_stack(boards.worst_stack(project, card))
         boards.check_code(project, card)
     files = project_files(project, random_inputs(plan.graph), card)
     with writing(folder):
@@ -87,8 +89,7 @@ def write_all(
         for project in projects:
             check_fits(project, card)
         check_fit_together(projects, card)
-        stacks = {project.name: boards.worst_stack(project, card) for project in projects}
-        projects = emit_all(plans, group, sha256=hashes, stacks=stacks)
+        projects = tuple(project.with_stack(boards.worst_stack(project, card)) for project in projects)
         for project in projects:
             boards.check_code(project, card)
     files = folder_files(group, [(project, random_inputs(project.plan.graph)) for project in projects], card)

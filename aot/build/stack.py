@@ -87,7 +87,7 @@ def firmware_bound(firmware: Firmware, model: int = 0) -> StackBound:
     try:
         frames = card.toolchain.frames(firmware_sources(firmware.projects, card), firmware.words)
     except ToolError:
-        frames = dict(NO_FRAMES)
+        frames = {}  # read_bound says which ones it lacks
     pointed = {f"{project.name}_{kernel}" for kernel in kernel_counts(project.plan)}
     pointed |= called_by_chains(project.plan, project.name)
     try:

@@ -88,13 +88,17 @@ class Project:
     constants: Constants
     banner: str
     sha256: str
-    stack: Stack | None
+    stack: Stack | None = None
     instances: tuple[str, ...] = ()
     common: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def mode(self) -> Mode:
         return self.plan.options.mode
+
+    def with_stack(self, stack: Stack | None) -> Project:
+        """The same with the stack of a run, where it is known, in the header. No other file names it."""
+        return replace(self, stack=stack, code={**self.code, **_header(self.plan, self.constants, self.banner, stack)})
 
     @property
     def files(self) -> dict[str, str]:
@@ -109,17 +113,15 @@ def emit(
     *,
     sha256: str = "",
     policy: Policy | None = None,
-    stack: Stack | None = None,
     group: Group | None = None,
 ) -> Project:
     """The C sources of a plan, as its options say; every symbol and file name begins with ``name``.
 
     ``sha256`` is the model file's; ``policy`` says which layers of compiled code share kernels (None: the usual one);
-    ``stack`` is for the header, where it is known. With ``guard`` the plan is spread out and every layer
-    watched. ``group`` is what models share (None: it stands alone). In interpreted mode a plan with several arenas has
-    functions that call the shared kernels, and no table, as that has bytes of one arena; so has one that reads its
-    input in place. Raises InvalidArgumentError if
-    ``name`` is no C identifier.
+    With ``guard`` the plan is spread out and every layer watched. ``group`` is what models share (None: it stands
+    alone). In interpreted mode a plan with several arenas has functions that call the shared kernels, and no table, as
+    that has bytes of one arena; so has one that reads its input in place. Raises InvalidArgumentError if ``name`` is
+    no C identifier.
     """
     check_name(name)
     compiled, guard = plan.options.mode == "compiled", plan.options.guard
@@ -135,18 +137,22 @@ def emit(
         text = f"{steps.text}\n{guards.tables(plan, name)}"
         steps = replace(steps, text=text, headers=(guards.HEADER, *steps.headers))
     banner = banner_of(plan, name)
-    macros = [*sizes(plan, constants, version(), stack), *([guards.MACRO] if guard else [])]
     code = {
-        f"{name}.h": header(plan, name, banner, macros),
+        **_header(plan, constants, banner),
         f"{name}.c": _source(plan, name, constants, steps, banner, group),
         f"{name}_data.h": data_header(constants, name, banner),
         f"{name}_static.c": static_source(plan, name, banner, group.name if group else None),
         **{f"kernels/{file}": text for file, text in closure(steps.headers).items()},
     }
-    project = Project(name, plan, code, steps.layers, shared, steps.wrappers, constants, banner, sha256, stack)
+    project = Project(name, plan, code, steps.layers, shared, steps.wrappers, constants, banner, sha256)
     project = replace(project, instances=steps.instances, common=group.files if group else {})
     tell("C", "What the compiler prints.", plan, project)
     return project
+
+
+def _header(plan: Plan, constants: Constants, banner: str, stack: Stack | None = None) -> dict[str, str]:
+    macros = [*sizes(plan, constants, version(), stack), *([guards.MACRO] if plan.options.guard else [])]
+    return {f"{constants.name}.h": header(plan, constants.name, banner, macros)}
 
 
 @dataclass(frozen=True)

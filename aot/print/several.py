@@ -10,7 +10,6 @@ from itertools import combinations
 from twinfer.aot.print.blocks import Memory
 from twinfer.aot.print.emit import Project, banner_of, emit
 from twinfer.aot.print.group import Group
-from twinfer.aot.print.interface import Stack
 from twinfer.aot.print.literals import check_name
 from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.plan.plan import Plan, Region
@@ -21,11 +20,10 @@ def emit_all(
     group: str,
     *,
     sha256: Mapping[str, str] | None = None,
-    stacks: Mapping[str, Stack | None] | None = None,
 ) -> tuple[Project, ...]:
     """The C sources of several plans, by name; what they share is in ``common`` of each, and begins with ``group``.
 
-    ``sha256`` and ``stacks`` are as for ``emit``, by name. Raises InvalidArgumentError if a name is no C
+    ``sha256`` is as for ``emit``, by name. Raises InvalidArgumentError if a name is no C
     identifier, if two models would define the same name, if they are planned for different targets or options, or if
     the target has several memories.
     """
@@ -47,12 +45,8 @@ def emit_all(
         banner_of(first, group),
     )
     _check_apart(alone, shared)
-    hashes, known = sha256 or {}, stacks or {}
-    projects = tuple(
-        emit(plan, name, sha256=hashes.get(name, ""), stack=known.get(name), group=shared)
-        for name, plan in plans.items()
-    )
-    return projects
+    hashes = sha256 or {}
+    return tuple(emit(plan, name, sha256=hashes.get(name, ""), group=shared) for name, plan in plans.items())
 
 
 def _check_apart(projects: Sequence[Project], group: Group) -> None:

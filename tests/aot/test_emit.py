@@ -427,7 +427,7 @@ def test_every_macro_of_a_header(name: str, tmp_path: Path) -> None:
     installed(("gcc",))
     made, options = HEADERS[name]
     plan = make_plan(made(), GENERIC, options)
-    project = emit(plan, "m", stack=Stack(1234))
+    project = emit(plan, "m").with_stack(Stack(1234))
     up = lambda n: -(-n // plan.target.alignment) * plan.target.alignment  # noqa: E731
     arena, state = max(plan.target.alignment, up(plan.arena_bytes)), up(plan.state_bytes)
     want: dict[str, Any] = {
