@@ -31,17 +31,22 @@ def pairs(op: str, count: int) -> Iterator[Graph]:
     """So many models of a case of ``op`` and one of a common operator behind it or before it."""
     rng, others = np.random.default_rng(zlib.crc32(op.encode())), [other for other in COMMON if _small(other)]
     made = 0
-    for _ in range(20 * count):
+    for _ in range(100 * count):
         names = [op, str(rng.choice(others))][:: 1 if rng.integers(2) else -1]
         first, second = (_small(name)[rng.integers(len(_small(name)))].node for name in names)
         ends = [t for t in first.outputs if t.type in _TYPES and t.size]
-        begins = [t for t in fed(second) if t.size and any(t.type == y.type for y in ends)]
-        if begins:
-            begin = begins[rng.integers(len(begins))]
-            yield joined(first, next(y for y in ends if y.type == begin.type), second, begin, bool(rng.integers(4)))
+        fits = [(y, t) for t in fed(second) if t.size for y in ends if _fit(y, t)]
+        if fits:
+            end, begin = fits[rng.integers(len(fits))]
+            yield joined(first, end, second, begin, bool(rng.integers(4)))
             made += 1
         if made == count:
             return
+
+
+def _fit(end: Tensor, begin: Tensor) -> bool:
+    """Whether QUANTIZE can make of one what the other has: both have a scale, or neither."""
+    return end.type == begin.type and (end.quant is None) == (begin.quant is None)
 
 
 def _with_tensors(node: Node, new: Callable[[Tensor], Tensor]) -> Node:

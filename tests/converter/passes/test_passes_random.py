@@ -379,8 +379,7 @@ def test_pairs_of_operators_keep_their_meaning(op: str, count: int) -> None:
             continue  # as an output that another operator's quantisation does not fit
         ran += 1
         assert_same(graph, run(graph))
-    # nothing else gives the filter bank what it reads; few pairs of others can be planned
-    assert ran or count < 20 or op.startswith("CUSTOM:SignalFilterBank")
+    assert ran or op.startswith("CUSTOM:SignalFilterBank"), "only for filter banks no other has what they read"
 
 
 @pytest.mark.parametrize("first", deep_but(range(0, 1500, 100), 0, 100, 200, 300))
