@@ -77,5 +77,5 @@ def test_the_page(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-c", "import twinfer"], env=environment, check=True)
     assert page.read_bytes() == made  # a process that plans nothing leaves it alone
     titles = [unescape(title) for title in re.findall("<h2>(.*?)</h2>", page.read_text())]
-    assert titles[-len(STAGES) - 2 :] == ["Model", *(stage.name for stage in STAGES), "C"]
+    assert titles[-len(STAGES) - 2 :] == ["kws", *(stage.name for stage in STAGES), "C"]
     assert "No such file" in said("kws_int8", GENERIC, TWINFER_VIZ=str(tmp_path / "none" / "m.html"))

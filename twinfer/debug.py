@@ -86,7 +86,7 @@ class Page:
                 self._add("More", f"Only the first {MOST_SECTIONS} sections are shown.", "")
             return
         if before is not self._last and isinstance(before, Graph):
-            self._add("Model", f"{len(before.nodes)} operators.", _listing(lines(before)))
+            self._add(printable(before.name) or "Model", f"{len(before.nodes)} operators.", _listing(lines(before)))
         self._last = after
         if type(before) is type(after):
             shown = _marked(lines(before), lines(after))

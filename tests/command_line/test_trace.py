@@ -42,7 +42,7 @@ def test_what_stages_change(tmp_path: Path) -> None:
     two_stages().save(model)
     assert main(["inspect", str(model), "--target", "cortex-m4", "--trace", str(out)]) == 0
     found = sections(out)
-    assert [*found] == ["model", *(stage.name.lower() for stage in STAGES), "c"]
+    assert [*found] == ["m", *(stage.name.lower() for stage in STAGES), "c"]
     gone = {name: re.findall("<del>(.*?)</del>", text) for name, text in found.items()}
     new = {name: re.findall("<ins>(.*?)</ins>", text) for name, text in found.items()}
     assert all(not gone[name] and "Nothing to do" in found[name] for name in ("shapes", "unsigned"))
@@ -51,7 +51,7 @@ def test_what_stages_change(tmp_path: Path) -> None:
     assert [line.split("(")[0].split()[-1] for line in gone["tables"]] == ["LOGISTIC", "QUANTIZE"]
     assert [line.split("(")[0].split()[-1] for line in new["tables"]] == ["QUANTIZE"]
     assert "<x>" not in out.read_text()
-    assert "&lt;x&gt; INT8[1,4,4,2]" in found["model"]
+    assert "&lt;x&gt; INT8[1,4,4,2]" in found["m"]
 
 
 @pytest.mark.parametrize("target", ["cortex-m4"])
