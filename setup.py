@@ -33,12 +33,13 @@ def packages(folder: str) -> list[str]:
 class Build(build_ext):
     """Compiles the files of the extension side by side, and of these only what has changed since the last time.
 
-    ``pip install -e`` builds the kernels for the instruction-set level of this CPU alone; all else builds all levels.
+    ``pip install -e`` and TWINFER_LEVELS=own build the kernels for the instruction-set level of this CPU alone; all
+    else builds all levels.
     """
 
     def build_extensions(self) -> None:
         (extension,) = self.extensions
-        if self.editable_mode:
+        if self.editable_mode or os.environ.get("TWINFER_LEVELS") == "own":
             extension.sources = list(filter(self._for_this_cpu(), extension.sources))
         self.force = True  # linking takes a second, and last time there may have been other levels
         one = self.compiler.compile
