@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from unittest import mock
 
 from arenas import Problem, clear, problems
 from hypothesis import given, settings
@@ -24,10 +25,11 @@ def naive_fit(problem: Problem, order: list[int]) -> list[int]:
 
 
 @settings(deadline=None)
-@given(problems(most=14), st.randoms(use_true_random=False))
-def test_a_block_goes_to_the_lowest_place_that_is_free(problem: Problem, rng: random.Random) -> None:
+@given(problems(most=14), st.randoms(use_true_random=False), st.sampled_from([0, greedy._FEW]))
+def test_a_block_goes_to_the_lowest_place_that_is_free(problem: Problem, rng: random.Random, few: int) -> None:
     order = rng.sample(range(len(problem[0])), len(problem[0]))
-    assert greedy.lowest_fit(arena.puzzle_of(*problem))(order) == naive_fit(problem, order)
+    with mock.patch.object(greedy, "_FEW", few):  # 0: by the timeline, as where there are many blocks
+        assert greedy.lowest_fit(arena.puzzle_of(*problem))(order) == naive_fit(problem, order)
 
 
 def test_the_highest_block_moves_to_the_front() -> None:
