@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from twinfer.converter.passes._rewrite import with_tensors
+from twinfer.converter.passes._rewrite import swap_tensors
 from twinfer.runtime.errors import InvalidArgumentError, TwinferError
 from twinfer.runtime.graph import DTYPES, Array, Graph, Node, Signature, Tensor
 from twinfer.runtime.shapes import infer_shapes
@@ -43,20 +43,6 @@ def freeze(graph: Graph, constants: Mapping[str, Any]) -> Graph:
     graph, values = swap_tensors(graph, swap), set(swap.values())
     inputs = tuple(t for t in graph.inputs if t not in values)
     return replace(graph, inputs=inputs, signatures=tuple(_without(s, values) for s in graph.signatures))
-
-
-def swap_tensors(graph: Graph, swap: Mapping[Tensor, Tensor]) -> Graph:
-    def of(tensor: Tensor) -> Tensor:
-        return swap.get(tensor, tensor)
-
-    return replace(
-        graph,
-        tensors=tuple(map(of, graph.tensors)),
-        nodes=tuple(with_tensors(node, swap) for node in graph.nodes),
-        inputs=tuple(map(of, graph.inputs)),
-        outputs=tuple(map(of, graph.outputs)),
-        signatures=tuple(signature.over(of) for signature in graph.signatures),
-    )
 
 
 def inputs_by_name(graph: Graph) -> dict[str, Tensor]:

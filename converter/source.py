@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from twinfer.converter import TO_CONVERT, OnnxFile
-from twinfer.converter.freeze import freeze, inputs_by_name, swap_tensors
+from twinfer.converter.freeze import freeze, inputs_by_name
+from twinfer.converter.passes._rewrite import swap_tensors
 from twinfer.runtime.errors import InvalidArgumentError, ModelError
 from twinfer.runtime.graph import Graph, Tensor
 from twinfer.runtime.metadata import without_plan
@@ -127,13 +128,9 @@ def _close(graph: Graph, shapes: Shapes) -> Graph:
         example = " ".join(f"--shape {t.name}={','.join(str(max(d, 1)) for d in t.shape)}" for t in still)
         raise InvalidArgumentError(f"the shape of {what} is open: give it with shapes ({example})")
     graph = infer_shapes(graph, given, keep_half=True)
-    return _static(graph)
+    return swap_tensors(graph, {t: replace(t, shape_signature=()) for t in graph.tensors if t.shape_signature})
 
 
 def _is_vague(tensor: Tensor) -> bool:
     """Whether more is open than the batch dimension, for which the file proposes 1."""
     return is_open(tensor) and (tensor.shape[:1] != (1,) or any(d < 0 for d in tensor.shape_signature[1:]))
-
-
-def _static(graph: Graph) -> Graph:
-    return swap_tensors(graph, {t: replace(t, shape_signature=()) for t in graph.tensors if t.shape_signature})

@@ -162,7 +162,8 @@ def _table(outcome: Drifts, limits: Limits) -> Table:
         model, target, engine, *options = drift.key
         layer = "" if drift.layer is None else f"{drift.layer.index} {drift.layer.op}"
         figures = _figure(drift, drift.before), _figure(drift, drift.after)
-        percent = Text(_percent(drift), style="bold red" if drift.worse else "green")
+        change = "new" if drift.percent is None else f"{drift.percent:+.1f}"
+        percent = Text(change, style="bold red" if drift.worse else "green")
         setting = ", ".join([engine, *options[:1]]) if options[0] and engine == "compiled" else engine
         shown.add_row(model, target, setting, layer, drift.figure.replace("_", " "), *figures, percent)
     return shown
@@ -170,10 +171,6 @@ def _table(outcome: Drifts, limits: Limits) -> Table:
 
 def _figure(drift: Drift, value: float) -> str:
     return number(value) if drift.figure.endswith("_us") else f"{value:,.0f}"
-
-
-def _percent(drift: Drift) -> str:
-    return "new" if drift.percent is None else f"{drift.percent:+.1f}"
 
 
 def where_kept(paths: list[Path]) -> str:

@@ -58,14 +58,15 @@ def save(document: Mapping[str, Any], place: str) -> list[Path]:
     InvalidArgumentError for a place that cannot be written.
     """
     if is_file(place):
-        write_text(place, _json(document))
+        write_text(place, json.dumps(document, indent=1) + "\n")
         return [Path(place)]
     models = dict.fromkeys(row["model"] for row in document["rows"])
     paths = [_path(document["machine"], place, model) for model in models]
     for path, model in zip(paths, models, strict=True):
         with writing(path):
             path.parent.mkdir(parents=True, exist_ok=True)
-        write_text(path, _json({**document, "rows": [row for row in document["rows"] if row["model"] == model]}))
+        own = {**document, "rows": [row for row in document["rows"] if row["model"] == model]}
+        write_text(path, json.dumps(own, indent=1) + "\n")
     return paths
 
 
@@ -109,7 +110,3 @@ def _read(path: Path) -> Saved:
                 "measure and keep them anew with twinfer bench --save"
             )
         return Saved(path, dict(document["machine"]), runs_of(document["rows"]))
-
-
-def _json(document: Mapping[str, Any]) -> str:
-    return json.dumps(document, indent=1) + "\n"

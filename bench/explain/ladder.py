@@ -6,7 +6,7 @@ Every rung is a program that is built, run, and compared with the interpreter on
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from rich.console import RenderableType
@@ -49,15 +49,6 @@ class Figures:
     ram_bytes: int
     same_bits: bool
 
-    @property
-    def document(self) -> dict[str, Any]:
-        return {
-            "taken": self.taken,
-            "flash_bytes": self.flash_bytes,
-            "ram_bytes": self.ram_bytes,
-            "same_bits": self.same_bits,
-        }
-
 
 @dataclass(frozen=True)
 class Ladder:
@@ -89,8 +80,8 @@ class Ladder:
         rungs = zip(self.techniques, self.ups[1:], self.downs, strict=True)
         return {
             "unit": self.unit,
-            "none": self.ups[0].document,
-            "rungs": [{"technique": key, "added": up.document, "removed": down.document} for key, up, down in rungs],
+            "none": asdict(self.ups[0]),
+            "rungs": [{"technique": key, "added": asdict(up), "removed": asdict(down)} for key, up, down in rungs],
             "peers": list(self.peers),
         }
 
@@ -201,7 +192,8 @@ def ladder_words(ladder: Ladder) -> Iterator[str]:
             *_bytes("RAM", before.ram_bytes, up.ram_bytes),
         ]
         nothing = max(abs(when_added - 1), abs(when_gone - 1)) < WORTH_A_WORD and len(parts) == 1
-        yield f"{_capital(TECHNIQUES[key].label)}: {'nothing here' if nothing else '; '.join(parts)}."
+        label = TECHNIQUES[key].label
+        yield f"{label[0].upper()}{label[1:]}: {'nothing here' if nothing else '; '.join(parts)}."
     first, last = ladder.ups[0], ladder.whole
     yield f"All together: {first.taken / last.taken:.1f} ×, RAM {last.ram_bytes / max(first.ram_bytes, 1):.2f} ×."
 
@@ -212,7 +204,3 @@ def _bytes(kind: str, before: int | None, after: int | None) -> Iterator[str]:
         return
     verb = "costs" if after > before else "saves"
     yield f"{verb} {abs(after - before):,} B of {kind}"
-
-
-def _capital(label: str) -> str:
-    return label[0].upper() + label[1:]

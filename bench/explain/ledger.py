@@ -7,7 +7,7 @@ differs from the one before in one cause alone. So the causes of every line sum 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
@@ -132,16 +132,6 @@ class Start:
     compiled: Mapping[str, float]
     interpreter_bytes: int
 
-    @property
-    def document(self) -> dict[str, Any]:
-        """The same in the JSON."""
-        return {
-            "unit": self.unit,
-            "interpreted": dict(self.interpreted),
-            "compiled": dict(self.compiled),
-            "interpreter_bytes": self.interpreter_bytes,
-        }
-
 
 @dataclass(frozen=True)
 class Ledger:
@@ -183,7 +173,7 @@ class Ledger:
             "total": self.total.document,
             "bytes": {kind: line.document for kind, line in self.bytes.items()},
             "intervals": {cause: list(ends) for cause, ends in self.intervals.items()},
-            "start": self.start.document,
+            "start": asdict(self.start),
         }
 
     def _repr_html_(self) -> str:

@@ -13,14 +13,13 @@ from twinfer.aot.print.choice import Policy, default_policy, share_all, speciali
 from twinfer.aot.print.emit import Project, emit
 from twinfer.aot.print.layer_functions import kernel_counts
 from twinfer.aot.print.literals import identifier
-from twinfer.bench.explain.ledger import Ledger, Line, Place, Start, lines_of
+from twinfer.bench.explain.ledger import Ledger, Place, Start, lines_of
 from twinfer.bench.measure.compare import same_bits
 from twinfer.bench.measure.embedded import all_agree, host_outputs
 from twinfer.bench.models.source import Source
 from twinfer.runtime.graph import Array
 from twinfer.runtime.options import USUAL, Mode, Options
 from twinfer.runtime.plan.make import make_plan
-from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.run.inputs import random_inputs
 
 
@@ -70,13 +69,16 @@ def ledger_on(
     """
     plan = make_plan(source.graph, card.target, options)
     inputs = random_inputs(plan.graph, seed)
-    projects = [_project(plan, source, program) for program in PROGRAMS]
+    plans = [replace(plan, options=replace(plan.options, mode=program.mode)) for program in PROGRAMS]
+    name, policies = identifier(source.name), [program.policy for program in PROGRAMS]
+    projects = [emit(each, name, policy=policy) for each, policy in zip(plans, policies, strict=True)]
     want = host_outputs(plan.graph, inputs)  # first: its limits end a loop that would not end on the core
     taken = []
     for i, project in enumerate(projects):
         progress(i / len(projects))
         taken.append(_taken(project, card, inputs))
     first = taken[0].outputs
+    nbytes = {"flash": [t.sizes.flash_bytes for t in taken], "RAM": [t.sizes.ram_bytes for t in taken]}
     return Ledger(
         source.name,
         card.name,
@@ -84,24 +86,13 @@ def ledger_on(
         tuple(lines_of(plan, CAUSES, [each.steps for each in taken], [each.instructions for each in taken])),
         Start("instructions", {}, {}, _interpreter_bytes(projects[0], taken[0].sizes)),
         all_agree(first, want) and all(same_bits(each.outputs, first) for each in taken),
-        _bytes([each.sizes for each in taken]),
+        {kind: Place((), "", kind).line(of, CAUSES) for kind, of in nbytes.items()},
     )
-
-
-def _project(plan: Plan, source: Source, program: Program) -> Project:
-    plan = replace(plan, options=replace(plan.options, mode=program.mode))
-    return emit(plan, identifier(source.name), policy=program.policy)
 
 
 def _taken(project: Project, card: Card, inputs: Sequence[Array]) -> Taken:
     whole, steps = run_jobs(build(project, card), [Job(inputs), Job(inputs, by_step=True)])
     return Taken(whole.counts[0], steps.counts, sizes(project, card), whole.outputs)
-
-
-def _bytes(taken: Sequence[Sizes]) -> dict[str, Line]:
-    """The lines of flash and RAM of these programs."""
-    values = {"flash": [each.flash_bytes for each in taken], "RAM": [each.ram_bytes for each in taken]}
-    return {kind: Place((), "", kind).line(of, CAUSES) for kind, of in values.items()}
 
 
 def _interpreter_bytes(project: Project, taken: Sizes) -> int:

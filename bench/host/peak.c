@@ -29,7 +29,7 @@ typedef float floats __attribute__((vector_size(BYTES)));
 #endif
 
 /* Products of bytes added to sums, as the widest instructions do it; MACS of them at once. Pairs of products of bytes
- * saturate on AVX2; with EXACT they are of halves, which do not. */
+ * saturate on AVX2. */
 #if defined(__AVX512VNNI__)
 #define MACS BYTES
 static inline ints dot(ints sum, ints a, ints b) {
@@ -40,9 +40,6 @@ static inline ints dot(ints sum, ints a, ints b) {
 static inline ints dot(ints sum, ints a, ints b) {
     return (ints)_mm256_dpbusd_avx_epi32((__m256i)sum, (__m256i)a, (__m256i)b);
 }
-#elif defined(__AVX2__) && defined(EXACT)
-#define MACS (BYTES / 2)
-static inline ints dot(ints sum, ints a, ints b) { return sum + (ints)_mm256_madd_epi16((__m256i)a, (__m256i)b); }
 #elif defined(__AVX2__)
 #define MACS BYTES
 static inline ints dot(ints sum, ints a, ints b) {

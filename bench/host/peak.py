@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -37,39 +36,14 @@ def _multiplies_floats(node: Node) -> bool:
 
 
 @cache
-def peak(options: tuple[str, ...] | None = None) -> Peak:
+def peak() -> Peak:
     """The rates of this machine at the level of instructions that the kernels use; takes a tenth of a second.
 
-    Other ``options`` of the compiler choose other instructions. ToolError if there is no C compiler.
+    ToolError if there is no C compiler.
     """
-    compiler, chosen = find_compiler(), _options() if options is None else options
-    command = (*compiler, "-std=gnu11", "-O2", "-ffp-contract=off", *chosen, SOURCE.name, "-o", "peak")
+    compiler, features = find_compiler(), isa.this_computer().features
+    known = (feature.options for feature in FEATURES.values() if feature.options and feature.name in features)
+    command = (*compiler, "-std=gnu11", "-O2", "-ffp-contract=off", *next(known, ()), SOURCE.name, "-o", "peak")
     sources = {SOURCE.name: SOURCE.read_text(encoding="utf-8")}
     program = built(sources, command, "peak", compiler_version(compiler))
     return Peak(*map(float, run_tool([str(program)]).split()))
-
-
-def _options() -> tuple[str, ...]:
-    """What the compiler may use: what the level of the interpreter's kernels has."""
-    features = isa.this_computer().features
-    return next((feature.options for feature in FEATURES.values() if feature.options and feature.name in features), ())
-
-
-#: What ``python -m twinfer.bench.host.peak`` measures on x86-64: the feature that it needs, more options.
-SETS = {
-    "VPDPBUSD, 64 bytes": ("avx512_vnni", ()),
-    "VPMADDUBSW, VPMADDWD and an addition, 32 bytes: pairs saturate": ("avx2", ()),
-    "VPMADDWD and an addition, 16 halves: exact": ("avx2", ("-DEXACT",)),
-}
-
-
-def main() -> None:
-    """Print the rate of int8 products by the instructions that make them."""
-    features = isa.this_computer().features
-    for name, (feature, more) in SETS.items():
-        if feature in features:
-            sys.stdout.write(f"{peak((*FEATURES[feature].options, *more)).int8:6.1f} GMAC/s  {name}\n")
-
-
-if __name__ == "__main__":
-    main()

@@ -20,6 +20,7 @@ import numpy as np
 from rich.console import Console, RenderableType
 from rich.text import Text
 
+from twinfer.bench.lab.compression_report import networks
 from twinfer.bench.lab.datasets import DATASETS, Dataset
 from twinfer.bench.lab.engines import BASELINE, ENGINES, OURS, PEERS, Engine
 from twinfer.bench.lab.networks import NETWORKS, SEED, network
@@ -107,7 +108,12 @@ def rows(sets: Sequence[str], engines: Mapping[str, Engine]) -> Iterator[Row]:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command line; returns the exit status."""
-    arguments = _parser().parse_args(argv)
+    about = "What int8 costs in accuracy on real data, by our converter and by its peers."
+    parser = argparse.ArgumentParser(prog="python -m twinfer.bench.lab.accuracy", description=about)
+    known = f"of {', '.join(DATASETS)}; all of them by default"
+    parser.add_argument("sets", nargs="*", choices=[[], *DATASETS], metavar="SET", help=known)
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the rows and the limits to this file, too")
+    arguments = parser.parse_args(argv)
     engines = {name: engine for name, engine in ENGINES.items() if engine.installed}
     progress = Console(stderr=True, markup=False)
     missing = [name for name in ENGINES if name not in engines]
@@ -120,38 +126,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         with progress.status("converting and running the networks"):
             table_rows = list(rows(arguments.sets or list(DATASETS), engines))
-        _show(table_rows, arguments.json)
+        console = Console()
+        for each in tables(table_rows):
+            console.print(each)
+        if arguments.json is not None:
+            write_text(arguments.json, json.dumps(document(table_rows), indent=2) + "\n")
     except TwinferError as error:
         progress.print(f"accuracy: {error}", style="red", soft_wrap=True)
         return 2
     return int(not all(v.good for v in verdicts(table_rows)))
-
-
-def _show(table_rows: Sequence[Row], path: Path | None) -> None:
-    console = Console()
-    for each in tables(table_rows):
-        console.print(each)
-    if path is not None:
-        write_text(path, json.dumps(document(table_rows), indent=2) + "\n")
-
-
-def _known(name: str) -> str:
-    if name not in DATASETS:
-        raise argparse.ArgumentTypeError(f"there is no set {name!r}; there are: {', '.join(DATASETS)}")
-    return name
-
-
-def _parser() -> argparse.ArgumentParser:
-    about = "What int8 costs in accuracy on real data, by our converter and by its peers."
-    parser = argparse.ArgumentParser(prog="python -m twinfer.bench.lab.accuracy", description=about)
-    known = f"of {', '.join(DATASETS)}; all of them by default"
-    parser.add_argument("sets", nargs="*", type=_known, metavar="SET", help=known)
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the rows and the limits to this file, too")
-    return parser
-
-
-if __name__ == "__main__":
-    sys.exit(main())
 
 
 # -- tables and limits -------------------------------------------------------------------------------------------------
@@ -178,25 +161,14 @@ def verdicts(rows: Sequence[Row]) -> list[Standing]:
 
     A gain by rounding is luck and counts as no loss, for us and for the peers.
     """
-    return [verdict for group in _groups(rows) for verdict in _verdicts(group)]
-
-
-def _groups(rows: Sequence[Row]) -> list[list[Row]]:
-    """The rows of one set and model together."""
-    groups: dict[tuple[str, str], list[Row]] = {}
-    for row in rows:
-        groups.setdefault((row["set"], row["model"]), []).append(row)
-    return list(groups.values())
-
-
-def _verdicts(group: Sequence[Row]) -> Iterator[Standing]:
-    loss = {row["engine"]: max(0.0, row["loss_points"]) for row in group}
-    name = f"{group[0]['set']} {group[0]['model']}"
-    for own in OURS:
-        yield Standing(loss[own], POINTS, what=f"{name}: {own} within {POINTS} points")
-        for peer in PEERS:
-            if peer in loss:
-                yield Standing(loss[own], loss[peer], what=f"{name}: {own} loses no more than {peer}")
+    standing = []
+    for name, group in networks(rows).items():
+        loss = {row["engine"]: max(0.0, row["loss_points"]) for row in group}
+        for own in OURS:
+            standing.append(Standing(loss[own], POINTS, what=f"{name}: {own} within {POINTS} points"))
+            for peer in (each for each in PEERS if each in loss):
+                standing.append(Standing(loss[own], loss[peer], what=f"{name}: {own} loses no more than {peer}"))
+    return standing
 
 
 def document(rows: Sequence[Row]) -> dict[str, Any]:
@@ -209,9 +181,8 @@ def document(rows: Sequence[Row]) -> dict[str, Any]:
 def tables(rows: Sequence[Row]) -> Iterator[RenderableType]:
     """The table, then the number of limits that are held, and the missed ones."""
     shown = report.table("Accuracy on held-out data, ±: standard deviation of the folds", *_COLUMNS, gap=1)
-    for group in _groups(rows):
-        title = f"{group[0]['set']} {group[0]['model']}, {group[0]['samples']:,} samples"
-        shown.add_row(Text(title, style="bold"))
+    for name, group in networks(rows).items():
+        shown.add_row(Text(f"{name}, {group[0]['samples']:,} samples", style="bold"))
         for row in group:
             shown.add_row(*_cells(row))
     yield shown
@@ -228,7 +199,7 @@ def _cells(row: Row) -> list[str | Text]:
     return [
         Text(f"  {row['engine']}", style="bold" if own else ""),
         report.spread(row["accuracy"], row["folds"]),
-        "-" if row["engine"] == BASELINE else Text(loss, style=_style(row["loss_points"])),
+        "-" if row["engine"] == BASELINE else Text(loss, "green" if row["loss_points"] <= POINTS else "red"),
         f"{row['changed']:,}",
         snr,
         "-" if row["engine"] == BASELINE else f"{row['convert_s']:.2f}",
@@ -236,5 +207,5 @@ def _cells(row: Row) -> list[str | Text]:
     ]
 
 
-def _style(loss: float) -> str:
-    return "green" if loss <= POINTS else "red"
+if __name__ == "__main__":
+    sys.exit(main())

@@ -14,7 +14,6 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import islice, product
 from pathlib import Path
 from statistics import mean
@@ -83,20 +82,16 @@ def _settings() -> Iterator[Setting]:
     for bits in range(2, 6):
         yield Setting("clustered, fitted", f"cluster {bits}, fitted", {**FITTED, "cluster": bits})
     for share in SHARES:
-        yield from _pruned(share)
+        name = f"prune {share:.0%}"
+        yield Setting("pruned", f"{name} per layer", {**INT8, "prune": share, "prune_scope": "layer"})
+        yield Setting("pruned", name, {**INT8, "prune": share})
+        yield Setting("pruned, fitted", f"{name}, fitted", {**FITTED, "prune": share})
     for block in ("1x4", "4x1", "2:4"):
         how = {**FITTED, "prune": 0.5, "prune_block": block}
         yield Setting("blocks, fitted", f"prune 50%, {block}, fitted", how)
     for share, bits in product(SHARES, (3, 4)):
         how = {**FITTED, "prune": share, "cluster": bits}
         yield Setting("both, fitted", f"prune {share:.0%}, cluster {bits}, fitted", how)
-
-
-def _pruned(share: float) -> Iterator[Setting]:
-    name = f"prune {share:.0%}"
-    yield Setting("pruned", f"{name} per layer", {**INT8, "prune": share, "prune_scope": "layer"})
-    yield Setting("pruned", name, {**INT8, "prune": share})
-    yield Setting("pruned, fitted", f"{name}, fitted", {**FITTED, "prune": share})
 
 
 #: In the order of the table.
@@ -136,17 +131,17 @@ def measure(
     model: str,
     settings: Sequence[Setting],
     folds: int,
-    told: Callable[[Setting], None] = lambda setting: None,
+    told: Callable[[str], None] = lambda what: None,
 ) -> list[Row]:
-    """One row per setting, the baseline first. Errors as in ``convert``."""
+    """One row per setting, the baseline first; calls ``told`` with what is being done. Errors as in ``convert``."""
     candidates = [Found(setting) for setting in settings]
     rng = np.random.default_rng(SEED)
     for fold, (train, held) in enumerate(islice(data.folds(SEED), folds)):
         source = onnx.load_model_from_string(network(data, model, fold))
         samples = data.x[rng.choice(train, CALIBRATION, replace=False)]
         wanted = run_twinfer(write(candidates[0].setting.graph(source, samples)), data.x[held])
-        for each in candidates:
-            told(each.setting)
+        for number, each in enumerate(candidates, 1):
+            told(f"{data.name} {model}: {each.setting.name} ({number} of {len(candidates)})")
             start = time.perf_counter()
             graph = each.setting.graph(source, samples)
             each.tally.seconds.append(time.perf_counter() - start)
@@ -160,43 +155,12 @@ def rows(sets: Sequence[str], folds: int, told: Callable[[str], None] = lambda w
     for name in sets:
         data = DATASETS[name]()
         for model in NETWORKS[name]:
-            tell = partial(_tell, told, f"{name} {model}")
-            measured += [{"set": name, "model": model, **row} for row in measure(data, model, SETTINGS, folds, tell)]
+            measured += [{"set": name, "model": model, **row} for row in measure(data, model, SETTINGS, folds, told)]
     return measured
-
-
-def _tell(told: Callable[[str], None], where: str, setting: Setting) -> None:
-    told(f"{where}: {setting.name} ({SETTINGS.index(setting) + 1} of {len(SETTINGS)})")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command line; returns the exit status."""
-    arguments = _parser().parse_args(argv)
-    errors = Console(stderr=True, markup=False)
-    try:
-        if arguments.html is not None:
-            need_library()
-        with errors.status("compressing the networks") as status:
-            measured = rows(arguments.sets or list(DATASETS), arguments.folds, status.update)
-        _show(measured, arguments)
-    except TwinferError as error:
-        errors.print(f"compression: {error}", style="red", soft_wrap=True)
-        return 2
-    return 0
-
-
-def _show(measured: Sequence[Row], arguments: argparse.Namespace) -> None:
-    console = Console()
-    for each in tables(measured, arguments.folds):
-        console.print(each)
-    if arguments.json is not None:
-        document = {"schema": SCHEMA, "machine": report.machine(), "folds": arguments.folds, "rows": list(measured)}
-        write_text(arguments.json, json.dumps(document, indent=2) + "\n")
-    if arguments.html is not None:
-        write_text(arguments.html, compression_html(measured, arguments.folds))
-
-
-def _parser() -> argparse.ArgumentParser:
     about = "What pruning and clustering cost in accuracy on real data, and what they save of flash."
     parser = argparse.ArgumentParser(prog="python -m twinfer.bench.lab.compression", description=about)
     parser.add_argument("sets", nargs="*", choices=[[], *DATASETS], metavar="SET", help=f"of {', '.join(DATASETS)}")
@@ -204,7 +168,25 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--folds", type=int, choices=range(1, FOLDS + 1), default=FOLDS, help=about)
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the rows to this file, too")
     parser.add_argument("--html", type=Path, metavar="FILE", help="draw accuracy over flash in this file")
-    return parser
+    arguments = parser.parse_args(argv)
+    errors = Console(stderr=True, markup=False)
+    try:
+        if arguments.html is not None:
+            need_library()
+        with errors.status("compressing the networks") as status:
+            measured = rows(arguments.sets or list(DATASETS), arguments.folds, status.update)
+        console = Console()
+        for each in tables(measured, arguments.folds):
+            console.print(each)
+        if arguments.json is not None:
+            document = {"schema": SCHEMA, "machine": report.machine(), "folds": arguments.folds, "rows": measured}
+            write_text(arguments.json, json.dumps(document, indent=2) + "\n")
+        if arguments.html is not None:
+            write_text(arguments.html, compression_html(measured, arguments.folds))
+    except TwinferError as error:
+        errors.print(f"compression: {error}", style="red", soft_wrap=True)
+        return 2
+    return 0
 
 
 if __name__ == "__main__":

@@ -56,15 +56,8 @@ def tables(rows: Sequence[Row], folds: int) -> Iterator[RenderableType]:
             shown.add_row(f"{mark}{row['setting']}", *_cells(row), style="green" if row in best else "")
     yield shown
     yield Text(f"{about(folds)}; ●: no other is both smaller and better")
-    if rows:
-        yield _smallest(rows)
-        yield Text(
-            "Chosen by all folds together, as a share of int8's bytes; below: what each fold alone would choose."
-        )
-
-
-def _smallest(rows: Sequence[Row]) -> RenderableType:
-    """The least flash of every network within some points of int8's accuracy."""
+    if not rows:
+        return
     heads = (f"{loss:g} points\nbelow" if loss else "int8's\naccuracy" for loss in LOSSES)
     shown = report.table("Least flash at", "<", "int8 as\nin file", *heads, gap=1)
     for name, group in networks(rows).items():
@@ -72,7 +65,8 @@ def _smallest(rows: Sequence[Row]) -> RenderableType:
         cells = [least(group, loss) for loss in LOSSES]
         chosen = (Group(f"{each.bytes:,} {each.share}", f"{each.spread} %") for each in cells)
         shown.add_row(name, f"{int8['bytes']:,}", *chosen)
-    return shown
+    yield shown
+    yield Text("Chosen by all folds together, as a share of int8's bytes; below: what each fold alone would choose.")
 
 
 #: Points below int8's accuracy at which the least flash is given.
@@ -174,10 +168,6 @@ def _layers() -> list[dict[str, Any]]:
 
 
 def _front(group: Sequence[Row]) -> Table:
-    rows = [[row["setting"], *map(Cell, _cells(row), _sorted_by(row))] for row in pareto(group)]
+    keys = ("accuracy", "loss_points", "snr_db", "zeros", "bytes", "coded")  # what the cells sort by
+    rows = [[row["setting"], *map(Cell, _cells(row), (row[key] for key in keys))] for row in pareto(group)]
     return Table("Pareto front", ("<setting", *_COLUMNS), tuple(rows))
-
-
-def _sorted_by(row: Row) -> list[float | None]:
-    """The numbers in a row's cells."""
-    return [row[key] for key in ("accuracy", "loss_points", "snr_db", "zeros", "bytes", "coded")]

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import textwrap
 import tomllib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -16,9 +15,6 @@ from twinfer.bench.explain.techniques import TECHNIQUES
 from twinfer.bench.measure.compare import Row
 from twinfer.bench.measure.report import number
 from twinfer.bench.report.summary import figure
-
-#: Characters per line of a page.
-WIDTH = 130
 
 #: A cause that is worth less stands in the tables only.
 LEAST = 0.015
@@ -55,18 +51,14 @@ def starts(document: Document) -> Lines:
     return lines
 
 
-def ladder(target: str) -> Callable[[Document], Lines]:
+def ladder(target: str, document: Document) -> Lines:
     """One line per technique: per model how many times as much is taken before it is added, and when it is left out."""
-
-    def lines(document: Document) -> Lines:
-        rows = [row for row in document["rows"] if row["target"] == target]
-        names = [rung["technique"] for rung in rows[0]["ladder"]["rungs"]]
-        text = [[f"Techniques on {target}", *map(_name, rows)]]
-        text += [[TECHNIQUES[key].label, *(_both_ways(row, i) for row in rows)] for i, key in enumerate(names)]
-        text.append(["all together", *(_together(row, "taken") for row in rows)])
-        return [*text, ["RAM, none / all", *(_together(row, "ram_bytes") for row in rows)]]
-
-    return lines
+    rows = [row for row in document["rows"] if row["target"] == target]
+    names = [rung["technique"] for rung in rows[0]["ladder"]["rungs"]]
+    text = [[f"Techniques on {target}", *map(_name, rows)]]
+    text += [[TECHNIQUES[key].label, *(_both_ways(row, i) for row in rows)] for i, key in enumerate(names)]
+    text.append(["all together", *(_together(row, "taken") for row in rows)])
+    return [*text, ["RAM, none / all", *(_together(row, "ram_bytes") for row in rows)]]
 
 
 def _both_ways(row: Document, i: int) -> str:
@@ -86,8 +78,9 @@ def headline(document: Document) -> str:
     host = document["machine"]["cpu"]
     targets = {"host": f"a computer ({host})", "cortex-m4": "a Cortex-M4", "cortex-m55": "a Cortex-M55"}
     told = [_worth([row for row in document["rows"] if row["target"] == key], where) for key, where in targets.items()]
-    text = f"What compiling is worth by cause, geometric mean of {len(_models(document))} models: "
-    return "\n".join(textwrap.wrap(text + "; ".join(told) + ".", WIDTH))
+    models = {row["model"] for row in document["rows"]}
+    text = f"What compiling is worth by cause, geometric mean of {len(models)} models: "
+    return f"{text}{'; '.join(told)}."
 
 
 def _worth(rows: Sequence[Document], where: str) -> str:
@@ -102,10 +95,6 @@ def _worth(rows: Sequence[Document], where: str) -> str:
         if abs(worth - 1) >= LEAST:
             parts.append(f"{cause.word} {worth:.2f}\N{NO-BREAK SPACE}×")
     return f"on {where} {whole:.2f}\N{NO-BREAK SPACE}× ({', '.join(parts)})"
-
-
-def _models(document: Document) -> list[str]:
-    return list(dict.fromkeys(row["model"] for row in document["rows"]))
 
 
 def _name(row: Document) -> str:

@@ -12,6 +12,7 @@ import re
 import sys
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,6 @@ from rich.console import Console, RenderableType
 from twinfer.bench.lab import compression_report
 from twinfer.bench.lab import explain_figures as explained
 from twinfer.bench.lab.engines import BASELINE, OURS, PEERS
-from twinfer.bench.lab.explain_figures import beside_published
 from twinfer.bench.measure import report
 from twinfer.bench.measure.compare import Row
 from twinfer.bench.measure.embedded_report import beside_tflm, coded_figures
@@ -81,7 +81,8 @@ def others(document: Any) -> str:
         for core, m in sorted(means.items(), key=lambda item: int(item[0].removeprefix("cortex-m")))
         if m and core not in ("cortex-m4", "cortex-m55")
     ]
-    return f"On the other cores the same four take {_listed(shares)} of CMSIS-NN's instructions."
+    listed = f"{', '.join(shares[:-1])} and {shares[-1]}"
+    return f"On the other cores the same four take {listed} of CMSIS-NN's instructions."
 
 
 def accuracy(document: Any) -> str:
@@ -155,15 +156,15 @@ def search(document: Any) -> str:
     """The result of the search, and the number of its trials."""
     trials = document["trials"]
     best = trials[document["chosen"]]
-    int8 = min((t for t in trials if t["setting"]["precision"] == "int8" and "cost" in t), key=_plainness)
+    int8s = (t for t in trials if t["setting"]["precision"] == "int8" and "cost" in t)
+    int8 = min(int8s, key=lambda trial: len(json.dumps(trial["setting"])))  # the one without anything else
     text = f"`make search`: the digits take {best['cost']:,} bytes, {best['setting']['precision']}, instead of int8's "
     text += f"{int8['cost']:,}, {100 * best['loss']:.1f} points below float, after {len(trials)} trials."
+    return _wrapped(text)
+
+
+def _wrapped(text: str) -> str:
     return "\n".join(textwrap.wrap(text, WIDTH))
-
-
-def _plainness(trial: Any) -> int:
-    """A sort key: int8 without anything else comes first."""
-    return len(json.dumps(trial["setting"]))
 
 
 def _markdown(lines: Sequence[Sequence[str]]) -> str:
@@ -172,8 +173,8 @@ def _markdown(lines: Sequence[Sequence[str]]) -> str:
     return "\n".join([head.replace("|  |", "| |"), rule, *rest])
 
 
-def _ladder(core: str) -> Callable[[Any], str]:
-    return lambda told: _markdown(explained.ladder(core)(told))
+def _table(lines: Callable[[Any], Sequence[Sequence[str]]]) -> Callable[[Any], str]:
+    return lambda document: _markdown(lines(document))
 
 
 #: The beginning of a figure's block in a page -> its JSON file, and the function that writes the block.
@@ -187,11 +188,14 @@ FIGURES: Mapping[str, tuple[str, Callable[[Any], str]]] = {
     "| Streaming on Cortex-M4 |": ("streams", streaming),
     "| RAM on Cortex-M |": ("rows", rows),
     "`make search`: ": ("search", search),
-    "What compiling is worth by cause, ": ("explain", explained.headline),
-    "| Interpreted and compiled |": ("explain", lambda told: _markdown(explained.ledgers(told))),
-    "| First inference, ms |": ("explain", lambda told: _markdown(explained.starts(told))),
-    **{f"| Techniques on {core} |": ("explain", _ladder(core)) for core in ("host", "cortex-m4", "cortex-m55")},
-    "| Estimated cycles |": ("cycles", lambda told: _markdown(beside_published(told))),
+    "What compiling is worth by cause, ": ("explain", lambda told: _wrapped(explained.headline(told))),
+    "| Interpreted and compiled |": ("explain", _table(explained.ledgers)),
+    "| First inference, ms |": ("explain", _table(explained.starts)),
+    **{
+        f"| Techniques on {core} |": ("explain", _table(partial(explained.ladder, core)))
+        for core in ("host", "cortex-m4", "cortex-m55")
+    },
+    "| Estimated cycles |": ("cycles", _table(explained.beside_published)),
     "Beside TFLM on cortex-m4\n": ("embedded", beside("cortex-m4")),
     "Beside TFLM on cortex-m55": ("embedded", beside("cortex-m55")),
     "On the other cores ": ("embedded", others),
@@ -244,10 +248,6 @@ def _printed(table: RenderableType, width: int) -> str:
     written = io.StringIO()
     Console(file=written, width=width, color_system=None).print(table)
     return "\n".join(line.rstrip() for line in written.getvalue().rstrip().splitlines())
-
-
-def _listed(parts: Sequence[str]) -> str:
-    return f"{', '.join(parts[:-1])} and {parts[-1]}"
 
 
 def main() -> int:

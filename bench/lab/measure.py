@@ -85,8 +85,12 @@ def _run(graph: Graph, memory: Memory, card: Card, inputs: Sequence[Array]) -> t
     """The cost of a plan, and the outputs."""
     project = emit(make_plan(graph, card.target, Options(memory=memory)), "model")
     plan, (result,) = project.plan, run_jobs(build(project, card), [Job(inputs)])
-    calls = calls_by_rows(plan)
-    read = sum(_times_read(step, calls) * _weight_bytes(step) for step in plan.steps)
+    calls, read = calls_by_rows(plan), 0
+    for step in plan.steps:
+        weights = {value for value in step.read if isinstance(value, Constant)}
+        nbytes = sum(each.nbytes for each in weights if each.role not in (Role.INDEX, Role.TABLE))
+        own = step.call.rows and step.call.rows.sums  # every call reads the weights of its own part
+        read += nbytes if own else nbytes * calls.get(step, 1)
     flash = sizes(project, card).flash_bytes
     return Cost(plan.arena_bytes, result.counts[0], flash, read, sum(calls.values())), list(result.outputs)
 
@@ -99,17 +103,6 @@ def calls_by_rows(plan: Plan) -> dict[Step, int]:
         computed = (chain.links[part.link] for part in ChainRun(chain.links, ends).parts())
         calls.update(link.step for link in computed if isinstance(link, Layer))
     return dict(calls)
-
-
-def _times_read(step: Step, calls: Mapping[Step, int]) -> int:
-    """How often a step reads its weights: once if every call reads those of its own part."""
-    return 1 if step.call.rows and step.call.rows.sums else calls.get(step, 1)
-
-
-def _weight_bytes(step: Step) -> int:
-    """The bytes of the constants that a step reads, but for indices and tables."""
-    constants = {value for value in step.read if isinstance(value, Constant)}
-    return sum(each.nbytes for each in constants if each.role not in (Role.INDEX, Role.TABLE))
 
 
 # -- streams, and what compiling is worth ------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import geometric_mean
@@ -70,13 +70,6 @@ def shown(rows: Sequence[Beside]) -> Table:
     return grid
 
 
-def _wanted(rows: Sequence[dict[str, Any]], names: Sequence[str], cores: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """The rows of these names and cores; of all if none are named."""
-    for row in rows:
-        if (not names or row["name"] in names) and (not cores or row["core"] in cores):
-            yield row
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("recorded", type=Path, help="the JSON file of what CMSIS-NN executed")
@@ -84,7 +77,9 @@ def main() -> None:
     parser.add_argument("--board", nargs="+", default=(), help="cores (default: all that were recorded)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures to this file, too")
     arguments = parser.parse_args()
-    every = list(_wanted(json.loads(arguments.recorded.read_text("utf-8"))["rows"], arguments.names, arguments.board))
+    every = json.loads(arguments.recorded.read_text("utf-8"))["rows"]
+    every = [row for row in every if not arguments.names or row["name"] in arguments.names]
+    every = [row for row in every if not arguments.board or row["core"] in arguments.board]
     folder = arguments.recorded.parent
     rows = [measured(row, folder) for row in track(every, "build and run", console=Console(stderr=True))]
     if arguments.json:

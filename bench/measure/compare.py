@@ -167,7 +167,10 @@ def _layers(sessions: Sequence[Session], seconds: float) -> list[list[Row]]:
     while time.perf_counter() < end:
         for i, session in enumerate(sessions):
             shortest[i] = [min(pair) for pair in zip(shortest[i], session.profile(10), strict=True)]
-    return [_steps(session.plan, ns) for session, ns in zip(sessions, shortest, strict=True)]
+    return [
+        [{**describe(step), "min_us": ns / 1e3} for step, ns in zip(session.plan.steps, times, strict=True)]
+        for session, times in zip(sessions, shortest, strict=True)
+    ]
 
 
 def describe(step: Step) -> Row:
@@ -181,10 +184,6 @@ def describe(step: Step) -> Row:
         "kernel": step.call.kernel,
         "macs": step.call.macs,
     }
-
-
-def _steps(plan: Plan, ns: Sequence[int]) -> list[Row]:
-    return [{**describe(step), "min_us": took / 1e3} for step, took in zip(plan.steps, ns, strict=True)]
 
 
 def _dispatch_us(session: Session, comparison: Comparison) -> float:

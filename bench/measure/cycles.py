@@ -61,15 +61,8 @@ def estimate_tables(rows: Sequence[Row]) -> Iterator[RenderableType]:
         every = [row for row in asked if row["target"] == target]
         if own := [row for row in every if "error" not in row["estimate"]]:
             yield _table(target, own)
-        for said in dict.fromkeys(_note(row["estimate"], target) for row in every):
-            yield Text(said, style="yellow" if said.startswith("No") else "")
-
-
-def _note(estimated: dict[str, Any], target: str) -> str:
-    """Where an estimate comes from, or why there is none."""
-    if "error" in estimated:
-        return f"No estimate for {target}: {estimated['error']}"
-    return f"Source: {estimated['source']}."
+        for source, error in dict.fromkeys((r["estimate"].get("source"), r["estimate"].get("error")) for r in every):
+            yield Text(f"No estimate for {target}: {error}", "yellow") if error else Text(f"Source: {source}.")
 
 
 def _table(target: str, rows: Sequence[Row]) -> RenderableType:
@@ -81,9 +74,6 @@ def _table(target: str, rows: Sequence[Row]) -> RenderableType:
         label = engine_label(row)
         label = label.append(f", {row['optimize']}") if row["engine"] == "compiled" else label
         own = row["estimate"]
-        shown.add_row(row["model"], label, *(_cell(k, own[k]) for k in known), f"{100 * own['unmodelled_share']:.1f} %")
+        cells = (f"{own[key]:,}" if key == "cycles" else f"{own[key]:.2f}" for key in known)
+        shown.add_row(row["model"], label, *cells, f"{100 * own['unmodelled_share']:.1f} %")
     return shown
-
-
-def _cell(key: str, value: float) -> str:
-    return f"{value:,}" if key == "cycles" else f"{value:.2f}"

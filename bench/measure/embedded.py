@@ -13,7 +13,7 @@ from itertools import product
 from typing import get_args
 
 from twinfer.aot.build.firmware import build
-from twinfer.aot.build.runner import Job, Result, run_jobs, runner_of
+from twinfer.aot.build.runner import Job, run_jobs, runner_of
 from twinfer.aot.build.sizes import sizes
 from twinfer.aot.build.stack import firmware_bound
 from twinfer.aot.build.targets import Card, find
@@ -31,7 +31,6 @@ from twinfer.runtime.graph import Array, Graph
 from twinfer.runtime.op import TOLERANCE
 from twinfer.runtime.options import USUAL, Coding, Decoding, Memory, Mode, Optimize, Options
 from twinfer.runtime.plan.make import make_plan
-from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.run.poison import POISONS, poison
 from twinfer.runtime.run.session import Session
@@ -84,11 +83,12 @@ def measure_on(
     plans = [make_plan(source.graph, card.target, options) for options in measurement.options]
     inputs = random_inputs(plans[0].graph, measurement.seed)
     want = host_outputs(plans[0].graph, inputs)
+    jobs = [Job(inputs), Job(inputs, paint=True), *([Job(inputs, by_step=True)] if measurement.layers else [])]
     rows = []
     for i, plan in enumerate(plans):
         progress(i / len(plans))
         project = emit(plan, identifier(source.name))
-        rows.append(_row(source.name, project, card, _jobs(inputs, measurement.layers), want))
+        rows.append(_row(source.name, project, card, jobs, want))
         if measurement.cycles and not rows[-1].get("error"):
             rows[-1] |= estimate_of(project, card, inputs)
     return [*rows, *tflm_rows(source, card.name)]
@@ -122,10 +122,14 @@ def host_outputs(graph: Graph, inputs: Sequence[Array]) -> list[Array]:
     return session.outputs()
 
 
-def _planned(model: str, project: Project, card: Card) -> Row:
-    """The columns that are known before anything is built."""
+def _row(model: str, project: Project, card: Card, jobs: Sequence[Job], want: Sequence[Array]) -> Row:
+    """The row of one mode in the JSON, by the ``jobs``: a whole run, one on painted stack and, perhaps, step by step.
+
+    Stack is from the call of ``NAME_run`` on, as painted and as the static bound.
+    """
     plan = project.plan
-    return {
+    ways = {way: make_plan(plan.graph, plan.target, replace(plan.options, memory=way)).arena_bytes for way in WAYS}
+    row: Row = {
         "model": model,
         "engine": project.mode,
         "target": card.name,
@@ -137,7 +141,7 @@ def _planned(model: str, project: Project, card: Card) -> Row:
         "macs": plan.macs,
         "memory": plan.options.memory,
         "arena_bytes": plan.arena_bytes,
-        **{f"{way}_arena_bytes": _arena(plan, way) for way in WAYS},
+        **{f"{way}_arena_bytes": size for way, size in ways.items()},
         "lower_bound_bytes": plan.lower_bound_bytes,
         "constant_bytes": plan.constant_bytes,
         "same_bits": None,
@@ -145,17 +149,6 @@ def _planned(model: str, project: Project, card: Card) -> Row:
         "agrees": None,
         **dict.fromkeys(FIGURES),
     }
-
-
-def _arena(plan: Plan, memory: Memory) -> int:
-    """The bytes of the arena if memory is planned in this way."""
-    return make_plan(plan.graph, plan.target, replace(plan.options, memory=memory)).arena_bytes
-
-
-def _row(model: str, project: Project, card: Card, jobs: Sequence[Job], want: Sequence[Array]) -> Row:
-    """The row of one mode in the JSON. Stack is from the call of ``NAME_run`` on, as painted and as the static
-    bound."""
-    row = _planned(model, project, card)
     try:
         firmware = build(project, card)
         whole, painted, *steps = results = run_jobs(firmware, jobs)
@@ -178,11 +171,6 @@ def _row(model: str, project: Project, card: Card, jobs: Sequence[Job], want: Se
         "stack_bound_bytes": bound.bytes,
         **layers,
     }
-
-
-def _jobs(inputs: Sequence[Array], layers: bool) -> list[Job]:
-    """A whole run, one on painted stack and, if layers are asked for, one step by step."""
-    return [Job(inputs), Job(inputs, paint=True), *([Job(inputs, by_step=True)] if layers else [])]
 
 
 def agree(value: Array, want: Array) -> bool:
@@ -215,31 +203,22 @@ def verify_on(
     others = [engine_on(*run) for run in runs]
     proof = Proof(source.name, graph, lines_of(graph, outputs_alone=True), samples.count, others=others)
     proof.by_zero.update(zero_divisions(graph, inputs))
+    jobs = [Job(sample) for sample in inputs for _ in POISONS]  # each byte of rubbish fills the memory before one
     for k, (card, mode, memory) in enumerate(runs):
         progress(k / len(runs))
         engine = engine_on(card, mode, memory)
         try:
             plan = make_plan(graph, card.target, replace(options, mode=mode, memory=memory))
             project = emit(plan, identifier(source.name))
-            results = run_jobs(build(project, card), _over_rubbish(inputs), count=False)
+            results = run_jobs(build(project, card), jobs, count=False)
         except ToolError as error:
             proof.notes[engine] = str(error)
-        else:
-            _add_results(proof, engine, results, want)
+            continue
+        for i, result in enumerate(results):
+            sample = i // len(POISONS)
+            for line, value, wanted in zip(proof.lines, result.outputs, want[sample], strict=True):
+                line.add(engine, compare(sample, wanted, value, TOLERANCE))
     return proof
-
-
-def _over_rubbish(inputs: Sequence[list[Array]]) -> list[Job]:
-    """Every sample once per byte of rubbish, which fills the memory before the job."""
-    return [Job(sample) for sample in inputs for _ in POISONS]
-
-
-def _add_results(proof: Proof, engine: str, results: Sequence[Result], want: Sequence[Sequence[Array]]) -> None:
-    """The lines of an engine that ran ``_over_rubbish``."""
-    for i, result in enumerate(results):
-        sample = i // len(POISONS)
-        for line, value, wanted in zip(proof.lines, result.outputs, want[sample], strict=True):
-            line.add(engine, compare(sample, wanted, value, TOLERANCE))
 
 
 def ways(options: Options) -> Sequence[Memory]:

@@ -47,6 +47,8 @@ def pictures(cores: Sequence[Sequence[Standing]]) -> Charts:
 def _picture(own: Sequence[Standing], most: float) -> Chart:
     """One bar per model; a line across the bars is their geometric mean."""
     setting, target = shown(own), own[0].target
+    average, limit = mean(own, setting), INSTRUCTIONS.get(target)
+    known = f" (≤ {limit[0]:.2f})" if limit and setting == "speed" else ""
     verdicts = [standing.instructions.get(setting) for standing in own]
     rows = [
         {"model": model, "ratio": verdict and verdict.value, "to TFLM": str(verdict or "not measured")}
@@ -54,23 +56,15 @@ def _picture(own: Sequence[Standing], most: float) -> Chart:
     ]
     told = ", ".join(f"{row['model']} {row['to TFLM']}" for row in rows)
     return Chart(
-        f"{target}, {setting}{_average(own, setting)}",
+        f"{target}, {setting}" + (f": mean {average[0]}{known}" if average else ""),
         f"Bars: instructions on {target} as a share of TFLM's with CMSIS-NN. {told}.",
         {
             "height": ROW * len(rows),
             "padding": room(36),
             "data": values(rows),
-            "layer": _layers(mean(own, setting), most),
+            "layer": _layers(average, most),
         },
     )
-
-
-def _average(own: Sequence[Standing], setting: str) -> str:
-    """The mean in words, with its limit."""
-    average, limit = mean(own, setting), INSTRUCTIONS.get(own[0].target)
-    if not average:
-        return ""
-    return f": mean {average[0]}" + (f" (≤ {limit[0]:.2f})" if limit and setting == "speed" else "")
 
 
 def _layers(average: tuple[Verdict, int] | None, most: float) -> list[dict[str, Any]]:

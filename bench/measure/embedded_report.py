@@ -32,7 +32,9 @@ def embedded_tables(rows: Sequence[Row], width: int = ROOMY) -> Iterator[Rendera
         for row in own:
             if row.get("layers") and row["engine"] == "compiled":
                 yield _layers(row)
-                yield from _instances(row)
+                if row["instances"]:
+                    sizes = ", ".join(f"{kernel} {_number(size)}" for kernel, size in row["instances"].items())
+                    yield Text(f"Bytes of shared bodies, paid once: {sizes}.")
     if rows:
         yield from _legend(rows)
     yield from estimate_tables(rows)
@@ -121,13 +123,6 @@ def _choices(layer: Row) -> Iterator[Cell]:
     yield "shared" if shared else "own"
 
 
-def _instances(row: Row) -> Iterator[Text]:
-    """The bytes of the bodies that layers share."""
-    if row["instances"]:
-        sizes = ", ".join(f"{kernel} {_number(size)}" for kernel, size in row["instances"].items())
-        yield Text(f"Bytes of shared bodies, paid once: {sizes}.")
-
-
 def beside_tflm(every: Sequence[Standing]) -> Iterator[RenderableType]:
     """One table per core of the ratios to TFLM: green within the project's limits, red beyond."""
     for target in dict.fromkeys(standing.target for standing in every):
@@ -172,22 +167,17 @@ def coding_tables(rows: Sequence[Row]) -> Iterator[Table]:
     for target in dict.fromkeys(row["target"] for row in rows):
         own = [row for row in rows if row["target"] == target and row.get("instructions") and "weights" in row]
         shown = table(f"Weights stored coded on {target}", "<", "flash", "", "RAM", "", "instructions", "")
-        for model in models(own):
-            _add(shown, [row for row in own if row["model"] == model])
+        groups, order = dict[tuple[str, ...], list[Row]](), models(own)
+        for row in sorted(own, key=lambda row: order.index(row["model"])):
+            groups.setdefault((row["model"], row["engine"], row["optimize"]), []).append(row)
+        for names, group in groups.items():
+            plain = next((row for row in group if row["weights"] == "plain"), None)
+            if plain is not None and len(group) > 1:
+                shown.add_row(Text(", ".join(names), style="bold"))
+                for row in group:
+                    shown.add_row(f"  {stored(row)}", *coded_figures(row, plain))
         if shown.row_count:
             yield shown
-
-
-def _add(shown: Table, rows: Sequence[Row]) -> None:
-    """One heading per mode and setting of a model, and below it one line per way to store weights."""
-    for engine, setting in dict.fromkeys((row["engine"], row["optimize"]) for row in rows):
-        own = [row for row in rows if (row["engine"], row["optimize"]) == (engine, setting)]
-        plain = next((row for row in own if row["weights"] == "plain"), None)
-        if plain is None or len(own) < 2:
-            continue
-        shown.add_row(Text(f"{plain['model']}, {engine}, {setting}", style="bold"))
-        for row in own:
-            shown.add_row(f"  {stored(row)}", *coded_figures(row, plain))
 
 
 def stored(row: Row) -> str:
@@ -198,10 +188,7 @@ def stored(row: Row) -> str:
 
 def coded_figures(row: Row, plain: Row) -> Iterator[str]:
     """Flash, RAM and instructions, each with its ratio to the same with plain weights."""
-    for value, base in zip(_coded_sums(row), _coded_sums(plain), strict=True):
+    for keys in (("code_bytes", "weight_bytes"), ("ram_bytes", "stack_bytes"), ("instructions",)):
+        value, base = (sum(each[key] for key in keys) for each in (row, plain))
         yield f"{value:,}"
         yield f"{value / max(base, 1):.2f}"
-
-
-def _coded_sums(row: Row) -> tuple[int, int, int]:
-    return row["code_bytes"] + row["weight_bytes"], row["ram_bytes"] + row["stack_bytes"], row["instructions"]

@@ -5,7 +5,7 @@ Neither is estimated: the model is built with all layers sharing and with none, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from twinfer.aot.build.firmware import build
@@ -41,7 +41,10 @@ def priced_layers(
     project: Project, card: Card, inputs: Sequence[Array], counts: Sequence[int], taken: Sizes
 ) -> dict[str, object]:
     """The columns of a model's row about its layers, and about the instances that they share (kernel -> bytes)."""
-    layers = list(_layers(project, Build(counts, taken)))
+    layers: list[Row] = [
+        {**describe(step), "instructions": counts[i], "code_bytes": own_code(taken, i)}
+        for i, step in enumerate(project.plan.steps)
+    ]
     if project.mode == "compiled":
         forms = (emit(project.plan, project.name, policy=policy) for policy in (specialise, share_all))
         every_own, every_shared = (build_steps(form, card, inputs) for form in forms)
@@ -50,12 +53,6 @@ def priced_layers(
             layer["shared"] = i in project.shared
             layer["other_instructions"], layer["other_code_bytes"] = other.price(i)
     return {"layers": layers, "instances": instances(project, taken)}
-
-
-def _layers(project: Project, form: Build) -> Iterator[Row]:
-    for i, step in enumerate(project.plan.steps):
-        instructions, code = form.price(i)
-        yield {**describe(step), "instructions": instructions, "code_bytes": code}
 
 
 def build_steps(project: Project, card: Card, inputs: Sequence[Array]) -> Build:

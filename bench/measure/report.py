@@ -118,11 +118,8 @@ def in_terminal(page: PageTable, title: str = "", gap: int = 2) -> Table:
 
 
 def _colour(cell: Cell | str) -> Text:
-    return (
-        Text(cell)
-        if isinstance(cell, str)
-        else Text(cell.text, {"good": "green", "bad": "bold red"}.get(cell.look, ""))
-    )
+    cell = cell if isinstance(cell, Cell) else Cell(cell)
+    return Text(cell.text, {"good": "green", "bad": "bold red"}.get(cell.look, ""))
 
 
 def times(rows: Sequence[Row], *, brief: bool = False) -> Table:
@@ -168,12 +165,8 @@ def bits(row: Row) -> Text:
         return Text("same bits", style="green")
     far = row["max_difference"]
     text = "differ" if far is None else f"differ by {far:.0f}" if far >= 1 else f"differ by {far:.1g}"
-    return Text(text, style="yellow" if _foreign(row["engine"]) or row.get("agrees") else "bold red")
-
-
-def _foreign(engine: str) -> bool:
-    """Whether an engine is a peer, whose differences are not our fault."""
-    return engine in peers() or engine in LABELS
+    foreign = row["engine"] in peers() or row["engine"] in LABELS  # whose differences are not our fault
+    return Text(text, style="yellow" if foreign or row.get("agrees") else "bold red")
 
 
 def span(numbers: Sequence[int]) -> str:
@@ -195,17 +188,8 @@ def spread(value: float, folds: Sequence[float]) -> str:
 
 
 def _sizes(rows: Sequence[Row]) -> Table:
-    columns = (
-        "<",
-        "opera-\ntors",
-        "MACs",
-        "constant\nbytes",
-        "arena\nbytes",
-        "lower\nbound",
-        "over\nbound",
-        "compiled\nin s",
-    )
-    shown = table("Size", *columns)
+    columns = ("MACs", "constant\nbytes", "arena\nbytes", "lower\nbound", "over\nbound", "compiled\nin s")
+    shown = table("Size", "<", "opera-\ntors", *columns)
     for row in rows:
         if row["engine"] != "compiled":
             continue

@@ -24,7 +24,7 @@ def _tables() -> dict[str, Any]:
 
 def tflm_rows(source: Source, target: str) -> list[Row]:
     """One row per engine that was measured with this model on that core. A built-in model gets its namesake's rows,
-    "alike"."""
+    "alike". The whole model file is in flash, beside the code."""
     tables = _tables()
     named = source.path is None and tables["alike"].get(source.name)
     model = named or tables["models"].get(source.sha256)
@@ -32,12 +32,8 @@ def tflm_rows(source: Source, target: str) -> list[Row]:
     for engine, cores in tables["engines"].items():
         figures = cores.get(target, {}).get(model)
         if figures is not None:
-            rows.append(_row(source.name, engine, target, dict(zip(tables["columns"], figures, strict=True))))
+            about = {"model": source.name, "engine": engine, "target": target, "same_bits": None, "macs": None}
+            rows.append({**about, **dict(zip(tables["columns"], figures, strict=True))})
             rows[-1]["recorded"] = f"alike: {model}" if named else model
             rows[-1]["weights_floor_bytes"] = tables["weights_floor_bytes"].get(model)
     return rows
-
-
-def _row(model: str, engine: str, target: str, figures: Row) -> Row:
-    """The figures as one of our own rows. The whole model file is in flash, beside the code."""
-    return {"model": model, "engine": engine, "target": target, "same_bits": None, "macs": None, **figures}

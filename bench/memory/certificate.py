@@ -9,7 +9,7 @@ from functools import cached_property
 
 from twinfer.bench.memory.halve import halve
 from twinfer.runtime.errors import InvalidArgumentError, TwinferError
-from twinfer.runtime.graph import Graph, Node, Tensor
+from twinfer.runtime.graph import Graph, Tensor
 from twinfer.runtime.options import Options
 from twinfer.runtime.passes.ends import INTEGERS, with_io
 from twinfer.runtime.plan.by_rows.price import rows_share
@@ -80,24 +80,13 @@ def _at_peak(plan: Plan) -> list[Tensor]:
 
 def _layer(plan: Plan, position: int) -> str:
     """The layer at a position in words, or the chain that it is in."""
-    for part in plan.program:
-        if isinstance(part, Chain) and _first(part) <= position <= _last(part):
+    for part in (part for part in plan.program if isinstance(part, Chain)):
+        steps = [layer.step.position for layer in part.layers]
+        if (-1 if part.feed else steps[0]) <= position <= (steps[-1] if steps else -1):
             return chain_name(part)
     if not 0 <= position < len(plan.nodes):
         return "the graph's inputs and outputs"
-    return _named(plan.nodes[position])
-
-
-def _named(node: Node) -> str:
-    return f"operator {node.index} {node.op}"
-
-
-def _first(chain: Chain) -> int:
-    return -1 if chain.feed else chain.layers[0].step.position
-
-
-def _last(chain: Chain) -> int:
-    return chain.layers[-1].step.position if chain.layers else -1
+    return f"operator {plan.nodes[position].index} {plan.nodes[position].op}"
 
 
 def chain_name(chain: Chain) -> str:
@@ -128,7 +117,8 @@ def _hints(certificate: Certificate) -> Iterator[Hint]:
                 yield from _hint(plan, f"{io}_input", f"{io} input and output (--io {io})", changed, options)
     if (largest := _largest(graph, plan)) is not None and (half := halve(graph, largest)) is not None:
         writer = next(node for node in graph.nodes if largest in node.outputs)
-        yield from _hint(plan, "channels", f"half the channels of {_named(writer)}", half, options)
+        what = f"half the channels of operator {writer.index} {writer.op}"
+        yield from _hint(plan, "channels", what, half, options)
 
 
 def _largest(graph: Graph, plan: Plan) -> Tensor | None:

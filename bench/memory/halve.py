@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
 
+from twinfer.converter.passes._rewrite import swap_tensors
 from twinfer.runtime.graph import Graph, Node, Quant, Tensor, consumers
 from twinfer.runtime.registry import operators
-
-#: Axis along which each tensor is cut in half.
-Cuts = Mapping[Tensor, int]
 
 
 def halve(graph: Graph, first: Tensor) -> Graph | None:
@@ -38,7 +36,7 @@ def halve(graph: Graph, first: Tensor) -> Graph | None:
             if also is None:
                 return None
             waiting += [(other, along) for other, along in also if cuts.get(other) != along]
-    return _with_cuts(graph, cuts)
+    return swap_tensors(graph, {tensor: _cut(tensor, axis) for tensor, axis in cuts.items()})
 
 
 def _also_cut(node: Node, tensor: Tensor) -> list[tuple[Tensor, int]] | None:
@@ -68,20 +66,6 @@ def _same_channels(node: Node, channels: int) -> Iterator[tuple[Tensor, int]]:
 def _is_image(node: Node, tensor: Tensor) -> bool:
     """Whether a tensor holds values, and neither axes nor paddings."""
     return tensor is node.inputs[0] or tensor in node.outputs or node.op not in ("MEAN", "PAD")
-
-
-def _with_cuts(graph: Graph, cuts: Cuts) -> Graph:
-    new = {tensor: _cut(tensor, axis) for tensor, axis in cuts.items()}
-    tensors = tuple(new.get(tensor, tensor) for tensor in graph.tensors)
-    nodes = tuple(
-        replace(
-            node,
-            inputs=tuple(None if t is None else new.get(t, t) for t in node.inputs),
-            outputs=tuple(new.get(t, t) for t in node.outputs),
-        )
-        for node in graph.nodes
-    )
-    return replace(graph, tensors=tensors, nodes=nodes)
 
 
 def _cut(tensor: Tensor, axis: int) -> Tensor:

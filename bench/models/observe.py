@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from twinfer.runtime.graph import Array, Graph, Tensor
+from twinfer.runtime.graph import Array, Tensor
 from twinfer.runtime.program import Step
 from twinfer.runtime.run.interpreter import Interpreter
 from twinfer.runtime.run.poison import POISONS, poison
@@ -47,17 +47,9 @@ def observe(model: Interpreter, inputs: Sequence[Array]) -> Values:
     model.on_call = look
     model.invoke()
     model.on_call = None
-    _fill_dropped(graph, seen)
+    # Tensors without a step share their source's memory in another shape, or have no elements.
+    for tensor, source in ((t, node.optional(0)) for node in graph.nodes for t in node.outputs if t not in seen):
+        value = None if source is None else seen.get(source, source.data)
+        empty = value is None or not tensor.size
+        seen[tensor] = np.zeros(tensor.shape, tensor.dtype) if empty else value.reshape(tensor.shape)  # type: ignore[union-attr]
     return seen
-
-
-def _fill_dropped(graph: Graph, seen: Values) -> None:
-    """Adds tensors without a step of their own: they share their source's memory in another shape, or have no
-    elements."""
-    for node in graph.nodes:
-        for tensor in node.outputs:
-            if tensor not in seen:
-                source = node.optional(0)
-                value = None if source is None else seen.get(source, source.data)
-                empty = value is None or not tensor.size
-                seen[tensor] = np.zeros(tensor.shape, tensor.dtype) if empty else value.reshape(tensor.shape)  # type: ignore[union-attr]

@@ -59,16 +59,12 @@ def _convolution(writer: Writer, node: Node) -> Value:
     return Value(writer.add("Conv", x.name, *writer.parameters(node, weights, 0), **how), g.shape)
 
 
-def _average_pool(writer: Writer, node: Node) -> Value:
+def _pool(writer: Writer, node: Node) -> Value:
     g, x = pool_2d.geometry(node), writer.real(node.input(0))
-    if (g.out_h, g.out_w, g.pad_h, g.pad_w) == (1, 1, 0, 0) and (g.k_h, g.k_w) == (g.in_h, g.in_w):
+    average = node.op == "AVERAGE_POOL_2D"
+    if average and (g.out_h, g.out_w, g.pad_h, g.pad_w) == (1, 1, 0, 0) and (g.k_h, g.k_w) == (g.in_h, g.in_w):
         return Value(writer.add("GlobalAveragePool", x.name), g.shape)
-    return Value(writer.add("AveragePool", x.name, **_windows(g)), g.shape)
-
-
-def _max_pool(writer: Writer, node: Node) -> Value:
-    g, x = pool_2d.geometry(node), writer.real(node.input(0))
-    return Value(writer.add("MaxPool", x.name, **_windows(g)), g.shape)
+    return Value(writer.add("AveragePool" if average else "MaxPool", x.name, **_windows(g)), g.shape)
 
 
 def _windows(g: Window) -> dict[str, Any]:
@@ -140,12 +136,12 @@ _Rule = Callable[[Writer, Node], Value]
 #: Operators whose result is a real number, which is then quantised where the output is.
 _REAL: dict[str, _Rule] = {
     "ADD": _add,
-    "AVERAGE_POOL_2D": _average_pool,
+    "AVERAGE_POOL_2D": _pool,
     "CONV_2D": _convolution,
     "DEPTHWISE_CONV_2D": _convolution,
     "DEQUANTIZE": _same,
     "FULLY_CONNECTED": _fully_connected,
-    "MAX_POOL_2D": _max_pool,
+    "MAX_POOL_2D": _pool,
     "MEAN": _mean,
     "QUANTIZE": _same,
     "RELU": _same,

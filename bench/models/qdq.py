@@ -173,14 +173,14 @@ class Writer:
     # -- ends ----------------------------------------------------------------------------------------------------------
 
     def begin(self, inputs: Sequence[Tensor]) -> None:
-        self.values |= {tensor: self.entered(_end("input", i), tensor.shape) for i, tensor in enumerate(inputs)}
+        self.values |= {tensor: self.entered(f"input_{i}", tensor.shape) for i, tensor in enumerate(inputs)}
 
     def finish(self, graph: Graph) -> bytes:
         """The file: its inputs and outputs are in the graph's order, with their elements in TFLite's order."""
         from onnx import helper
 
         for i, tensor in enumerate(graph.outputs):
-            self.add("Identity", self.ordered(self.stored(tensor)), to=_end("output", i))
+            self.add("Identity", self.ordered(self.stored(tensor)), to=f"output_{i}")
         ends = (_infos("input", graph.inputs), _infos("output", graph.outputs))
         whole = helper.make_graph(self.nodes, "model", *ends, self.constants)
         opsets = [helper.make_opsetid("", _OPSET)]
@@ -193,16 +193,11 @@ def _outer(shape: Shape) -> Shape:
     return shape if moves(shape) else held(shape)
 
 
-def _end(what: str, i: int) -> str:
-    return f"{what}_{i}"
-
-
 def _infos(what: str, tensors: Sequence[Tensor]) -> list[onnx.ValueInfoProto]:
     from onnx import helper
 
+    kinds = {name: helper.np_dtype_to_tensor_dtype(dtype) for name, dtype in STORED.items()}
     return [
-        helper.make_tensor_value_info(
-            _end(what, i), helper.np_dtype_to_tensor_dtype(STORED[tensor.type]), _outer(tensor.shape)
-        )
+        helper.make_tensor_value_info(f"{what}_{i}", kinds[tensor.type], _outer(tensor.shape))
         for i, tensor in enumerate(tensors)
     ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -57,12 +57,8 @@ class Line:
 
     def add(self, engine: str, difference: Difference | None) -> None:
         old = self.differences.get(engine)
-        if old is None or (difference is not None and _badness(difference) > _badness(old)):
+        if old is None or (difference is not None and difference.badness > old.badness):
             self.differences[engine] = difference
-
-
-def _badness(difference: Difference) -> tuple[bool, float]:
-    return not difference.within, difference.largest
 
 
 @dataclass
@@ -167,11 +163,24 @@ def _hold(
     usual = [each for each in held if each[0][0] != SPECIAL]
     held = usual if peer in proof.unheld else held
     answer = _asked(peer, source, [inputs for (_, inputs), _ in held])
-    if answer.refusal and len(held) > len(usual):
-        refusal, answer = answer.refusal, _asked(peer, source, [inputs for (_, inputs), _ in usual])
-        if not answer.refusal:
+    if isinstance(answer, str) and len(held) > len(usual):
+        refusal, answer = answer, _asked(peer, source, [inputs for (_, inputs), _ in usual])
+        if not isinstance(answer, str):
             proof.unheld[peer], held = refusal, usual
-    _add_peer(proof, answer, [(sample, values) for (sample, _), values in held], why[False])
+    if isinstance(answer, str):
+        proof.notes[peer] = answer
+        return
+    results = [
+        (tensor, compare(i, want[tensor], value, TOLERANCE))
+        for outputs, ((i, _), want) in zip(answer, held, strict=True)
+        for tensor, value in zip(proof.graph.outputs, outputs, strict=True)
+    ]
+    if why[False] and any(difference is not None and not difference.within for _, difference in results):
+        proof.notes[peer] = f"its outputs differ by a known fault: {why[False]}"
+        return
+    lines = {line.tensor: line for line in proof.lines}
+    for tensor, difference in results:
+        lines[tensor].add(peer, difference)
 
 
 @dataclass(frozen=True)
@@ -216,53 +225,21 @@ def _prove_sample(proof: Proof, i: int, sample: list[Array], twins: _Twins) -> V
         for tensor in lines.keys() & values.keys():
             lines[tensor].add(engine, compare(i, want[tensor], values[tensor], 0.0))
     known = {**state, **dict(zip(graph.inputs, sample, strict=True)), **want}
-    for tensor, value in _numpy(graph, known) if stepwise else ():
-        lines[tensor].add("numpy", compare(i, want[tensor], value, TOLERANCE))
+    for node in graph.nodes if stepwise else ():  # numpy: every operator by its reference
+        operands = [None if t is None else t.data if t.data is not None else known[t] for t in node.inputs]
+        with np.errstate(all="ignore"):
+            outputs = operator(node).reference(node, operands)
+        for tensor, value in zip(node.outputs, outputs, strict=True):
+            lines[tensor].add("numpy", compare(i, want[tensor], value, TOLERANCE))
     return want
 
 
-def _numpy(graph: Graph, values: Mapping[Tensor, Array]) -> Iterator[tuple[Tensor, Array]]:
-    """The outputs of every operator by its reference."""
-    for node in graph.nodes:
-        inputs = [None if t is None else t.data if t.data is not None else values[t] for t in node.inputs]
-        with np.errstate(all="ignore"):
-            outputs = operator(node).reference(node, inputs)
-        yield from zip(node.outputs, outputs, strict=True)
-
-
-@dataclass(frozen=True)
-class _Answer:
-    """A peer's outputs for every sample, or the reason why there are none."""
-
-    peer: str
-    outputs: Sequence[list[Array]] = ()
-    refusal: str = ""
-
-
-def _asked(peer: str, source: Source, inputs: Sequence[list[Array]]) -> _Answer:
-    """A peer's answer, computed in a process of its own, because it may crash."""
+def _asked(peer: str, source: Source, inputs: Sequence[list[Array]]) -> Sequence[list[Array]] | str:
+    """A peer's outputs for every sample, computed in a process of its own, because it may crash; or why it refuses."""
     try:
-        return _Answer(peer, isolate(peer, source.content, inputs, len(source.graph.outputs)))
+        return isolate(peer, source.content, inputs, len(source.graph.outputs))
     except ToolError as error:
-        return _Answer(peer, refusal=str(error))
-
-
-def _add_peer(proof: Proof, answer: _Answer, wanted: Sequence[tuple[int, Values]], fault: str) -> None:
-    """Adds a peer's results, or a note: that it refused, or differs where it has this known ``fault``."""
-    if answer.refusal:
-        proof.notes[answer.peer] = answer.refusal
-        return
-    results = [
-        (tensor, compare(i, want[tensor], value, TOLERANCE))
-        for values, (i, want) in zip(answer.outputs, wanted, strict=True)
-        for tensor, value in zip(proof.graph.outputs, values, strict=True)
-    ]
-    if fault and any(difference is not None and not difference.within for _, difference in results):
-        proof.notes[answer.peer] = f"its outputs differ by a known fault: {fault}"
-        return
-    lines = {line.tensor: line for line in proof.lines}
-    for tensor, difference in results:
-        lines[tensor].add(answer.peer, difference)
+        return str(error)
 
 
 # -- differences -------------------------------------------------------------------------------------------------------
@@ -278,6 +255,10 @@ class Difference:
     other: float
     largest: float
     within: bool  # of the tolerance
+
+    @property
+    def badness(self) -> tuple[bool, float]:
+        return not self.within, self.largest
 
 
 def compare(sample: int, ours: Array, other: Array, tolerance: float) -> Difference | None:

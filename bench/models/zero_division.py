@@ -35,7 +35,14 @@ def has_integer_division(graph: Graph) -> bool:
 
 def divided_by_zero(graph: Graph, values: Values) -> Mapping[Tensor, int]:
     """How many elements of a DIV's integer output one run divided by 0; ``values`` holds every tensor of that run."""
-    return {node.output: count for node in graph.nodes if _divides_integers(node) and (count := _zeros(node, values))}
+    counts = {}
+    for node in filter(_divides_integers, graph.nodes):
+        divisor = node.input(1)
+        array = values[divisor] if divisor.data is None else divisor.data
+        is_zero = array == (0 if divisor.quant is None else divisor.zero)
+        if count := int(np.broadcast_to(is_zero, node.output.shape).sum()):
+            counts[node.output] = count
+    return counts
 
 
 def descriptions(counts: Mapping[Tensor, int], samples: str) -> Iterator[str]:
@@ -52,11 +59,3 @@ def warn_of_zero_divisions(graph: Graph, inputs: Sequence[Array], samples: str, 
 
 def _divides_integers(node: Node) -> bool:
     return node.op == "DIV" and node.output.type != "FLOAT32"
-
-
-def _zeros(node: Node, values: Values) -> int:
-    """How many elements of the output have a divisor of 0."""
-    divisor = node.input(1)
-    array = values[divisor] if divisor.data is None else divisor.data
-    zero = 0 if divisor.quant is None else divisor.zero
-    return int((np.broadcast_to(array, node.output.shape) == zero).sum())

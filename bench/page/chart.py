@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, count
 from math import isfinite
-from typing import Any, TypeGuard
+from typing import Any
 
 from twinfer.runtime.printable import printable
 
@@ -120,8 +120,6 @@ def _height(spec: Mapping[str, Any]) -> dict[str, Any]:
     rows = next((layer["data"]["values"] for layer in layers if "values" in layer.get("data", ())), ())
     below = next((layer["encoding"]["y"].get("field") for layer in layers if "y" in layer.get("encoding", ())), None)
     height = spec.get("height")
-    return {"height": height["step"] * max(1, len({row.get(below) for row in rows}))} if _is_step(height) else {}
-
-
-def _is_step(height: Any) -> TypeGuard[Mapping[str, int]]:
-    return isinstance(height, Mapping) and "step" in height
+    if not isinstance(height, Mapping):
+        return {}
+    return {"height": height["step"] * max(1, len({row.get(below) for row in rows}))}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -45,11 +45,17 @@ def page(title: str, parts: Iterable[Part | Section], data: Mapping[str, Any] | 
     vl-convert-python is missing.
     """
     every = list(parts)
-    sections = _anchored([part for part in every if isinstance(part, Section)])
-    numbers, anchors = count(), iter(sections)
-    body = "".join(
-        _section(part, next(anchors), numbers) if isinstance(part, Section) else _part(part, numbers) for part in every
-    )
+    own = [part for part in every if isinstance(part, Section)]
+    sections = dict(zip(distinct([section.anchor for section in own], "{}-{}"), own, strict=True))
+    links = "".join(f'<li><a href="#{anchor}">{in_html(each.title)}</a></li>' for anchor, each in sections.items())
+    contents = f'<nav aria-label="Contents"><ul>{links}</ul></nav>\n' if len(sections) > 1 else ""
+    numbers, anchors, body = count(), iter(sections), ""
+    for part in every:
+        if isinstance(part, Section):
+            body += f'<section id="{next(anchors)}"><h2>{in_html(part.title)}</h2>\n'
+            body += "".join(_part(each, numbers) for each in part.parts) + "</section>\n"
+        else:
+            body += _part(part, numbers)
     charts = next(numbers) > 0
     kept = f'<script type="application/json" id="data">{json_in_script(data)}</script>\n' if data else ""
     return f"""<!doctype html>
@@ -57,7 +63,7 @@ def page(title: str, parts: Iterable[Part | Section], data: Mapping[str, Any] | 
 <meta name="viewport" content="width=device-width, initial-scale=1"><title>{in_html(title)}</title>
 <style>{_own("page.css")}</style></head>
 <body><header><h1>{in_html(title)}</h1><button id="theme" type="button">Dark or light</button></header>
-{_contents(sections) if len(sections) > 1 else ""}<main>
+{contents}<main>
 {body}</main>
 {kept}{f"<script>{library()}</script>" if charts else ""}<script>{_own("page.js")}</script></body></html>
 """
@@ -100,21 +106,6 @@ def _finite(value: Any) -> Any:
 
 def _own(name: str) -> str:
     return files("twinfer.bench.page").joinpath(name).read_text(encoding="utf-8")
-
-
-def _anchored(sections: Sequence[Section]) -> dict[str, Section]:
-    """The sections by their anchors; those of the same anchor are numbered."""
-    return dict(zip(distinct([section.anchor for section in sections], "{}-{}"), sections, strict=True))
-
-
-def _contents(sections: Mapping[str, Section]) -> str:
-    links = "".join(f'<li><a href="#{anchor}">{in_html(each.title)}</a></li>' for anchor, each in sections.items())
-    return f'<nav aria-label="Contents"><ul>{links}</ul></nav>\n'
-
-
-def _section(section: Section, anchor: str, numbers: Iterator[int]) -> str:
-    body = "".join(_part(part, numbers) for part in section.parts)
-    return f'<section id="{anchor}"><h2>{in_html(section.title)}</h2>\n{body}</section>\n'
 
 
 def _part(part: Part, numbers: Iterator[int]) -> str:

@@ -88,25 +88,16 @@ def _layers(a: Document, b: Document) -> Iterator[Row]:
         sides = [[lines[i][0] for i in group if lines[i][1] == side] for side in (0, 1)]
         steps = [[at for line in side for at in line["steps"]] for side in sides]
         yield {
-            "op": _words(sides[0] or sides[1], "op"),
-            "name": _words(sides[0] or sides[1], "name"),
+            "op": ", ".join(dict.fromkeys(line["op"] for line in sides[0] or sides[1])),
+            "name": ", ".join(dict.fromkeys(line["name"] for line in sides[0] or sides[1])),
             "a_steps": steps[0],
             "b_steps": steps[1],
-            "a_operators": _operators(a, steps[0]),
-            "b_operators": _operators(b, steps[1]),
+            "a_operators": [node["index"] for node in a["nodes"] if node["position"] in steps[0]],
+            "b_operators": [node["index"] for node in b["nodes"] if node["position"] in steps[1]],
             "a": sum(line["compiled"] for line in sides[0]) if sides[0] else None,
             "b": sum(line["compiled"] for line in sides[1]) if sides[1] else None,
             "changed": list(_changed(steps, pairs)),
         }
-
-
-def _operators(document: Document, steps: Sequence[int]) -> list[int]:
-    """The numbers of layers' operators in the model's file."""
-    return [node["index"] for node in document["nodes"] if node["position"] in steps]
-
-
-def _words(lines: Sequence[Row], key: str) -> str:
-    return ", ".join(dict.fromkeys(line[key] for line in lines))
 
 
 def _pairs(a: Sequence[Row], b: Sequence[Row]) -> Iterator[tuple[Row, Row]]:
@@ -182,7 +173,7 @@ def diff_tables(diff: Document) -> Iterator[RenderableType]:
         short = words if len(words) <= SHORT else f"{words[: SHORT - 1]}…"
         rows.append((_steps(row), row["op"], *_cells(row, unit, timed=timed), short))
     heads = ("#", "<operator", *HEADS, "<what else")
-    layers = Table(f"Layers that changed, {_taken(diff)}", heads, tuple(rows))
+    layers = Table(f"Layers that changed, compiled, {unit}", heads, tuple(rows))
     yield in_terminal(layers, gap=1) if rows else Text("No layer changed.")
 
 
@@ -218,13 +209,15 @@ def diff_html(diff: Document) -> str:
         for row in diff["layers"]
     )
     heads = ("<#", "<operator", "<output", *HEADS, "<what else")
-    return page(f"What changed: {title}", [*parts, Table(f"Layers, {_taken(diff)}", heads, rows)], diff)
+    return page(f"What changed: {title}", [*parts, Table(f"Layers, compiled, {unit}", heads, rows)], diff)
 
 
 def _totals_table(diff: Document) -> Table:
-    return Table(
-        "Totals", ("<", *HEADS), tuple((row["label"], *_cells(row, _unit(row, diff))) for row in diff["totals"])
-    )
+    rows = list[Sequence[Cell | str]]()
+    for row in diff["totals"]:
+        unit = diff["a"]["unit"] if row["figure"] in ("compiled", "interpreted") else "instructions"
+        rows.append((row["label"], *_cells(row, unit)))
+    return Table("Totals", ("<", *HEADS), tuple(rows))
 
 
 def layers_chart(diff: Document) -> Chart:
@@ -252,14 +245,6 @@ def layers_chart(diff: Document) -> Chart:
         },
     }
     return Chart(f"{heading(unit)} of every layer", f"Two bars of {unit} per layer, a and b.", spec)
-
-
-def _taken(diff: Document) -> str:
-    return f"compiled, {diff['a']['unit']}"
-
-
-def _unit(row: Row, diff: Document) -> str:
-    return str(diff["a"]["unit"]) if row["figure"] in ("compiled", "interpreted") else "instructions"
 
 
 def _steps(row: Row) -> str:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from html import escape
 from importlib.metadata import version
-from itertools import chain, count
 from typing import Any
 
 from twinfer.aot.build.sizes import WEIGHTS, Sizes, sizes
@@ -15,10 +15,11 @@ from twinfer.aot.print.emit import emit
 from twinfer.aot.print.literals import identifier
 from twinfer.bench.explain.explain import MEASURED, Progress, Wanted, explain
 from twinfer.bench.explain.ladder import ladder_document
-from twinfer.bench.explain.ledger import Ledger, Line, ledger_document
+from twinfer.bench.explain.ledger import Ledger, ledger_document
 from twinfer.bench.measure.report import machine
 from twinfer.bench.memory.certificate import certificate, certificate_document
 from twinfer.bench.models.source import Source
+from twinfer.bench.page.chart import distinct
 from twinfer.bench.report.maps import bands
 from twinfer.bench.report.noise import Layer, Noise, layer_of, noise
 from twinfer.bench.report.remarks import remarks
@@ -62,9 +63,18 @@ def report_of(
     *_, whole = explain(source, card, options, wanted, progress)
     ledger, ladder = whole.ledger, whole.ladder
     taken = sizes(emit(plan, identifier(source.name)), card) if card else None
-    names, nodes = names_of(plan), node_rows(plan, taken, _noise(source, wanted.seed))
+    noises: Mapping[Layer, Noise] = {}
+    with suppress(TwinferError):  # in a model that no interpreter runs
+        noises = noise(source.graph, wanted.seed)
+    names, nodes = names_of(plan), node_rows(plan, taken, noises)
     document: dict[str, Any] = {
-        **_about(source),
+        "kind": KIND,
+        "schema": SCHEMA,
+        "twinfer": version("twinfer"),
+        "model": source.name,
+        "sha256": source.sha256,
+        "file_bytes": len(source.content),
+        "machine": machine(),
         "target": ledger.target,
         "unit": ledger.unit,
         "options": {**asdict(options), "without": sorted(options.without)},
@@ -87,41 +97,15 @@ def report_of(
     return Report(document, remarks=[asdict(remark) for remark in remarks(document)])
 
 
-def _about(source: Source) -> dict[str, Any]:
-    """What was measured, and with what."""
-    return {
-        "kind": KIND,
-        "schema": SCHEMA,
-        "twinfer": version("twinfer"),
-        "model": source.name,
-        "sha256": source.sha256,
-        "file_bytes": len(source.content),
-        "machine": machine(),
-    }
-
-
-def _noise(source: Source, seed: int) -> Mapping[Layer, Noise]:
-    """The noise of the model's layers; none where it cannot be computed, as in a model that no interpreter runs."""
-    try:
-        return noise(source.graph, seed)
-    except TwinferError:
-        return {}
-
-
 def _totals(plan: Plan, ledger: Ledger, taken: Sizes | None) -> dict[str, Any]:
     """The figures of the whole model; bytes of flash and all RAM are None on a computer."""
+    planned = ("macs", "arena_bytes", "state_bytes", "scratch_bytes", "constant_bytes")
+    built = ("ram_bytes", "flash_bytes", "code_bytes", "weight_bytes")
     return {
         "interpreted": ledger.total.interpreted,
         "compiled": ledger.total.compiled,
-        "macs": plan.macs,
-        "arena_bytes": plan.arena_bytes,
-        "state_bytes": plan.state_bytes,
-        "scratch_bytes": plan.scratch_bytes,
-        "constant_bytes": plan.constant_bytes,
-        "ram_bytes": taken.ram_bytes if taken else None,
-        "flash_bytes": taken.flash_bytes if taken else None,
-        "code_bytes": taken.code_bytes if taken else None,
-        "weight_bytes": taken.weight_bytes if taken else None,
+        **{key: getattr(plan, key) for key in planned},
+        **{key: getattr(taken, key, None) for key in built},
     }
 
 
@@ -144,12 +128,8 @@ def names_of(plan: Plan) -> dict[Tensor, str]:
     """A name for each tensor of the operators that no other has: readers and writers are found by it."""
     every = [*plan.graph.inputs, *plan.graph.outputs]
     every += [t for node in plan.nodes for t in (*node.inputs, *node.outputs) if t is not None]
-    named, used = dict[Tensor, str](), set[str]()
-    for tensor in dict.fromkeys(every):
-        own = tensor.name or "without a name"
-        named[tensor] = next(name for name in chain([own], (f"{own} ({n})" for n in count(2))) if name not in used)
-        used.add(named[tensor])
-    return named
+    tensors = list(dict.fromkeys(every))
+    return dict(zip(tensors, distinct([tensor.name or "without a name" for tensor in tensors]), strict=True))
 
 
 def _node(i: int, step: Step, names: Mapping[Tensor, str], taken: Sizes | None, noises: Mapping[Layer, Noise]) -> Row:
@@ -200,13 +180,13 @@ def views(plan: Plan) -> dict[str, str]:
 
 def layer_rows(ledger: Ledger, nodes: Sequence[Row]) -> list[Row]:
     """The lines of a ledger with MACs and bytes: sums over the steps that a line joins."""
-    return [_layer(line, [nodes[i] for i in line.steps]) for line in ledger.lines]
-
-
-def _layer(line: Line, steps: Sequence[Row]) -> Row:
-    shape = steps[-1]["shape"] if steps else []
-    sums = {key: _sum([step[key] for step in steps]) for key in ("macs", "code_bytes", "weight_bytes")}
-    return {**line.document, "shape": shape, "kernels": [step["kernel"] for step in steps], **sums}
+    rows = []
+    for line in ledger.lines:
+        steps = [nodes[i] for i in line.steps]
+        shape = steps[-1]["shape"] if steps else []
+        sums = {key: _sum([step[key] for step in steps]) for key in ("macs", "code_bytes", "weight_bytes")}
+        rows.append({**line.document, "shape": shape, "kernels": [step["kernel"] for step in steps], **sums})
+    return rows
 
 
 def _sum(values: Sequence[int | None]) -> int | None:

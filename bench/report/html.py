@@ -15,6 +15,10 @@ from twinfer.runtime.printable import in_html
 
 Document = Mapping[str, Any]
 
+_NOISE = """<p>Of random inputs, against the same layers in float32 with the real values of the same integers. Both \
+lines say how strong the signal is beside the noise: of the layer's own rounding, and of all roundings up to it.</p>
+"""
+
 
 def report_html(document: Document) -> str:
     """One HTML file that needs no other; ``data_of`` reads the document back. ToolError without vl-convert-python."""
@@ -41,7 +45,7 @@ def _sections(document: Document) -> Iterator[Section]:
     if document["flash"]:
         yield Section("Flash", (flash_chart(document), symbols_table(document)))
     if any(node["own_snr_db"] is not None for node in document["nodes"]):
-        yield Section("Quantisation noise", (noise_chart(document), _noise()))
+        yield Section("Quantisation noise", (noise_chart(document), _NOISE))
     yield Section("Graph", (graph_chart(document),))
 
 
@@ -75,14 +79,6 @@ def _certificate(document: Document) -> str:
     return (
         f"<p>Arena {memory['arena_bytes']:,} bytes, state {memory['state_bytes']:,}: together {whole:,}. "
         f"Most bytes are live at {in_html(memory['forced_by']['layer'])}: {bound:,}. {proven}</p>\n"
-    )
-
-
-def _noise() -> str:
-    return (
-        "<p>Of random inputs, against the same layers in float32 with the real values of the same integers. Both lines "
-        "say how strong the signal is beside the noise: of the layer's own rounding, and of all roundings "
-        "up to it.</p>\n"
     )
 
 

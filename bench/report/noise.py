@@ -104,26 +104,21 @@ def _run(session: Session, values: Sequence[Array]) -> Array:
 def _twins(graph: Graph) -> Iterator[tuple[Node, Session]]:
     """The quantised nodes of a graph that have a float form, each with an engine for that."""
     for node in graph.nodes:
-        every = [t for t in (*node.inputs, *node.outputs) if t is not None]
         if node.op in CONVERSIONS or len(node.outputs) != 1 or not _quantised(node.output):
             continue
-        if any(t.variable for t in every):
+        if any(t.variable for t in (*node.inputs, *node.outputs) if t is not None):
             continue
+        twins = {t: _float(t, node) for t in (*node.inputs, *node.outputs) if t is not None}
+        inputs = tuple(None if t is None else twins[t] for t in node.inputs)
+        alone = replace(node, inputs=inputs, outputs=tuple(twins[t] for t in node.outputs))
+        given = dict.fromkeys(t for t in inputs if t is not None and t.data is None)
+        graph_of = Graph("one node", tuple(dict.fromkeys(twins.values())), (alone,), tuple(given), alone.outputs)
         with suppress(TwinferError):
-            yield node, Session(make_plan(_alone(node)))
+            yield node, Session(make_plan(graph_of))
 
 
 def _quantised(tensor: Tensor) -> bool:
     return tensor.type in QUANTISED and tensor.quant is not None
-
-
-def _alone(node: Node) -> Graph:
-    """A graph of the node in float32."""
-    twins = {t: _float(t, node) for t in (*node.inputs, *node.outputs) if t is not None}
-    inputs = tuple(None if t is None else twins[t] for t in node.inputs)
-    alone = replace(node, inputs=inputs, outputs=tuple(twins[t] for t in node.outputs))
-    given = dict.fromkeys(t for t in inputs if t is not None and t.data is None)
-    return Graph("one node", tuple(dict.fromkeys(twins.values())), (alone,), tuple(given), alone.outputs)
 
 
 def _float(tensor: Tensor, node: Node) -> Tensor:

@@ -58,7 +58,7 @@ def _time(document: Document) -> Iterator[Remark]:
         share = layer["compiled"] / whole
         ends = layer["operators"]
         together = f" for operators {min(ends)} to {max(ends)}" if len(ends) > 1 else ""
-        cost = f"{_taken(document, layer['compiled'])}{together}, {_percent(share)}"
+        cost = f"{counted(layer['compiled'], document['unit'])}{together}, {_percent(share)}"
         for node in (document["nodes"][at] for at in layer["steps"] if share >= LEAST):
             if text := _suspicion(document, node):
                 yield Remark("time", node["position"], f"{text} ({cost}).", share / len(layer["steps"]))
@@ -70,7 +70,8 @@ def _suspicion(document: Document, node: Mapping[str, Any]) -> str:
     """What kind of a layer deserves a look, in words; nothing for one like any other."""
     layer, size = _layer(node), f"{node['output_bytes']:,} B"
     if node["declined"] and node["variant"] == PLAIN.variant:
-        return f"{layer} runs in plain C: {_reasons(node)}"
+        reasons = "; ".join(f"{each['variant']}: {each['reason']}" for each in node["declined"])
+        return f"{layer} runs in plain C: {reasons}"
     if node["family"] in PASSES:
         return f"{layer} is a pass of its own over {size}: {_why(document, node)}"
     return f"{layer} only moves {size}" if node["family"] == "move" else ""
@@ -106,8 +107,8 @@ def _causes(document: Document) -> Iterator[Remark]:
         saved = document["ledger"]["bytes"]["flash"]["causes"]["sharing"]
         share = cost / max(taken["compiled"], 1e-9)
         text = (
-            f"Layers that share kernels cost {_taken(document, cost)} ({_percent(share)}) and save {saved:,.0f} B of "
-            "flash; --optimize speed gives every layer a kernel of its own."
+            f"Layers that share kernels cost {counted(cost, document['unit'])} ({_percent(share)}) and save "
+            f"{saved:,.0f} B of flash; --optimize speed gives every layer a kernel of its own."
         )
         yield Remark("time", None, text, share)
     share = (taken["interpreted"] - taken["compiled"]) / max(taken["interpreted"], 1e-9)
@@ -172,14 +173,6 @@ def _why(document: Document, node: Mapping[str, Any]) -> str:
 
 def _layer(node: Mapping[str, Any]) -> str:
     return f"operator {node['index']} {node['op']} ({node['name']})"
-
-
-def _reasons(node: Mapping[str, Any]) -> str:
-    return "; ".join(f"{each['variant']}: {each['reason']}" for each in node["declined"])
-
-
-def _taken(document: Document, taken: float) -> str:
-    return counted(taken, document["unit"])
 
 
 def _percent(share: float) -> str:

@@ -55,11 +55,14 @@ def summary(document: Document) -> Iterator[str]:
 
 def answers(document: Document) -> dict[str, list[str]]:
     """Heading -> sentences."""
-    ram = [_sentence(remark["text"]) for remark in _of(document, "RAM")]
-    others = [
-        _sentence(remark["text"]) for subject in ("time", "flash", "accuracy") for remark in _of(document, subject)
-    ]
-    return dict(zip(HEADINGS, (list(_heaviest(document)), ram, others), strict=True))
+
+    def of(*subjects: str) -> list[str]:
+        """The first few remarks of each subject."""
+        every = [[remark["text"] for remark in document["remarks"] if remark["subject"] == s][:FEW] for s in subjects]
+        return [_sentence(text) for texts in every for text in texts]
+
+    parts = list(_heaviest(document)), of("RAM"), of("time", "flash", "accuracy")
+    return dict(zip(HEADINGS, parts, strict=True))
 
 
 def _heaviest(document: Document) -> Iterator[str]:
@@ -67,20 +70,11 @@ def _heaviest(document: Document) -> Iterator[str]:
     whole = max(document["totals"]["compiled"], 1e-9)
     layers = sorted((x for x in document["layers"] if x["steps"]), key=lambda layer: -layer["compiled"])[:FEW]
     for layer in layers:
-        share = 100 * layer["compiled"] / whole
-        yield f"{_named(layer)}: {figure(layer['compiled'], document['unit'])}, {share:.1f} %."
+        share, name = 100 * layer["compiled"] / whole, str(layer["name"])
+        name = _sentence(name) if layer["op"] == BY_ROWS else f"{layer_label(layer)} ({name})"
+        yield f"{name}: {figure(layer['compiled'], document['unit'])}, {share:.1f} %."
     if len(layers) > 1:
         yield f"Together {100 * sum(layer['compiled'] for layer in layers) / whole:.0f} % of the whole."
-
-
-def _named(layer: Mapping[str, Any]) -> str:
-    """A line of the ledger in words."""
-    name = str(layer["name"])
-    return _sentence(name) if layer["op"] == BY_ROWS else f"{layer_label(layer)} ({name})"
-
-
-def _of(document: Document, subject: str) -> list[Mapping[str, Any]]:
-    return [remark for remark in document["remarks"] if remark["subject"] == subject][:FEW]
 
 
 def _sentence(text: str) -> str:

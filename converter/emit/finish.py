@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from twinfer.converter.emit.emitter import Emitter
+from twinfer.converter.passes._rewrite import swap_tensors
 from twinfer.runtime.check import check
 from twinfer.runtime.errors import UnsupportedOperatorError
 from twinfer.runtime.graph import Graph, Signature, Tensor
@@ -33,32 +34,21 @@ def renamer(graph: Graph, names: Mapping[Tensor, str]) -> Callable[[Tensor], str
     used = {names[t] for t in graph.tensors if t in names}
 
     def name(tensor: Tensor) -> str:
-        return names.get(tensor) or _unused(tensor.name, used)
+        if own := names.get(tensor):
+            return own
+        free = tensor.name
+        while free in used:
+            free += "_"
+        used.add(free)
+        return free
 
-    return name
-
-
-def _unused(name: str, used: set[str]) -> str:
-    while name in used:
-        name += "_"
-    used.add(name)
     return name
 
 
 def change_tensors(graph: Graph, change: Callable[[Tensor], Tensor]) -> Graph:
-    new = {tensor: change(tensor) for tensor in graph.tensors}
-    nodes = tuple(
-        replace(
-            node,
-            inputs=tuple(None if t is None else new[t] for t in node.inputs),
-            outputs=tuple(new[t] for t in node.outputs),
-        )
-        for node in graph.nodes
-    )
-    inputs, outputs = (tuple(new[t] for t in tensors) for tensors in (graph.inputs, graph.outputs))
-    result = replace(graph, tensors=tuple(new.values()), nodes=nodes, inputs=inputs, outputs=outputs)
-    check(result)
-    return result
+    changed = swap_tensors(graph, {tensor: change(tensor) for tensor in graph.tensors})
+    check(changed)
+    return changed
 
 
 def sign(graph: Graph) -> Graph:
@@ -84,11 +74,9 @@ class Problems:
         """UnsupportedOperatorError with every operator, count, reason and node names; nothing if there is none."""
         if not self.by_reason:
             return
-        nodes = sum(map(len, self.by_reason.values()))
-        lines = [f"{op} ({len(names)}x): {reason}; {_list(names)}" for (op, reason), names in self.by_reason.items()]
+        nodes, lines = sum(map(len, self.by_reason.values())), []
+        for (op, reason), names in self.by_reason.items():
+            more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+            listed = f"node{'s' * (len(names) > 1)} {', '.join(names[:NAMED])}{more}"
+            lines.append(f"{op} ({len(names)}x): {reason}; {listed}")
         raise UnsupportedOperatorError(f"{nodes} nodes cannot be converted:\n  " + "\n  ".join(lines))
-
-
-def _list(names: list[str]) -> str:
-    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-    return f"node{'s' * (len(names) > 1)} {', '.join(names[:NAMED])}{more}"

@@ -267,6 +267,22 @@ def with_tensors(node: Node, replaced: Mapping[Tensor, Tensor]) -> Node:
     return replace(node, inputs=inputs, outputs=tuple(replaced.get(t, t) for t in node.outputs))
 
 
+def swap_tensors(graph: Graph, replaced: Mapping[Tensor, Tensor]) -> Graph:
+    """The graph with other tensors in the place of those that ``replaced`` maps."""
+
+    def of(tensor: Tensor) -> Tensor:
+        return replaced.get(tensor, tensor)
+
+    return replace(
+        graph,
+        tensors=tuple(map(of, graph.tensors)),
+        nodes=tuple(with_tensors(node, replaced) for node in graph.nodes),
+        inputs=tuple(map(of, graph.inputs)),
+        outputs=tuple(map(of, graph.outputs)),
+        signatures=tuple(signature.over(of) for signature in graph.signatures),
+    )
+
+
 # -- what rules write -------------------------------------------------------------------------------------------------
 def constant(data: NDArray[Any], name: str, quant: Quant | None = None) -> Tensor:
     stored = np.array(data, order="C")

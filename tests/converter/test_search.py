@@ -19,7 +19,7 @@ from twinfer.bench.lab.train_digits import load
 from twinfer.bench.models.builtin import float_model
 from twinfer.bench.peers.engines import open_peer
 from twinfer.converter.build import Builder
-from twinfer.converter.freeze import swap_tensors
+from twinfer.converter.passes._rewrite import swap_tensors
 from twinfer.converter.quantize.calibrate import run
 from twinfer.converter.search.find import Found
 from twinfer.converter.search.space import Setting
