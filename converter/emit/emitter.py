@@ -129,6 +129,9 @@ class Emitter:
         self.computes(op, x.type)
         return self.emit(op, [x], x.shape, type, **options)
 
+    def cast(self, x: Tensor, kind: str) -> Tensor:
+        return x if x.type == kind else self.unary("CAST", x, kind, in_data_type=x.type, out_data_type=kind)
+
     def nonnegative(self, x: Tensor) -> bool:
         """Whether an activation cut off what is below zero, as far as can be told from the operators before x."""
         for node in reversed(self.builder.nodes):
@@ -155,7 +158,7 @@ class Emitter:
     def affine(self, x: Tensor, scale: NDArray[Any], zeros: NDArray[Any], axis: int) -> Tensor:
         """(x - zeros) * scale in floats, each one number, or one per element of the axis."""
         shape = [-1 if scale.size * zeros.size > 1 and i == axis else 1 for i in range(len(x.shape))]
-        real = self.unary("CAST", x, "FLOAT32", in_data_type=x.type, out_data_type="FLOAT32")
+        real = self.cast(x, "FLOAT32")
         if zeros.any():
             real = self.binary("SUB", real, zeros.astype(np.float32).reshape(shape))
         return self.binary("MUL", real, scale.astype(np.float32).reshape(shape)) if (scale != 1).any() else real
@@ -177,12 +180,29 @@ class Emitter:
         if shape == x.shape:
             return x
         if x.data is not None:
-            return move_constant(x, shape, _reshaped_quant(x, shape), lambda data: data.reshape(shape))
+            quant = x.quant
+            if quant is not None and quant.per_channel:  # only where the channels stay one dimension of their own
+                before, count = math.prod(x.shape[: quant.axis]), quant.scale.size
+                same = (i for i, d in enumerate(shape) if d == count and math.prod(shape[:i]) == before)
+                axis = next(same, None)
+                quant = None if axis is None else Quant(quant.scale, quant.zero_point, axis)
+            return move_constant(x, shape, quant, lambda data: data.reshape(shape))
         return self.emit("RESHAPE", [x, np.array(shape, np.int32)], shape, new_shape=shape)
 
     def copy(self, x: Tensor) -> Tensor:
         """Another tensor with the same value."""
         return self.emit("RESHAPE", [x, np.array(x.shape, np.int32)], x.shape, new_shape=x.shape)
+
+    def repeat(self, x: Tensor, shape: Shape) -> Tensor:
+        """x broadcast to a shape: dimensions of one element are repeated."""
+        x = self.reshape(x, (*[1] * (len(shape) - len(x.shape)), *x.shape))
+        times = [n if d == 1 else 1 for n, d in zip(shape, x.shape, strict=True)]
+        return x if x.shape == shape else self.emit("TILE", [x, np.array(times, np.int32)], shape)
+
+    def along_last(self, x: Tensor, axes: Sequence[int], run: Callable[[Tensor], Tensor]) -> Tensor:
+        """``run`` on x with these dimensions behind all others, and its result with them back in their places."""
+        order = [*(i for i in range(len(x.shape)) if i not in axes), *axes]
+        return self.transpose(run(self.transpose(x, order)), [order.index(i) for i in range(len(order))])
 
     def concat(self, parts: Sequence[Tensor], axis: int) -> Tensor:
         if len(parts) == 1:
@@ -266,17 +286,6 @@ def move_constant(x: Tensor, shape: Shape, quant: Quant | None, move: Callable[[
     extra = {key: np.array(move(value), order="C") for key, value in kept.items()}
     data = np.array(move(np.asarray(x.data)), order="C")
     return replace(x, shape=shape, data=data, quant=quant, extra=MappingProxyType(extra))
-
-
-def _reshaped_quant(x: Tensor, shape: Shape) -> Quant | None:
-    """The quantisation after a reshape: per channel only where the channels stay one dimension of their own."""
-    if x.quant is None or not x.quant.per_channel:
-        return x.quant
-    before, channels = int(np.prod(x.shape[: x.quant.axis])), x.quant.scale.size
-    for axis, extent in enumerate(shape):
-        if extent == channels and int(np.prod(shape[:axis])) == before:
-            return Quant(x.quant.scale, x.quant.zero_point, axis)
-    return None
 
 
 def _carried(kind: str) -> str:

@@ -80,11 +80,13 @@ def along(g: Emitter, op: str, x: Tensor, *axes: int, **options: Any) -> Tensor:
     elements of these dimensions together."""
     if not x.shape:
         return g.unary(op, x, **options)
-    order = [i for i in range(len(x.shape)) if i not in axes] + list(axes)
-    moved = g.transpose(x, order)
-    rows = moved.shape[: len(order) - len(axes)]
-    y = g.unary(op, g.reshape(moved, (*rows, math.prod(moved.shape[len(rows) :]))), **options)
-    return g.transpose(g.reshape(y, moved.shape), [order.index(i) for i in range(len(order))])
+
+    def run(moved: Tensor) -> Tensor:
+        rows = moved.shape[: len(moved.shape) - len(axes)]
+        flat = g.reshape(moved, (*rows, math.prod(moved.shape[len(rows) :])))
+        return g.reshape(g.unary(op, flat, **options), moved.shape)
+
+    return g.along_last(x, axes, run)
 
 
 def mean(g: Emitter, x: Tensor, axes: Shape) -> Tensor:

@@ -71,11 +71,16 @@ def transpose_conv(
     return y if same else g.part(y, (0, *begin, 0), (x.shape[0], *size, w.shape[0]))
 
 
-def spread(w: np.ndarray, dilations: Shape) -> np.ndarray:
-    """Weights [a, b, *kernel] with zeros between the taps of a dilated kernel."""
+def spread(w: np.ndarray, dilations: Sequence[int], groups: int = 1) -> np.ndarray:
+    """Weights [a, b, *kernel] as [a, b * groups, *kernel], with zeros between the taps of a dilated kernel and between
+    groups."""
     kernel = ((k - 1) * d + 1 for k, d in zip(w.shape[2:], dilations, strict=True))
-    dense = np.zeros((*w.shape[:2], *kernel), w.dtype)
-    dense[(slice(None), slice(None), *(slice(None, None, d) for d in dilations))] = w
+    rows, columns = w.shape[0] // groups, w.shape[1]
+    dense = np.zeros((w.shape[0], columns * groups, *kernel), w.dtype)
+    taps = tuple(slice(None, None, d) for d in dilations)
+    for i in range(groups):
+        block = slice(i * rows, (i + 1) * rows)
+        dense[(block, slice(i * columns, (i + 1) * columns), *taps)] = w[block]
     return dense
 
 

@@ -118,10 +118,6 @@ def array(value: Any, name: str) -> NDArray[np.float32]:
     return data
 
 
-def cast(g: Emitter, x: Tensor, kind: str) -> Tensor:
-    return x if x.type == kind else g.emit("CAST", [x], x.shape, kind, in_data_type=x.type, out_data_type=kind)
-
-
 def as_tensor(g: Emitter, value: Any) -> Tensor:
     if isinstance(value, Tensor):
         return value
@@ -160,16 +156,10 @@ def functions() -> Mapping[str, Callable[[Emitter, Tensor], Tensor]]:
 
 def importer_of(operation: Any) -> Importer | None:
     """The importer of an operation's class, or of a base class of Keras that computes the same."""
-    import keras
-
     kind = type(operation)
     for base in kind.__mro__:
         own = base.__module__.split(".")[0] == "keras"
         prefix = "" if issubclass(base, keras.layers.Layer) else "ops."
-        if own and prefix + base.__name__ in importers():
-            return (
-                importers()[prefix + base.__name__]
-                if getattr(kind, "call", None) is getattr(base, "call", None)
-                else None
-            )
+        if own and (importer := importers().get(prefix + base.__name__)):
+            return importer if getattr(kind, "call", None) is getattr(base, "call", None) else None
     return None

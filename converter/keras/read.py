@@ -13,38 +13,31 @@ import keras
 
 from twinfer.converter.emit.emitter import Emitter
 from twinfer.converter.emit.finish import change_tensors, renamer, sign, with_outputs
+from twinfer.converter.keras.call import CARRIED
 from twinfer.converter.keras.walk import Walk
 from twinfer.runtime.errors import InvalidArgumentError, ModelError, UnsupportedOperatorError
-from twinfer.runtime.graph import Graph, Tensor
+from twinfer.runtime.graph import Graph
 from twinfer.runtime.read.files import check_file
 from twinfer.runtime.shapes import EXTENT_LIMIT, shape_of
-
-#: What inputs of Keras's types become; halves are computed in floats here.
-TYPES = {
-    "float32": "FLOAT32", "float16": "FLOAT32", "bfloat16": "FLOAT32", "float64": "FLOAT32",
-    "int8": "INT8", "int16": "INT16", "int32": "INT32", "int64": "INT64", "uint8": "UINT8", "bool": "BOOL",
-}  # fmt: skip
 
 
 def read_keras(model: Any, batch: int, shapes: Mapping[str, Sequence[int]]) -> Graph:
     with warnings.catch_warnings():  # Keras reads PyTorch's tensors in a way that NumPy 2 calls old
         warnings.filterwarnings("ignore", "__array__ implementation doesn't accept a copy", DeprecationWarning)
-        return _read(model, batch, shapes)
-
-
-def _read(model: Any, batch: int, shapes: Mapping[str, Sequence[int]]) -> Graph:
-    if isinstance(model, str | os.PathLike):
-        model = _load(os.fspath(model))
-    if not isinstance(model, keras.Model):
-        what = f"{type(model).__module__}.{type(model).__qualname__}"
-        raise InvalidArgumentError(f"from_keras takes a keras.Model or the path of a .keras file, no {what}")
-    g = Emitter(model.name)
-    sources, results = _functional(model)
-    inputs = [g.builder.input(*described) for described in _inputs(sources, batch, shapes)]
-    walk = Walk(g, list(sources.values()), inputs)
-    outputs = walk.run(list(results.values()))
-    walk.problems.report()
-    return _finish(g, list(zip(results, outputs, strict=True)), walk.names)
+        if isinstance(model, str | os.PathLike):
+            model = _load(os.fspath(model))
+        if not isinstance(model, keras.Model):
+            what = f"{type(model).__module__}.{type(model).__qualname__}"
+            raise InvalidArgumentError(f"from_keras takes a keras.Model or the path of a .keras file, no {what}")
+        g = Emitter(model.name)
+        sources, results = _functional(model)
+        inputs = [g.builder.input(*described) for described in _inputs(sources, batch, shapes)]
+        walk = Walk(g, list(sources.values()), inputs)
+        outputs = walk.run(list(results.values()))
+        walk.problems.report()
+        graph, taken = with_outputs(g, list(zip(results, outputs, strict=True)))
+        name = renamer(graph, {**walk.names, **{t: t.name for t in graph.inputs}, **taken})  # as the layers are called
+        return sign(change_tensors(graph, lambda t: replace(t, name=name(t))))
 
 
 def _load(path: str) -> keras.Model:
@@ -70,22 +63,14 @@ def _functional(model: keras.Model) -> tuple[dict[str, Any], dict[str, Any]]:
 def _called(tensors: Sequence[Any], given: Any) -> dict[str, Any]:
     """The tensors by the keys of the dict that the model was given them in, else by the layers that they come from."""
     keys = isinstance(given, dict) and len(given) == len(tensors)
-    names = keras.tree.flatten({key: key for key in given}) if keys else _unique([name_of(t) for t in tensors])
-    return dict(zip(map(str, names), tensors, strict=True))
-
-
-def name_of(tensor: Any) -> str:
-    """The name of the layer that a symbolic tensor comes from."""
-    return str(tensor._keras_history.operation.name)
-
-
-def _unique(names: Sequence[str]) -> list[str]:
-    """The names; those that occur more than once get a number that makes no other name."""
-    unique: list[str] = []
-    for name in names:
+    if keys:
+        return dict(zip(map(str, keras.tree.flatten({key: key for key in given})), tensors, strict=True))
+    named, names = dict[str, Any](), [str(tensor._keras_history.operation.name) for tensor in tensors]
+    for name, tensor in zip(names, tensors, strict=True):  # names that occur more than once get numbers
         numbered = (f"{name}_{i}" for i in count())
-        unique.append(next(n for n in numbered if n not in (*names, *unique)) if names.count(name) > 1 else name)
-    return unique
+        free = next(n for n in numbered if n not in names and n not in named) if names.count(name) > 1 else name
+        named[free] = tensor
+    return named
 
 
 def _inputs(
@@ -96,9 +81,9 @@ def _inputs(
     if unknown := set(shapes) - set(tensors):
         raise InvalidArgumentError(f"there is no input {sorted(unknown)[0]!r}; there are: {', '.join(tensors)}")
     for name, tensor in tensors.items():
-        if tensor.dtype not in TYPES:
+        if tensor.dtype not in CARRIED:
             raise UnsupportedOperatorError(f"input {name!r} of type {tensor.dtype}; TFLite has no such type")
-    return [(name, TYPES[t.dtype], _shape(name, t, batch, shapes.get(name))) for name, t in tensors.items()]
+    return [(name, CARRIED[t.dtype], _shape(name, t, batch, shapes.get(name))) for name, t in tensors.items()]
 
 
 def _shape(name: str, tensor: Any, batch: int, given: Sequence[int] | None) -> tuple[int, ...]:
@@ -113,10 +98,3 @@ def _shape(name: str, tensor: Any, batch: int, given: Sequence[int] | None) -> t
             f"input {name!r} {list(stated)} has open dimensions: say them with shapes (--shape {name}={example})"
         )
     return tuple(int(d) for d in shape if d is not None)
-
-
-def _finish(g: Emitter, outputs: list[tuple[str, Tensor]], names: Mapping[Tensor, str]) -> Graph:
-    """The graph with tensors called as the layers that make them."""
-    graph, taken = with_outputs(g, outputs)
-    name = renamer(graph, {**names, **{t: t.name for t in graph.inputs}, **taken})
-    return sign(change_tensors(graph, lambda t: replace(t, name=name(t))))

@@ -99,9 +99,15 @@ class Walk:
             shapes, types = _described(layer, args, kwargs)
             outputs = importer(self.g, Call(layer, tuple(args), kwargs, shapes, types, self.again))
             return _checked([outputs] if isinstance(outputs, Tensor) else list(outputs), shapes, types)
-        if _is_functional(layer):
+        call = type(layer).call
+        known = call.__qualname__ in ("Functional.call", "Sequential.call") and call.__module__.startswith("keras.")
+        if isinstance(layer, keras.Model) and known:  # its own graph says all of what it does
             return self._nested(list(layer.inputs), list(layer.outputs), _tensors((args, kwargs)))
-        return self._traced(layer, args, kwargs)
+        name = type(layer).__name__
+        if not isinstance(layer, keras.layers.Layer) or name in HINTS:
+            raise UnsupportedOperatorError(HINTS.get(name, NO_IMPORTER))
+        with _as_before(layer):  # what its ``call`` does with symbolic tensors
+            return self._through(layer, layer.call, args, kwargs)
 
     def _refuse_masks(self, layer: Any, args: Any, kwargs: Mapping[str, Any], known: bool) -> None:
         """UnsupportedOperatorError for a layer that would act on a mask: one that it is given, by name or by place,
@@ -127,14 +133,6 @@ class Walk:
         outputs = self.called(function, list(tensors), {})
         self.g.place = place
         return outputs
-
-    def _traced(self, layer: Any, args: Any, kwargs: Mapping[str, Any]) -> list[Tensor]:
-        """A layer without importer by what its ``call`` does with symbolic tensors."""
-        name = type(layer).__name__
-        if not isinstance(layer, keras.layers.Layer) or name in HINTS:
-            raise UnsupportedOperatorError(HINTS.get(name, NO_IMPORTER))
-        with _as_before(layer):
-            return self._through(layer, layer.call, args, kwargs)
 
     def _through(self, owner: Any, function: Callable[..., Any], args: Any, kwargs: Mapping[str, Any]) -> list[Tensor]:
         """A function's outputs: it runs on symbolic tensors in place of Tensors; the calls that it makes are read."""
@@ -203,13 +201,6 @@ def _checked(outputs: list[Tensor], shapes: Sequence[Shape], types: Sequence[str
         if tensor.shape != shape or tensor.type != kind:
             raise ModelError(f"{tensor} should have the shape {list(shape)} and be {kind}")
     return outputs
-
-
-def _is_functional(layer: Any) -> bool:
-    """Whether a layer is a model whose own graph says all of what it does."""
-    call = type(layer).call
-    known = call.__qualname__ in ("Functional.call", "Sequential.call") and call.__module__.startswith("keras.")
-    return isinstance(layer, keras.Model) and known
 
 
 def _parameters(function: Callable[..., Any]) -> list[str]:

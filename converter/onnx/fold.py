@@ -48,10 +48,6 @@ def _product(values: Any) -> int:
     return math.prod(max(0, int(v)) for v in np.asarray(values).reshape(-1))
 
 
-def _expand(inputs: Values, _: Attributes) -> int:
-    return _product(np.broadcast_shapes(inputs[0].shape, tuple(int(d) for d in inputs[1])))
-
-
 def _range(inputs: Values, _: Attributes) -> int:
     start, limit, step = (float(value.reshape(-1)[0]) for value in inputs)
     return max(0, math.ceil((limit - start) / step))
@@ -125,7 +121,7 @@ _OF_FIRST = frozenset(("Expand", "Tile", "Pad", "CenterCropPad", "Resize", "Upsa
 #: Operator -> elements of its results.
 GROWING: Mapping[str, Callable[[Values, Attributes], int]] = {
     "ConstantOfShape": _named(0),
-    "Expand": _expand,
+    "Expand": lambda inputs, _: _product(np.broadcast_shapes(inputs[0].shape, tuple(int(d) for d in inputs[1]))),
     "Tile": lambda inputs, _: inputs[0].size * _product(inputs[1]),
     "Range": _range,
     "Pad": _pad,
@@ -181,7 +177,14 @@ def fold(
             return None
         if tensor is not None:
             given[name] = tensor
-    budget.take(_growth(proto, inputs), "its result, which is constant,")
+    arrays = [np.empty(0, np.int8) if tensor is None else np.asarray(tensor.data) for tensor in inputs]
+    try:
+        asked = proto.op_type, arrays, attributes_of(proto)
+        size = elements(*asked) * element_bytes(*asked)
+    except Exception:  # of a damaged node, whose error comes later: wrong attributes, inputs that are missing, …
+        size = 0
+    brought = int(proto.ByteSize()) + sum(array.nbytes for array in arrays)
+    budget.take(size - brought, "its result, which is constant,")
     try:
         with np.errstate(all="ignore"):
             feeds = {name: tensor.data for name, tensor in given.items()}
@@ -190,14 +193,3 @@ def fold(
         return None
     named = zip(proto.output, results, strict=False)
     return [None if value is None else constant(np.asarray(value), name) for name, value in named]
-
-
-def _growth(proto: onnx.NodeProto, inputs: Sequence[Tensor | None]) -> int:
-    """Bytes of the results beyond those of inputs and attributes. 0 for a damaged node; its error comes later."""
-    given = [np.empty(0, np.int8) if tensor is None else np.asarray(tensor.data) for tensor in inputs]
-    try:
-        asked = proto.op_type, given, attributes_of(proto)
-        size = elements(*asked) * element_bytes(*asked)
-    except Exception:  # attributes of the wrong type, inputs that are missing, infinite scales, …
-        return 0
-    return size - int(proto.ByteSize()) - sum(value.nbytes for value in given)

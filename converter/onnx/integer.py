@@ -114,37 +114,25 @@ def _layer(view: View, node: Node, at: Parameters, y: Tensor) -> tuple[Node, ...
         return None
     inputs = [*node.inputs]
     inputs[first], inputs[at.weights] = x, w
-    sums = Quant(np.float32(x.scale) * w.quant.scale, np.zeros(w.quant.scale.size, np.int64))
-    if not _set_bias(inputs, at, sums):
-        return None
+    if at.bias is not None:
+        inputs += [None] * (at.bias + 1 - len(inputs))
+        if (bias := inputs[at.bias]) is not None:
+            if bias.data is None:
+                return None
+            sums = Quant(np.float32(x.scale) * w.quant.scale, np.zeros(w.quant.scale.size, np.int64))
+            inputs[at.bias] = _integer_bias(bias, sums)
     return (replace(node, inputs=tuple(inputs), outputs=(y,)),)
 
 
-def _set_bias(inputs: list[Tensor | None], at: Parameters, sums: Quant) -> bool:
-    """Puts an integer bias into ``inputs``, None where there is no bias; whether that could be done."""
-    if at.bias is None:
-        return True
-    inputs += [None] * (at.bias + 1 - len(inputs))
-    bias = inputs[at.bias]
-    inputs[at.bias] = _integer_bias(bias, sums)
-    return bias is None or inputs[at.bias] is not None
-
-
-def _in_steps_of(quant: Quant | None, sums: Quant) -> bool:
-    """Whether the bias is in steps of the sums, but for the rounding of the product of two scales."""
-    if quant is None or quant.zero_point.any() or quant.scale.size not in (1, sums.scale.size):
-        return False
-    return np.allclose(quant.scale, sums.scale, rtol=1e-5, atol=0)
-
-
-def _integer_bias(bias: Tensor | None, sums: Quant) -> Tensor | None:
-    """The bias in steps of the sums: its own integers if they are in these steps, else rounded."""
-    if bias is None or bias.data is None:
-        return None
+def _integer_bias(bias: Tensor, sums: Quant) -> Tensor:
+    """The bias in steps of the sums: its own integers if they are in these steps, but for the rounding of the product
+    of two scales; else rounded."""
     own = stored(bias)
-    if own is not None and own.type == "INT32" and _in_steps_of(own.quant, sums):
-        return replace(own, quant=sums)
-    steps = np.rint(bias.data.astype(np.float64) / sums.scale.astype(np.float64))
+    if own is not None and own.type == "INT32" and own.quant is not None and not own.quant.zero_point.any():
+        alike = own.quant.scale.size in (1, sums.scale.size)
+        if alike and np.allclose(own.quant.scale, sums.scale, rtol=1e-5, atol=0):
+            return replace(own, quant=sums)
+    steps = np.rint(np.asarray(bias.data, np.float64) / sums.scale.astype(np.float64))
     limits = np.iinfo(np.int32)
     data = steps.clip(limits.min, limits.max).astype(np.int32)
     return replace(bias, name=f"{bias.name}_quantized", type="INT32", quant=sums, data=data, extra=EMPTY)
@@ -165,11 +153,16 @@ def _forward(view: View, node: Node) -> Change | None:
 
     None if the inputs are not integers of one quantisation.
     """
-    if row_of(node).moves is None or _needs_infinity(view, node):
+    row = row_of(node)
+    if row.moves is None:
+        return None
+    value = None if row.fill is None else node.input(row.fill).data
+    maximum_follows = {row_of(reader).padding for reader in view.consumers.get(node.output, ())} == {"least"}
+    if value is not None and np.isneginf(value).any() and not maximum_follows:  # for which the least integer will do
         return None
     sources: dict[int, Tensor] = {}
     kinds: set[str] = set()
-    for i in row_of(node).carrying(node):
+    for i in row.carrying(node):
         left = view.producer(node.input(i))
         left = left if left is not None and leaves(left) else None
         source = stored(node.input(i)) if left is None else left.input(0)
@@ -177,11 +170,6 @@ def _forward(view: View, node: Node) -> Change | None:
             return None
         sources[i] = source
         kinds.add("DEQUANTIZE" if left is None else left.op)
-    return _on_integers(node, sources, kinds)
-
-
-def _on_integers(node: Node, sources: Mapping[int, Tensor], kinds: set[str]) -> Change | None:
-    """The node over integers; operators of ``kinds`` turned these into what the node reads."""
     first = next(iter(sources.values()))
     one_form = all(alike(first, other, 0) and first.type == other.type for other in sources.values())
     inputs = _moved_inputs(node, sources) if one_form and len(kinds) == 1 else None
@@ -191,15 +179,6 @@ def _on_integers(node: Node, sources: Mapping[int, Tensor], kinds: set[str]) -> 
     outputs = tuple(replace(t, name=f"{t.name}_quantized", type=first.type, quant=first.quant) for t in node.outputs)
     back = [Node(kind, (q,), (t,)) for q, t in zip(outputs, node.outputs, strict=True)]
     return Change((node,), (replace(node, inputs=inputs, outputs=outputs), *back))
-
-
-def _needs_infinity(view: View, node: Node) -> bool:
-    """Whether minus infinity is put among the values. The least integer may stand for it only if a maximum follows."""
-    fill = row_of(node).fill
-    value = None if fill is None else node.input(fill).data
-    if value is None or not bool(np.isneginf(value).any()):
-        return False
-    return {row_of(reader).padding for reader in view.consumers.get(node.output, ())} != {"least"}
 
 
 def _moved_inputs(node: Node, sources: Mapping[int, Tensor]) -> tuple[Tensor | None, ...] | None:
@@ -254,16 +233,13 @@ def _backward(view: View, node: Node) -> Change | None:
     left = view.producer(node.input(0))
     if row.clamps and left is not None and leaves(left):  # it requantises, too: see arithmetic
         return None
-    sources = {i: _enter(node.input(i), entry.output) for i in row.carrying(node)}
+    like, sources = entry.output, dict[int, Tensor]()
+    for i in row.carrying(node):
+        name = f"{node.input(i).name}_quantized_{like.name}"
+        sources[i] = replace(node.input(i), name=name, type=like.type, quant=like.quant, data=None, extra=EMPTY)
     inputs = _moved_inputs(node, sources)
     if inputs is None:
         return None
     before = [Node("QUANTIZE", (node.input(i),), (source,)) for i, source in sources.items()]
     moved = replace(node, inputs=inputs, outputs=(entry.output,))
     return Change((node, entry), (*before, moved), first=True)
-
-
-def _enter(tensor: Tensor, like: Tensor) -> Tensor:
-    """The tensor as integers of the other's type and quantisation."""
-    name = f"{tensor.name}_quantized_{like.name}"
-    return replace(tensor, name=name, type=like.type, quant=like.quant, data=None, extra=EMPTY)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 
@@ -63,15 +64,11 @@ def _open(name: str, dims: Sequence[onnx.TensorShapeProto.Dimension] | None) -> 
 
 def stated_tensors(proto: onnx.ModelProto) -> dict[str, Tensor]:
     """By name, the values whose type and whole shape the model states."""
-    tensors = (_known(value) for value in (*proto.graph.value_info, *proto.graph.output))
-    return {tensor.name: tensor for tensor in tensors if tensor is not None}
-
-
-def _known(value: onnx.ValueInfoProto) -> Tensor | None:
-    try:
-        return Tensor(value.name, type_of(value), static_shape(value, None))
-    except (InvalidArgumentError, UnsupportedOperatorError):
-        return None
+    stated = {}
+    for value in (*proto.graph.value_info, *proto.graph.output):
+        with suppress(InvalidArgumentError, UnsupportedOperatorError):
+            stated[value.name] = Tensor(value.name, type_of(value), static_shape(value, None))
+    return stated
 
 
 class Model:
@@ -267,8 +264,9 @@ class Model:
 def finish(g: Emitter, values: Mapping[str, Tensor], outputs: Sequence[str]) -> Graph:
     """The graph of what was emitted. An output that is an input, a constant or another output gets a copy."""
     graph, taken = with_outputs(g, [(name, values[name]) for name in outputs])
-    names = {**{t: name for name, t in reversed(list(values.items()))}, **taken}
-    graph = change_tensors(graph, _named(graph, names, _spread(graph, g.quants)))
+    name = renamer(graph, {**{t: name for name, t in reversed(list(values.items()))}, **taken})
+    quants = _spread(graph, g.quants)
+    graph = change_tensors(graph, lambda t: replace(t, name=name(t), quant=quants.get(t)))
     return sign(change_tensors(integer(graph), _plain))
 
 
@@ -282,16 +280,6 @@ def _spread(graph: Graph, quants: Mapping[Tensor, Quant]) -> dict[Tensor, Quant]
                 quant = next((known[t] for t in ends if t in known), None)
                 known.update({t: quant for t in ends if quant is not None and t not in known})
     return known
-
-
-def _named(graph: Graph, names: Mapping[Tensor, str], quants: Mapping[Tensor, Quant]) -> Callable[[Tensor], Tensor]:
-    """What gives a tensor of the graph its ONNX name and its quantisation."""
-    name = renamer(graph, names)
-
-    def named(tensor: Tensor) -> Tensor:
-        return replace(tensor, name=name(tensor), quant=quants.get(tensor))
-
-    return named
 
 
 def _plain(tensor: Tensor) -> Tensor:

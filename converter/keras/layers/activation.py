@@ -22,7 +22,11 @@ def relu(g: Emitter, x: Tensor, slope: float = 0.0, top: float | None = None, th
     top = math.inf if top is None else top
     if not slope and not threshold:
         return clamp(g, x, 0.0, top)
-    above = _above(g, x, threshold)
+    if threshold:  # x where it is beyond the threshold, else 0
+        inside = g.binary("GREATER", x, number(threshold), "BOOL")
+        above = g.emit("SELECT_V2", [inside, x, number(0)], x.shape, x.type)
+    else:
+        above = g.unary("RELU", x)
     above = above if top == math.inf else g.binary("MINIMUM", above, number(top))
     if not slope:
         return above
@@ -30,14 +34,6 @@ def relu(g: Emitter, x: Tensor, slope: float = 0.0, top: float | None = None, th
         return g.unary("LEAKY_RELU", x, alpha=slope)
     below = g.binary("MINIMUM", g.binary("SUB", x, number(threshold)) if threshold else x, number(0))
     return g.binary("ADD", above, g.binary("MUL", below, number(slope)))
-
-
-def _above(g: Emitter, x: Tensor, threshold: float) -> Tensor:
-    """x where it is beyond the threshold, else 0."""
-    if not threshold:
-        return g.unary("RELU", x)
-    inside = g.binary("GREATER", x, number(threshold), "BOOL")
-    return g.emit("SELECT_V2", [inside, x, number(0)], x.shape, x.type)
 
 
 def _plain(op: str) -> Function:

@@ -9,7 +9,7 @@ import numpy as np
 
 from twinfer.converter.emit.emitter import Emitter, Shape
 from twinfer.converter.emit.products import linear, product
-from twinfer.converter.keras.call import Call, array, as_tensor, cast
+from twinfer.converter.keras.call import Call, array, as_tensor
 from twinfer.converter.keras.layers.activation import masked_softmax
 from twinfer.runtime.graph import Tensor
 
@@ -29,7 +29,9 @@ def multi_head_attention(g: Emitter, call: Call) -> list[Tensor]:
     own, query, value = call.layer, call.argument(0, "query"), call.argument(1, "value")
     key = call.argument(2, "key")
     key = value if key is None else key
-    _check(call, query, value)
+    call.need(len(query.shape) == len(value.shape) == 3, "inputs that are not [batch, time, depth]; reshape them")
+    for name in ("_use_gate", "_sliding_window"):
+        call.need(not getattr(own, name, None), f"{name[1:]}; build the layer without it")
     factor = 1 / math.sqrt(own._query_dense.kernel.shape[-1])
     q, k = _heads(g, query, own._query_dense, factor), _heads(g, key, own._key_dense)
     scores = product(g, q, k, adjoint=True)
@@ -50,15 +52,9 @@ def multi_head_attention(g: Emitter, call: Call) -> list[Tensor]:
     return [y, shares] if call.kwargs.get("return_attention_scores") else [y]
 
 
-def _check(call: Call, query: Tensor, value: Tensor) -> None:
-    call.need(len(query.shape) == len(value.shape) == 3, "inputs that are not [batch, time, depth]; reshape them")
-    for name in ("_use_gate", "_sliding_window"):
-        call.need(not getattr(call.layer, name, None), f"{name[1:]}; build the layer without it")
-
-
 def _shown(g: Emitter, mask: Tensor, causal: Shape | None) -> Tensor:
     """The mask [batch, time, time] for all heads; ``causal``: the scores' shape if later steps are hidden, too."""
-    mask = g.reshape(cast(g, mask, "BOOL"), (*mask.shape[:-2], *[1] * (4 - len(mask.shape)), *mask.shape[-2:]))
+    mask = g.reshape(g.cast(mask, "BOOL"), (*mask.shape[:-2], *[1] * (4 - len(mask.shape)), *mask.shape[-2:]))
     return mask if causal is None else g.binary("LOGICAL_AND", mask, np.isfinite(_causal(causal)))
 
 

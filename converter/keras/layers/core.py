@@ -10,7 +10,7 @@ import numpy as np
 from twinfer.converter.emit.emitter import Emitter, constant
 from twinfer.converter.emit.functions import along
 from twinfer.converter.emit.products import linear, product
-from twinfer.converter.keras.call import Call, cast
+from twinfer.converter.keras.call import Call
 from twinfer.runtime.graph import Tensor
 
 
@@ -23,7 +23,7 @@ def embedding(g: Emitter, call: Call) -> Tensor:
     """Rows of the table by integer inputs, which may come as floats."""
     call.need(not getattr(call.layer, "quantization_mode", None), "quantised weights; convert the float model")
     x, table = call.input(), constant(call.weight("embeddings"), f"{call.name}/embeddings")
-    x = x if x.type in ("INT32", "INT64") else cast(g, x, "INT32")
+    x = x if x.type in ("INT32", "INT64") else g.cast(x, "INT32")
     return g.gather(table, x, 0)
 
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from twinfer.converter.emit.emitter import Emitter, Shape
 from twinfer.converter.emit.functions import affine, along, mean, normalize, number, scale_and_shift
-from twinfer.converter.keras.call import Call, array, cast, dimensions
+from twinfer.converter.keras.call import Call, array, dimensions
 from twinfer.runtime.graph import Tensor
 
 
@@ -49,13 +49,13 @@ def rms_normalization(g: Emitter, call: Call) -> Tensor:
 def group_normalization(g: Emitter, call: Call) -> Tensor:
     """Normalises groups of channels over all other dimensions but the first."""
     own, given = call.layer, call.input()
-    order = [d for d in range(len(given.shape)) if d not in dimensions(own.axis, given)]
-    order += dimensions(own.axis, given)
-    x = g.transpose(given, order)
-    split = g.reshape(x, (x.shape[0], math.prod(x.shape[1:-1]), int(own.groups), x.shape[-1] // int(own.groups)))
-    y = g.reshape(normalize(g, split, (1, 3), float(own.epsilon))[0], x.shape)
-    y = scale_and_shift(g, y, call.optional("gamma"), call.optional("beta"))
-    return g.transpose(y, [order.index(d) for d in range(len(order))])
+
+    def run(x: Tensor) -> Tensor:
+        split = g.reshape(x, (x.shape[0], math.prod(x.shape[1:-1]), int(own.groups), x.shape[-1] // int(own.groups)))
+        y = g.reshape(normalize(g, split, (1, 3), float(own.epsilon))[0], x.shape)
+        return scale_and_shift(g, y, call.optional("gamma"), call.optional("beta"))
+
+    return g.along_last(given, dimensions(own.axis, given), run)
 
 
 def unit_normalization(g: Emitter, call: Call) -> Tensor:
@@ -65,13 +65,13 @@ def unit_normalization(g: Emitter, call: Call) -> Tensor:
 
 def rescaling(g: Emitter, call: Call) -> Tensor:
     factor, offset = (np.asarray(v, np.float32) for v in (call.layer.scale, call.layer.offset))
-    y = g.binary("MUL", cast(g, call.input(), "FLOAT32"), factor)
+    y = g.binary("MUL", g.cast(call.input(), "FLOAT32"), factor)
     return g.binary("ADD", y, offset) if offset.any() else y
 
 
 def normalization(g: Emitter, call: Call) -> Tensor:
     """(x - mean) / the standard deviation, or back, as one factor and one addend."""
-    own, x = call.layer, cast(g, call.input(), "FLOAT32")
+    own, x = call.layer, g.cast(call.input(), "FLOAT32")
     call.need(own.mean is not None, "it has no statistics yet; call adapt(data), or give mean and variance")
     middle, variance = (array(v, call.name).astype(np.float64) for v in (own.mean, own.variance))
     deviation = np.maximum(np.sqrt(variance), 1e-7)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -12,7 +11,7 @@ import numpy as np
 from twinfer.converter.emit.emitter import Emitter
 from twinfer.converter.emit.functions import clamp, mean
 from twinfer.converter.emit.products import einsum, matmul
-from twinfer.converter.keras.call import CARRIED, NAMES, Call, as_tensor, cast, dimensions
+from twinfer.converter.keras.call import CARRIED, NAMES, Call, as_tensor, dimensions
 from twinfer.runtime.graph import DTYPES, Tensor
 
 Importer = Callable[[Emitter, Call], Tensor | list[Tensor]]
@@ -20,7 +19,7 @@ Importer = Callable[[Emitter, Call], Tensor | list[Tensor]]
 
 def _typed(g: Emitter, value: Any, kind: str) -> Any:
     """An operand as one of this type; numbers become arrays."""
-    return cast(g, value, kind) if isinstance(value, Tensor) else np.asarray(value, DTYPES[kind])
+    return g.cast(value, kind) if isinstance(value, Tensor) else np.asarray(value, DTYPES[kind])
 
 
 def _pair(g: Emitter, call: Call, kind: str) -> tuple[Any, Any]:
@@ -45,11 +44,11 @@ def _comparison(op: str) -> Importer:
 
 
 def _unary(op: str) -> Importer:
-    return lambda g, call: g.unary(op, cast(g, call.input(), call.type))
+    return lambda g, call: g.unary(op, g.cast(call.input(), call.type))
 
 
 def square(g: Emitter, call: Call) -> Tensor:
-    x = cast(g, call.input(), call.type)
+    x = g.cast(call.input(), call.type)
     return g.unary("SQUARE", x) if x.type == "FLOAT32" else g.binary("MUL", x, x)
 
 
@@ -61,7 +60,7 @@ def power(g: Emitter, call: Call) -> Tensor:
 
 
 def clip(g: Emitter, call: Call) -> Tensor:
-    x, low, high = cast(g, call.input(), call.type), call.layer.x_min, call.layer.x_max
+    x, low, high = g.cast(call.input(), call.type), call.layer.x_min, call.layer.x_max
     if x.type == "FLOAT32" and np.ndim(low) == np.ndim(high) == 0:
         return clamp(g, x, float(low), float(high))
     return g.binary("MINIMUM", g.binary("MAXIMUM", x, _typed(g, low, x.type)), _typed(g, high, x.type))
@@ -69,7 +68,7 @@ def clip(g: Emitter, call: Call) -> Tensor:
 
 def _reduction(op: str) -> Importer:
     def run(g: Emitter, call: Call) -> Tensor:
-        x = cast(g, call.input(), call.type)
+        x = g.cast(call.input(), call.type)
         call.need(getattr(call.layer, "initial", None) is None, "an initial value; use maximum or minimum behind it")
         g.computes(op, x.type)
         axes = np.array(dimensions(call.layer.axis, x), np.int32)
@@ -79,10 +78,14 @@ def _reduction(op: str) -> Importer:
 
 
 def variance(g: Emitter, call: Call) -> Tensor:
-    x = cast(g, call.input(), call.type)
+    x = g.cast(call.input(), call.type)
     axes = dimensions(call.layer.axis, x)
     rest = g.binary("SUB", x, mean(g, x, axes))
     return g.reshape(mean(g, g.binary("MUL", rest, rest), axes), call.shape)
+
+
+def identity(g: Emitter, call: Call) -> Tensor:
+    return call.input()
 
 
 def reshape(g: Emitter, call: Call) -> Tensor:
@@ -130,10 +133,6 @@ def split(g: Emitter, call: Call) -> list[Tensor]:
     return [g.part(x, begin, shape) for begin, shape in zip(begins, call.shapes, strict=False)]
 
 
-def converted(g: Emitter, call: Call) -> Tensor:
-    return cast(g, call.input(), call.type)
-
-
 def item(g: Emitter, call: Call) -> Tensor:
     """x[key] for numbers, slices, None and …"""
     x, key = call.input(), call.args[1] if len(call.args) > 1 else call.kwargs["key"]
@@ -144,14 +143,10 @@ def item(g: Emitter, call: Call) -> Tensor:
         at = parts.index(Ellipsis)
         parts[at : at + 1] = [slice(None)] * (len(x.shape) - sum(p is not None for p in parts) + 1)
     taken = [p for p in parts if p is not None]
-    ranges = [_range(p, n) for p, n in zip(taken + [slice(None)] * (len(x.shape) - len(taken)), x.shape, strict=True)]
+    taken += [slice(None)] * (len(x.shape) - len(taken))
+    pairs = zip(taken, x.shape, strict=True)
+    ranges = [range(n)[p] if isinstance(p, slice) else range(int(p) % n, int(p) % n + 1) for p, n in pairs]
     return g.reshape(g.slices(x, ranges), call.shape)
-
-
-def _range(part: Any, extent: int) -> range:
-    if isinstance(part, slice):
-        return range(*part.indices(extent))
-    return range(int(part) % extent, int(part) % extent + 1)
 
 
 def where(g: Emitter, call: Call) -> Tensor:
@@ -180,7 +175,7 @@ def one_hot(g: Emitter, call: Call) -> Tensor:
     """Indices below zero and beyond the last class give rows of zeros, as in TFLite."""
     own, x = call.layer, call.input()
     call.need(not own.sparse, "a sparse result; leave sparse out")
-    x = x if x.type in ("INT32", "INT64") else cast(g, x, "INT32")
+    x = x if x.type in ("INT32", "INT64") else g.cast(x, "INT32")
     count, ends = np.array(own.num_classes, np.int32), (np.array(v, DTYPES[call.type]) for v in (1, 0))
     axis = own.axis % len(call.shape)
     return g.emit("ONE_HOT", [x, count, *ends], call.shape, call.type, axis=axis if axis < len(call.shape) - 1 else -1)
@@ -208,14 +203,7 @@ def padded(g: Emitter, call: Call) -> Tensor:
 
 
 def full(g: Emitter, call: Call) -> Tensor:
-    x = call.input()
-    x = g.reshape(x, (*[1] * (len(call.shape) - len(x.shape)), *x.shape))
-    repeats = [n if d == 1 else 1 for n, d in zip(call.shape, x.shape, strict=True)]
-    return g.emit("TILE", [x, np.array(repeats, np.int32)], call.shape) if math.prod(repeats) > 1 else x
-
-
-def kept(g: Emitter, call: Call) -> Tensor:
-    return call.input()
+    return g.repeat(call.input(), call.shape)
 
 
 UNARY = {
@@ -243,11 +231,10 @@ IMPORTERS: dict[str, Importer] = {
     **{f"ops.{name}": _reduction(op) for name, op in REDUCTIONS.items()},
     **{f"ops.{name}": reshape for name in ("ExpandDims", "Ravel", "Reshape", "Squeeze")},
     "ops.BroadcastTo": full,
-    "ops.Cast": converted,
+    "ops.Cast": lambda g, call: g.cast(call.input(), call.type),
     "ops.Clip": clip,
     "ops.Concatenate": concatenate,
-    "ops.ConvertToTensor": kept,
-    "ops.Copy": kept,
+    **{f"ops.{name}": identity for name in ("ConvertToTensor", "Copy", "StopGradient")},
     "ops.Einsum": summation,
     "ops.Flip": flip,
     "ops.GetItem": item,
@@ -259,7 +246,6 @@ IMPORTERS: dict[str, Importer] = {
     "ops.Split": split,
     "ops.Square": square,
     "ops.Stack": stack,
-    "ops.StopGradient": kept,
     "ops.Swapaxes": swapaxes,
     "ops.Take": take,
     "ops.TakeAlongAxis": take_along_axis,

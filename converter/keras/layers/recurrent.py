@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import reduce
 from typing import Any
 
@@ -39,12 +39,8 @@ def _cell(g: Emitter, call: Call, layer: Any, order: Sequence[int], functions: S
         both = bias if bias.ndim == 2 else np.zeros((2, kernel.shape[-1]), np.float32)
         bias, late = both[0].copy(), both[1, 2 * units :].copy()
         bias[: 2 * units] += both[1, : 2 * units]
-    activations = [_activation(call, f) for f in functions]
+    activations = [lambda g, x, function=f: call.again(function, [x])[0] for f in functions]
     return Cell(g, _rows(kernel, order), _rows(bias, order), _rows(recurrent, order), activations, bias_r=late)
-
-
-def _activation(call: Call, function: Any) -> Callable[[Emitter, Tensor], Tensor]:
-    return lambda g, x: call.again(function, [x])[0]
 
 
 def _kind(g: Emitter, call: Call, layer: Any) -> tuple[Cell, Step, int]:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import reduce
+from itertools import product
 from typing import Any
 
 import numpy as np
 
 from twinfer.converter.emit.emitter import NCHW, NHWC, Emitter, move_constant
-from twinfer.converter.emit.products import transpose_conv
+from twinfer.converter.emit.products import spread, transpose_conv
 from twinfer.converter.onnx.node import OnnxNode, Shape
 from twinfer.runtime.errors import ModelError, UnsupportedOperatorError
 from twinfer.runtime.graph import Tensor
@@ -177,17 +178,7 @@ def _dense(g: Emitter, node: OnnxNode) -> Tensor:
     shape = (w.shape[0], w.shape[1] * groups, *kernel)
     g.budget.take((math.prod(shape) - w.size) * w.dtype.itemsize, "its weights with zeros between them")
     quant = None if groups > 1 and w.quant is not None and w.quant.per_channel else w.quant
-    return move_constant(w, shape, quant, lambda data: _spread(data, shape, groups, dilations))
-
-
-def _spread(w: np.ndarray, shape: Shape, groups: int, dilations: Sequence[int]) -> np.ndarray:
-    rows, columns = w.shape[0] // groups, w.shape[1]
-    dense = np.zeros(shape, w.dtype)
-    taps = tuple(slice(None, None, d) for d in dilations)
-    for i in range(groups):
-        block = slice(i * rows, (i + 1) * rows)
-        dense[(block, slice(i * columns, (i + 1) * columns), *taps)] = w[block]
-    return dense
+    return move_constant(w, shape, quant, lambda data: spread(data, dilations, groups))
 
 
 def _kept(node: OnnxNode, full: Shape, strides: Shape, size: Shape) -> tuple[Shape, Shape]:
@@ -215,18 +206,13 @@ def _window(node: OnnxNode) -> Window:
     window = window_of(node, kernel, x.shape[2:])
     if not node.attribute("ceil_mode", 0):
         return window
-    size = x.shape[2:] if len(kernel) == 2 else (1, *x.shape[2:])
-    rows = zip(size, window.pads, window.extents, window.strides, strict=True)
-    return replace(window, pads=tuple(_ceiled(n, pads, extent, stride) for n, pads, extent, stride in rows))
-
-
-def _ceiled(size: int, pads: tuple[int, int], extent: int, stride: int) -> tuple[int, int]:
-    """Padding with the kernel that floor mode leaves out, unless all of it would lie in the padding behind."""
-    before, after = pads
-    count = -(-(size + before + after - extent) // stride) + 1
-    if (count - 1) * stride >= size + before:
-        count -= 1
-    return before, max((count - 1) * stride + extent - size - before, after)
+    size, pads = x.shape[2:] if len(kernel) == 2 else (1, *x.shape[2:]), []
+    for n, (before, after), extent, stride in zip(size, window.pads, window.extents, window.strides, strict=True):
+        count = -(-(n + before + after - extent) // stride) + 1
+        if (count - 1) * stride >= n + before:  # all of the last kernel would lie in the padding behind
+            count -= 1
+        pads.append((before, max((count - 1) * stride + extent - n - before, after)))
+    return replace(window, pads=tuple(pads))
 
 
 def max_pool(g: Emitter, node: OnnxNode) -> Tensor:
@@ -252,16 +238,14 @@ def _pool(g: Emitter, op: str, x: Tensor, window: Window, value: float = 0) -> T
 
 def _taps(g: Emitter, x: Tensor, window: Window, op: str) -> Tensor:
     """What the dilated kernel's taps see of the padded image, combined by an element-wise operator."""
-    size = replace(window, pads=((0, 0), (0, 0))).outputs(x.shape[1:3])
-    seen = [_tap(g, x, window, size, (i, j)) for i in range(window.kernel[0]) for j in range(window.kernel[1])]
+    size, seen = replace(window, pads=((0, 0), (0, 0))).outputs(x.shape[1:3]), []
+    for tap in product(*map(range, window.kernel)):
+        begin = [t * d for t, d in zip(tap, window.dilations, strict=True)]
+        end = [b + (n - 1) * s + 1 for b, n, s in zip(begin, size, window.strides, strict=True)]
+        limits = [[0, *begin, 0], [x.shape[0], *end, x.shape[3]], [1, *window.strides, 1]]
+        places = [np.array(v, np.int32) for v in limits]
+        seen.append(g.emit("STRIDED_SLICE", [x, *places], (x.shape[0], *size, x.shape[3])))
     return reduce(lambda a, b: g.binary(op, a, b), seen)
-
-
-def _tap(g: Emitter, x: Tensor, window: Window, size: Shape, tap: tuple[int, int]) -> Tensor:
-    begin = [t * d for t, d in zip(tap, window.dilations, strict=True)]
-    end = [b + (n - 1) * s + 1 for b, n, s in zip(begin, size, window.strides, strict=True)]
-    limits = [[0, *begin, 0], [x.shape[0], *end, x.shape[3]], [1, *window.strides, 1]]
-    return g.emit("STRIDED_SLICE", [x, *(np.array(v, np.int32) for v in limits)], (x.shape[0], *size, x.shape[3]))
 
 
 def average_pool(g: Emitter, node: OnnxNode) -> Tensor:

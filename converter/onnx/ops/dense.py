@@ -61,9 +61,7 @@ def cum_sum(g: Emitter, node: OnnxNode) -> Tensor:
     g.budget.take(4 * x.shape[axis] ** 2, "a triangle of ones")
     ones = np.triu(np.ones((x.shape[axis],) * 2, np.float32), 1 if node.attribute("exclusive", 0) else 0)
     ones = ones.T if node.attribute("reverse", 0) else ones
-    order = [i for i in range(len(x.shape)) if i != axis] + [axis]
-    y = products.matmul(g, g.transpose(x, order), constant(ones))
-    return g.transpose(y, [order.index(i) for i in range(len(order))])
+    return g.along_last(x, [axis], lambda rows: products.matmul(g, rows, constant(ones)))
 
 
 IMPORTERS = {"CumSum": cum_sum, "Einsum": einsum, "Gemm": gemm, "MatMul": matmul}

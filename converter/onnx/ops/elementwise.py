@@ -45,10 +45,9 @@ def power(g: Emitter, node: OnnxNode) -> Tensor:
     node.need(x.type in ("FLOAT32", "INT32"), f"powers in {x.type}; cast the base to float")
     if y.type == x.type:
         return g.binary("POW", x, y)
-    options = {"in_data_type": y.type, "out_data_type": x.type}
     exact = x.type == "FLOAT32" or y.type in ("INT8", "INT16", "INT32", "UINT8")
     node.need(exact, f"{x.type} to a power in {y.type} has no exact form; cast the base to float")
-    return g.binary("POW", x, g.unary("CAST", y, x.type, **options))
+    return g.binary("POW", x, g.cast(y, x.type))
 
 
 def mean(g: Emitter, node: OnnxNode) -> Tensor:

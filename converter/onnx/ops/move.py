@@ -79,18 +79,14 @@ def size(g: Emitter, node: OnnxNode) -> Tensor:
 
 
 def cast(g: Emitter, node: OnnxNode) -> Tensor:
-    return _as(g, node.input(0), tensor_type(int(node.attribute("to", 0))))
+    return g.cast(node.input(0), tensor_type(int(node.attribute("to", 0))))
 
 
 def cast_like(g: Emitter, node: OnnxNode) -> Tensor:
     narrow = node.input(1).extra.get("narrow")
     if narrow is not None:  # the constant is carried in a wider type than it has
         raise UnsupportedOperatorError(f"tensors of type {narrow.upper()}; export the model in float32")
-    return _as(g, node.input(0), node.input(1).type)
-
-
-def _as(g: Emitter, x: Tensor, kind: str) -> Tensor:
-    return g.unary("CAST", x, kind, in_data_type=x.type, out_data_type=kind) if kind != x.type else x
+    return g.cast(node.input(0), node.input(1).type)
 
 
 def tensor_type(code: int) -> str:
@@ -104,12 +100,7 @@ def tensor_type(code: int) -> str:
 
 def expand(g: Emitter, node: OnnxNode) -> Tensor:
     x = node.input(0)
-    wanted = np.broadcast_shapes(x.shape, node.ints("shape", 1) or ())
-    if wanted == x.shape:
-        return x
-    x = g.reshape(x, (*[1] * (len(wanted) - len(x.shape)), *x.shape))
-    repeats = [n if d == 1 else 1 for n, d in zip(wanted, x.shape, strict=True)]
-    return g.emit("TILE", [x, np.array(repeats, np.int32)], wanted)
+    return g.repeat(x, np.broadcast_shapes(x.shape, node.ints("shape", 1) or ()))
 
 
 def concat(g: Emitter, node: OnnxNode) -> Tensor:
@@ -155,7 +146,9 @@ def pad(g: Emitter, node: OnnxNode) -> Tensor:
     if mode != "constant":
         for axis, both in enumerate(pads):
             if any(both):
-                x = g.gather(x, _repeated(x.shape[axis], both, mode), axis)
+                kept = np.arange(max(-both[0], 0), x.shape[axis] - max(-both[1], 0))
+                more = max(both[0], 0), max(both[1], 0)
+                x = g.gather(x, np.pad(kept, more, mode=mode), axis)
         return x
     value = node.constant(2)
     cuts = [(max(-before, 0), max(-after, 0)) for before, after in pads]
@@ -176,19 +169,8 @@ def _pads(node: OnnxNode) -> list[tuple[int, int]]:
     return pads
 
 
-def _repeated(extent: int, pads: tuple[int, int], mode: str) -> np.ndarray:
-    before, after = pads
-    kept = np.arange(max(-before, 0), extent - max(-after, 0))
-    return np.pad(kept, (max(before, 0), max(after, 0)), mode=mode)  # type: ignore[call-overload, no-any-return]
-
-
 def gather(g: Emitter, node: OnnxNode) -> Tensor:
     return g.gather(node.input(0), node.input(1), node.axis(0))
-
-
-def _picked(g: Emitter, parts: list[Tensor], table: np.ndarray) -> Tensor:
-    """Elements by their place among all of the tensors' elements, one tensor behind the other."""
-    return g.gather(g.concat([g.reshape(part, (part.size,)) for part in parts], 0), table, 0)
 
 
 def gather_elements(g: Emitter, node: OnnxNode) -> Tensor:
@@ -219,7 +201,7 @@ def _scattered(g: Emitter, node: OnnxNode, at: list[Any]) -> Tensor:
     g.budget.afford(8 * x.size, "a table of its elements")
     table = np.arange(x.size).reshape(x.shape)
     table[tuple(at)] = x.size + np.arange(updates.size).reshape(updates.shape)
-    return _picked(g, [x, updates], table)
+    return g.gather(g.concat([g.reshape(part, (part.size,)) for part in (x, updates)], 0), table, 0)
 
 
 def gather_nd(g: Emitter, node: OnnxNode) -> Tensor:
@@ -237,8 +219,7 @@ def gather_nd(g: Emitter, node: OnnxNode) -> Tensor:
 def one_hot(g: Emitter, node: OnnxNode) -> Tensor:
     """Indices beyond the depth, on either side, give rows without a one, as in TFLite."""
     indices, depth, values = node.input(0), node.constant(1), node.input(2)
-    if indices.type not in ("INT32", "INT64"):
-        indices = g.unary("CAST", indices, "INT32", in_data_type=indices.type, out_data_type="INT32")
+    indices = indices if indices.type in ("INT32", "INT64") else g.cast(indices, "INT32")
     count, rank = int(np.asarray(depth).reshape(-1)[0]), len(indices.shape)
     axis = positive(node, int(node.attribute("axis", -1)), rank + 1)
     ends = [g.part(values, (i,), (1,)) if values.data is None else constant(values.data[i : i + 1]) for i in (0, 1)]

@@ -182,7 +182,7 @@ def _sums(g: Emitter, y: Tensor, w: Tensor, axes: Sequence[int]) -> Tensor:
     weights = np.full((1,) * len(w.shape), np.inf) if w.data is None else np.abs(w.data)
     if float(weights.sum(tuple(axes)).max(initial=0)) * 255 >= 1 << 24:
         raise UnsupportedOperatorError("integer sums that may pass 2**24; convert the float model and quantise it")
-    return g.unary("CAST", y, "INT32", in_data_type="FLOAT32", out_data_type="INT32")
+    return g.cast(y, "INT32")
 
 
 def conv_integer(g: Emitter, node: OnnxNode) -> Tensor:

@@ -36,9 +36,18 @@ class Kind:
     def __call__(self, g: Emitter, node: OnnxNode) -> list[Tensor]:
         """Outputs Y, Y_h and, for LSTM, Y_c."""
         x = g.transpose(node.input(0), (1, 0, 2)) if node.attribute("layout", 0) else node.input(0)
-        _check_lengths(node, x.shape[0])
-        directions = _directions(node)
-        runs = [self._unrolled(g, node, x, d, backwards) for d, backwards in enumerate(directions)]
+        lengths = node.optional(4)
+        if lengths is not None and (lengths.data is None or bool((lengths.data != x.shape[0]).any())):
+            raise UnsupportedOperatorError("sequence_lens; export the model for sequences of full length")
+        known = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
+        direction = node.attribute("direction", "forward")
+        if direction not in known:
+            raise ModelError(f"{node}: direction {direction!r} does not exist")
+        runs, directions = list[list[list[Tensor]]](), known[direction]  # whether each runs backwards
+        for d, backwards in enumerate(directions):
+            cell = self._cell(g, node, d)
+            states = [_initial(g, node, i, d, (x.shape[1], cell.hidden)) for i in self.initial]
+            runs.append(unroll(cell, self.step, x, states, backwards))
         rows = [stack(g, [states[0] for states in run]) for run in runs]
         y = g.concat([g.reshape(row, (row.shape[0], 1, *row.shape[1:])) for row in rows], 1)
         ends = [0 if backwards else -1 for backwards in directions]
@@ -46,12 +55,6 @@ class Kind:
         if node.attribute("layout", 0):
             return [g.transpose(y, (2, 0, 1, 3)), *(g.transpose(state, (1, 0, 2)) for state in last)]
         return [y, *last]
-
-    def _unrolled(self, g: Emitter, node: OnnxNode, x: Tensor, d: int, backwards: bool) -> list[list[Tensor]]:
-        """The states after every step, in order of time."""
-        cell = self._cell(g, node, d)
-        states = [_initial(g, node, i, d, (x.shape[1], cell.hidden)) for i in self.initial]
-        return unroll(cell, self.step, x, states, backwards)
 
     def _cell(self, g: Emitter, node: OnnxNode, d: int) -> Cell:
         """The cell of direction ``d``."""
@@ -86,22 +89,6 @@ class Kind:
         given = "activation_alpha" in node.attributes or "activation_beta" in node.attributes
         node.need(not given, "activation_alpha and activation_beta; use the defaults")
         return [ACTIVATIONS[name] for name in chosen]
-
-
-def _directions(node: OnnxNode) -> tuple[bool, ...]:
-    """Whether each direction runs backwards."""
-    known = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
-    direction = node.attribute("direction", "forward")
-    if direction not in known:
-        raise ModelError(f"{node}: direction {direction!r} does not exist")
-    return known[direction]
-
-
-def _check_lengths(node: OnnxNode, time: int) -> None:
-    lengths = node.optional(4)
-    full = lengths is None or (lengths.data is not None and bool((lengths.data == time).all()))
-    if not full:
-        raise UnsupportedOperatorError("sequence_lens; export the model for sequences of full length")
 
 
 def _initial(g: Emitter, node: OnnxNode, i: int, d: int, shape: tuple[int, int]) -> Tensor:

@@ -82,7 +82,7 @@ def _arg(op: str) -> Callable[[Emitter, OnnxNode], Tensor]:
         y = g.emit(op, [source, np.array(axis, np.int32)], shape, kind, output_type=kind)
         if last:
             y = g.binary("SUB", np.array(x.shape[axis] - 1, np.int32), y)
-            y = g.unary("CAST", y, "INT64", in_data_type="INT32", out_data_type="INT64")
+            y = g.cast(y, "INT64")
         return g.reshape(y, (*x.shape[:axis], 1, *x.shape[axis + 1 :])) if node.attribute("keepdims", 1) else y
 
     return run

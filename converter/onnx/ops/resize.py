@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -152,9 +153,8 @@ def _weighted(g: Emitter, x: Tensor, tables: dict[Axis, Floats]) -> Tensor:
         if all(np.allclose(_tflite_weights(axis, *flags), table, atol=1e-6) for axis, table in tables.items()):
             return _resized(g, "RESIZE_BILINEAR", x, tables, flags)
     for axis, table in tables.items():
-        order = [i for i in range(len(x.shape)) if i != axis.index] + [axis.index]
-        y = fully_connected(g, g.transpose(x, order), constant(table.astype(np.float32)))
-        x = g.transpose(y, [order.index(i) for i in range(len(order))])
+        weights = constant(table.astype(np.float32))
+        x = g.along_last(x, [axis.index], partial(fully_connected, g, weights=weights))
     return x
 
 
