@@ -115,9 +115,8 @@ def recipe_of(how: How) -> Recipe:
         recipe = replace(given, default=default)
     else:
         recipe = Recipe(default=default) if given is None else read_recipe(given, default)
-    return replace(recipe, rules=(*_spared(), *recipe.rules)) if how.get("prune") else recipe
-
-
-def _spared() -> tuple[Rule, ...]:
-    """Rules for the layers that ``prune=`` leaves alone: they have few weights, and each matters to a whole channel."""
-    return tuple(Rule(operator=op, prune=0.0) for op, at in layers().items() if at.depthwise)
+    if not how.get("prune"):
+        return recipe
+    # Layers that ``prune=`` leaves alone: they have few weights, and each matters to a whole channel.
+    spared = tuple(Rule(operator=op, prune=0.0) for op, at in layers().items() if at.depthwise)
+    return replace(recipe, rules=(*spared, *recipe.rules))

@@ -16,7 +16,7 @@ from twinfer.converter.loops import roll
 from twinfer.converter.offline.stored import with_plan
 from twinfer.converter.passes import PIPELINE, TO_QUANTIZE, Pass, run
 from twinfer.converter.passes.equalize import equalize
-from twinfer.converter.passes.nhwc_io import channels_last
+from twinfer.converter.passes.nhwc_io import channels_last as to_channels_last
 from twinfer.converter.quantize.affine import to_stored
 from twinfer.converter.quantize.calibrate import calibrate
 from twinfer.converter.quantize.observed import Calibration
@@ -185,17 +185,11 @@ def _finish(converted: Conversion, job: _Job) -> Conversion:
     cannot run."""
     graph = open_batch(roll(converted.flat) if job.how.get("loops", True) else converted.flat)
     graph = with_plan(graph) if job.how.get("store_plan") else graph
-    _check_runs(graph)
-    return replace(converted, graph=graph)
-
-
-def _check_runs(graph: Graph) -> None:
-    """Raises TwinferError, with the node, unless the graph's file can be read and planned. It is planned by layers: by
-    rows takes longer and refuses nothing more."""
-    try:
+    try:  # by layers: by rows takes longer and refuses nothing more
         make_plan(read(write(graph), graph.name), options=PlanOptions(memory="layers"))
     except (ModelError, UnsupportedOperatorError) as error:
         raise type(error)(f"what the conversion gives cannot run: {error}") from error
+    return replace(converted, graph=graph)
 
 
 def _judge(converted: Conversion, job: _Job) -> Conversion:
@@ -227,12 +221,6 @@ STAGES = (
 )
 
 
-def _laid_out(graph: Graph, which: bool | Sequence[str]) -> Graph:
-    if isinstance(which, bool):
-        return channels_last(graph) if which else graph
-    return channels_last(graph, (which,) if isinstance(which, str) else tuple(which))
-
-
 def optimise(
     source: Source,
     shapes: Shapes | None = None,
@@ -241,17 +229,16 @@ def optimise(
     channels_last: bool | Sequence[str] = False,
     constants: Mapping[str, Any] | None = None,
 ) -> Graph:
-    """The graph of a source after the passes, by default those that quantisation begins with."""
-    graph = _laid_out(read_source(source, shapes, constants), channels_last)
-    return with_versions(run(_main_only(graph), passes, after))
-
-
-def _main_only(graph: Graph) -> Graph:
-    """The graph; warns if there are others beside it."""
+    """The graph of a source after the passes, by default those that quantisation begins with. Warns if there are
+    others beside it."""
+    graph = read_source(source, shapes, constants)
+    if channels_last:
+        names = (channels_last,) if isinstance(channels_last, str) else channels_last
+        graph = to_channels_last(graph, () if isinstance(names, bool) else tuple(names))
     if graph.subgraphs:
         names = ", ".join(repr(g.extra.get("subgraph_name", g.name)) for g in graph.subgraphs[:3])
         more = ", …" if len(graph.subgraphs) > 3 else ""
         count = f"{len(graph.subgraphs)} subgraph(s)"
         what = f"{graph.name}: the main graph is converted, {count} beside it stay as they are"
-        warnings.warn(f"{what}: {names}{more}", ModelWarning, stacklevel=5)
-    return graph
+        warnings.warn(f"{what}: {names}{more}", ModelWarning, stacklevel=4)
+    return with_versions(run(graph, passes, after))

@@ -3,7 +3,7 @@ And batches that stay open in constants that say shapes, so that ``resize_tensor
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
@@ -12,7 +12,7 @@ import numpy as np
 
 from twinfer.converter.passes._rewrite import swap_tensors
 from twinfer.runtime.errors import InvalidArgumentError, TwinferError
-from twinfer.runtime.graph import DTYPES, Array, Graph, Node, Signature, Tensor
+from twinfer.runtime.graph import DTYPES, Array, Graph, Node, Tensor
 from twinfer.runtime.shapes import infer_shapes
 
 
@@ -42,7 +42,9 @@ def freeze(graph: Graph, constants: Mapping[str, Any]) -> Graph:
         swap[named[name]] = _constant(named[name], np.asarray(value))
     graph, values = swap_tensors(graph, swap), set(swap.values())
     inputs = tuple(t for t in graph.inputs if t not in values)
-    return replace(graph, inputs=inputs, signatures=tuple(_without(s, values) for s in graph.signatures))
+    left = [{key: t for key, t in s.inputs.items() if t not in values} for s in graph.signatures]
+    signatures = tuple(replace(s, inputs=named) for s, named in zip(graph.signatures, left, strict=True))
+    return replace(graph, inputs=inputs, signatures=signatures)
 
 
 def inputs_by_name(graph: Graph) -> dict[str, Tensor]:
@@ -67,10 +69,6 @@ def _constant(tensor: Tensor, value: Array) -> Tensor:
     return replace(tensor, data=data, shape=shape, shape_signature=())
 
 
-def _without(signature: Signature, values: Collection[Tensor]) -> Signature:
-    return replace(signature, inputs={key: t for key, t in signature.inputs.items() if t not in values})
-
-
 def open_batch(graph: Graph) -> Graph:
     """The graph with -1 as the first extent of every RESHAPE's shape; as it is if that would not do.
 
@@ -78,7 +76,7 @@ def open_batch(graph: Graph) -> Graph:
     then have twice as much in front, and nothing else may have changed.
     """
     batch = graph.inputs[0].shape[:1] if graph.inputs else ()
-    at = {node: _open(node) for node in graph.nodes if _can_open(node)}
+    at = {node: changed for node in graph.nodes if (changed := _open(node))}
     if not at or batch in ((), (0,)) or graph.subgraphs:
         return graph
     opened = replace(graph, nodes=tuple(at.get(node, node) for node in graph.nodes))
@@ -101,14 +99,11 @@ def _twice(shape: tuple[int, ...]) -> tuple[int, ...]:
     return (2 * shape[0], *shape[1:]) if shape else ()
 
 
-def _can_open(node: Node) -> bool:
+def _open(node: Node) -> Node | None:
+    """The RESHAPE with -1 in front; None if the node is none, or its shape is not known."""
     asked = node.optional(1) if node.op == "RESHAPE" else None
-    known = asked is not None and asked.data is not None and bool((asked.data >= 0).all())
-    return known and bool(node.output.shape) and node.output.size > 0
-
-
-def _open(node: Node) -> Node:
-    asked = node.input(1)
+    if asked is None or asked.data is None or (asked.data < 0).any() or not node.output.shape or not node.output.size:
+        return None
     data = np.array(asked.data)
     data[0] = -1
     data.flags.writeable = False

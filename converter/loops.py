@@ -149,12 +149,7 @@ def _alignments(graph: Graph, first: int, period: int, length: int) -> list[Loop
         loop = Loop(graph.nodes, first + more, period, count)
         if _fill(loop, graph, readers, public):
             loops.append(loop)
-    return sorted(loops, key=_handed_on)
-
-
-def _handed_on(loop: Loop) -> int:
-    """Bytes that go from step to step."""
-    return sum(loop.value(0, place).nbytes for place in {**loop.carried, **loop.finals})
+    return sorted(loops, key=lambda loop: sum(loop.value(0, p).nbytes for p in {**loop.carried, **loop.finals}))
 
 
 def _fill(loop: Loop, graph: Graph, readers: Mapping[Tensor, list[Node]], public: set[Tensor]) -> bool:
@@ -282,7 +277,11 @@ def _with_loop(graph: Graph, loop: Loop) -> Graph:
     _, start, sign = next(iter(loop.picks.values()), (0, 0, 1))
     counter = body.made("INT32", (1,))
     values = list(dict.fromkeys((*loop.carried, *(p for p in loop.finals if p not in loop.carried))))
-    first = [loop.carried.get(p) or _zeros(loop.value(0, p), f"{name}/none_{i}") for i, p in enumerate(values)]
+    first = [
+        loop.carried.get(p)  # or a constant in the place of a value that no step reads before it is written
+        or replace(v, name=f"{name}/none_{i}", data=np.zeros(v.shape, v.dtype), shape_signature=())
+        for i, (p, v) in enumerate((p, loop.value(0, p)) for p in values)
+    ]
     states = [replace(loop.value(0, p), name=f"{name}/state_{i}") for i, p in enumerate(values)]
     before = {p: state for p, state in zip(values, states, strict=True) if p in loop.carried}
     buffers = [_buffer(loop, p, f"{name}/rows_{i}") for i, p in enumerate(loop.rows)]
@@ -360,11 +359,6 @@ def _filled(body: _Body, place: Place, buffer: Tensor, counter: Tensor, run: tup
     place_of = body.add("MUL", [index, unit], body.made("INT32", (len(value.shape),)))
     new = replace(buffer, name=f"{buffer.name}_filled")
     return buffer, body.add("DYNAMIC_UPDATE_SLICE", [buffer, body.of(value), place_of], new)
-
-
-def _zeros(tensor: Tensor, name: str) -> Tensor:
-    """A constant in the place of a value that no step reads before it is written."""
-    return replace(tensor, name=name, data=np.zeros(tensor.shape, tensor.dtype), shape_signature=())
 
 
 def _rows_in(buffer: Tensor, name: str) -> Node:

@@ -34,8 +34,7 @@ def read_source(source: Source, shapes: Shapes | None = None, constants: Mapping
         source = source if _suffix(source) in TO_CONVERT else read_file(source)
     if isinstance(source, Graph):
         return _close(freeze(without_plan(source), constants or {}), shapes or {})
-    graph = _by_suffix(source, shapes) if isinstance(source, str | os.PathLike) else _by_type(source, shapes)
-    return infer_shapes(freeze(graph, constants or {}), keep_half=True)
+    return infer_shapes(freeze(_read(source, shapes), constants or {}), keep_half=True)
 
 
 _TORCH = "give the module itself to twinfer.from_torch(module, example_inputs), or save it by torch.export.save as .pt2"
@@ -63,9 +62,7 @@ def check_kind(path: str | os.PathLike[str]) -> None:
 
 def open_source(source: Source) -> Source:
     """The source; an ``OnnxFile`` for the path of an ONNX file that can be parsed, so that this is done once."""
-    if not isinstance(source, str | os.PathLike) or not os.path.isfile(source):
-        return source
-    if _suffix(source) != ".onnx":
+    if not isinstance(source, str | os.PathLike) or not os.path.isfile(source) or _suffix(source) != ".onnx":
         return source
     from twinfer.converter.onnx.read import open_onnx
 
@@ -86,29 +83,23 @@ def _suffix(path: str | os.PathLike[str]) -> str:
     return Path(path).suffix.lower()
 
 
-def _by_suffix(path: str | os.PathLike[str], shapes: Shapes | None) -> Graph:
-    """The graph of a file of one of the kinds TO_CONVERT."""
-    suffix = _suffix(path)
-    if suffix == ".onnx":
-        from twinfer.converter.onnx import read_onnx
-
-        return read_onnx(path, shapes=shapes)
+def _read(source: Source, shapes: Shapes | None) -> Graph:
+    """The graph of a file of one of the kinds TO_CONVERT, of an onnx.ModelProto or an OnnxFile; InvalidArgumentError
+    that says what to do with others."""
+    suffix = _suffix(source) if isinstance(source, str | os.PathLike) else ""
     if suffix == ".keras":
         from twinfer.converter.keras import from_keras
 
-        return from_keras(path, shapes=shapes)
-    from twinfer.converter.torch import from_torch
+        return from_keras(source, shapes=shapes)
+    if suffix == ".pt2":
+        from twinfer.converter.torch import from_torch
 
-    return infer_shapes(from_torch(path, shapes=shapes))
-
-
-def _by_type(source: Source, shapes: Shapes | None) -> Graph:
-    """The graph of an onnx.ModelProto or OnnxFile; InvalidArgumentError that says what to do with others."""
+        return infer_shapes(from_torch(source, shapes=shapes))
     kinds = {base.__module__.partition(".")[0] for base in type(source).__mro__}
     for package, function in (("keras", "from_keras(model)"), ("torch", "from_torch(model, example_inputs)")):
         if package in kinds:
             raise InvalidArgumentError(f"convert takes files and graphs: give it twinfer.{function}")
-    if "onnx" not in kinds and not isinstance(source, bytes | OnnxFile):
+    if not suffix and "onnx" not in kinds and not isinstance(source, bytes | OnnxFile):
         raise InvalidArgumentError(f"convert takes a path, an onnx.ModelProto or a Graph, no {type(source).__name__}")
     from twinfer.converter.onnx import read_onnx
 
@@ -122,15 +113,12 @@ def _close(graph: Graph, shapes: Shapes) -> Graph:
         known = ", ".join(repr(t.name) for t in graph.inputs)
         raise InvalidArgumentError(f"no input is called {sorted(unknown)[0]!r}; the inputs are: {known}")
     given = {named[name]: shape_of(shape) for name, shape in shapes.items()}
-    still = [t for t in graph.inputs if t not in given and _is_vague(t)]
+    still = [t for t in graph.inputs if t not in given and is_open(t)]
+    # But for the batch dimension, for which the file proposes 1.
+    still = [t for t in still if t.shape[:1] != (1,) or any(d < 0 for d in t.shape_signature[1:])]
     if still:
         what = ", ".join(f"{t.name!r} {list(t.shape_signature or t.shape)}" for t in still)
         example = " ".join(f"--shape {t.name}={','.join(str(max(d, 1)) for d in t.shape)}" for t in still)
         raise InvalidArgumentError(f"the shape of {what} is open: give it with shapes ({example})")
     graph = infer_shapes(graph, given, keep_half=True)
     return swap_tensors(graph, {t: replace(t, shape_signature=()) for t in graph.tensors if t.shape_signature})
-
-
-def _is_vague(tensor: Tensor) -> bool:
-    """Whether more is open than the batch dimension, for which the file proposes 1."""
-    return is_open(tensor) and (tensor.shape[:1] != (1,) or any(d < 0 for d in tensor.shape_signature[1:]))

@@ -218,14 +218,12 @@ def _footprint(weights: Weights) -> Footprint:
     share = counts / stored.size
     entropy = abs(float(-(share * np.log2(share)).sum()))
     plain = weights.tensor.nbytes
-    coded = dict.fromkeys(CODINGS) if weights.is_float else _coded(stored)
+    coded: dict[str, int | None] = dict.fromkeys(CODINGS)
+    if not weights.is_float:
+        flat = stored.reshape(1, 1, -1).astype(np.int8)
+        blocks = np.pad(flat, ((0, 0), (0, 0), (0, -flat.size % 8)), mode="edge")
+        codes = {name: coding(blocks, False) for name, coding in CODINGS.items()}
+        coded = {name: None if code is None else code.nbytes for name, code in codes.items()}
     kind, zeros = weights.tensor.type, float(np.mean(stored == 0))
     name, operator = weights.name, weights.node.op
     return Footprint(name, operator, kind, stored.size, len(values), zeros, entropy, plain, **coded)
-
-
-def _coded(stored: NDArray[np.float64]) -> dict[str, int | None]:
-    flat = stored.reshape(1, 1, -1).astype(np.int8)
-    blocks = np.pad(flat, ((0, 0), (0, 0), (0, -flat.size % 8)), mode="edge")
-    codes = {name: coding(blocks, False) for name, coding in CODINGS.items()}
-    return {name: None if code is None else code.nbytes for name, code in codes.items()}

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from twinfer.converter.compress.blocks import Block, Mask, block, budgets, mask, zeros
+from twinfer.converter.compress.blocks import Block, block, budgets, mask, zeros
 from twinfer.converter.compress.layers import Weights, layers_of, replace_weights
 from twinfer.converter.compress.refit import Watch, can_fit
 from twinfer.converter.quantize.calibrate import Progress
@@ -48,7 +48,8 @@ def prune(
     layers = layers_of(graph)
     plan = plan_zeros(layers, recipe, scope)
     if samples is None:
-        return replace_weights(graph, {w.tensor: w.changed(w.stored() * _kept(w, n, recipe)) for w, n in plan.items()})
+        kept = {w: mask(np.square(w.values()), count, _block(w, recipe)) for w, count in plan.items()}
+        return replace_weights(graph, {w.tensor: w.changed(w.stored() * where) for w, where in kept.items()})
     watch, pruned = Watch(graph, samples), graph
     behind = layers[layers.index(next(iter(plan))) :]
     for i, weights in enumerate(behind, 1):
@@ -62,7 +63,15 @@ def plan_zeros(layers: Sequence[Weights], recipe: Recipe, scope: str) -> dict[We
     """How many weights of each layer become zero."""
     if scope not in SCOPES:
         raise InvalidArgumentError(f"{scope!r} is no scope of pruning; there are: {', '.join(SCOPES)}")
-    shares = {w: s for w in layers if (s := _sparsity(w, recipe))}
+    shares = dict[Weights, float]()
+    for weights in layers:
+        choice = recipe.of_node(weights.node)
+        fixed = block(choice.prune_block).sparsity
+        if choice.prune and fixed is not None and abs(choice.prune - fixed) > CLOSE:
+            what = f"{choice.prune_block} makes {fixed:g} of the weights zero, not {choice.prune:g}"
+            raise InvalidArgumentError(f"{weights.node}: {what}; prune by {fixed:g}")
+        if choice.prune:
+            shares[weights] = choice.prune
     if not shares:
         raise InvalidArgumentError(
             f"nothing to prune: the recipe names no layer with constant weights ({', '.join(known_layers())})"
@@ -76,23 +85,8 @@ def plan_zeros(layers: Sequence[Weights], recipe: Recipe, scope: str) -> dict[We
     return plan
 
 
-def _sparsity(weights: Weights, recipe: Recipe) -> float:
-    choice = recipe.of_node(weights.node)
-    fixed = block(choice.prune_block).sparsity
-    if choice.prune and fixed is not None and abs(choice.prune - fixed) > CLOSE:
-        raise InvalidArgumentError(
-            f"{weights.node}: {choice.prune_block} makes {fixed:g} of the weights zero, not {choice.prune:g}; "
-            f"prune by {fixed:g}"
-        )
-    return choice.prune
-
-
 def _block(weights: Weights, recipe: Recipe) -> Block:
     return block(recipe.of_node(weights.node).prune_block)
-
-
-def _kept(weights: Weights, count: int, recipe: Recipe) -> Mask:
-    return mask(np.square(weights.values()), count, _block(weights, recipe))
 
 
 def _fitted(watch: Watch, graph: Graph, weights: Weights, count: int, shape: Block) -> dict[Tensor, Tensor]:
@@ -105,15 +99,10 @@ def _fitted(watch: Watch, graph: Graph, weights: Weights, count: int, shape: Blo
         kept = mask(np.square(values), count, shape)
         return {weights.tensor: weights.changed(weights.stored() * kept)} if count else {}
     fitting = watch.fitting(graph, weights)
-    rows = fitting.rows
-    for done in _schedule(count, shape):
+    rows, schedule = fitting.rows, [count]  # how many weights are zero after every round
+    if shape.keep is None and count:  # patterns of N:M take one round
+        schedule = [round(count * (1 - (1 - i / ROUNDS) ** 3)) for i in range(1, ROUNDS + 1)]
+    for done in schedule:
         kept = mask(np.square(fitting.shaped(rows)), done, shape).reshape(rows.shape)
         rows = fitting.fit.rows(kept & (fitting.rows != 0))
     return fitting.stored(rows, fitting.widened(rows))
-
-
-def _schedule(count: int, shape: Block) -> list[int]:
-    """How many weights are zero after every round. Patterns of N:M take one round."""
-    if shape.keep is not None or not count:
-        return [count]
-    return [round(count * (1 - (1 - i / ROUNDS) ** 3)) for i in range(1, ROUNDS + 1)]

@@ -98,7 +98,13 @@ class Watch:
                     gram, cross = gram + x.transpose(0, 2, 1) @ x, cross + x.transpose(0, 2, 1) @ y
         if not np.isfinite(gram).all() or not np.isfinite(cross).all():
             raise InvalidArgumentError(f"{weights.node}: its input is not finite on every sample, it cannot be fitted")
-        return _damped(np.asarray(gram), np.asarray(cross))
+        gram, cross = np.asarray(gram), np.asarray(cross)
+        diagonal = np.einsum("gii->gi", gram)[
+            :, :-1
+        ]  # a term holds the weights, but not the bias, near their old values
+        held = DAMPING * diagonal.mean(axis=1) + np.finfo(np.float32).tiny
+        damping = held[:, None, None] * np.diag([*np.ones(gram.shape[1] - 1), 0.0])
+        return Moments(gram + damping, cross + damping)
 
 
 def _inputs(session: Session, node: Node) -> NDArray[np.float64]:
@@ -106,14 +112,6 @@ def _inputs(session: Session, node: Node) -> NDArray[np.float64]:
     tensor = node.input(0)
     x = windows(node, real(session.view(tensor), tensor))
     return np.concatenate([x, np.ones((*x.shape[:2], 1))], axis=2)
-
-
-def _damped(gram: NDArray[np.float64], cross: NDArray[np.float64]) -> Moments:
-    """The moments with a term that holds the weights, but not the bias, near their old values."""
-    diagonal = np.einsum("gii->gi", gram)[:, :-1]
-    held = DAMPING * diagonal.mean(axis=1) + np.finfo(np.float32).tiny
-    damping = held[:, None, None] * np.diag([*np.ones(gram.shape[1] - 1), 0.0])
-    return Moments(gram + damping, cross + damping)
 
 
 class Fit:

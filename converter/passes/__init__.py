@@ -35,20 +35,16 @@ def _placed(package: ModuleType) -> dict[str, tuple[Pass, Sequence[float]]]:
     return {name: (getattr(module, name), getattr(module, "PLACES", ())) for name, module in modules.items()}
 
 
-def _by_name(package: ModuleType) -> dict[str, Pass]:
-    """Every pass by name: first those of the pipeline, in their order."""
-    first = {step.__name__: step for step in pipeline_of(package, 0)}
-    return {**first, **{name: step for name, (step, _) in _placed(package).items() if name not in first}}
-
-
 #: What ``convert`` runs, in this order. It is a plain tuple: leave out, repeat or add what you like.
 PIPELINE: tuple[Pass, ...] = pipeline_of(sys.modules[__name__])
 
 #: What it runs where it quantises.
 TO_QUANTIZE: tuple[Pass, ...] = pipeline_of(sys.modules[__name__], 0)
 
-#: Every pass by name, also those that are not in the pipeline.
-PASSES: Mapping[str, Pass] = MappingProxyType(_by_name(sys.modules[__name__]))
+#: Every pass by name: first those of the pipeline, in their order, then the others.
+PASSES: Mapping[str, Pass] = MappingProxyType(
+    {step.__name__: step for step in (*TO_QUANTIZE, *(step for step, _ in _placed(sys.modules[__name__]).values()))}
+)
 
 
 def run(graph: Graph, pipeline: Sequence[Pass] = PIPELINE, after: Callable[[str, Graph], None] | None = None) -> Graph:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twinfer.runtime.errors import TwinferError
-from twinfer.runtime.graph import DTYPES, Graph, Node, Quant, Signature, Tensor
+from twinfer.runtime.graph import DTYPES, Graph, Node, Quant, Tensor
 from twinfer.runtime.metadata import without_plan
 from twinfer.runtime.read import schema
 from twinfer.runtime.registry import keeps_state
@@ -232,31 +232,21 @@ def has_effects(node: Node) -> bool:
 
 
 def _public(graph: Graph) -> list[Tensor]:
-    return [*graph.inputs, *graph.outputs, *_named(graph.signatures), *(t for t in graph.tensors if t.variable)]
-
-
-def _named(signatures: Sequence[Signature]) -> list[Tensor]:
-    return [t for s in signatures if s.subgraph == 0 for t in (*s.inputs.values(), *s.outputs.values())]
+    named = [t for s in graph.signatures if s.subgraph == 0 for t in (*s.inputs.values(), *s.outputs.values())]
+    return [*graph.inputs, *graph.outputs, *named, *(t for t in graph.tensors if t.variable)]
 
 
 def rebuild(graph: Graph, nodes: Iterable[Node]) -> Graph:
     """The graph over these nodes. Unused tensors go; the old ones keep their order."""
     numbered = tuple(node if node.index == i else replace(node, index=i) for i, node in enumerate(nodes))
-    new = dict.fromkeys(t for node in numbered for t in _tensors(node) if t is not None)
+    lists = ((*node.inputs, *node.outputs, *node.extra.get("intermediates", ())) for node in numbered)
+    new = dict.fromkeys(t for tensors in lists for t in tensors if t is not None)
     new.update(dict.fromkeys(_public(graph)))
-    used = set(new).union(t for tensor in new if tensor.extra for t in _described_by(tensor))
+    used = set(new)
+    for _, details in (tensor.extra["details"] for tensor in new if "details" in tensor.extra):
+        used.update(value for value in details.values() if isinstance(value, Tensor))  # scales of single blocks
     old = dict.fromkeys(t for t in graph.tensors if t in used)
     return replace(without_plan(graph), nodes=numbered, tensors=tuple({**old, **new}))
-
-
-def _tensors(node: Node) -> Iterable[Tensor | None]:
-    return (*node.inputs, *node.outputs, *node.extra.get("intermediates", ()))
-
-
-def _described_by(tensor: Tensor) -> list[Tensor]:
-    """Tensors that hold another's scales (blockwise quantisation)."""
-    _, details = tensor.extra.get("details", ("", {}))
-    return [value for value in details.values() if isinstance(value, Tensor)]
 
 
 def with_tensors(node: Node, replaced: Mapping[Tensor, Tensor]) -> Node:

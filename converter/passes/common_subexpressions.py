@@ -20,24 +20,13 @@ def common_subexpressions(graph: Graph) -> Graph:
     view, known, instead, kept = View(graph), dict[Hashable, Node](), dict[Tensor, Tensor](), list[Node]()
     for node in graph.nodes:
         now = with_tensors(node, instead)
-        first = known.setdefault(_key(now), now) if _comparable(node) else now
-        taken = None if first is now else _taken(view, first, now)
-        if taken is None:
+        comparable = node.op in operators() and not touches_state(node) and not node.extra
+        first = known.setdefault(_key(now), now) if comparable else now
+        if first is now or any(t in view.public for t in now.outputs):  # what the outside knows must stay
             kept.append(now)
         else:
-            instead.update(taken)
+            instead.update(zip(now.outputs, first.outputs, strict=True))
     return graph if len(kept) == len(graph.nodes) else rebuild(graph, kept)
-
-
-def _comparable(node: Node) -> bool:
-    return node.op in operators() and not touches_state(node) and not node.extra
-
-
-def _taken(view: View, first: Node, second: Node) -> dict[Tensor, Tensor] | None:
-    """The outputs that the second node's readers see; None if the outside knows one, which must stay."""
-    if any(t in view.public for t in second.outputs):
-        return None
-    return dict(zip(second.outputs, first.outputs, strict=True))
 
 
 def _key(node: Node) -> Hashable:

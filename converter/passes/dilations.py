@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from twinfer.converter.passes._rewrite import Change, View, rewrite, with_options, works
-from twinfer.runtime.graph import Array, Graph, Node
+from twinfer.runtime.graph import Graph, Node
 from twinfer.runtime.ops.core.window import window
 
 #: Where the pipeline runs the pass (``passes/__init__.py``): before what goes on behind the convolution.
@@ -25,11 +25,15 @@ def _join(view: View, node: Node) -> Change | None:
         return None
     layer = view.feeds(node.input(0), "CONV_2D", "DEPTHWISE_CONV_2D")
     split = None if layer is None else view.producer(layer.input(0), "SPACE_TO_BATCH_ND")
-    if layer is None or split is None or not _alike(split, node) or not _plain(layer):
+    if layer is None or split is None or not _alike(split, node):
         return None
-    block = np.asarray(node.input(1).data)
+    if not int(layer.options["stride_h"]) == 1 == int(layer.options["stride_w"]):
+        return None
+    blocks = zip("hw", np.asarray(node.input(1).data), strict=True)
+    factors = {f"dilation_{name}_factor": int(block) * _dilation(layer, name) for name, block in blocks}
     for padding in ("SAME", "VALID"):
-        joined = _dilate(split, layer, node, padding, block)
+        dilated = with_options(layer, padding=padding, **factors)
+        joined = replace(dilated, inputs=(split.input(0), *layer.inputs[1:]), outputs=node.outputs)
         if works(joined) and all(_in_place(split, layer, node, joined, axis) for axis in (1, 2)):
             return Change((layer, node), (joined,))
     return None
@@ -42,16 +46,6 @@ def _alike(split: Node, merge: Node) -> bool:
         return False
     same = [t.input(0).quant == t.output.quant for t in (split, merge)]
     return all(same) and np.array_equal(np.asarray(numbers[0]), np.asarray(numbers[2]))
-
-
-def _plain(layer: Node) -> bool:
-    return int(layer.options["stride_h"]) == 1 == int(layer.options["stride_w"])
-
-
-def _dilate(split: Node, layer: Node, merge: Node, padding: str, block: Array) -> Node:
-    factors = {f"dilation_{n}_factor": int(b) * _dilation(layer, n) for n, b in zip("hw", block, strict=True)}
-    options = with_options(layer, padding=padding, **factors)
-    return replace(options, inputs=(split.input(0), *layer.inputs[1:]), outputs=merge.outputs)
 
 
 def _dilation(layer: Node, name: str) -> int:

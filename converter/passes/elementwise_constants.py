@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -68,7 +67,10 @@ def _merge(view: View, node: Node) -> Change | None:
     chain, whole = [node], last
     while (before := _inner(view, whole.x)) is not None:
         chain, whole = [before[0], *chain], before[1].then(whole)
-    ops = write_form(whole, node.output, activation) if len(chain) > 1 and _no_larger(whole, chain) else ()
+    most = max(t.size for n in chain for t in n.inputs if t is not None and t.data is not None)
+    parts = whole.scale, whole.offset
+    sound = all(v.size <= most and bool((np.abs(v) < np.finfo(np.float32).max).all()) for v in parts)
+    ops = write_form(whole, node.output, activation) if len(chain) > 1 and sound else ()
     if not ops or len(ops) > len(chain) or [n.op for n in ops] == [n.op for n in chain]:
         return None
     return Change(tuple(chain), ops)
@@ -82,13 +84,6 @@ def _inner(view: View, x: Tensor) -> tuple[Node, Affine] | None:
     return node, form
 
 
-def _no_larger(form: Affine, chain: Sequence[Node]) -> bool:
-    most = max(t.size for n in chain for t in n.inputs if t is not None and t.data is not None)
-    large = np.finfo(np.float32).max
-    sound = all(bool((np.abs(v) < large).all()) for v in (form.scale, form.offset))
-    return sound and form.scale.size <= most and form.offset.size <= most
-
-
 def scalar_is(values: Floats, number: float) -> bool:
     return bool((values == number).all())
 
@@ -96,14 +91,11 @@ def scalar_is(values: Floats, number: float) -> bool:
 def write_form(form: Affine, y: Tensor, activation: str) -> tuple[Node, ...]:
     """The operators of a form: MUL, ADD, or MUL and ADD; at least one."""
     options: dict[str, Any] = {"fused_activation_function": activation}
-    scale, offset = (constant(v.astype(np.float32), f"{y.name}/{n}") for v, n in _parts(form))
+    parts = (form.scale, "scale"), (form.offset, "offset")
+    scale, offset = (constant(v.astype(np.float32), f"{y.name}/{n}") for v, n in parts)
     if scalar_is(form.offset, 0):
         return (new_node("MUL", [form.x, scale], y, **options),)
     if scalar_is(form.scale, 1):
         return (new_node("ADD", [form.x, offset], y, **options),)
     middle = Tensor(f"{y.name}/scaled", y.type, y.shape)
     return new_node("MUL", [form.x, scale], middle), new_node("ADD", [middle, offset], y, **options)
-
-
-def _parts(form: Affine) -> tuple[tuple[Floats, str], tuple[Floats, str]]:
-    return (form.scale, "scale"), (form.offset, "offset")

@@ -51,9 +51,13 @@ def _unchanged(node: Node, i: int) -> bool:
     if node.options.get("fused_activation_function", "NONE") != "NONE" and node.output.type != "INT8":
         return False
     if node.op == "TRANSPOSE":
-        return i == 0 and _in_order(node)
-    if node.op == "STRIDED_SLICE":
-        return i == 0 and _whole(node)
+        order = node.input(1).data
+        return i == 0 and order is not None and bool((order.reshape(-1) == np.arange(order.size)).all())
+    if node.op == "STRIDED_SLICE":  # of the input's shape: all of it, unless it runs backwards or renames dimensions
+        steps = node.input(3).data
+        masks = ("new_axis_mask", "shrink_axis_mask", "ellipsis_mask", "offset")
+        plain = steps is not None and bool((steps == 1).all()) and not any(node.options.get(mask) for mask in masks)
+        return i == 0 and plain
     row = row_of(node)
     if row.moves in (Moves.RESHAPES, Moves.KEEPS_PLACES) or node.op == "CAST":
         known = all(t is None or t.data is not None for j, t in enumerate(node.inputs) if j != i)
@@ -61,7 +65,10 @@ def _unchanged(node: Node, i: int) -> bool:
     if row.elementwise and node.output.type == "INT8":
         table = _steps_table(node, i)
         return table is not None and bool((table == _8_BITS).all())
-    return node.output.quant is None and _neutral(node, i)
+    # x + 0, 0 + x, x - 0, x * 1, 1 * x, x / 1 without quantisation.
+    number = scalar(node.optional(1 - i)) if len(node.inputs) == 2 and node.output.quant is None else None
+    either, first = {"ADD": 0.0, "MUL": 1.0}, {"SUB": 0.0, "DIV": 1.0}
+    return number is not None and number in (either.get(node.op), first.get(node.op) if i == 0 else None)
 
 
 def _steps_table(node: Node, of: int = 0) -> NDArray[Any] | None:
@@ -72,40 +79,18 @@ def _steps_table(node: Node, of: int = 0) -> NDArray[Any] | None:
     x, y = node.input(of), node.output
     if (x.type, y.type) != ("INT8", "INT8"):
         return None
-    inputs = []
+    inputs = [replace(x, shape=(256,), data=None)] * len(node.inputs)
     for i, tensor in enumerate(node.inputs):
-        if i != of and (tensor is None or scalar(tensor) is None):
-            return None
-        inputs.append(_one_number(tensor) if i != of and tensor is not None else replace(x, shape=(256,), data=None))
+        if i != of:
+            if tensor is None or scalar(tensor) is None:
+                return None
+            inputs[i] = replace(tensor, shape=(1,), data=np.asarray(tensor.data).reshape(-1)[:1])
     single = replace(node, inputs=tuple(inputs), outputs=(replace(y, shape=(256,)),))
     if not works(single):
         return None
     values = [_8_BITS if t.data is None else t.data for t in inputs]
     table: NDArray[Any] = operator(single).reference(single, values)[0]
     return table
-
-
-def _one_number(tensor: Tensor) -> Tensor:
-    return replace(tensor, shape=(1,), data=np.asarray(tensor.data).reshape(-1)[:1])
-
-
-def _neutral(node: Node, i: int) -> bool:
-    """x + 0, 0 + x, x - 0, x * 1, 1 * x, x / 1 without quantisation."""
-    number = scalar(node.optional(1 - i)) if len(node.inputs) == 2 else None
-    either, first = {"ADD": 0.0, "MUL": 1.0}, {"SUB": 0.0, "DIV": 1.0}
-    return number is not None and number in (either.get(node.op), first.get(node.op) if i == 0 else None)
-
-
-def _in_order(node: Node) -> bool:
-    order = node.input(1).data
-    return order is not None and bool((order.reshape(-1) == np.arange(order.size)).all())
-
-
-def _whole(node: Node) -> bool:
-    """A STRIDED_SLICE of the input's shape: all of it, unless it runs backwards or renames dimensions."""
-    steps = node.input(3).data
-    plain = not any(node.options.get(mask) for mask in ("new_axis_mask", "shrink_axis_mask", "ellipsis_mask", "offset"))
-    return plain and steps is not None and bool((steps == 1).all())
 
 
 def _there_and_back(view: View, node: Node) -> Change | None:

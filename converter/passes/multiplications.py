@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from twinfer.converter.passes._rewrite import Change, View, constant, new_node, rewrite, scalar
-from twinfer.runtime.graph import Graph, Node, Tensor
+from twinfer.runtime.graph import Graph, Node
 
 #: Where the pipeline runs the pass (``passes/__init__.py``).
 PLACES = (2,)
@@ -22,13 +22,8 @@ def multiplications(graph: Graph) -> Graph:
 def _product(view: View, node: Node) -> Change | None:
     if node.op not in ("NEG", "SQUARE", "POW") or node.output.type != "FLOAT32":
         return None
-    x, other = node.input(0), _factor(node)
-    if other is None or x.shape != node.output.shape:
+    x, y = node.input(0), node.output
+    if x.shape != y.shape or (node.op == "POW" and scalar(node.optional(1)) != 2):
         return None
-    return Change((node,), (new_node("MUL", (x, other), node.output),))
-
-
-def _factor(node: Node) -> Tensor | None:
-    if node.op == "NEG":
-        return constant(np.array(-1, np.float32), f"{node.output.name}_sign")
-    return node.input(0) if node.op == "SQUARE" or scalar(node.optional(1)) == 2 else None
+    other = constant(np.array(-1, np.float32), f"{y.name}_sign") if node.op == "NEG" else x
+    return Change((node,), (new_node("MUL", (x, other), y),))

@@ -6,7 +6,7 @@ Operators that read or write them as images tell where the channels are.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 
 from twinfer.converter.facts import Moves
@@ -42,17 +42,10 @@ def channels_first(graph: Graph, ends: Collection[Tensor]) -> list[Tensor]:
     """
     view = View(graph)
     places = {t: _channels(view, t) for t in ends}
-    second, last = (any(place == at(t) for t, place in places.items()) for at in (_second, _last))
+    second = any(place == 1 for place in places.values())
+    last = any(place == len(t.shape) - 1 for t, place in places.items())
     stated = graph.extra.get(CHANNELS_FIRST, ()) if second or not last else ()
-    return [t for t, place in places.items() if (t.name in stated if place is None else place == _second(t))]
-
-
-def _second(_: Tensor) -> int:
-    return 1
-
-
-def _last(tensor: Tensor) -> int:
-    return len(tensor.shape) - 1
+    return [t for t, place in places.items() if (t.name in stated if place is None else place == 1)]
 
 
 def _channels(view: View, end: Tensor) -> int | None:
@@ -105,16 +98,6 @@ def channels_last(graph: Graph, names: Collection[str] = ()) -> Graph:
     ends = [t for t in dict.fromkeys((*graph.inputs, *graph.outputs)) if len(t.shape) > 2]
     first = channels_first(graph, ends)
     wanted = [t for t in ends if t.name in names] if names else [t for t in first if len(t.shape) == 4]
-    _check(names, ends, first)
-    if not wanted:
-        warnings.warn(f"channels_last changes nothing: {_nothing(ends)}", ModelWarning, stacklevel=6)
-    for tensor in wanted:
-        graph = _with_end(graph, tensor)
-    stated = set(graph.extra.get(CHANNELS_FIRST, ())) - {t.name for t in wanted}
-    return replace(graph, extra={**graph.extra, CHANNELS_FIRST: stated})
-
-
-def _check(names: Collection[str], ends: Sequence[Tensor], first: Sequence[Tensor]) -> None:
     known = {t.name: t for t in ends}
     for name in names:
         if name not in known:
@@ -124,15 +107,16 @@ def _check(names: Collection[str], ends: Sequence[Tensor], first: Sequence[Tenso
             )
         if known[name] not in first:
             raise InvalidArgumentError(f"{known[name]} has its channels last already: leave it out of channels_last")
-
-
-def _nothing(ends: Sequence[Tensor]) -> str:
-    """Why no input or output has to be turned."""
-    images = [str(t) for t in ends if len(t.shape) == 4]
-    if images:
-        return f"{', '.join(images)} {'have' if len(images) > 1 else 'has'} the channels last already"
-    names = f"; name what is meant: channels_last={[t.name for t in ends]}" if ends else ""
-    return f"no input or output has four dimensions{names}"
+    if not wanted:
+        images = [str(t) for t in ends if len(t.shape) == 4]
+        there = f"; name what is meant: channels_last={[t.name for t in ends]}" if ends else ""
+        why = f"{', '.join(images)} {'have' if len(images) > 1 else 'has'} the channels last already"
+        why = why if images else f"no input or output has four dimensions{there}"
+        warnings.warn(f"channels_last changes nothing: {why}", ModelWarning, stacklevel=5)
+    for tensor in wanted:
+        graph = _with_end(graph, tensor)
+    stated = set(graph.extra.get(CHANNELS_FIRST, ())) - {t.name for t in wanted}
+    return replace(graph, extra={**graph.extra, CHANNELS_FIRST: stated})
 
 
 def nhwc_io(graph: Graph) -> Graph:

@@ -33,7 +33,11 @@ def _only_reshapes(node: Node) -> bool:
 
 def _merge(view: View, node: Node) -> Change | None:
     if node.op == "FULLY_CONNECTED":
-        return _flatten(view, node)
+        source = None if node.options.get("keep_num_dims") else _behind(view, node.input(0))
+        if source is None or touches_state(node):
+            return None
+        now = replace(node, inputs=(source, *node.inputs[1:]))
+        return Change((node,), (now,)) if works(now) else None
     if row_of(node).elementwise:
         return _behind_elements(view, node)
     if not _only_reshapes(node) or _open(node) or node.input(0).type != node.output.type:
@@ -47,23 +51,9 @@ def _merge(view: View, node: Node) -> Change | None:
 
 def _behind(view: View, x: Tensor) -> Tensor | None:
     before = view.producer(x)
-    if (
-        before is None
-        or not _only_reshapes(before)
-        or _open(before)
-        or touches_state(before)
-        or before.input(0).quant != x.quant
-    ):
+    if before is None or not _only_reshapes(before) or _open(before) or touches_state(before):
         return None
-    return before.input(0)
-
-
-def _flatten(view: View, node: Node) -> Change | None:
-    source = None if node.options.get("keep_num_dims") else _behind(view, node.input(0))
-    if source is None or touches_state(node):
-        return None
-    now = replace(node, inputs=(source, *node.inputs[1:]))
-    return Change((node,), (now,)) if works(now) else None
+    return before.input(0) if before.input(0).quant == x.quant else None
 
 
 def _behind_elements(view: View, node: Node) -> Change | None:
@@ -75,7 +65,7 @@ def _behind_elements(view: View, node: Node) -> Change | None:
         return None
     x, y, middle = before.input(0), node.output, values[0]
     inputs = [x if t is middle else _operand(t, x, y) for t in node.inputs]
-    if (x.quant, x.type, y.shape) != (middle.quant, middle.type, middle.shape) or None in inputs or _per_channel(x, y):
+    if (x.quant, x.type, y.shape) != (middle.quant, middle.type, middle.shape) or None in inputs or per_channel(x, y):
         return None
     first = replace(y, name=f"{y.name}/flat", shape=x.shape)
     return Change((before, node), (replace(node, inputs=tuple(inputs), outputs=(first,)), reshaped(first, y)))
@@ -83,7 +73,7 @@ def _behind_elements(view: View, node: Node) -> Change | None:
 
 def _operand(tensor: Tensor | None, x: Tensor, y: Tensor) -> Tensor | None:
     """A constant in a shape that broadcasts to both x and y; None if there is none."""
-    if tensor is None or tensor.data is None or _per_channel(tensor) or tensor.type not in DTYPES:
+    if tensor is None or tensor.data is None or per_channel(tensor) or tensor.type not in DTYPES:
         return None
     along_last = bool(x.shape and y.shape and tensor.shape) and x.shape[-1] == y.shape[-1] == tensor.shape[-1]
     if tensor.size != 1 and not (along_last and tensor.size == tensor.shape[-1]):
@@ -92,7 +82,7 @@ def _operand(tensor: Tensor | None, x: Tensor, y: Tensor) -> Tensor | None:
     return replace(tensor, shape=shape, data=tensor.data.reshape(shape)) if len(tensor.shape) > 1 else tensor
 
 
-def _per_channel(*tensors: Tensor) -> bool:
+def per_channel(*tensors: Tensor) -> bool:
     return any(t.quant is not None and t.quant.per_channel for t in tensors)
 
 

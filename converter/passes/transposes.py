@@ -22,7 +22,7 @@ from twinfer.converter.passes._layout import (
     transpose_tensor,
 )
 from twinfer.converter.passes._rewrite import Change, View, bypass, constant, rewrite, touches_state
-from twinfer.converter.passes.reshapes import reshaped
+from twinfer.converter.passes.reshapes import per_channel, reshaped
 from twinfer.converter.table import row_of
 from twinfer.runtime.graph import DTYPES, Graph, Node, Quant, Tensor
 from twinfer.runtime.shapes import is_open
@@ -83,7 +83,7 @@ def _single_dimensions(view: View, node: Node) -> Change | None:
     x, y = before.input(0), node.output
     places = [i for i, extent in enumerate(y.shape) if extent != 1]
     sources = [i for i in order if x.shape[i] != 1]
-    if [y.shape[i] for i in places] != [x.shape[i] for i in sources] or _per_channel(x, y):
+    if [y.shape[i] for i in places] != [x.shape[i] for i in sources] or per_channel(x, y):
         return None
     again = list(range(len(y.shape)))
     for place, rank in zip(places, sorted_orders(sources), strict=True):
@@ -95,7 +95,7 @@ def _reduction(view: View, node: Node) -> Change | None:
     """A reduction that drops dimensions of TRANSPOSE(x): the other dimensions may keep their order."""
     before, order = _before(view, node)
     axes = node.input(1).data if len(node.inputs) > 1 else None
-    if before is None or order is None or axes is None or node.options.get("keep_dims") or _per_channel(node.output):
+    if before is None or order is None or axes is None or node.options.get("keep_dims") or per_channel(node.output):
         return None
     gone = [int(a) % len(order) for a in axes.reshape(-1)]
     left = [source for i, source in enumerate(order) if i not in gone]
@@ -122,14 +122,10 @@ def _put_behind(view: View, before: Node, node: Node, order: Order, make: Callab
     return Change((before, node), (make(middle), transpose(middle, order, y)))
 
 
-def _per_channel(*tensors: Tensor) -> bool:
-    return any(t.quant is not None and t.quant.per_channel for t in tensors)
-
-
 def _no_move(view: View, node: Node) -> Change | None:
     """A TRANSPOSE that leaves all elements in their order is a RESHAPE."""
     order = order_of(node)
-    if order is None or not only_ones(node.input(0), order) or _per_channel(node.output):
+    if order is None or not only_ones(node.input(0), order) or per_channel(node.output):
         return None
     return Change((node,), (reshaped(node.input(0), node.output),))
 
@@ -181,7 +177,7 @@ def _rows(view: View, node: Node, order: Order) -> Change | None:
     if middle is None or dense is None or w is None or w.data is None:
         return None
     places = _same_in_rows(node.input(0).shape, order, w.shape[0])
-    if places is None or _per_channel(dense.output) or dense.output.quant != node.output.quant:
+    if places is None or per_channel(dense.output) or dense.output.quant != node.output.quant:
         return None
     parameters = [None if t is None else _take(t, places) for t in dense.inputs[1:3]]
     y = replace(dense.output, name=f"{dense.output.name}/turned", shape_signature=())

@@ -294,7 +294,7 @@ def test_pages_of_starts_and_ladders() -> None:
         assert all(itertools.starmap(close, zip(line[1:], want, strict=True)))
     for target in ("cortex-m4", "cortex-m55"):
         rows = [row["ladder"] for row in told_of["rows"] if row["target"] == target]
-        _, *lines = pages.ladder(target)(told_of)
+        _, *lines = pages.ladder(target, told_of)
         assert [line[0] for line in lines[:4]] == [TECHNIQUES[name].label for name in NAMES]
         for k, each in enumerate(rows):
             taken = [each["none"]["taken"], *(rung["added"]["taken"] for rung in each["rungs"])]
