@@ -12,7 +12,7 @@ from twinfer.converter import TO_CONVERT, OnnxFile
 from twinfer.converter.freeze import freeze, inputs_by_name
 from twinfer.converter.passes._rewrite import swap_tensors
 from twinfer.runtime.errors import InvalidArgumentError, ModelError
-from twinfer.runtime.graph import Graph, Tensor
+from twinfer.runtime.graph import Graph
 from twinfer.runtime.metadata import without_plan
 from twinfer.runtime.read.tflite import read_file
 from twinfer.runtime.shapes import infer_shapes, is_open, shape_of

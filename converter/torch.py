@@ -55,7 +55,9 @@ def from_torch(
     UnsupportedOperatorError for what torch cannot export or TFLite cannot express (all operators at once), ModelError
     for weights with NaN or infinity.
     """
-    _need_packages()
+    missing = [name for name in ("torch", "onnx", "onnxscript") if find_spec(name) is None]
+    if missing:
+        raise ToolError(f"PyTorch models need the package {' and '.join(missing)}: pip install 'twinfer[torch]'")
     if isinstance(module, str | os.PathLike):
         module = _load(module)
     inputs = _inputs(module, example_inputs)
@@ -63,12 +65,6 @@ def from_torch(
     from twinfer.converter.onnx import read_onnx
 
     return read_onnx(proto, shapes=shapes)
-
-
-def _need_packages() -> None:
-    missing = [name for name in ("torch", "onnx", "onnxscript") if find_spec(name) is None]
-    if missing:
-        raise ToolError(f"PyTorch models need the package {' and '.join(missing)}: pip install 'twinfer[torch]'")
 
 
 def _load(path: str | os.PathLike[str]) -> torch.export.ExportedProgram:

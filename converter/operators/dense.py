@@ -4,12 +4,6 @@ from __future__ import annotations
 
 from twinfer.converter.facts import INT8_AND_INT16, Parameters, Row, Scales
 from twinfer.converter.operators._versions import ASYMMETRIC, INT8_2_INT16_3, hybrid, option, typed
-from twinfer.runtime.graph import Node
-
-
-def _int4_and_int16(node: Node) -> bool:
-    return typed(1, "INT4")(node) and typed(0, "INT16")(node)
-
 
 ROWS = {
     "FULLY_CONNECTED": Row(
@@ -28,7 +22,7 @@ ROWS = {
             (10, typed(1, "INT4")),
             (11, option("quantized_bias_type")),
             (12, hybrid(scale_per_channel=True)),
-            (13, _int4_and_int16),
+            (13, lambda node: typed(1, "INT4")(node) and typed(0, "INT16")(node)),
         ),
     ),
     "BATCH_MATMUL": Row(

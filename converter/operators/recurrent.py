@@ -5,13 +5,7 @@ from __future__ import annotations
 from twinfer.converter.facts import INT8, Row, State
 from twinfer.converter.operators._versions import ASYMMETRIC, hybrid, option
 from twinfer.converter.quantize.states import lstm, lstm_is_float, svdf, svdf_is_float
-from twinfer.runtime.graph import Node
 from twinfer.runtime.ops.recurrent.lstm import CELL, cells
-
-
-def _basic(node: Node) -> bool:
-    return node.options.get("kernel_type") == "BASIC"
-
 
 #: Of an LSTM: weights, recurrent weights, peephole weights, and those of a projection.
 _LSTM_WEIGHTS = (*range(1, 12), 16)
@@ -27,7 +21,12 @@ ROWS = {
         values=(0, 9), hybrid=(1, 2, 5, 6, 10, 11), needs=((2, hybrid()), (3, hybrid(setting=ASYMMETRIC)))
     ),
     "LSTM": Row(
-        hybrid=_LSTM_WEIGHTS, needs=((2, _basic), (3, hybrid(weights=2)), (4, hybrid(weights=2, setting=ASYMMETRIC)))
+        hybrid=_LSTM_WEIGHTS,
+        needs=(
+            (2, lambda node: node.options.get("kernel_type") == "BASIC"),
+            (3, hybrid(weights=2)),
+            (4, hybrid(weights=2, setting=ASYMMETRIC)),
+        ),
     ),
     "RNN": Row(hybrid=(1, 2), needs=((2, hybrid()), (3, hybrid(setting=ASYMMETRIC)))),
     "SVDF": Row(

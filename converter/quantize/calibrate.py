@@ -35,7 +35,12 @@ def calibrate(graph: Graph, samples: Samples, progress: Progress | None = None) 
     infinity; UnsupportedOperatorError for operators without a kernel, and for control flow and variables. Warns with
     ModelWarning of inputs that never change, and of integers for a float input.
     """
-    _refuse_control(graph)
+    counts = Counter(node.op for node in graph.nodes if node.op in CONTROL)  # whose values are not observed
+    if counts:
+        what = ", ".join(f"{op} x{count}" for op, count in counts.items())
+        advice = "convert it without quantisation, export its loops and branches as plain layers, or "
+        advice += "convert the source with --no-loops and quantise that"
+        raise UnsupportedOperatorError(f"{graph.name} cannot be quantised, for it has {what}: {advice}")
     session = Session(make_plan(graph, options=Options(preserve_all=True)))
     seen = {t: Observed() for t in observable(graph)}
     histories, masked = _histories(graph), maskable(graph)
@@ -52,16 +57,6 @@ def calibrate(graph: Graph, samples: Samples, progress: Progress | None = None) 
     for tensor in graph.inputs:
         _warn_if_constant(tensor, seen.get(tensor), tensor in varied)
     return seen
-
-
-def _refuse_control(graph: Graph) -> None:
-    """UnsupportedOperatorError for what calls subgraphs or keeps variables: their values are not observed."""
-    counts = Counter(node.op for node in graph.nodes if node.op in CONTROL)
-    if counts:
-        what = ", ".join(f"{op} x{count}" for op, count in counts.items())
-        advice = "convert it without quantisation, export its loops and branches as plain layers, or "
-        advice += "convert the source with --no-loops and quantise that"
-        raise UnsupportedOperatorError(f"{graph.name} cannot be quantised, for it has {what}: {advice}")
 
 
 def _histories(graph: Graph) -> Histories:

@@ -95,10 +95,8 @@ class Groups:
         fixed = [self._fixed.get(self._root((t, type))) for t in values]
         if len(values) == 1 or (fixed[0] is not None and all(f == fixed[0] for f in fixed)):
             return values
-        return [t for t, f in zip(values, fixed, strict=True) if f is None and self._only_reader(t, node)]
-
-    def _only_reader(self, tensor: Tensor, node: Node) -> bool:
-        return tensor.data is not None or (tensor not in self._outputs and self._readers.get(tensor) == [node])
+        free = [t for t, f in zip(values, fixed, strict=True) if f is None]
+        return [t for t in free if t.data is not None or (t not in self._outputs and self._readers.get(t) == [node])]
 
     def _root(self, key: Key) -> Key:
         if key not in self._parent:

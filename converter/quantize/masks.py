@@ -45,7 +45,7 @@ def spans(graph: Graph, limits: Limits, floor: Callable[[Node, int], float], typ
     Clipping commutes with moves and choices. A sum is beyond an end if one value is beyond it by more than the other
     can make up.
     """
-    needs: dict[Tensor, Range] = dict.fromkeys((*graph.outputs, *_named(graph)), ENDLESS)
+    needs: dict[Tensor, Range] = dict.fromkeys((*graph.outputs, *named_outputs(graph)), ENDLESS)
     for node in reversed(graph.nodes):
         out = _union(needs.get(t, ENDLESS) for t in node.outputs)
         for i, tensor in enumerate(node.inputs):
@@ -55,7 +55,7 @@ def spans(graph: Graph, limits: Limits, floor: Callable[[Node, int], float], typ
     return {t: span for t, span in needs.items() if span != ENDLESS}
 
 
-def _named(graph: Graph) -> list[Tensor]:
+def named_outputs(graph: Graph) -> list[Tensor]:
     return [t for s in graph.signatures if s.subgraph == 0 for t in s.outputs.values()]
 
 
@@ -99,11 +99,12 @@ def _factor(node: Node, i: int, out: Range, other: Range, type: str) -> Range:
 
 def maskable(graph: Graph) -> Spans:
     """The tensors whose far values may be masks; an infinite end says that none are at that end."""
-    return spans(graph, lambda t: (0.0, 0.0) if t.data is None else _near(data_range(t)), lambda node, bits: 0.0)
 
+    def limits(tensor: Tensor) -> Range:
+        known = (0.0, 0.0) if tensor.data is None else data_range(tensor)
+        return known if all(map(math.isfinite, known)) else (0.0, 0.0)
 
-def _near(limits: Range) -> Range:
-    return limits if all(map(math.isfinite, limits)) else (0.0, 0.0)
+    return spans(graph, limits, lambda node, bits: 0.0)
 
 
 def far(value: Array, span: Range) -> tuple[np.ndarray, np.ndarray]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 
 import numpy as np
@@ -90,22 +90,14 @@ def entropy(seen: Observed, type: str) -> Range:
     """
     if not seen.histogram.counts.any() or not _coarse(type):
         return minmax(seen, type)
-    candidates = [limits for limits in _clipped(seen) if _outside(seen, limits) <= CLIPPED]
-    return min(candidates, key=lambda limits: _divergence(seen, limits, type))
-
-
-def _clipped(seen: Observed) -> Iterator[Range]:
-    """The whole range, then narrower ones down to a sixteenth."""
     low, high = min(seen.low, 0.0), max(seen.high, 0.0)
-    peak = max(-low, high)
-    for share in np.linspace(1, 1 / 16, CANDIDATES):
-        yield max(low, -peak * share), min(high, peak * share)
-
-
-def _outside(seen: Observed, limits: Range) -> float:
-    """The share of the values that the range clips."""
-    counts, values = _values(seen)
-    return float(counts[(values < limits[0]) | (values > limits[1])].sum() / counts.sum())
+    peak, (counts, values) = max(-low, high), _values(seen)
+    candidates = []
+    for share in np.linspace(1, 1 / 16, CANDIDATES):  # the whole range, then narrower ones
+        limits = max(low, -peak * share), min(high, peak * share)
+        if counts[(values < limits[0]) | (values > limits[1])].sum() / counts.sum() <= CLIPPED:
+            candidates.append(limits)
+    return min(candidates, key=lambda limits: _divergence(seen, limits, type))
 
 
 def _divergence(seen: Observed, limits: Range, type: str) -> float:

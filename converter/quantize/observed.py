@@ -102,13 +102,10 @@ class Observed:
         self.count += 1
         self.batch = min(self.batch[0], low), max(self.batch[1], high)
         if self.count % BATCH == 0:
-            self._end_batch(self.count // BATCH)
-
-    def _end_batch(self, batches: int) -> None:
-        share = max(MOVING, 1 / batches)
-        (low, high), (new_low, new_high) = self.average, self.batch
-        self.average = low + share * (new_low - low), high + share * (new_high - high)
-        self.batch = np.inf, -np.inf
+            share = max(MOVING, 1 / (self.count // BATCH))
+            (low, high), (new_low, new_high) = self.average, self.batch
+            self.average = low + share * (new_low - low), high + share * (new_high - high)
+            self.batch = np.inf, -np.inf
 
     @property
     def moving(self) -> Range:

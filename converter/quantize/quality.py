@@ -6,7 +6,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice
+from itertools import chain, islice
 from re import escape
 from typing import Any
 
@@ -185,9 +185,4 @@ def keep_samples(samples: Samples, keep: list[Any]) -> Samples:
     if not isinstance(samples, Iterator):
         return samples
     keep += islice(samples, KEPT)
-    return _both(tuple(keep), samples)
-
-
-def _both(first: tuple[Any, ...], rest: Iterator[Any]) -> Iterator[Any]:
-    yield from first
-    yield from rest
+    return chain(tuple(keep), samples)

@@ -17,7 +17,7 @@ from twinfer.converter.quantize.affine import LIMITS, Range, activation, data_ra
 from twinfer.converter.quantize.affine import quantize as to_integers
 from twinfer.converter.quantize.forms import precision_of
 from twinfer.converter.quantize.groups import Groups
-from twinfer.converter.quantize.masks import ENDLESS, WORTH, depth, spans
+from twinfer.converter.quantize.masks import ENDLESS, WORTH, depth, named_outputs, spans
 from twinfer.converter.quantize.methods import method
 from twinfer.converter.quantize.observed import Calibration
 from twinfer.converter.quantize.recipe import DEFAULT, Choice, Recipe
@@ -172,7 +172,12 @@ class _Writer:
         if key not in self.forms:
             name = f"{tensor.name}{SUFFIX[type]}"
             form = replace(tensor, name=name, type=type, quant=quant, data=None, extra=MappingProxyType({}))
-            self.forms[key] = self._constant(tensor, form) if tensor.data is not None else self._convert(home, form)
+            if tensor.data is not None:
+                form = self._constant(tensor, form)
+            else:
+                op = "DEQUANTIZE" if type == "FLOAT32" else "QUANTIZE"
+                self._append(Node(op, (home,), (form,), schema.default_options(op)))
+            self.forms[key] = form
         return self.forms[key]
 
     def _constant(self, tensor: Tensor, form: Tensor) -> Tensor:
@@ -180,11 +185,6 @@ class _Writer:
         data = to_integers(np.asarray(tensor.data), quant, *LIMITS[form.type]).astype(form.dtype)
         data.flags.writeable = False
         return replace(form, data=data)
-
-    def _convert(self, home: Tensor, form: Tensor) -> Tensor:
-        op = "DEQUANTIZE" if form.type == "FLOAT32" else "QUANTIZE"
-        self._append(Node(op, (home,), (form,), schema.default_options(op)))
-        return form
 
     def _append(self, node: Node) -> None:
         self.nodes.append(replace(node, index=len(self.nodes)))
@@ -244,21 +244,17 @@ class _Writer:
     # -- the whole -----------------------------------------------------------------------------------------------------
 
     def graph(self) -> Graph:
-        ends = {t: self._end(t) for t in dict.fromkeys((*self.source.outputs, *self._named()))}
+        ends = {t: self._end(t) for t in dict.fromkeys((*self.source.outputs, *named_outputs(self.source)))}
         signatures = tuple(self._signature(s, ends) if s.subgraph == 0 else s for s in self.source.signatures)
         outputs = tuple(ends[t] for t in self.source.outputs)
         bare = replace(self.source, tensors=(), inputs=tuple(self.inputs), outputs=outputs, signatures=signatures)
         return rebuild(bare, self.nodes)
 
-    def _named(self) -> list[Tensor]:
-        return [t for s in self.source.signatures if s.subgraph == 0 for t in s.outputs.values()]
-
     def _end(self, tensor: Tensor) -> Tensor:
         if tensor.type != "FLOAT32" or tensor.data is not None:
             return tensor
-        return self.form(
-            tensor, self.border, None if self.border == "FLOAT32" else self.groups.quant(tensor, self.border)
-        )
+        quant = None if self.border == "FLOAT32" else self.groups.quant(tensor, self.border)
+        return self.form(tensor, self.border, quant)
 
     def _signature(self, signature: Signature, ends: Mapping[Tensor, Tensor]) -> Signature:
         inputs = {name: self.home.get(t, t) for name, t in signature.inputs.items()}

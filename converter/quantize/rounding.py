@@ -89,7 +89,8 @@ def grams(graph: Graph, samples: Samples) -> dict[Node, Gram]:
     """
     need_to_last(samples)
     session = Session(make_plan(graph, options=Options(preserve_all=True)))
-    layers = [node for node in graph.nodes if _inputs(node) <= MOST_INPUTS]
+    quantised = [node for node in graph.nodes if precision_of(node, DEFAULT.default).precision != "float"]
+    layers = [node for node in quantised if inputs_of(node) <= MOST_INPUTS]
     sums: dict[Node, NDArray[np.float64]] = {}
     for i, sample in enumerate(samples_of(graph, samples)):
         run(session, sample)
@@ -98,11 +99,6 @@ def grams(graph: Graph, samples: Samples) -> dict[Node, Gram]:
             x = windows(node, np.asarray(seen, np.float64))
             sums[node] = sums.get(node, 0.0) + x.transpose(0, 2, 1) @ x
     return {node: Gram(matrices) for node, matrices in sums.items()}
-
-
-def _inputs(node: Node) -> float:
-    """Number of weights per output; infinite for a node that is not quantised."""
-    return np.inf if precision_of(node, DEFAULT.default).precision == "float" else inputs_of(node)
 
 
 def adaptive(layer: Layer, quant: Quant, gram: Gram) -> NDArray[np.int64]:

@@ -65,12 +65,10 @@ def lstm(node: Node, ranges: Ranges) -> Node:
                 inputs[bias] = bias_tensor(layer, layer.biases(), source.scale, quant, wide=False)
     inputs[HIDDEN] = replace(node.input(HIDDEN), type="INT8", quant=hidden)
     inputs[CELL] = replace(node.input(CELL), type="INT16", quant=_cell(ranges(node.input(CELL))))
-    name = node.output.name
-    extra = {
-        **node.extra,
-        "intermediates": tuple(_intermediate(f"{name}_{i}", hidden, i) for i in range(_INTERMEDIATES)),
-    }
-    return replace(node, inputs=tuple(inputs), extra=MappingProxyType(extra))
+    # Empty tensors; only the quantisation counts, and only that of the hidden state, which is the last.
+    names = [f"{node.output.name}_{i}_intermediate" for i in range(_INTERMEDIATES)]
+    listed = (*(Tensor(name, "FLOAT32", (0,)) for name in names[:-1]), Tensor(names[-1], "INT8", (0,), hidden))
+    return replace(node, inputs=tuple(inputs), extra=MappingProxyType({**node.extra, "intermediates": listed}))
 
 
 def _cell(limits: Range) -> Quant:
@@ -78,12 +76,6 @@ def _cell(limits: Range) -> Quant:
     peak = max(-limits[0], limits[1])
     exponent = math.ceil(math.log2(peak)) - 15 if peak else CELL_EXPONENTS[0]
     return Quant.per_tensor(2.0 ** min(max(exponent, CELL_EXPONENTS[0]), CELL_EXPONENTS[1]))
-
-
-def _intermediate(name: str, hidden: Quant | None, i: int) -> Tensor:
-    """An empty tensor. Only its quantisation counts, and only for the hidden state."""
-    last = i == _INTERMEDIATES - 1
-    return Tensor(f"{name}_intermediate", "INT8" if last else "FLOAT32", (0,), hidden if last else None)
 
 
 def svdf(node: Node, ranges: Ranges) -> Node:

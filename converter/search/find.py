@@ -153,7 +153,12 @@ def search(
     if told is not None:
         told(0, limit, "calibration")
     job = make_job(model, samples, **{key: how[key] for key in _JUDGED if key in how})  # type: ignore[literal-required]
-    _check_step(job, max_loss)
+    if job.judge.step > max_loss > 0:  # the samples are too few to tell the budget from no loss
+        count, need = job.judge.wanted[0].size, math.ceil(1 / max_loss)
+        raise InvalidArgumentError(
+            f"{count} judged answers are too few samples for a budget of {max_loss:g}: one wrong answer is "
+            f"{job.judge.step:.3g}; judge {need} or more, or allow more"
+        )
     float_cost = job.price(read(model), model)
     about |= {**setup, "metric": job.judge.metric}
     with workers(job, how.get("executor"), how.get("jobs"), how.get("dask")) as hands:
@@ -171,15 +176,10 @@ def _found(ledger: Ledger, search: Mapping[str, Any], float_cost: int, job: Job,
     front, chosen = tuple(ledger.front()), ledger.chosen()
     rivals = [chosen] if chosen is not None else list(front)
     may = "float" in space.precisions and job.inference_type in (None, "FLOAT32")
-    if may and rivals and all(float_cost <= trial.cost for trial in rivals):
-        chosen = _as_it_is(float_cost, job)
+    if may and rivals and all(float_cost <= trial.cost for trial in rivals):  # the float model itself loses nothing
+        judge, sha256 = job.judge, hashlib.sha256(job.model).hexdigest()
+        chosen = Trial(Setting("float", ""), float_cost, 0.0, judge.float_score, judge.snr_db(judge.floats), sha256)
     return Found(ledger.max_loss, tuple(ledger.trials.values()), front, chosen, search, float_cost, job)
-
-
-def _as_it_is(cost: int, job: Job) -> Trial:
-    """The float model as a trial: it loses nothing."""
-    judge, sha256 = job.judge, hashlib.sha256(job.model).hexdigest()
-    return Trial(Setting("float", ""), cost, 0.0, judge.float_score, judge.snr_db(judge.floats), sha256)
 
 
 def _check(max_loss: float, how: How) -> None:
@@ -208,32 +208,17 @@ def _space(how: How) -> Space:
     return Space(how.get("methods", METHODS), how.get("precisions", PRECISIONS), rules)
 
 
-def _check_step(job: Job, max_loss: float) -> None:
-    """Raises InvalidArgumentError if the samples are too few to tell the budget from no loss."""
-    if job.judge.step > max_loss > 0:
-        count, need = job.judge.wanted[0].size, math.ceil(1 / max_loss)
-        raise InvalidArgumentError(
-            f"{count} judged answers are too few samples for a budget of {max_loss:g}: one wrong answer is "
-            f"{job.judge.step:.3g}; judge {need} or more, or allow more"
-        )
-
-
 def _setup(how: How, data: Data) -> dict[str, Any]:
     """All that a trial's result depends on beside model, data and setting."""
     cost, target = how.get("cost", "flash"), how.get("target", GENERIC)
     calibrated, judged = (len(next(iter(arrays.values()))) for arrays in (data.calibration, data.judged))
+    planned = (target.name, USUAL.optimize, *sorted(target.features), USUAL.weights, USUAL.decode)
     return {
         "seed": how.get("seed", 0),
         "calibrated": calibrated,
         "judged": judged,
         "metric": how.get("metric", "auto"),
         "cost": cost if isinstance(cost, str) else getattr(cost, "__qualname__", str(cost)),
-        "target": _machine(target),
+        "target": ", ".join([*planned, f"alignment {target.alignment}"]),
         "inference_type": how.get("inference_type"),
     }
-
-
-def _machine(target: Target) -> str:
-    """All that a cost may depend on: the target, and the options of the plan for it."""
-    known = (target.name, USUAL.optimize, *sorted(target.features), USUAL.weights, USUAL.decode)
-    return ", ".join([*known, f"alignment {target.alignment}"])

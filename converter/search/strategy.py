@@ -65,24 +65,22 @@ class Ledger:
         """Tries the new ones among the settings, as far as the limit allows."""
         new = [setting for setting in dict.fromkeys(settings) if setting not in self.trials]
         new = new[: self._limit - len(self.trials)]
-        done = self._noted(new)
+        noted = ((setting, self._journal.get({"trial": setting.json()})) for setting in new)
+        done = {setting: Trial(setting, **value) for setting, value in noted if _is_trial(value)}
         try:
             for setting, trial in self._run("trial", [setting for setting in new if setting not in done]):
-                self._journal.add({"trial": setting.json()}, _value(trial))
+                self._journal.add({"trial": setting.json()}, {name: getattr(trial, name) for name in _VALUES})
                 done[setting] = trial
                 self._told(len(self.trials) + len(done), self._limit, str(setting))
         finally:  # Ctrl-C may come in the middle of a round
             self.trials |= {setting: done[setting] for setting in new if setting in done}
 
-    def _noted(self, settings: Sequence[Setting]) -> dict[Setting, Trial]:
-        """The trials that the journal has."""
-        pairs = ((setting, self._journal.get({"trial": setting.json()})) for setting in settings)
-        return {setting: Trial(setting, **value) for setting, value in pairs if _is_trial(value)}
-
     def orders(self, settings: Sequence[Setting]) -> dict[Setting, tuple[str, ...]]:
         """Setting -> its layers, the most sensitive first."""
         keys = {setting: {"order": setting.json()} for setting in settings}
-        missing = [setting for setting, key in keys.items() if not _is_order(self._journal.get(key))]
+        noted = {setting: self._journal.get(key) for setting, key in keys.items()}
+        whole = {s for s, value in noted.items() if isinstance(value, list) and all(isinstance(v, str) for v in value)}
+        missing = [setting for setting in keys if setting not in whole]
         for setting, names in self._run("order", missing):
             self._journal.add(keys[setting], names)
         return {setting: tuple(self._journal.get(key)) for setting, key in keys.items()}
@@ -114,13 +112,8 @@ class Ledger:
 _VALUES = [field.name for field in fields(Trial) if field.name != "setting"]
 
 
-def _value(trial: Trial) -> dict[str, Any]:
-    return {name: getattr(trial, name) for name in _VALUES}
-
-
 def _is_trial(value: Any) -> bool:
-    """Whether a journal's value has the form that ``_value`` gives. A value of another version or by hand is tried
-    again."""
+    """Whether a journal's value has the form of a trial. One of another version or by hand is tried again."""
     if not isinstance(value, dict) or set(value) != set(_VALUES):
         return False
     texts, figures = ("sha256", "error"), ("loss", "score", "snr_db", "seconds")
@@ -129,10 +122,6 @@ def _is_trial(value: Any) -> bool:
         and all(isinstance(value[name], str) for name in texts)
         and all(isinstance(value[name], float) and math.isfinite(value[name]) for name in figures)
     )
-
-
-def _is_order(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(name, str) for name in value)
 
 
 def explore(ledger: Ledger, space: Space, graph: Graph, seed: int) -> None:
@@ -174,24 +163,17 @@ def _walk(ledger: Ledger, space: Space, graph: Graph) -> None:
     for setting in missed:
         for to in space.raised(setting.precision):
             can = raisable(graph, setting, [to])
-            walks.append(_steps(setting, [name for name in orders[setting] if name in can], to))
-    rounds = [_powers(walk) for walk in walks]
+            walk = [setting]  # with none of the layers raised, with the first one, with the first two, …
+            for name in (name for name in orders[setting] if name in can):
+                walk.append(walk[-1].at(name, to))
+            walks.append(walk)
+    rounds = list[list[Setting]]()
+    for walk in walks:
+        counts = {1 << i for i in range(len(walk).bit_length())} | {len(walk) - 1}
+        rounds.append([walk[i] for i in sorted(counts) if 0 < i < len(walk)])
     while any(rounds) and not ledger.full:
         ledger.attempt([setting for some in rounds for setting in some])
         rounds = [_middle(ledger, walk) for walk in walks]
-
-
-def _steps(setting: Setting, names: Sequence[str], to: str) -> list[Setting]:
-    """The setting with none of the layers raised, with the first one, with the first two, …"""
-    steps = [setting]
-    for name in names:
-        steps.append(steps[-1].at(name, to))
-    return steps
-
-
-def _powers(walk: Sequence[Setting]) -> list[Setting]:
-    counts = [1 << i for i in range(len(walk).bit_length()) if 1 << i < len(walk) - 1]
-    return [walk[i] for i in (*counts, len(walk) - 1) if i]
 
 
 def _middle(ledger: Ledger, walk: Sequence[Setting]) -> list[Setting]:

@@ -162,23 +162,19 @@ class Bench:
 
     def trial(self, setting: Setting) -> Trial:
         """The trial of a setting; a TwinferError becomes its ``error``."""
-        start = time.perf_counter()
+        start, judge = time.perf_counter(), self.job.judge
         try:
-            result = self._tried(setting)
+            quantized = self.quantized(setting)
+            content = write(quantized)
+            cost, sha256 = self.job.price(quantized, content), hashlib.sha256(content).hexdigest()
+            results = outputs(quantized, self.graph, self.job.judged)
+            for tensor, value in zip(quantized.outputs, results, strict=True):
+                if not np.isfinite(value).all():  # float operators may divide by a quantised 0
+                    raise ModelError(f"{tensor} is not finite on every judged sample")
+            result = Trial(setting, cost, judge.loss(results), judge.score(results), judge.snr_db(results), sha256)
         except TwinferError as error:
             result = Trial(setting, error=str(error))
         return replace(result, seconds=time.perf_counter() - start)
-
-    def _tried(self, setting: Setting) -> Trial:
-        quantized = self.quantized(setting)
-        content = write(quantized)
-        cost = self.job.price(quantized, content)
-        results = outputs(quantized, self.graph, self.job.judged)
-        for tensor, value in zip(quantized.outputs, results, strict=True):
-            if not np.isfinite(value).all():  # float operators may divide by a quantised 0
-                raise ModelError(f"{tensor} is not finite on every judged sample")
-        judge, sha256 = self.job.judge, hashlib.sha256(content).hexdigest()
-        return Trial(setting, cost, judge.loss(results), judge.score(results), judge.snr_db(results), sha256)
 
     def order(self, setting: Setting) -> tuple[str, ...]:
         """The quantised layers, by the names of their outputs. The layer that costs most if it alone is quantised comes

@@ -31,7 +31,8 @@ def workers(job: Job, executor: Executor | None = None, jobs: int | None = None,
     Processes and Dask get the job, with all samples, once; an executor gets it with every trial. InvalidArgumentError
     for a cost that cannot be sent, ToolError if workers die or Dask is missing.
     """
-    jobs = _cpus() if jobs is None else jobs
+    if jobs is None:
+        jobs = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     if jobs < 1:
         raise InvalidArgumentError(f"{jobs} processes can do no work: at least one is needed")
     if executor is not None and dask is not None:
@@ -50,21 +51,14 @@ def workers(job: Job, executor: Executor | None = None, jobs: int | None = None,
     elif executor is not None:
         yield _sender(executor, job)
     elif here:
-        yield _here(Bench(job))
+        bench = Bench(job)
+        yield lambda what, settings: ((setting, getattr(bench, what)(setting)) for setting in settings)
     else:
         pool = ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), receive, (job,))
         try:
             yield _sender(pool, None)
         finally:
             pool.shutdown(cancel_futures=True)
-
-
-def _cpus() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def _here(bench: Bench) -> Run:
-    return lambda what, settings: ((setting, getattr(bench, what)(setting)) for setting in settings)
 
 
 def _sender(executor: Executor, job: Any) -> Run:

@@ -12,7 +12,6 @@ from twinfer.converter.stream.rules import (
     CONVOLUTIONS,
     POOLS,
     Need,
-    Range,
     Rule,
     Timed,
     Whole,
@@ -45,7 +44,10 @@ def plan_rows(graph: Graph, source: Tensor, axis: int, hop: int | None) -> Strea
 
     The model keeps no state. Raises InvalidArgumentError if there are not several rows.
     """
-    _check(source, axis, hop)
+    if not 0 <= axis < len(source.shape) or source.shape[axis] < 2:
+        raise InvalidArgumentError(f"{source} has no rows along axis {axis}: name another one")
+    if hop is not None and hop < 1:
+        raise InvalidArgumentError(f"a step takes at least one new row, not {hop}")
     rows, step = source.shape[axis], hop or _least_hop(graph, source, axis)
     if not 0 < step < rows:
         raise InvalidArgumentError(f"{source} has {rows} rows along axis {axis}: {step} new ones a step are no stream")
@@ -56,36 +58,22 @@ def plan_rows(graph: Graph, source: Tensor, axis: int, hop: int | None) -> Strea
     return StreamPlan(rules, whole, needs, source, timed[source])
 
 
-def _check(source: Tensor, axis: int, hop: int | None) -> None:
-    if not 0 <= axis < len(source.shape) or source.shape[axis] < 2:
-        raise InvalidArgumentError(f"{source} has no rows along axis {axis}: name another one")
-    if hop is not None and hop < 1:
-        raise InvalidArgumentError(f"a step takes at least one new row, not {hop}")
-
-
 def _least_hop(graph: Graph, source: Tensor, axis: int) -> int:
     """The least number of new rows that every layer's stride divides."""
     hop = 1
     while True:
-        strides = [_stride(node, timed) for node, timed in _windows(graph, source, axis, hop)]
-        short = [stride // gcd(stride, timed) for stride, timed in strides if timed % stride]
+        timed = {source: Timed(axis, source.shape[axis], hop)}
+        _rules(graph, timed)
+        strides = list[tuple[int, int]]()  # of each layer whose windows slide over time, with the hop of its input
+        for node in (node for node in graph.nodes if node.op in (*CONVOLUTIONS, *POOLS)):
+            x = timed.get(node.input(0))
+            if x is not None and not is_single(node, x):
+                g = geometry(node)
+                strides.append(({1: g.stride_h, 2: g.stride_w}.get(x.axis, 1), x.hop))
+        short = [stride // gcd(stride, each) for stride, each in strides if each % stride]
         if not short or hop * short[0] >= source.shape[axis]:
             return hop
         hop *= short[0]
-
-
-def _windows(graph: Graph, source: Tensor, axis: int, hop: int) -> list[tuple[Node, Timed]]:
-    """The layers whose windows slide over time, with the timing of their input."""
-    timed = {source: Timed(axis, source.shape[axis], hop)}
-    _rules(graph, timed)
-    layers = [node for node in graph.nodes if node.op in (*CONVOLUTIONS, *POOLS)]
-    sliding = [node for node in layers if node.input(0) in timed and not is_single(node, timed[node.input(0)])]
-    return [(node, timed[node.input(0)]) for node in sliding]
-
-
-def _stride(node: Node, timed: Timed) -> tuple[int, int]:
-    g = geometry(node)
-    return {1: g.stride_h, 2: g.stride_w}.get(timed.axis, 1), timed.hop
 
 
 def _rules(graph: Graph, timed: dict[Tensor, Timed]) -> tuple[dict[Node, Rule], dict[Node, str]]:
@@ -117,12 +105,8 @@ def _backwards(graph: Graph, rules: Mapping[Node, Rule], needs: Mapping[Tensor, 
         for mask in together:
             mask |= np.logical_or.reduce(together)
         for tensor in in_time(node, timed):
-            for read in _read(node, rules, needs, timed[tensor].rows):
-                needs[tensor].add(read)
-
-
-def _read(node: Node, rules: Mapping[Node, Rule], needs: Mapping[Tensor, Need], rows: int) -> list[Range]:
-    if node not in rules:
-        return [(0, rows)]
-    fresh = [each for tensor in node.outputs for each in needs[tensor].fresh]
-    return [rules[node].sliding.source(each) for each in fresh]
+            read = [(0, timed[tensor].rows)]
+            if node in rules:
+                read = [rules[node].sliding.source(rows) for out in node.outputs for rows in needs[out].fresh]
+            for rows in read:
+                needs[tensor].add(rows)

@@ -219,8 +219,12 @@ def _axis_behind(node: Node, timed: Mapping[Tensor, Timed]) -> int:
     row, x = row_of(node), in_time(node, timed)[0]
     axis = timed[x].axis
     check = _BY_ROW.get(node.op)
-    if check is not None:
-        _need_rows(node, timed)
+    if check is not None:  # just the data of the node must be in time: all of it, along one dimension
+        inputs = in_time(node, timed)
+        if inputs != [*{"CONCATENATION": node.inputs, "SPLIT": node.inputs[1:]}.get(node.op, node.inputs[:1])]:
+            raise Whole("it reads all rows of one of its inputs")
+        if len({timed[t].axis for t in inputs}) > 1:
+            raise Whole("its inputs have time in different dimensions")
         return check(node, x, axis)
     if row.moves is Moves.RESHAPES:
         return _reshaped(node, x, axis)
@@ -229,16 +233,6 @@ def _axis_behind(node: Node, timed: Mapping[Tensor, Timed]) -> int:
     if row.dimensions is not None and row.dimensions.last and axis < len(x.shape) - 1 and len(node.inputs) == 1:
         return axis
     raise Whole("it reads all rows")
-
-
-def _need_rows(node: Node, timed: Mapping[Tensor, Timed]) -> None:
-    """Whole unless just the data of the node is in time: all of it, along one dimension."""
-    data = {"CONCATENATION": node.inputs, "SPLIT": node.inputs[1:]}.get(node.op, node.inputs[:1])
-    inputs = in_time(node, timed)
-    if inputs != [*data]:
-        raise Whole("it reads all rows of one of its inputs")
-    if len({timed[t].axis for t in inputs}) > 1:
-        raise Whole("its inputs have time in different dimensions")
 
 
 def _elementwise(node: Node, timed: Mapping[Tensor, Timed]) -> int:
@@ -264,10 +258,6 @@ def _reshaped(node: Node, x: Tensor, axis: int) -> int:
         if prod(shape[: place + 1]) > prod(x.shape[:axis]):
             break
     raise Whole("it mixes rows with what is in them")
-
-
-def _transposed(node: Node, x: Tensor, axis: int) -> int:
-    return [int(d) % len(x.shape) for d in node.constant(1)].index(axis)
 
 
 def _concatenated(node: Node, x: Tensor, axis: int) -> int:
@@ -302,7 +292,7 @@ def _dense(node: Node, x: Tensor, axis: int) -> int:
 
 #: Operators that compute rows by themselves under a condition, and where time is in their outputs.
 _BY_ROW: Mapping[str, Callable[[Node, Tensor, int], int]] = {
-    "TRANSPOSE": _transposed,
+    "TRANSPOSE": lambda node, x, axis: [int(d) % len(x.shape) for d in node.constant(1)].index(axis),
     "CONCATENATION": _concatenated,
     "SPLIT": _split,
     "FULLY_CONNECTED": _dense,
