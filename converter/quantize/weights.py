@@ -89,6 +89,14 @@ def bias_tensor(layer: Layer, values: NDArray[np.float64], in_scale: float, weig
     return replace(source, type=kind, shape=shape, quant=quant, data=steps)
 
 
+def with_weights(layer: Layer, values: NDArray[np.float32]) -> Node:
+    """The node with other weights and no activation: operators may take constants from node or inputs."""
+    inputs = list(layer.node.inputs)
+    inputs[layer.parameters.weights] = replace(layer.weights, data=values)
+    options = {**layer.node.options, "fused_activation_function": "NONE"}
+    return replace(layer.node, inputs=tuple(inputs), options=options)
+
+
 def correction(layer: Layer, quant: Quant, q: NDArray[np.int64], position: int, seen: Observed) -> NDArray[np.float64]:
     """Minus the average that the rounding of the weights adds to every output channel, [channels]. ``seen`` is what
     calibration saw of the input at ``position``.
@@ -103,8 +111,6 @@ def correction(layer: Layer, quant: Quant, q: NDArray[np.int64], position: int, 
     inputs[position] = seen.mean.astype(np.float32).reshape(node.input(position).shape)
     if layer.bias is not None and parameters.bias is not None:
         inputs[parameters.bias] = np.zeros(layer.channels, np.float32)
-    held = list(node.inputs)  # operators may take constants from the node or the inputs
-    held[parameters.weights] = replace(layer.weights, data=error)
-    plain = replace(node, inputs=tuple(held), options={**node.options, "fused_activation_function": "NONE"})
+    plain = with_weights(layer, error)
     (mean,) = operator(node).reference(plain, inputs)
     return np.asarray(-np.asarray(mean, np.float64).reshape(-1, layer.channels).mean(axis=0), np.float64)

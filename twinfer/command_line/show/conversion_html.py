@@ -9,7 +9,7 @@ from typing import Any
 from twinfer.bench.page.chart import BAD, COLOURS, NAMES, ROW, Chart, Charts, distinct, field, room, tooltip, values
 from twinfer.bench.page.page import Section, page
 from twinfer.bench.page.table import Cell, Table
-from twinfer.converter.compress.layers import Footprint
+from twinfer.command_line.show.conversion import footprint_cells, tensor_cells
 from twinfer.converter.quantize.compare import Report, Sensitivity, TensorReport
 
 #: The greatest signal-to-noise ratio in a picture, in dB; better ones reach its edge.
@@ -25,31 +25,20 @@ values filled, the quantised ones as a line; red bounds: what the integers reach
 
 def report_html(report: Report, name: str) -> str:
     """The page of a report about the model ``name``. ToolError if vl-convert-python is missing."""
-    sections = [*_sections(report), Section("Weights", (_weights(report.compression),))]
-    return page(f"{name}: quantised beside float", sections, report.json())
-
-
-def _sections(report: Report) -> list[str | Section]:
-    """The tensors of both graphs, if they were compared."""
-    if not report.outputs:
-        return []
-    each = ", ".join(f"{escape(output.name)} {output.snr_db:.1f} dB" for output in report.outputs)
-    summary = f"<p>{report.samples:,} samples. Signal to noise of the outputs, the worst first: {each}.</p>\n"
-    tensors = Section("Tensors, as the model runs", (_along(report.tensors), _tensors(report.tensors)))
-    histograms = Section("Histograms", (_NOTE, Charts(tuple(map(_histogram, report.tensors)), _LEAST)))
-    return [summary, tensors, *_costly(report.sensitivity), histograms]
-
-
-def _weights(layers: Sequence[Footprint]) -> Table:
-    """The weights, and their bytes of flash."""
+    parts: list[str | Section] = []
+    if report.outputs:  # the tensors of both graphs were compared
+        each = ", ".join(f"{escape(output.name)} {output.snr_db:.1f} dB" for output in report.outputs)
+        parts.append(f"<p>{report.samples:,} samples. Signal to noise of the outputs, the worst first: {each}.</p>\n")
+        parts.append(Section("Tensors, as the model runs", (_along(report.tensors), _tensors(report.tensors))))
+        parts += _costly(report.sensitivity)
+        parts.append(Section("Histograms", (_NOTE, Charts(tuple(map(_histogram, report.tensors)), _LEAST))))
     heads = ("<layer", "<operator", "<type", "zeros", "values", "entropy", "plain B", "bitmap B", "table B")
-    return Table("Weights in flash: estimates", (*heads, "Huffman B"), tuple(map(_footprint, layers)))
-
-
-def _footprint(f: Footprint) -> list[Cell | str]:
-    zeros = Cell(f"{100 * f.sparsity:.1f} %", f.sparsity)
-    coded = ["-" if size is None else f"{size:,}" for size in (f.bitmap, f.lut, f.huffman)]
-    return [f.name, f.operator, f.type, zeros, f"{f.distinct:,}", f"{f.entropy_bits:.2f}", f"{f.plain:,}", *coded]
+    weights = list[Sequence[Cell | str]]()
+    for f in report.compression:
+        kind, zeros, *figures = footprint_cells(f)
+        weights.append((f.name, f.operator, kind, Cell(zeros, f.sparsity), *figures))
+    table = Table("Weights in flash: estimates", (*heads, "Huffman B"), tuple(weights))
+    return page(f"{name}: quantised beside float", [*parts, Section("Weights", (table,))], report.json())
 
 
 def _along(tensors: Sequence[TensorReport]) -> Chart:
@@ -71,13 +60,11 @@ def _along(tensors: Sequence[TensorReport]) -> Chart:
 
 def _tensors(tensors: Sequence[TensorReport]) -> Table:
     heads = ("#", "<tensor", "<operator", "<type", "scale", "zero", "SNR dB", "cosine", "clipped")
-    return Table("Tensors", heads, tuple([str(i), *_row(t)] for i, t in enumerate(tensors, 1)))
-
-
-def _row(t: TensorReport) -> list[Cell | str]:
-    look = "bad" if t.saturated > 0.01 else ""
-    figures = (f"{t.scale:.4g}", f"{t.zero_point}", f"{t.snr_db:.1f}", f"{t.cosine:.5f}")
-    return [t.name, t.operator, t.type, *figures, Cell(f"{100 * t.saturated:.2f} %", t.saturated, look)]
+    rows = list[Sequence[Cell | str]]()
+    for i, t in enumerate(tensors, 1):
+        *cells, clipped = tensor_cells(t)
+        rows.append((str(i), *cells, Cell(clipped, t.saturated, "bad" if t.saturated > 0.01 else "")))
+    return Table("Tensors", heads, tuple(rows))
 
 
 def _histogram(t: TensorReport) -> Chart:
@@ -86,9 +73,12 @@ def _histogram(t: TensorReport) -> Chart:
     rows = [{"from": low, "to": high, "float": n, "quantised": q} for low, high, n, q in ends]
     low, high = t.edges[0], t.edges[-1]
     about = f"{t.name}: float and quantised values from {low:.4g} to {high:.4g}"
-    outline = [{"x": row["from"], "count": row["quantised"]} for row in rows]
-    outline.append({"x": high, "count": t.quantized_counts[-1]})
-    layers = [_filled(low, high), _outline(outline), *(_bound(value) for value in t.reach if low <= value <= high)]
+    steps = [{"x": row["from"], "count": row["quantised"]} for row in rows]
+    steps.append({"x": high, "count": t.quantized_counts[-1]})
+    line = {"type": "line", "interpolate": "step-after", "strokeWidth": 1.5, "tooltip": False}
+    counts = {"x": field("x"), "y": field("count", axis=None, scale={"type": "symlog"})}
+    outline = {"mark": line, "data": values(steps), "encoding": counts}
+    layers = [_filled(low, high), outline, *(_bound(value) for value in t.reach if low <= value <= high)]
     return Chart(t.name, about, {"height": 56, "data": values(rows), "layer": layers})
 
 
@@ -99,12 +89,6 @@ def _filled(low: float, high: float) -> dict[str, Any]:
     y = field("float", axis=None, scale={"type": "symlog"})
     mark = {"type": "bar", "opacity": 0.35, "binSpacing": 0}
     return {"mark": mark, "encoding": {"x": x, "x2": {"field": "to"}, "y": y, "tooltip": counts}}
-
-
-def _outline(steps: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    line = {"type": "line", "interpolate": "step-after", "strokeWidth": 1.5, "tooltip": False}
-    y = field("count", axis=None, scale={"type": "symlog"})
-    return {"mark": line, "data": values(steps), "encoding": {"x": field("x"), "y": y}}
 
 
 def _bound(value: float) -> dict[str, Any]:

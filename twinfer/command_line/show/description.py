@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -26,6 +27,9 @@ from twinfer.runtime.target import GENERIC, HOST, Target
 
 #: The version of the JSON: it rises when a key changes its meaning or goes.
 SCHEMA = 1
+
+#: What a plan takes, as keys of the JSON.
+_BYTES = ("arena_bytes", "state_bytes", "lower_bound_bytes", "scratch_bytes", "constant_bytes")
 
 
 def describe(name: str, graph: Graph, plan: Plan | None, reason: str) -> dict[str, Any]:
@@ -108,29 +112,31 @@ def planned_nodes(graph: Graph, plan: Plan | None) -> Iterator[tuple[Node, Step 
 
 def called_nodes(graph: Graph, planned: Graph, target: Target) -> Iterator[tuple[Node, Call | None]]:
     """The nodes of a subgraph that stands in its callers' places, each with the call that it becomes there."""
-    yield from ((node, _lower(node, target)) for node in merge(graph, planned))
-
-
-def _lower(node: Node, target: Target) -> Call | None:
-    if node.op in CONTROL:
-        return None
-    try:
-        infer_node(node)
-        return guarded(node, lambda: lower_node(make_node_signed(node), target)[0])
-    except TwinferError:  # of a subgraph that nothing calls
-        return None
+    for node in merge(graph, planned):
+        call: Call | None = None
+        with suppress(TwinferError):  # of a subgraph that nothing calls
+            if node.op not in CONTROL:
+                infer_node(node)
+                call = guarded(node, lambda node=node: lower_node(make_node_signed(node), target)[0])  # type: ignore[misc]
+        yield node, call
 
 
 def merge(graph: Graph, planned: Graph) -> Iterator[Node]:
     """The nodes of a planned graph in order, and among them those of the file that planning has computed."""
     # Planning keeps the position of every tensor; it may add others behind them.
-    into = {other: each.index for each in planned.nodes for other in _folded_into(each)}
+    into = dict[int, int]()  # indices of the operators that planning has folded into others
+    for each in planned.nodes:
+        stacked = stacked_of(each)
+        folded = (*((each.options[FOLDED],) if FOLDED in each.options else ()), *(stacked.others if stacked else ()))
+        into.update(dict.fromkeys(folded, each.index))
     final: dict[Tensor | None, Tensor] = dict(zip(graph.tensors, planned.tensors, strict=False))
     waiting = deque(planned.nodes)
     for node in graph.nodes:
         inputs, outputs = tuple(map(final.get, node.inputs)), tuple(final[tensor] for tensor in node.outputs)
         own = next((each for each in waiting if not is_added(each)), None)
-        if own is None or not _is(own, node, outputs):
+        # A planned node is that of the file if its tensors are these now or, of uint8, have twins.
+        same = own is not None and (own.outputs == outputs or any(t.data is None for t in outputs))
+        if own is None or not same or (own.op, own.index) != (node.op, node.index):
             options = {**node.options, FOLDED: into[node.index]} if node.index in into else node.options
             yield replace(node, inputs=inputs, outputs=outputs, options=options)
             continue
@@ -140,19 +146,6 @@ def merge(graph: Graph, planned: Graph) -> Iterator[Node]:
     yield from waiting
 
 
-def _folded_into(node: Node) -> tuple[int, ...]:
-    """The indices of the operators that planning has folded into a node."""
-    stacked = stacked_of(node)
-    return (*((node.options[FOLDED],) if FOLDED in node.options else ()), *(stacked.others if stacked else ()))
-
-
-def _is(planned: Node, node: Node, outputs: tuple[Tensor, ...]) -> bool:
-    """Whether a planned node is that of the file, whose tensors are these now or, of uint8, have twins."""
-    if (planned.op, planned.index) != (node.op, node.index):
-        return False
-    return planned.outputs == outputs or any(t.data is None for t in outputs)
-
-
 def _plan(plan: Plan) -> dict[str, Any]:
     arena, nodes = ArenaMap(plan), plan.nodes
     scratch = {step.scratch for step in plan.steps}
@@ -160,11 +153,7 @@ def _plan(plan: Plan) -> dict[str, Any]:
     return {
         "target": plan.target.name,
         "macs": plan.macs,
-        "arena_bytes": plan.arena_bytes,
-        "state_bytes": plan.state_bytes,
-        "lower_bound_bytes": plan.lower_bound_bytes,
-        "scratch_bytes": plan.scratch_bytes,
-        "constant_bytes": plan.constant_bytes,
+        **{key: getattr(plan, key) for key in _BYTES},
         "peak": peak,
         "tensors": [
             {"name": t.name, "offset": at, "bytes": t.nbytes, "first": plan.lives[t][0], "last": plan.lives[t][1]}
@@ -176,17 +165,6 @@ def _plan(plan: Plan) -> dict[str, Any]:
 
 def targets(plan: Plan) -> list[dict[str, Any]]:
     """Bytes that a planned model takes on a SIMD host, on a 32-bit microcontroller in plain C, and as planned."""
-    return [
-        {
-            "target": plan.target.name,
-            "arena_bytes": plan.arena_bytes,
-            "state_bytes": plan.state_bytes,
-            "lower_bound_bytes": plan.lower_bound_bytes,
-            "scratch_bytes": plan.scratch_bytes,
-            "constant_bytes": plan.constant_bytes,
-        }
-        for plan in (
-            plan if target == plan.target else make_plan(plan.graph, target)
-            for target in dict.fromkeys((HOST, GENERIC, plan.target))
-        )
-    ]
+    every = dict.fromkeys((HOST, GENERIC, plan.target))
+    plans = [plan if target == plan.target else make_plan(plan.graph, target) for target in every]
+    return [{"target": each.target.name, **{key: getattr(each, key) for key in _BYTES}} for each in plans]

@@ -37,18 +37,14 @@ def matrix(proofs: Sequence[Proof], engines: Sequence[str]) -> Iterator[Renderab
     labels = ("#", "<operator", "<tensor", "<type", "<shape") if single else ("<model", "tensors")
     shown = table(f"{subject}: each engine against the interpreter", *labels, gap=1)
     for engine in engines:
-        shown.add_column(_heading(engine), justify="center", no_wrap=True)
+        heading = peers()[engine].heading if engine in peers() else engine.replace(" on cortex-", "\n")
+        shown.add_column(heading, justify="center", no_wrap=True)
     for texts, cells in _rows(proofs, engines):
         shown.add_row(*(Text(text) for text in texts), *(Text(cell, style=_STYLE[cell]) for cell in cells))
     yield shown
     close = f"{CLOSE} within {TOLERANCE:g} of the largest value"
     legend = f"{SAME} same bits  {close}  {DIFFERENT} different  {ABSENT} not computed"
     yield Text(legend, style="bright_black")
-
-
-def _heading(engine: str) -> str:
-    """The heading of an engine's column, in few characters."""
-    return peers()[engine].heading if engine in peers() else engine.replace(" on cortex-", "\n")
 
 
 def _rows(proofs: Sequence[Proof], engines: Sequence[str]) -> Iterator[tuple[list[str], list[str]]]:
@@ -75,24 +71,19 @@ def findings(proofs: Sequence[Proof]) -> Iterator[Text]:
         fault = next(proof.faults(), None)
         if fault is not None:
             yield Text(f"{proof.model}: {describe(*fault)}", style="bold red")
-        for line in descriptions(proof.by_zero, _count(proof.samples)):
-            yield Text(f"{proof.model}: not proven: {line}", style="bold red")
+        for said in descriptions(proof.by_zero, _count(proof.samples)):
+            yield Text(f"{proof.model}: not proven: {said}", style="bold red")
         if proof.unrun:
             where = ", ".join(proof.unrun)
             yield Text(f"{proof.model}: not proven: it did not run {where}", style="bold red")
         elif proof.proven:
             yield Text(f"{proof.model}: proven on {_count(proof.samples)}{_beside(proof)}", style="green")
-        for fault in _tolerated(proof):
-            judge = label(proof.judges[-1])
-            yield Text(f"{proof.model}: not counted, since {judge} decides: {describe(*fault)}", style="yellow")
-
-
-def _tolerated(proof: Proof) -> Iterator[tuple[Line, str, Difference]]:
-    """Differences of engines that do not judge this model."""
-    for line in proof.lines:
-        for engine, difference in line.differences.items():
-            if difference is not None and not difference.within and engine not in proof.judges:
-                yield line, engine, difference
+        judges = proof.judges
+        every = [(line, *each) for line in proof.lines for each in line.differences.items()]
+        for line, engine, difference in every:
+            if difference is not None and not difference.within and engine not in judges:
+                told = f"not counted, since {label(judges[-1])} decides: {describe(line, engine, difference)}"
+                yield Text(f"{proof.model}: {told}", style="yellow")
 
 
 def describe(line: Line, engine: str, difference: Difference) -> str:

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rich.console import RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from twinfer.bench.measure.grid import Grid
 from twinfer.bench.measure.report import table
 from twinfer.bench.memory.certificate import Certificate, chain_name
-from twinfer.runtime.graph import Node, Tensor
+from twinfer.runtime.graph import Node
 from twinfer.runtime.ops.core.unsigned import is_added
 from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.plan.regions.traffic import costs
@@ -32,27 +31,17 @@ def memory_tables(name: str, certificate: Certificate, width: int) -> Iterator[R
     for part in plan.program:
         if isinstance(part, Chain):
             yield Text(f"{chain_name(part)}: one row after the other{', from the last one on' * part.backwards}")
-    yield _forced(certificate)
-    yield _hints(certificate)
+    forced = certificate.forced_by
+    live = table(f"What forces {forced.nbytes:,} bytes: {forced.layer}", "<live there", "bytes")
+    for tensor, size in forced.tensors:
+        live.add_row(Text(tensor, overflow="ellipsis", no_wrap=True), f"{size:,}")
+    yield live
+    changes = table("What would need less RAM, each planned", "<change", "RAM", "saved")
+    for hint in certificate.hints:
+        changes.add_row(Text(hint.text), f"{hint.ram_bytes:,}", f"{-100 * hint.ram_change:.0f} %")
+    yield changes if certificate.hints else Text("No change that was planned needs less RAM.")
     if plan.arena_bytes:
         yield from ArenaMap(plan).render(width)
-
-
-def _forced(certificate: Certificate) -> Table:
-    forced = certificate.forced_by
-    lines = table(f"What forces {forced.nbytes:,} bytes: {forced.layer}", "<live there", "bytes")
-    for name, size in forced.tensors:
-        lines.add_row(Text(name, overflow="ellipsis", no_wrap=True), f"{size:,}")
-    return lines
-
-
-def _hints(certificate: Certificate) -> RenderableType:
-    if not certificate.hints:
-        return Text("No change that was planned needs less RAM.")
-    lines = table("What would need less RAM, each planned", "<change", "RAM", "saved")
-    for hint in certificate.hints:
-        lines.add_row(Text(hint.text), f"{hint.ram_bytes:,}", f"{-100 * hint.ram_change:.0f} %")
-    return lines
 
 
 #: What a piece of the arena is to an operator, the most important first.
@@ -74,20 +63,12 @@ class ArenaMap:
         self.offsets = {t: plan.offsets[t] for t, place in plan.places.items() if place.region.kind == "arena"}
         self.width = max(plan.regions[region].end for region in plan.arenas)
         self.steps = {step.position: step for step in plan.steps}
-        self.touched = [self._touched(i) for i in range(len(plan.nodes))]
-        self.peak = max(range(len(self.touched)), key=self.live_bytes, default=0)
-
-    def _touched(self, position: int) -> tuple[list[Tensor], list[Tensor]]:
-        """Tensors in the arena that an operator reads and writes."""
-        node, arena = self.plan.nodes[position], self.offsets
-        step = self.steps.get(position)
-        inputs, outputs = (step.call.read, step.call.written) if step else (node.inputs[:1], node.outputs)
-        return [t for t in inputs if isinstance(t, Tensor) and t in arena], [t for t in outputs if t in arena]
+        self.peak = max(range(len(plan.nodes)), key=self.live_bytes, default=0)
 
     def pieces(self, position: int) -> list[Piece]:
         """What lies where while an operator runs, the most important last."""
-        read, written = self.touched[position]
-        step = self.steps.get(position)
+        node, step = self.plan.nodes[position], self.steps.get(position)
+        read, written = (step.call.read, step.call.written) if step else (node.inputs[:1], node.outputs)
         pieces: list[Piece] = []
         for i, (tensor, (first, last)) in enumerate(self.plan.lives.items()):
             if first <= position <= last and tensor in self.offsets:

@@ -32,8 +32,12 @@ def render(name: str, graph: Graph, plan: Plan | None, reason: str, width: int) 
     if plan is None:
         yield Text(f"No plan: {reason}", style="red")
         return
-    if any(step.choice.declined for step in plan.steps):
-        yield _declines(plan)
+    declines = table("Variants that declined", "#", "<operator", "<variant", "<reason", gap=1)
+    for step in plan.steps:
+        for variant, why in step.choice.declined:
+            declines.add_row(number(step.node), title(step.node), variant, why)
+    if declines.row_count:
+        yield declines
     yield _sizes(plan)
     if plan.arena_bytes:
         yield from ArenaMap(plan).render(width)
@@ -75,17 +79,13 @@ def quantisation(tensor: Tensor, digits: int = 6) -> str:
     return f"{quant.scale[0]:.{digits}g}, {int(quant.zero_point[0])}"
 
 
-def _rows(graph: Graph, plan: Plan | None, index: int) -> list[tuple[Node, Call | None]]:
-    """The operators of subgraph ``index`` and the calls that they become."""
-    if plan is not None and index:
-        return list(called_nodes(graph, plan.graph.subgraphs[index - 1], plan.target))
-    return [(node, step.call if step else None) for node, step in planned_nodes(graph, plan)]
-
-
 def _operators(graph: Graph, plan: Plan | None, index: int, heading: str) -> Table:
     columns = ("<operator", "<inputs", "<output", "<type", "<scale, zero", "<kernel", "MACs", "constant\nbytes")
     lines = table(heading, "#", *columns, gap=1)
-    rows = _rows(graph, plan, index)
+    if plan is not None and index:
+        rows = list(called_nodes(graph, plan.graph.subgraphs[index - 1], plan.target))
+    else:
+        rows = [(node, step.call if step else None) for node, step in planned_nodes(graph, plan)]
     names = variables(node for node, _ in rows)
     for node, call in rows:
         lost = bool(missing([node]))
@@ -114,14 +114,6 @@ def _kernel(node: Node, call: Call | None, main: bool) -> str:
     if FOLDED in node.options:
         return f"folded into {node.options[FOLDED]}"
     return "constant" if node.outputs and node.outputs[0].data is not None else "in place"
-
-
-def _declines(plan: Plan) -> Table:
-    lines = table("Variants that declined", "#", "<operator", "<variant", "<reason", gap=1)
-    for step in plan.steps:
-        for name, reason in step.choice.declined:
-            lines.add_row(number(step.node), title(step.node), name, reason)
-    return lines
 
 
 def _sizes(plan: Plan) -> Table:

@@ -40,16 +40,15 @@ def is_float(outcome: Found) -> bool:
 def document(outcome: Found) -> dict[str, Any]:
     """The outcome for JSON; ``rule`` of a setting is that of a recipe file."""
     front = {trial.setting for trial in outcome.front}
+    chosen = (
+        None if outcome.chosen is None else outcome.trials.index(outcome.chosen) if not is_float(outcome) else "float"
+    )
     return {
         "schema": 1,
         "max_loss": outcome.max_loss,
         **{key: value for key, value in outcome.search.items() if key != "search"},
         "float": {"cost": outcome.float_cost, "score": outcome.job.judge.float_score},
-        "chosen": "float"
-        if is_float(outcome)
-        else None
-        if outcome.chosen is None
-        else outcome.trials.index(outcome.chosen),
+        "chosen": "float" if is_float(outcome) else chosen,
         "trials": [{**_row(trial), "front": trial.setting in front} for trial in outcome.trials],
     }
 

@@ -37,29 +37,24 @@ def _picture(outcome: Found, good: Sequence[Trial]) -> Chart:
     """A point per trial: those of the front are filled, the chosen one is large. Broken: the budget."""
     told = f"Loss over {outcome.search['cost']} of {len(good)} trials. On the Pareto front: "
     told += ", ".join(f"{trial.setting} ({trial.cost:,}, {trial.loss:.5f})" for trial in outcome.front)
-    most = _most(outcome, good)
-    rows = [_row(outcome, trial, most) for trial in good]
+    most = max(*(trial.loss for trial in good), outcome.max_loss)  # the greatest loss in the picture
+    if outcome.max_loss:
+        most = min(most, max(_TOP * outcome.max_loss, outcome.front[0].loss))
+    rows = [
+        {
+            "setting": str(trial.setting),
+            "precision": trial.setting.precision,
+            "cost": trial.cost,
+            "loss": trial.loss,
+            "drawn": min(trial.loss, most),
+            "front": trial in outcome.front,
+            "chosen": trial == outcome.chosen,
+        }
+        for trial in good
+    ]
     layers = [_budget(outcome), _front(outcome, good, most), _points(outcome, good)]
     kept = {"height": 360, "data": values(rows), "layer": layers}
     return Chart("Loss over cost: filled on the Pareto front, the large one chosen", told, kept)
-
-
-def _row(outcome: Found, trial: Trial, most: float) -> dict[str, Any]:
-    return {
-        "setting": str(trial.setting),
-        "precision": trial.setting.precision,
-        "cost": trial.cost,
-        "loss": trial.loss,
-        "drawn": min(trial.loss, most),
-        "front": trial in outcome.front,
-        "chosen": trial == outcome.chosen,
-    }
-
-
-def _most(outcome: Found, good: Sequence[Trial]) -> float:
-    """The greatest loss in the picture."""
-    most = max(*(trial.loss for trial in good), outcome.max_loss)
-    return min(most, max(_TOP * outcome.max_loss, outcome.front[0].loss)) if outcome.max_loss else most
 
 
 def _axes(outcome: Found) -> dict[str, Any]:
@@ -108,12 +103,11 @@ def _points(outcome: Found, good: Sequence[Trial]) -> dict[str, Any]:
 
 def _table(outcome: Found) -> Table:
     heads = ("<setting", outcome.search["cost"], "loss", "score", "SNR dB")
-    return Table("Pareto front", heads, tuple(_line(outcome, trial) for trial in outcome.front))
-
-
-def _line(outcome: Found, trial: Trial) -> list[Cell]:
-    """The cells of a trial, green if it is the chosen one."""
-    look = "good" if trial == outcome.chosen else ""
-    figures = (f"{trial.cost:,}", f"{trial.loss:.5f}", f"{trial.score:.4f}", f"{trial.snr_db:.1f}")
-    numbers = (trial.cost, trial.loss, trial.score, trial.snr_db)
-    return [Cell(str(trial.setting), look=look), *(Cell(*pair, look) for pair in zip(figures, numbers, strict=True))]
+    rows = list[list[Cell]]()
+    for trial in outcome.front:
+        look = "good" if trial == outcome.chosen else ""
+        figures = (f"{trial.cost:,}", f"{trial.loss:.5f}", f"{trial.score:.4f}", f"{trial.snr_db:.1f}")
+        numbers = (trial.cost, trial.loss, trial.score, trial.snr_db)
+        cells = (Cell(*pair, look) for pair in zip(figures, numbers, strict=True))
+        rows.append([Cell(str(trial.setting), look=look), *cells])
+    return Table("Pareto front", heads, tuple(rows))

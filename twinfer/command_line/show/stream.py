@@ -24,22 +24,21 @@ def tables(graph: Graph, streaming: Streaming, proof: Proof, path: str) -> Itera
     window, step = make_plan(graph, GENERIC), make_plan(streaming.graph, GENERIC)
     yield _sizes(window, step)
     if streaming.whole:
-        yield _whole(streaming)
+        lines = table("Operators that run over all rows in every step", "#", "<operator", "<because")
+        for node, why in streaming.whole.items():
+            lines.add_row(str(node.index), node.op, Text(why))
+        yield lines
     if step.macs >= window.macs:
-        yield Text(f"Nothing is gained: a step costs as much as a window{_remedy(graph, streaming)}", style="yellow")
+        least = convert.stream(graph, axis=streaming.axis).hop  # what helps where new rows do not fit strides
+        remedy = f"; --hop must be a multiple of {least}, the strides' product, not {streaming.hop}"
+        told = "Nothing is gained: a step costs as much as a window"
+        yield Text(told + (remedy if streaming.hop % least else ""), style="yellow")
     if proof.different:
         yield Text(f"{proof.different} of {proof.windows} windows differ: nothing was written", style="red")
     else:
         yield Text(
             f"{path}: the same bits as the window model in {proof.windows} windows of random rows", style="green"
         )
-
-
-def _remedy(graph: Graph, streaming: Streaming) -> str:
-    """What helps where new rows do not fit strides."""
-    least = convert.stream(graph, axis=streaming.axis).hop
-    fits = streaming.hop % least == 0
-    return "" if fits else f"; --hop must be a multiple of {least}, the strides' product, not {streaming.hop}"
 
 
 def _sizes(window: Plan, step: Plan) -> Table:
@@ -49,11 +48,4 @@ def _sizes(window: Plan, step: Plan) -> Table:
         lines.add_row(name, *(f"{cell:,}" for cell in cells))
     if step.macs:
         lines.add_row("ratio", f"{window.macs / step.macs:.1f}", "", "", "")
-    return lines
-
-
-def _whole(streaming: Streaming) -> Table:
-    lines = table("Operators that run over all rows in every step", "#", "<operator", "<because")
-    for node, why in streaming.whole.items():
-        lines.add_row(str(node.index), node.op, Text(why))
     return lines
