@@ -185,11 +185,17 @@ def _finish(converted: Conversion, job: _Job) -> Conversion:
     cannot run."""
     graph = open_batch(roll(converted.flat) if job.how.get("loops", True) else converted.flat)
     graph = with_plan(graph) if job.how.get("store_plan") else graph
-    try:  # by layers: by rows takes longer and refuses nothing more
+    _check_runs(graph)
+    return replace(converted, graph=graph)
+
+
+def _check_runs(graph: Graph) -> None:
+    """Raises TwinferError, with the node, unless the graph's file can be read and planned. It is planned by layers: by
+    rows takes longer and refuses nothing more."""
+    try:
         make_plan(read(write(graph), graph.name), options=PlanOptions(memory="layers"))
     except (ModelError, UnsupportedOperatorError) as error:
         raise type(error)(f"what the conversion gives cannot run: {error}") from error
-    return replace(converted, graph=graph)
 
 
 def _judge(converted: Conversion, job: _Job) -> Conversion:

@@ -40,9 +40,7 @@ def is_float(outcome: Found) -> bool:
 def document(outcome: Found) -> dict[str, Any]:
     """The outcome for JSON; ``rule`` of a setting is that of a recipe file."""
     front = {trial.setting for trial in outcome.front}
-    chosen = (
-        None if outcome.chosen is None else outcome.trials.index(outcome.chosen) if not is_float(outcome) else "float"
-    )
+    chosen = next((i for i, trial in enumerate(outcome.trials) if trial == outcome.chosen), None)
     return {
         "schema": 1,
         "max_loss": outcome.max_loss,
