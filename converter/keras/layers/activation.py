@@ -44,24 +44,6 @@ def gelu(g: Emitter, x: Tensor, approximate: bool = False) -> Tensor:
     return g.unary("GELU", x, approximate=bool(approximate))
 
 
-def hard_sigmoid(g: Emitter, x: Tensor) -> Tensor:
-    """relu6(x + 3) / 6."""
-    return functions.hard_sigmoid(g, x, 1 / 6, 0.5)
-
-
-def hard_silu(g: Emitter, x: Tensor) -> Tensor:
-    return g.unary("HARD_SWISH", x)
-
-
-def log_sigmoid(g: Emitter, x: Tensor) -> Tensor:
-    """-softplus(-x)."""
-    return g.unary("NEG", functions.softplus(g, g.unary("NEG", x)))
-
-
-def tanh_shrink(g: Emitter, x: Tensor) -> Tensor:
-    return g.binary("SUB", x, g.unary("TANH", x))
-
-
 def softmax(g: Emitter, x: Tensor, axis: Any = -1) -> Tensor:
     return along(g, "SOFTMAX", x, *dimensions(axis, x), beta=1.0)
 
@@ -82,12 +64,12 @@ FUNCTIONS: dict[str, Function] = {
     "elu": lambda g, x: functions.elu(g, x, 1.0),
     "exponential": _plain("EXP"),
     "gelu": gelu,
-    "hard_sigmoid": hard_sigmoid,
-    "hard_silu": hard_silu,
+    "hard_sigmoid": lambda g, x: functions.hard_sigmoid(g, x, 1 / 6, 0.5),
+    "hard_silu": _plain("HARD_SWISH"),
     "hard_tanh": lambda g, x: clamp(g, x, -1.0, 1.0),
     "leaky_relu": lambda g, x: g.unary("LEAKY_RELU", x, alpha=0.2),
     "linear": lambda g, x: x,
-    "log_sigmoid": log_sigmoid,
+    "log_sigmoid": lambda g, x: g.unary("NEG", functions.softplus(g, g.unary("NEG", x))),
     "log_softmax": log_softmax,
     "mish": functions.mish,
     "relu": relu,
@@ -99,30 +81,14 @@ FUNCTIONS: dict[str, Function] = {
     "softplus": functions.softplus,
     "softsign": functions.softsign,
     "tanh": _plain("TANH"),
-    "tanh_shrink": tanh_shrink,
+    "tanh_shrink": lambda g, x: g.binary("SUB", x, g.unary("TANH", x)),
 }
-
-
-def layer(g: Emitter, call: Call) -> Tensor:
-    return call.activated(call.input())
 
 
 def relu_layer(g: Emitter, call: Call) -> Tensor:
     own = call.layer
     top = None if own.max_value is None else float(own.max_value)
     return relu(g, call.input(), float(own.negative_slope), top, float(own.threshold))
-
-
-def leaky_relu_layer(g: Emitter, call: Call) -> Tensor:
-    return g.unary("LEAKY_RELU", call.input(), alpha=float(call.layer.negative_slope))
-
-
-def elu_layer(g: Emitter, call: Call) -> Tensor:
-    return functions.elu(g, call.input(), float(call.layer.alpha))
-
-
-def prelu_layer(g: Emitter, call: Call) -> Tensor:
-    return g.emit("PRELU", [call.input(), call.weight("alpha")], call.input().shape)
 
 
 def softmax_layer(g: Emitter, call: Call) -> Tensor:
@@ -143,30 +109,22 @@ OPERATIONS = {
     "ops.Celu": _operation(functions.celu, "alpha"),
     "ops.Elu": _operation(functions.elu, "alpha"),
     "ops.Gelu": _operation(gelu, "approximate"),
-    "ops.HardSigmoid": _operation(hard_sigmoid),
-    "ops.HardSilu": _operation(hard_silu),
-    "ops.HardTanh": _operation(FUNCTIONS["hard_tanh"]),
     "ops.LeakyRelu": _operation(relu, "negative_slope"),
-    "ops.LogSigmoid": _operation(log_sigmoid),
     "ops.LogSoftmax": _operation(log_softmax, "axis"),
-    "ops.Relu": _operation(relu),
-    "ops.Relu6": _operation(FUNCTIONS["relu6"]),
-    "ops.Selu": _operation(functions.selu),
-    "ops.Sigmoid": _operation(FUNCTIONS["sigmoid"]),
-    "ops.Silu": _operation(functions.silu),
     "ops.Softmax": _operation(softmax, "axis"),
-    "ops.Softplus": _operation(functions.softplus),
-    "ops.Softsign": _operation(functions.softsign),
-    "ops.TanhShrink": _operation(tanh_shrink),
-    "ops.Tanh": _operation(FUNCTIONS["tanh"]),
 }
+for _name in (
+    *("hard_sigmoid", "hard_silu", "hard_tanh", "log_sigmoid", "relu", "relu6", "selu", "sigmoid", "silu", "softplus"),
+    *("softsign", "tanh_shrink", "tanh"),
+):
+    OPERATIONS[f"ops.{_name.title().replace('_', '')}"] = _operation(FUNCTIONS[_name])
 
-IMPORTERS = {
+IMPORTERS: dict[str, Callable[[Emitter, Call], Tensor]] = {
     **OPERATIONS,
-    "Activation": layer,
-    "ELU": elu_layer,
-    "LeakyReLU": leaky_relu_layer,
-    "PReLU": prelu_layer,
+    "Activation": lambda g, call: call.activated(call.input()),
+    "ELU": lambda g, call: functions.elu(g, call.input(), float(call.layer.alpha)),
+    "LeakyReLU": lambda g, call: g.unary("LEAKY_RELU", call.input(), alpha=float(call.layer.negative_slope)),
+    "PReLU": lambda g, call: g.emit("PRELU", [call.input(), call.weight("alpha")], call.input().shape),
     "ReLU": relu_layer,
     "Softmax": softmax_layer,
 }

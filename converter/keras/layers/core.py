@@ -27,10 +27,6 @@ def embedding(g: Emitter, call: Call) -> Tensor:
     return g.gather(table, x, 0)
 
 
-def identity(g: Emitter, call: Call) -> Tensor:
-    return call.input()
-
-
 #: Layers that act in training alone.
 IDENTITIES = (
     "ActivityRegularization", "AlphaDropout", "Dropout", "GaussianDropout", "GaussianNoise", "Identity",
@@ -77,8 +73,8 @@ def dot(g: Emitter, call: Call) -> Tensor:
     return g.reshape(product(g, left, right), call.shape)
 
 
-IMPORTERS = {
-    **dict.fromkeys(IDENTITIES, identity),
+IMPORTERS: dict[str, Importer] = {
+    **dict.fromkeys(IDENTITIES, lambda g, call: call.input()),
     "Dense": dense,
     "Embedding": embedding,
     "Add": _merge("ADD"),

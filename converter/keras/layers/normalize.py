@@ -58,11 +58,6 @@ def group_normalization(g: Emitter, call: Call) -> Tensor:
     return g.along_last(given, dimensions(own.axis, given), run)
 
 
-def unit_normalization(g: Emitter, call: Call) -> Tensor:
-    """x / sqrt(sum of squares)."""
-    return along(g, "L2_NORMALIZATION", call.input(), *dimensions(call.layer.axis, call.input()))
-
-
 def rescaling(g: Emitter, call: Call) -> Tensor:
     factor, offset = (np.asarray(v, np.float32) for v in (call.layer.scale, call.layer.offset))
     y = g.binary("MUL", g.cast(call.input(), "FLOAT32"), factor)
@@ -87,5 +82,7 @@ IMPORTERS = {
     "Normalization": normalization,
     "Rescaling": rescaling,
     "RMSNormalization": rms_normalization,
-    "UnitNormalization": unit_normalization,
+    "UnitNormalization": lambda g, call: along(  # x / sqrt(sum of squares)
+        g, "L2_NORMALIZATION", call.input(), *dimensions(call.layer.axis, call.input())
+    ),
 }

@@ -84,19 +84,6 @@ def variance(g: Emitter, call: Call) -> Tensor:
     return g.reshape(mean(g, g.binary("MUL", rest, rest), axes), call.shape)
 
 
-def identity(g: Emitter, call: Call) -> Tensor:
-    return call.input()
-
-
-def reshape(g: Emitter, call: Call) -> Tensor:
-    return g.reshape(call.input(), call.shape)
-
-
-def transpose(g: Emitter, call: Call) -> Tensor:
-    x = call.input()
-    return g.transpose(x, call.layer.axes or tuple(reversed(range(len(x.shape)))))
-
-
 def swapaxes(g: Emitter, call: Call) -> Tensor:
     x = call.input()
     order = list(range(len(x.shape)))
@@ -202,10 +189,6 @@ def padded(g: Emitter, call: Call) -> Tensor:
     return g.pad(x, [(int(a), int(b)) for a, b in pads], 0 if value is None else value)
 
 
-def full(g: Emitter, call: Call) -> Tensor:
-    return g.repeat(call.input(), call.shape)
-
-
 UNARY = {
     "Abs": "ABS", "Absolute": "ABS", "Ceil": "CEIL", "Cos": "COS", "Exp": "EXP", "Floor": "FLOOR", "Log": "LOG",
     "LogicalNot": "LOGICAL_NOT", "Negative": "NEG", "Round": "ROUND", "Rsqrt": "RSQRT", "Sign": "SIGN", "Sin": "SIN",
@@ -229,12 +212,15 @@ IMPORTERS: dict[str, Importer] = {
     **{f"ops.{name}": _binary(op) for name, op in BINARY.items()},
     **{f"ops.{name}": _comparison(op) for name, op in COMPARE.items()},
     **{f"ops.{name}": _reduction(op) for name, op in REDUCTIONS.items()},
-    **{f"ops.{name}": reshape for name in ("ExpandDims", "Ravel", "Reshape", "Squeeze")},
-    "ops.BroadcastTo": full,
+    **{
+        f"ops.{name}": lambda g, call: g.reshape(call.input(), call.shape)
+        for name in ("ExpandDims", "Ravel", "Reshape", "Squeeze")
+    },
+    "ops.BroadcastTo": lambda g, call: g.repeat(call.input(), call.shape),
     "ops.Cast": lambda g, call: g.cast(call.input(), call.type),
     "ops.Clip": clip,
     "ops.Concatenate": concatenate,
-    **{f"ops.{name}": identity for name in ("ConvertToTensor", "Copy", "StopGradient")},
+    **{f"ops.{name}": lambda g, call: call.input() for name in ("ConvertToTensor", "Copy", "StopGradient")},
     "ops.Einsum": summation,
     "ops.Flip": flip,
     "ops.GetItem": item,
@@ -249,7 +235,7 @@ IMPORTERS: dict[str, Importer] = {
     "ops.Swapaxes": swapaxes,
     "ops.Take": take,
     "ops.TakeAlongAxis": take_along_axis,
-    "ops.Transpose": transpose,
+    "ops.Transpose": lambda g, call: g.transpose(call.input(), call.layer.axes or range(len(call.input().shape))[::-1]),
     "ops.Var": variance,
     "ops.Where": where,
 }

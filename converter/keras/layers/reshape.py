@@ -20,10 +20,6 @@ def reshape(g: Emitter, call: Call) -> Tensor:
     return g.reshape(call.input(), call.shape)
 
 
-def permute(g: Emitter, call: Call) -> Tensor:
-    return g.transpose(call.input(), (0, *call.layer.dims))
-
-
 def repeat_vector(g: Emitter, call: Call) -> Tensor:
     x = call.input()
     line = g.reshape(x, (x.shape[0], 1, x.shape[1]))
@@ -51,10 +47,6 @@ def center_crop(g: Emitter, call: Call) -> Tensor:
     call.need(all(new <= old for new, old in zip(size, x.shape[1:3], strict=True)), "images that are too small for it")
     begin = ((old - new) // 2 for new, old in zip(size, x.shape[1:3], strict=True))
     return g.part(x, (0, *begin, 0), call.shape)
-
-
-def up_sampling_1d(g: Emitter, call: Call) -> Tensor:
-    return as_image(g, call.input(), lambda x: _resized(g, x, (1, call.shape[1]), "nearest"))
 
 
 def up_sampling_2d(g: Emitter, call: Call) -> Tensor:
@@ -89,11 +81,11 @@ IMPORTERS = {
     "Cropping1D": cropping,
     "Cropping2D": cropping,
     "Flatten": reshape,
-    "Permute": permute,
+    "Permute": lambda g, call: g.transpose(call.input(), (0, *call.layer.dims)),
     "RepeatVector": repeat_vector,
     "Reshape": reshape,
     "Resizing": resizing,
-    "UpSampling1D": up_sampling_1d,
+    "UpSampling1D": lambda g, call: as_image(g, call.input(), lambda x: _resized(g, x, (1, call.shape[1]), "nearest")),
     "UpSampling2D": up_sampling_2d,
     "ZeroPadding1D": zero_padding,
     "ZeroPadding2D": zero_padding,

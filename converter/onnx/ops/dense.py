@@ -6,7 +6,6 @@ import numpy as np
 
 from twinfer.converter.emit import products
 from twinfer.converter.emit.emitter import Emitter, constant
-from twinfer.converter.emit.products import einsum as einsum_of
 from twinfer.converter.emit.products import fully_connected, product
 from twinfer.converter.onnx.node import OnnxNode, positive
 from twinfer.runtime.graph import Tensor
@@ -50,7 +49,7 @@ def matmul(g: Emitter, node: OnnxNode) -> Tensor:
 
 
 def einsum(g: Emitter, node: OnnxNode) -> Tensor:
-    return einsum_of(g, str(node.attribute("equation", "")), [node.input(i) for i in range(len(node.inputs))])
+    return products.einsum(g, str(node.attribute("equation", "")), [node.input(i) for i in range(len(node.inputs))])
 
 
 def cum_sum(g: Emitter, node: OnnxNode) -> Tensor:

@@ -60,15 +60,6 @@ def where(g: Emitter, node: OnnxNode) -> Tensor:
     return g.emit("SELECT_V2", [condition, x, y], shape, x.type)
 
 
-def is_nan(g: Emitter, node: OnnxNode) -> Tensor:
-    """NaN alone differs from itself."""
-    return g.binary("NOT_EQUAL", node.input(0), node.input(0), type="BOOL")
-
-
-def reciprocal(g: Emitter, node: OnnxNode) -> Tensor:
-    return g.binary("DIV", np.array(1, np.float32), node.input(0))
-
-
 UNARY = {
     "Sqrt": "SQRT", "Exp": "EXP", "Abs": "ABS", "Neg": "NEG", "Log": "LOG", "Floor": "FLOOR", "Ceil": "CEIL",
     "Round": "ROUND", "Sin": "SIN", "Cos": "COS", "Not": "LOGICAL_NOT", "Sign": "SIGN",
@@ -101,21 +92,9 @@ def leaky_relu(g: Emitter, node: OnnxNode) -> Tensor:
     return g.unary("LEAKY_RELU", node.input(0), alpha=float(node.attribute("alpha", 0.01)))
 
 
-def prelu(g: Emitter, node: OnnxNode) -> Tensor:
-    return g.emit("PRELU", [node.input(0), node.input(1)], node.input(0).shape)
-
-
 def hard_sigmoid(g: Emitter, node: OnnxNode) -> Tensor:
     alpha, beta = float(node.attribute("alpha", 0.2)), float(node.attribute("beta", 0.5))
     return functions.hard_sigmoid(g, node.input(0), alpha, beta)
-
-
-def elu(g: Emitter, node: OnnxNode) -> Tensor:
-    return functions.elu(g, node.input(0), float(node.attribute("alpha", 1.0)))
-
-
-def celu(g: Emitter, node: OnnxNode) -> Tensor:
-    return functions.celu(g, node.input(0), float(node.attribute("alpha", 1.0)))
 
 
 def selu(g: Emitter, node: OnnxNode) -> Tensor:
@@ -128,14 +107,6 @@ def swish(g: Emitter, node: OnnxNode) -> Tensor:
     x, alpha = node.input(0), float(node.attribute("alpha", 1.0))
     inner = x if alpha == 1 else g.binary("MUL", x, functions.number(alpha))
     return g.binary("MUL", x, g.unary("LOGISTIC", inner))
-
-
-def gelu(g: Emitter, node: OnnxNode) -> Tensor:
-    return g.unary("GELU", node.input(0), approximate=node.attribute("approximate", "none") == "tanh")
-
-
-def _plain(run: Callable[[Emitter, Tensor], Tensor]) -> Callable[[Emitter, OnnxNode], Tensor]:
-    return lambda g, node: run(g, node.input(0))
 
 
 def _normalised(op: str, **options: Any) -> Callable[[Emitter, OnnxNode], Tensor]:
@@ -152,28 +123,28 @@ def _normalised(op: str, **options: Any) -> Callable[[Emitter, OnnxNode], Tensor
     return run
 
 
-IMPORTERS = {
+IMPORTERS: dict[str, Importer] = {
     **{name: _unary(op) for name, op in UNARY.items()},
     **{name: _binary(op) for name, op in BINARY.items()},
     **{name: _compare(op) for name, op in COMPARE.items()},
     **{name: _variadic(op) for name, op in VARIADIC.items()},
-    "IsNaN": is_nan,
+    "IsNaN": lambda g, node: g.binary("NOT_EQUAL", node.input(0), node.input(0), type="BOOL"),  # NaN differs from NaN
     "Mean": mean,
     "Pow": power,
-    "Reciprocal": reciprocal,
+    "Reciprocal": lambda g, node: g.binary("DIV", np.array(1, np.float32), node.input(0)),
     "Where": where,
-    "Celu": celu,
+    "Celu": lambda g, node: functions.celu(g, node.input(0), float(node.attribute("alpha", 1.0))),
     "Clip": clip,
-    "Elu": elu,
-    "Gelu": gelu,
+    "Elu": lambda g, node: functions.elu(g, node.input(0), float(node.attribute("alpha", 1.0))),
+    "Gelu": lambda g, node: g.unary("GELU", node.input(0), approximate=node.attribute("approximate", "none") == "tanh"),
     "HardSigmoid": hard_sigmoid,
     "LeakyRelu": leaky_relu,
     "LogSoftmax": _normalised("LOG_SOFTMAX"),
-    "PRelu": prelu,
+    "PRelu": lambda g, node: g.emit("PRELU", [node.input(0), node.input(1)], node.input(0).shape),
     "Selu": selu,
     "Softmax": _normalised("SOFTMAX", beta=1.0),
-    "Mish": _plain(functions.mish),
-    "Softplus": _plain(functions.softplus),
-    "Softsign": _plain(functions.softsign),
+    "Mish": lambda g, node: functions.mish(g, node.input(0)),
+    "Softplus": lambda g, node: functions.softplus(g, node.input(0)),
+    "Softsign": lambda g, node: functions.softsign(g, node.input(0)),
     "Swish": swish,
 }

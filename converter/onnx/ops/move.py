@@ -9,13 +9,9 @@ import numpy as np
 import onnx
 
 from twinfer.converter.emit.emitter import NCHW, NHWC, TYPES, Emitter, Operand, constant
-from twinfer.converter.onnx.node import OnnxNode, Shape, positive
+from twinfer.converter.onnx.node import Importer, OnnxNode, Shape, positive
 from twinfer.runtime.errors import ModelError, UnsupportedOperatorError
 from twinfer.runtime.graph import Tensor
-
-
-def identity(g: Emitter, node: OnnxNode) -> Tensor:
-    return node.input(0)
 
 
 def dropout(g: Emitter, node: OnnxNode) -> tuple[Tensor, Tensor]:
@@ -63,23 +59,10 @@ def unsqueeze(g: Emitter, node: OnnxNode) -> Tensor:
     return g.reshape(x, [1 if i in new else next(rest) for i in range(rank)])
 
 
-def transpose(g: Emitter, node: OnnxNode) -> Tensor:
-    x = node.input(0)
-    return g.transpose(x, node.attribute("perm", list(reversed(range(len(x.shape))))))
-
-
 def shape(g: Emitter, node: OnnxNode) -> Tensor:
     """Shapes are static here: a constant."""
     part = slice(node.attribute("start", 0), node.attribute("end", None))
     return constant(np.array(node.input(0).shape[part], np.int64))
-
-
-def size(g: Emitter, node: OnnxNode) -> Tensor:
-    return constant(np.array(node.input(0).size, np.int64))
-
-
-def cast(g: Emitter, node: OnnxNode) -> Tensor:
-    return g.cast(node.input(0), tensor_type(int(node.attribute("to", 0))))
 
 
 def cast_like(g: Emitter, node: OnnxNode) -> Tensor:
@@ -167,14 +150,6 @@ def _pads(node: OnnxNode) -> list[tuple[int, int]]:
     for i, axis in enumerate(axes):
         pads[positive(node, axis, rank)] = (given[i], given[i + len(axes)])
     return pads
-
-
-def gather(g: Emitter, node: OnnxNode) -> Tensor:
-    return g.gather(node.input(0), node.input(1), node.axis(0))
-
-
-def gather_elements(g: Emitter, node: OnnxNode) -> Tensor:
-    return g.take_along(node.input(0), node.input(1), node.axis(0))
 
 
 def scatter_elements(g: Emitter, node: OnnxNode) -> Tensor:
@@ -267,23 +242,25 @@ def tile(g: Emitter, node: OnnxNode) -> Tensor:
     return g.emit("TILE", [x, np.array(repeats, np.int32)], tuple(d * r for d, r in zip(x.shape, repeats, strict=True)))
 
 
-IMPORTERS = {
-    "Cast": cast,
+IMPORTERS: dict[str, Importer] = {
+    "Cast": lambda g, node: g.cast(node.input(0), tensor_type(int(node.attribute("to", 0)))),
     "CastLike": cast_like,
     "Dropout": dropout,
     "Expand": expand,
     "Flatten": flatten,
-    "Identity": identity,
+    "Identity": lambda g, node: node.input(0),
     "Reshape": reshape,
     "Shape": shape,
-    "Size": size,
+    "Size": lambda g, node: constant(np.array(node.input(0).size, np.int64)),
     "Squeeze": squeeze,
-    "Transpose": transpose,
+    "Transpose": lambda g, node: g.transpose(
+        node.input(0), node.attribute("perm", range(len(node.input(0).shape))[::-1])
+    ),
     "Unsqueeze": unsqueeze,
     "Concat": concat,
     "DepthToSpace": depth_to_space,
-    "Gather": gather,
-    "GatherElements": gather_elements,
+    "Gather": lambda g, node: g.gather(node.input(0), node.input(1), node.axis(0)),
+    "GatherElements": lambda g, node: g.take_along(node.input(0), node.input(1), node.axis(0)),
     "GatherND": gather_nd,
     "OneHot": one_hot,
     "Pad": pad,
