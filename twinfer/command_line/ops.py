@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import argparse
 import sys
+from typing import TYPE_CHECKING
 
 from twinfer.command_line.command import EXIT_DIFFERS, Command
 from twinfer.command_line.options import MODEL, TARGET, write_json
+
+if TYPE_CHECKING:
+    from twinfer.runtime.target import Target
 
 ABOUT = "show which operators have kernels, for which types and targets, or what a model needs and lacks"
 EXAMPLES = ("", "model.tflite --target cortex-m4", "model.tflite --json")
@@ -25,16 +29,12 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     from twinfer.command_line.show.support import describe, page, tables
-    from twinfer.command_line.targets import machine
     from twinfer.command_line.terminal import show
     from twinfer.runtime.support import forms
-    from twinfer.runtime.target import REFERENCE, TARGETS
 
     if arguments.model is not None:
         return _model(arguments)
-    # The target asked for, else one of every kind, microcontrollers first.
-    targets = sorted(set(TARGETS) - {REFERENCE}, key=lambda kind: (not kind.flash_is_dear, TARGETS.index(kind)))
-    targets = targets if arguments.target is None else [machine(arguments.target)[0]]
+    targets = _targets(arguments.target)
     every = list(forms(targets))
     if arguments.json:
         write_json("-", describe(every))
@@ -43,6 +43,15 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         show(tables(every, targets))
     return 0
+
+
+def _targets(name: str | None) -> list[Target]:
+    """The target asked for, else one of every kind, microcontrollers first."""
+    from twinfer.command_line.targets import machine
+    from twinfer.runtime.target import REFERENCE, TARGETS
+
+    kinds = sorted(set(TARGETS) - {REFERENCE}, key=lambda kind: (not kind.flash_is_dear, TARGETS.index(kind)))
+    return kinds if name is None else [machine(name)[0]]
 
 
 def _model(arguments: argparse.Namespace) -> int:
