@@ -12,7 +12,7 @@ import shutil
 import sysconfig
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
@@ -96,7 +96,11 @@ def ledger_on_host(
 
     for i in range(OPENINGS):
         _deeper(i, lambda i=i: measure(i))  # type: ignore[misc]
-    timed = Timed(*(np.concatenate(arrays, axis=1) for arrays in zip(*map(_arrays, parts), strict=True)))
+    arrays = list[tuple[Times, Times, Times]]()
+    for part in parts:
+        rounds = min(part.layers.shape[1], part.whole.shape[1])  # so that every opening counts as much
+        arrays.append((part.whole[:, :rounds], part.layers[:, :rounds], part.alone[:, :rounds]))
+    timed = Timed(*(np.concatenate(each, axis=1) for each in zip(*arrays, strict=True)))
     return Ledger(
         source.name,
         "host",
@@ -126,15 +130,12 @@ def _deeper(levels: int, work: Callable[[], None]) -> None:
         raise error
 
 
-def _arrays(timed: Timed) -> tuple[Times, Times, Times]:
-    rounds = min(timed.layers.shape[1], timed.whole.shape[1])  # so that every opening counts as much
-    return timed.whole[:, :rounds], timed.layers[:, :rounds], timed.alone[:, :rounds]
-
-
 def _sessions(plan: Plan) -> list[Session]:
     """The engines of the programs, without the loop in Python, which is the first one's."""
     own = (*FLAGS, *ALIGNED)
-    alike = (*(flag for flag in own if flag != "-march=native"), *_level_flags(), *_python_flags())
+    given = str(sysconfig.get_config_var("CFLAGS") or "").split()  # which Python has extensions compiled with
+    about_code = (flag for flag in dict.fromkeys(given) if flag.startswith("-f"))
+    alike = (*(flag for flag in own if flag != "-march=native"), *_level_flags(), *about_code)
     table, name = plan.printed(mode="interpreted"), "model"
     alone = compile_plans({name: table}, flags=alike, exported=True)[name]
     return [
@@ -167,12 +168,6 @@ def _level_flags() -> list[str]:
     source = (kernels_c.FOLDER / "run" / f"level_{kernels_c.LEVELS[isa.level()]}.c").read_text(encoding="utf-8")
     names = re.findall(r'^#pragma GCC target\("(.*)"\)$', source, re.MULTILINE)
     return [f"-m{name}" for name in ",".join(names).split(",") if name]
-
-
-def _python_flags() -> list[str]:
-    """The flags about code among those that Python has extensions compiled with."""
-    given = str(sysconfig.get_config_var("CFLAGS") or "").split()
-    return [flag for flag in dict.fromkeys(given) if flag.startswith("-f")]
 
 
 def _outputs(session: Session, inputs: Sequence[Array]) -> list[Array]:
@@ -256,7 +251,9 @@ def start_on_host(source: Source, options: Options, inputs: Sequence[Array]) -> 
     plan = make_plan(source.graph, isa.this_computer(), options)
     library = build([emit(plan, "model")], find_compiler(None), FLAGS)
     rounds = [(_interpreted(source.content, options, inputs), _compiled(library, plan, inputs)) for _ in range(ROUNDS)]
-    interpreted, compiled = map(_medians, zip(*rounds, strict=True))
+    interpreted, compiled = (
+        {what: median(each[what] for each in watches) for what in watches[0]} for watches in zip(*rounds, strict=True)
+    )
     return Start("ms", interpreted, compiled, Path(_ffi.__file__).stat().st_size)
 
 
@@ -292,7 +289,3 @@ def _watch(watch: Watch, what: str) -> Iterator[None]:
     begin = time.perf_counter_ns()
     yield
     watch[what] = (time.perf_counter_ns() - begin) / 1e6
-
-
-def _medians(rounds: Sequence[Watch]) -> Mapping[str, float]:
-    return {what: median(each[what] for each in rounds) for what in rounds[0]}

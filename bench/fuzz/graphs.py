@@ -57,7 +57,7 @@ class Growth:
 
     def add(self, op: str) -> None:
         """A random node of the operator over values of the pool."""
-        trial = random_trial(self.rng, op, self._refused, lambda case: self._suits(case))
+        trial = random_trial(self.rng, op, self._refused, self._suits)
         trial = trial.swap({t: replace(t) for t in trial.tensors if t.data is None})  # others may be of its case
         swap = {t: self._source(trial, t) for t in trial.tensors if t not in trial.node.outputs}
         trial = trial.swap({t: s for t, s in swap.items() if s is not t})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -151,11 +151,6 @@ def _line(row: Row, rows: Sequence[Row]) -> list[str]:
     there = [each for each in published() if each.core == core and model in each.per_second]
     shown = "; ".join(f"{each.engine} {each.cycles(model):,}" for each in there)
     counts = [f"{row['instructions']:,}", f"{estimate['cycles']:,}", f"{estimate['cycles_per_instruction']:.2f}"]
-    return [model, core, *counts, shown, "; ".join(_per_instruction(there, model, core, rows))]
-
-
-def _per_instruction(there: Sequence[Published], model: str, core: str, rows: Sequence[Row]) -> Iterator[str]:
     recorded = [row for row in rows if (row["model"], row["target"], row["engine"]) == (model, core, "tflm-cmsis")]
-    for each in there:
-        if "CMSIS-NN" in each.engine and recorded:
-            yield f"{each.cycles(model) / recorded[0]['instructions']:.2f}"
+    cycles = [each.cycles(model) for each in there if "CMSIS-NN" in each.engine and recorded]
+    return [model, core, *counts, shown, "; ".join(f"{each / recorded[0]['instructions']:.2f}" for each in cycles)]

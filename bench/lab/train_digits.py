@@ -97,21 +97,14 @@ def correct(graph: Graph, x: Array, labels: Array) -> int:
     return right
 
 
-def write_data(folder: Path) -> None:
-    """Writes the training samples and those held out, each as arrays for the model's input and ``labels``."""
-    for name, (x, labels) in zip(("train", "held"), load(), strict=True):
-        np.savez_compressed(folder / f"digits_{name}.npz", input=x, labels=labels)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m twinfer.bench.lab.train_digits")
     parser.add_argument("--data", type=Path, metavar="FOLDER", help="write the samples to this folder, train nothing")
-    folder = parser.parse_args().data
-    write_parameters() if folder is None else write_data(folder)
-
-
-def write_parameters() -> None:
-    (x, labels), held = load()
+    folder, ((x, labels), held) = parser.parse_args().data, load()
+    if folder is not None:
+        np.savez_compressed(folder / "digits_train.npz", input=x, labels=labels)
+        np.savez_compressed(folder / "digits_held.npz", input=held[0], labels=held[1])
+        return
     parameters = train(x, labels)
     graph = assemble("digits", given(parameters))
     seen = ranges(graph, (picture[None] for picture in x))

@@ -98,6 +98,7 @@ def _standing(rows: Sequence[Row]) -> Iterator[Standing]:
     if not own or fast is None:
         return
     row, model = next(iter(own.values())), fast["recorded"].removeprefix("alike: ")
+    arenas = {"layers": row.get("layers_arena_bytes"), "rows": row.get("rows_arena_bytes")}
     yield Standing(
         model,
         row["target"],
@@ -105,17 +106,12 @@ def _standing(rows: Sequence[Row]) -> Iterator[Standing]:
         {setting: _code(setting, ours, small) for setting, ours in own.items()},
         Verdict(row["weight_bytes"] / fast["weights_floor_bytes"], WEIGHTS),
         Verdict(row["ram_bytes"] / max(row["lower_bound_bytes"], 1), RAM),
-        dict(_arenas(row, fast)),
+        {
+            way: Verdict((arena + row["ram_bytes"] - row["arena_bytes"]) / fast["arena_bytes"], ARENA)
+            for way, arena in ({row.get("memory", "auto"): row["arena_bytes"]} | arenas).items()
+            if arena is not None
+        },
     )
-
-
-def _arenas(row: Row, fast: Row) -> Iterator[tuple[str, Verdict]]:
-    """RAM against TFLM's arena, for every way of planning it whose arena the row knows."""
-    other = row["ram_bytes"] - row["arena_bytes"]
-    arenas = {"layers": row.get("layers_arena_bytes"), "rows": row.get("rows_arena_bytes")}
-    for way, arena in ({row.get("memory", "auto"): row["arena_bytes"]} | arenas).items():
-        if arena is not None:
-            yield way, Verdict((arena + other) / fast["arena_bytes"], ARENA)
 
 
 def _instructions(model: str, setting: str, row: Row, fast: Row) -> Verdict:

@@ -72,17 +72,13 @@ def interleave(
         batches = {name: _batch_size(run, clock) for name, run in runs.items()}
         taken: dict[str, list[float]] = {name: [] for name in names}
         start, done = clock(), 0
-        while not _enough(done, rounds, clock() - start, seconds):
+        while done < rounds if rounds else done < MIN_ROUNDS or clock() - start < seconds * 1e9:
             for i in range(len(names)):
                 name = names[(i + done) % len(names)]
                 taken[name].append(_batch(runs[name], batches[name], clock))
             done += 1
             progress(min(1.0, done / rounds if rounds else (clock() - start) / max(1.0, seconds * 1e9)))
     return {name: Timing(tuple(ns), batches[name]) for name, ns in taken.items()}
-
-
-def _enough(done: int, rounds: int | None, elapsed: int, seconds: float) -> bool:
-    return done >= rounds if rounds else done >= MIN_ROUNDS and elapsed >= seconds * 1e9
 
 
 def _batch_size(run: Run, clock: Clock) -> int:

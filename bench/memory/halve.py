@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -51,21 +50,14 @@ def _also_cut(node: Node, tensor: Tensor) -> list[tuple[Tensor, int]] | None:
         bias = [(t, 0) for t in node.inputs[2:3] if t is not None]
         return [(node.input(0), 3), (node.input(1), 3), (node.output, 3), *bias]
     op = operators().get(kind)
-    if op is not None and (op.pointwise or op.keeps_channels):
-        return list(_same_channels(node, tensor.shape[-1]))
-    return None
-
-
-def _same_channels(node: Node, channels: int) -> Iterator[tuple[Tensor, int]]:
-    """The tensors of an operator that have these channels; one that is broadcast over them has not."""
-    for tensor in (*node.inputs, *node.outputs):
-        if tensor is not None and tensor.shape and tensor.shape[-1] == channels and _is_image(node, tensor):
-            yield tensor, len(tensor.shape) - 1
-
-
-def _is_image(node: Node, tensor: Tensor) -> bool:
-    """Whether a tensor holds values, and neither axes nor paddings."""
-    return tensor is node.inputs[0] or tensor in node.outputs or node.op not in ("MEAN", "PAD")
+    if op is None or not (op.pointwise or op.keeps_channels):
+        return None
+    values = (*node.inputs, *node.outputs)
+    if kind in ("MEAN", "PAD"):  # input 1 is axes or paddings
+        values = (node.inputs[0], *node.outputs)
+    # One that is broadcast over the channels has not as many.
+    alike = [t for t in values if t is not None and t.shape and t.shape[-1] == tensor.shape[-1]]
+    return [(t, len(t.shape) - 1) for t in alike]
 
 
 def _cut(tensor: Tensor, axis: int) -> Tensor:

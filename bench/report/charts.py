@@ -169,7 +169,12 @@ def _point(program: str, taken: float, before: float, whose: str, unit: str) -> 
 
 def noise_chart(document: Document) -> Chart:
     """Signal to noise of every quantised layer, of its own rounding and of all so far."""
-    rows = list(_noises(document["nodes"]))
+    rows = [
+        {"layer": node["index"], "operator": node["op"], "noise": name, "dB": node[key]}
+        for node in document["nodes"]
+        for key, name in (("own_snr_db", "of the layer alone"), ("total_snr_db", "with all before it"))
+        if node[key] is not None
+    ]
     spec = {
         "data": values(rows),
         "height": 220,
@@ -184,13 +189,6 @@ def noise_chart(document: Document) -> Chart:
     least = min(rows, key=lambda row: row["dB"])
     about = f"Lines in dB per layer; the least is {least['dB']} dB at {least['operator']}."
     return Chart("Quantisation noise on random inputs: more dB is better", about, spec)
-
-
-def _noises(nodes: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
-    for node in nodes:
-        for key, name in (("own_snr_db", "of the layer alone"), ("total_snr_db", "with all before it")):
-            if node[key] is not None:
-                yield {"layer": node["index"], "operator": node["op"], "noise": name, "dB": node[key]}
 
 
 # -- the graph ---------------------------------------------------------------------------------------------------------

@@ -125,19 +125,15 @@ def _float(tensor: Tensor, node: Node) -> Tensor:
     """The tensor in float32 if its integers stand for real numbers, else as it is."""
     quant = tensor.quant
     if tensor.type in BIAS and tensor.data is not None and len(node.inputs) > 2 and tensor is node.inputs[2]:
-        quant = quant or _bias_quant(node)
+        x, w = (t.quant if t else None for t in node.inputs[:2])  # without a scale of its own it counts in both's steps
+        if quant is None and x is not None and w is not None:
+            quant = Quant(x.scale[0] * w.scale, np.zeros(w.scale.size, np.int64), 0)
     elif not _quantised(tensor):
         quant = None
     if quant is None:
         return tensor
     data = None if tensor.data is None else dequantize(tensor.data, quant).astype(np.float32)
     return replace(tensor, type="FLOAT32", quant=None, data=data)
-
-
-def _bias_quant(node: Node) -> Quant | None:
-    """What a bias without a scale of its own counts in: the input's scale times the weights'."""
-    x, w = (node.inputs[i].quant if node.inputs[i] else None for i in (0, 1))  # type: ignore[union-attr]
-    return None if x is None or w is None else Quant(x.scale[0] * w.scale, np.zeros(w.scale.size, np.int64), 0)
 
 
 def _real(value: Array, tensor: Tensor) -> Array:

@@ -29,13 +29,6 @@ def from_keras(model: Any, *, batch: int = 1, shapes: Mapping[str, Sequence[int]
     counts (stateful layers, ``channels_first``, and masks other than those that MultiHeadAttention and Softmax are
     given are such), ModelError for damaged files and for weights with NaN or infinity.
     """
-    _need_packages()
-    from twinfer.converter.keras.read import read_keras
-
-    return read_keras(model, batch, shapes or {})
-
-
-def _need_packages() -> None:
     if find_spec("keras") is None:
         raise ToolError("Keras models need the package keras and a backend of it: pip install 'twinfer[keras]'")
     try:
@@ -44,3 +37,6 @@ def _need_packages() -> None:
         there = [f"KERAS_BACKEND={name}" for name in ("tensorflow", "torch", "jax") if find_spec(name) is not None]
         what = f"set {' or '.join(there)} in the environment" if there else "install tensorflow, torch or jax"
         raise ToolError(f"Keras cannot load its backend ({error}): {what}") from error
+    from twinfer.converter.keras.read import read_keras
+
+    return read_keras(model, batch, shapes or {})

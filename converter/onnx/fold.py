@@ -74,16 +74,6 @@ def _matmul(inputs: Values, _: Attributes) -> int:
     return _product([*np.broadcast_shapes(a.shape[:-2], b.shape[:-2]), rows, columns])
 
 
-def _gemm(inputs: Values, attributes: Attributes) -> int:
-    rows = inputs[0].shape[1 if attributes.get("transA", 0) else 0]
-    return _product([rows, inputs[1].shape[0 if attributes.get("transB", 0) else 1]])
-
-
-def _gather(inputs: Values, attributes: Attributes) -> int:
-    x, axis = inputs[0], int(attributes.get("axis", 0))
-    return int(x.size // max(1, x.shape[axis]) * inputs[1].size)
-
-
 def _gather_nd(inputs: Values, _: Attributes) -> int:
     x, indices = inputs[0], inputs[1]
     depth = indices.shape[-1]
@@ -129,9 +119,13 @@ GROWING: Mapping[str, Callable[[Values, Attributes], int]] = {
     "OneHot": lambda inputs, _: inputs[0].size * _product(inputs[1]),
     **dict.fromkeys(("Resize", "Upsample"), _resize),
     **dict.fromkeys(("MatMul", "MatMulInteger"), _matmul),
-    "Gemm": _gemm,
+    "Gemm": lambda inputs, attributes: (
+        inputs[0].shape[bool(attributes.get("transA"))] * inputs[1].shape[not attributes.get("transB")]
+    ),
     **dict.fromkeys(("QLinearMatMul", "Einsum"), _outer),
-    "Gather": _gather,
+    "Gather": lambda inputs, attributes: (
+        inputs[0].size // max(1, inputs[0].shape[int(attributes.get("axis", 0))]) * inputs[1].size
+    ),
     "GatherND": _gather_nd,
     "Concat": lambda inputs, _: sum(value.size for value in inputs),
     **dict.fromkeys(("HannWindow", "HammingWindow", "BlackmanWindow"), _named(0)),

@@ -121,9 +121,13 @@ def _show(arguments: argparse.Namespace, measured: Measured, watch: Watch) -> in
 
 def _measures(arguments: argparse.Namespace) -> list[tuple[str, Measure]]:
     """For every target its name and a function that measures one model."""
+    from twinfer.bench.measure.embedded import MODES, every
     from twinfer.command_line.terminal import note
 
-    boards, options = cards(arguments.target), _options(arguments)
+    boards = cards(arguments.target)
+    stored, goals = storages(arguments.weights, arguments.decode), settings(arguments.optimize)
+    modes = [mode for mode in MODES if arguments.engine in (mode, "both")]
+    options = every(goals, stored, modes, "layers" if arguments.layers else arguments.memory)
     if arguments.cycles and not any(boards):
         raise InvalidArgumentError("--cycles is for microcontrollers: add --target cortex-m4, or another core")
     for line in unused_options(arguments, boards):
@@ -132,15 +136,6 @@ def _measures(arguments: argparse.Namespace) -> list[tuple[str, Measure]]:
         ("host", _on_host(arguments)) if board is None else (board.name, _on_board(board, arguments, options))
         for board in boards
     ]
-
-
-def _options(arguments: argparse.Namespace) -> Sequence[Options]:
-    """All options to measure with on microcontrollers."""
-    from twinfer.bench.measure.embedded import MODES, every
-
-    stored, goals = storages(arguments.weights, arguments.decode), settings(arguments.optimize)
-    modes = [mode for mode in MODES if arguments.engine in (mode, "both")]
-    return every(goals, stored, modes, "layers" if arguments.layers else arguments.memory)
 
 
 def _on_host(arguments: argparse.Namespace) -> Measure:
@@ -191,8 +186,11 @@ class Measured:
 
 def _measure(names: Sequence[str], measures: Sequence[tuple[str, Measure]], seed: int) -> Measured:
     """The rows of all models on all targets; those before a target that fails stay. Ctrl-C keeps what is finished."""
+    from twinfer.bench.models import zero_division
     from twinfer.bench.models.source import load
     from twinfer.command_line.terminal import progress
+    from twinfer.runtime.plan.make import make_plan
+    from twinfer.runtime.run.inputs import random_inputs
 
     measured, every = Measured(), list(product(names, measures))
     try:
@@ -201,7 +199,10 @@ def _measure(names: Sequence[str], measures: Sequence[tuple[str, Measure]], seed
                 measured.done = i * len(measures)
                 try:
                     source = load(name)
-                    _warn_of_zero_divisions(source, seed)
+                    if zero_division.has_integer_division(source.graph):  # a warning, whatever the targets are
+                        graph = make_plan(source.graph).graph
+                        inputs = random_inputs(graph, seed)
+                        zero_division.warn_of_zero_divisions(graph, inputs, "the inputs of the bench", source.name)
                     for _, measure in measures:
                         told(measured.done, name, 0)
                         measured.rows += measure(source, partial(told, measured.done, name))
@@ -211,18 +212,6 @@ def _measure(names: Sequence[str], measures: Sequence[tuple[str, Measure]], seed
     except KeyboardInterrupt:
         measured.missing = [f"{name} on {target}" for name, (target, _) in every[measured.done :]]
     return measured
-
-
-def _warn_of_zero_divisions(source: Any, seed: int) -> None:
-    """A warning for every tensor that the inputs of the bench divide by 0, whatever the targets are."""
-    from twinfer.bench.models import zero_division
-    from twinfer.runtime.plan.make import make_plan
-    from twinfer.runtime.run.inputs import random_inputs
-
-    if zero_division.has_integer_division(source.graph):
-        graph = make_plan(source.graph).graph
-        inputs = random_inputs(graph, seed)
-        zero_division.warn_of_zero_divisions(graph, inputs, "the inputs of the bench", source.name)
 
 
 def _write(arguments: argparse.Namespace, told: dict[str, Any], drifted: Iterable[RenderableType]) -> None:
@@ -312,14 +301,18 @@ class Watch:
 def watch_of(arguments: argparse.Namespace, models: Sequence[str]) -> Watch:
     """The watch that was asked for. InvalidArgumentError for options that do not fit, and without figures of before."""
     from twinfer.bench.drift.drift import Limits
-    from twinfer.bench.drift.saved import saved
+    from twinfer.bench.drift.saved import is_file, saved
     from twinfer.bench.measure.report import machine
-    from twinfer.bench.models.source import name_of
+    from twinfer.bench.models.source import builtin_names, name_of
 
     places = [place for place in (arguments.save, arguments.compare) if place is not None]
     names, limit = [name_of(model) for model in models], arguments.max_drift
-    if places:
-        _check(places, names)
+    for place in places:
+        if place in builtin_names() or place.endswith(".tflite"):
+            raise InvalidArgumentError(f"{place} is a model: name the models first, then --save or --compare")
+        is_file(place)
+    if places and (twice := [name for i, name in enumerate(names) if name in names[:i]]):
+        raise InvalidArgumentError(f"two models are called {twice[0]}: figures are kept by name, so rename one")
     if limit is not None and arguments.compare is None:
         raise InvalidArgumentError("--max-drift says how far figures may be from those kept: give --compare, too")
     here = machine() if arguments.compare is not None else {}
@@ -333,18 +326,6 @@ def named_files(arguments: argparse.Namespace) -> tuple[str | None, str | None]:
 
     written, read = (place if place and is_file(place) else None for place in (arguments.save, arguments.compare))
     return written, read
-
-
-def _check(places: Sequence[str], models: Sequence[str]) -> None:
-    from twinfer.bench.drift.saved import is_file
-    from twinfer.bench.models.source import builtin_names
-
-    for place in places:
-        if place in builtin_names() or place.endswith(".tflite"):
-            raise InvalidArgumentError(f"{place} is a model: name the models first, then --save or --compare")
-        is_file(place)
-    if twice := [name for i, name in enumerate(models) if name in models[:i]]:
-        raise InvalidArgumentError(f"two models are called {twice[0]}: figures are kept by name, so rename one")
 
 
 COMMAND = Command("bench", ABOUT, EXAMPLES, add_arguments, run)

@@ -69,22 +69,17 @@ def run(arguments: argparse.Namespace) -> int:
     check_folder(arguments.output, inputs=(*map(file_of, arguments.models), arguments.target))
     sources = [load_with(model, arguments.io) for model in arguments.models]
     target, board = machine(arguments.target)
-    options = Options(
-        arguments.optimize,
-        arguments.weights,
-        arguments.decode,
-        arguments.mode,
-        arguments.guard,
-        **memory_of(arguments),
-        tuned=arguments.tuned,
-    )
+    kept = (arguments.optimize, arguments.weights, arguments.decode, arguments.mode, arguments.guard)
+    options = Options(*kept, **memory_of(arguments), tuned=arguments.tuned)
     plans = [make_plan(source.graph, target, options) for source in sources]
     projects = _write(arguments, sources, plans, board)
     for plan, project in zip(plans, projects, strict=True):
         for line in unused_storage(plan):
             note(line)
         named = "" if len(plans) == 1 else f"/{project.name}"
-        shown = _sizes(project, plan.lower_bound_bytes)
+        arena = f"arena {project.plan.arena_bytes:,} bytes (lower bound {plan.lower_bound_bytes:,})"
+        stack = "" if project.stack is None else f", stack {project.stack.nbytes:,} bytes at most"
+        shown = f"{len(project.layers)} layers, {project.constants.nbytes:,} constant bytes, {arena}{stack}"
         say(f"{arguments.output}{named}: {shown}; try: make -C {arguments.output} test")
     return 0
 
@@ -103,12 +98,6 @@ def _write(
     group = arguments.name or identifier(Path(arguments.output).absolute().name)
     hashes = [source.sha256 for source in sources]
     return write_all(list(zip(names, plans, hashes, strict=True)), group, arguments.output, card=board)
-
-
-def _sizes(project: Project, lower_bound_bytes: int) -> str:
-    arena = f"arena {project.plan.arena_bytes:,} bytes (lower bound {lower_bound_bytes:,})"
-    stack = "" if project.stack is None else f", stack {project.stack.nbytes:,} bytes at most"
-    return f"{len(project.layers)} layers, {project.constants.nbytes:,} constant bytes, {arena}{stack}"
 
 
 COMMAND = Command("compile", "write a model as a folder of C that builds on its own", EXAMPLES, add_arguments, run)

@@ -96,16 +96,21 @@ def _add_compression(command: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    from twinfer.bench.page.page import need_library
     from twinfer.command_line.terminal import progress, say
     from twinfer.converter.convert import convert_file
     from twinfer.converter.offline.stored import stored_plan
     from twinfer.converter.source import open_source
+    from twinfer.runtime.errors import InvalidArgumentError
     from twinfer.runtime.read.files import check_places
 
     model = open_source(arguments.model)
     read = [*files_read(arguments.model, model), arguments.calibration, arguments.recipe]
     check_places([arguments.output, arguments.report], inputs=read)
-    _check_report(arguments)
+    if arguments.report is not None and not (arguments.quantize or arguments.prune or arguments.cluster):
+        raise InvalidArgumentError("--report shows what --quantize, --prune and --cluster cost: give one of them, too")
+    if arguments.report is not None and _is_page(arguments.report):
+        need_library()
     with progress(1) as told:
         told(0, "reading", 0)
         conversion = convert_file(
@@ -125,19 +130,6 @@ def run(arguments: argparse.Namespace) -> int:
     if report is not None:
         _show(report, arguments.report, Path(arguments.output).name)
     return 0
-
-
-def _check_report(arguments: argparse.Namespace) -> None:
-    """InvalidArgumentError if there would be nothing to report, ToolError if a page is wanted and cannot be drawn."""
-    from twinfer.bench.page.page import need_library
-    from twinfer.runtime.errors import InvalidArgumentError
-
-    if arguments.report is None:
-        return
-    if not (arguments.quantize or arguments.prune or arguments.cluster):
-        raise InvalidArgumentError("--report shows what --quantize, --prune and --cluster cost: give one of them, too")
-    if _is_page(arguments.report):
-        need_library()
 
 
 def _is_page(file: str) -> bool:

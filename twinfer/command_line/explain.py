@@ -61,19 +61,14 @@ def run(arguments: argparse.Namespace) -> int:
                 for part in explain(source, card, options, wanted, partial(told, i, arguments.model)):
                     every[i:] = [part]  # each is more of this target, in place of the one before
     except KeyboardInterrupt:
-        return _broken_off(arguments, every, chosen)
+        missing = [f"{arguments.model} on {'host' if card is None else card.name}" for card in chosen[len(every) :]]
+        if every and arguments.ladder and every[-1].ladder is None:
+            missing.insert(0, f"the ladder on {every[-1].ledger.target}")
+        if every:
+            _write(arguments, document(every, len(chosen)) | {"interrupted": True}, every)
+        return interrupted(missing, written=bool(every))
     _write(arguments, document(every, len(chosen)), every)
     return 0 if all(each.same_bits for each in every) else EXIT_DIFFERS
-
-
-def _broken_off(arguments: argparse.Namespace, every: Sequence[Explanation], chosen: Sequence[Card | None]) -> int:
-    """After Ctrl-C: writes what is finished, says what is missing; returns the exit status."""
-    missing = [f"{arguments.model} on {'host' if card is None else card.name}" for card in chosen[len(every) :]]
-    if every and arguments.ladder and every[-1].ladder is None:
-        missing.insert(0, f"the ladder on {every[-1].ledger.target}")
-    if every:
-        _write(arguments, document(every, len(chosen)) | {"interrupted": True}, every)
-    return interrupted(missing, written=bool(every))
 
 
 def _techniques(arguments: argparse.Namespace, card: Card | None) -> Sequence[str]:

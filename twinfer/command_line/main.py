@@ -58,13 +58,13 @@ COMMANDS = tuple(
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit status."""
     try:
-        from twinfer.command_line.terminal import plain_where_needed
+        from twinfer.command_line.terminal import note, plain_where_needed
 
         plain_where_needed()
         arguments = parser().parse_args(argv)
         with warnings.catch_warnings():
             warnings.simplefilter("always")
-            warnings.showwarning = _warn
+            warnings.showwarning = lambda message, *_, **__: note(f"warning: {message}")
             with limit(arguments):
                 register_operators(arguments)
                 status: int = arguments.run(arguments)
@@ -78,12 +78,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         complain("interrupted")
         return EXIT_INTERRUPT
-
-
-def _warn(message: Warning | str, *_: Any, **__: Any) -> None:
-    from twinfer.command_line.terminal import note
-
-    note(f"warning: {message}")
 
 
 class _Parser(argparse.ArgumentParser):

@@ -57,7 +57,7 @@ def run(arguments: argparse.Namespace) -> int:
     from twinfer.bench.models.zero_division import warn_of_zero_divisions
     from twinfer.command_line.arrays import check_outputs, read_inputs
     from twinfer.command_line.targets import card
-    from twinfer.command_line.terminal import note
+    from twinfer.command_line.terminal import note, show
     from twinfer.runtime.options import Options
     from twinfer.runtime.plan.make import make_plan
 
@@ -73,10 +73,14 @@ def run(arguments: argparse.Namespace) -> int:
     if board is None and engine == "interpreted" and arguments.optimize != "balanced":
         note(f"--optimize {arguments.optimize} changes nothing: it is for compiled code (--engine compiled)")
     warn_of_zero_divisions(model.plan.graph, inputs, "these inputs")
-    if board is None:
-        _run_here(model, arguments, inputs)
-    else:
+    if board is not None:
         _run_there(board, make_plan(model.plan.graph, board.target, options), arguments, inputs)
+        return 0
+    for detail, value in zip(model.get_input_details(), inputs, strict=True):
+        model.set_tensor(detail["index"], value)
+    model.invoke()
+    outputs = [model.get_tensor(detail["index"]) for detail in model.get_output_details()]
+    show([_write(model.plan.graph, arguments, inputs, outputs)])
     return 0
 
 
@@ -89,17 +93,6 @@ def _open(graph: Any, engine: str, shapes: Sequence[tuple[int, ...]], options: O
         model.resize_tensor_input(detail["index"], shape)
     model.allocate_tensors()
     return model
-
-
-def _run_here(model: Any, arguments: argparse.Namespace, inputs: Sequence[Any]) -> None:
-    """One inference on this computer."""
-    from twinfer.command_line.terminal import show
-
-    for detail, value in zip(model.get_input_details(), inputs, strict=True):
-        model.set_tensor(detail["index"], value)
-    model.invoke()
-    outputs = [model.get_tensor(detail["index"]) for detail in model.get_output_details()]
-    show([_write(model.plan.graph, arguments, inputs, outputs)])
 
 
 def _write(graph: Graph, arguments: argparse.Namespace, inputs: Sequence[Any], outputs: Sequence[Any]) -> Any:

@@ -89,9 +89,14 @@ def run(arguments: argparse.Namespace) -> int:
     from twinfer.command_line.show.search import document, tables, unmet
     from twinfer.command_line.show.search_html import search_html
     from twinfer.command_line.terminal import note, show
-    from twinfer.runtime.read.files import write_text
+    from twinfer.converter.source import open_source
+    from twinfer.runtime.read.files import check_places, write_text
+    from twinfer.runtime.write.tflite import check_suffix
 
-    _check_places(arguments)
+    check_suffix(arguments.output or "")
+    sources = files_read(arguments.model, open_source(arguments.model))
+    read = (*sources, arguments.data, arguments.calibration, *arguments.recipe, arguments.target)
+    check_places((arguments.output, arguments.html, arguments.json, arguments.resume), inputs=read)
     if arguments.html:
         need_library()
     outcome, whole = _outcome(arguments)
@@ -110,23 +115,6 @@ def run(arguments: argparse.Namespace) -> int:
         note(unmet(outcome))
         return EXIT_DIFFERS
     return 0
-
-
-def _check_places(arguments: argparse.Namespace) -> None:
-    from twinfer.converter.source import open_source
-    from twinfer.runtime.read.files import check_places
-    from twinfer.runtime.write.tflite import check_suffix
-
-    check_suffix(arguments.output or "")
-    written = arguments.output, arguments.html, arguments.json, arguments.resume
-    read = (
-        *files_read(arguments.model, open_source(arguments.model)),
-        arguments.data,
-        arguments.calibration,
-        *arguments.recipe,
-        arguments.target,
-    )
-    check_places(written, inputs=read)
 
 
 def _outcome(arguments: argparse.Namespace) -> tuple[Found, bool]:
