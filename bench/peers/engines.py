@@ -1,4 +1,4 @@
-"""The public runtimes, behind the same few methods. Every other module of this folder is one."""
+"""The public runtimes, behind the same few methods. Every other module of this folder is about one."""
 
 from __future__ import annotations
 
@@ -77,11 +77,11 @@ class Peer:
 
 @cache
 def peers() -> dict[str, Peer]:
-    """All peers by name: the ``PEER`` of every other module of this folder."""
+    """All peers by name: every ``Peer`` of the other modules of this folder."""
     folder = Path(__file__).parent
     modules = [info.name for info in iter_modules([str(folder)]) if info.name != Path(__file__).stem]
-    every: list[Peer] = [import_module(f"{__package__}.{name}").PEER for name in modules]
-    return {peer.name: peer for peer in sorted(every, key=lambda peer: peer.name)}
+    every = [value for name in modules for value in vars(import_module(f"{__package__}.{name}")).values()]
+    return {peer.name: peer for peer in sorted((p for p in every if isinstance(p, Peer)), key=lambda peer: peer.name)}
 
 
 def benched() -> list[str]:

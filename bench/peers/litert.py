@@ -1,8 +1,9 @@
-"""LiteRT with its defaults (XNNPACK), on one thread."""
+"""LiteRT on one thread: with its defaults (XNNPACK), and with its reference kernels."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from twinfer.bench.peers.engines import Peer, PeerModel, silence
@@ -12,12 +13,10 @@ from twinfer.runtime.graph import Array
 class Litert(PeerModel):
     """LiteRT's interpreter with the kernels of ``resolver``, a name of its OpResolverType."""
 
-    resolver = "AUTO"
-
-    def __init__(self, model: bytes, outputs: int) -> None:
+    def __init__(self, model: bytes, outputs: int, resolver: str = "AUTO") -> None:
         from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
-        kind = OpResolverType[self.resolver]
+        kind = OpResolverType[resolver]
         with silence():
             interpreter: Any = Interpreter(model_content=model, experimental_op_resolver_type=kind, num_threads=1)
             interpreter.allocate_tensors()
@@ -46,4 +45,14 @@ PEER = Peer(
     open=Litert,
     aborts=True,
     benched=True,
+)
+
+REFERENCE = Peer(
+    name="litert-ref",
+    label="LiteRT (reference)",
+    heading="LiteRT",
+    module="ai_edge_litert",
+    package="ai-edge-litert",
+    open=partial(Litert, resolver="BUILTIN_REF"),
+    trust=2,  # it legitimately differs from TFLM (FULLY_CONNECTED)
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -47,6 +47,15 @@ def matmul(g: Emitter, a: Tensor, b: Tensor) -> Tensor:
 def linear(g: Emitter, x: Tensor, kernel: np.ndarray, bias: np.ndarray | None) -> Tensor:
     """x [..., depth] times kernel [depth, out] plus bias [out]."""
     return fully_connected(g, x, constant(np.ascontiguousarray(kernel.T)), None if bias is None else constant(bias))
+
+
+def as_image(g: Emitter, x: Tensor, run: Callable[[Tensor], Tensor]) -> Tensor:
+    """``run`` on [n, h, w, c], or on [n, w, c] with a height of one, which its result loses again."""
+    if len(x.shape) == 4:
+        return run(x)
+    n, w, c = x.shape
+    y = run(g.reshape(x, (n, 1, w, c)))
+    return g.reshape(y, (y.shape[0], *y.shape[2:]))
 
 
 def transpose_conv(

@@ -9,18 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twinfer.converter.emit.emitter import Emitter, Shape, constant
-from twinfer.converter.emit.products import spread, transpose_conv
+from twinfer.converter.emit.products import as_image, spread, transpose_conv
 from twinfer.converter.keras.call import Call
 from twinfer.runtime.graph import Tensor
-
-
-def as_image(g: Emitter, x: Tensor, run: Callable[[Tensor], Tensor]) -> Tensor:
-    """``run`` on [n, h, w, c], or on [n, w, c] with a height of one, which its result loses again."""
-    if len(x.shape) == 4:
-        return run(x)
-    n, w, c = x.shape
-    y = run(g.reshape(x, (n, 1, w, c)))
-    return g.reshape(y, (y.shape[0], *y.shape[2:]))
 
 
 def both(value: Any, rest: int = 1) -> Shape:

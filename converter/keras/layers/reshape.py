@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from twinfer.converter.emit.emitter import Emitter
+from twinfer.converter.emit.products import as_image
 from twinfer.converter.keras.call import Call
-from twinfer.converter.keras.layers.conv import as_image
 from twinfer.runtime.graph import Tensor
 
 Pairs = list[tuple[int, int]]

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from twinfer.converter.emit.emitter import NCHW, NHWC, Emitter, move_constant
-from twinfer.converter.emit.products import spread, transpose_conv
+from twinfer.converter.emit.products import as_image, spread, transpose_conv
 from twinfer.converter.onnx.node import OnnxNode, Shape
 from twinfer.runtime.errors import ModelError, UnsupportedOperatorError
 from twinfer.runtime.graph import Tensor
@@ -106,14 +106,10 @@ def pad_image(g: Emitter, x: Tensor, window: Window, value: Any = 0) -> tuple[Te
 
 def in_nhwc(g: Emitter, x: Tensor, run: Callable[[Tensor], Tensor]) -> Tensor:
     """``run`` on the NCHW tensor laid as NHWC, and its result laid back; [n, c, w] passes through as [n, 1, w, c]."""
-    if len(x.shape) == 4:
-        return g.transpose(run(g.transpose(x, NHWC)), NCHW)
-    if len(x.shape) != 3:
+    if len(x.shape) not in (3, 4):
         raise UnsupportedOperatorError(f"{len(x.shape) - 2} spatial dimensions; TFLite has one and two")
-    line = g.transpose(x, (0, 2, 1))
-    n, w, c = line.shape
-    y = run(g.reshape(line, (n, 1, w, c)))
-    return g.transpose(g.reshape(y, (y.shape[0], *y.shape[2:])), (0, 2, 1))
+    to, back = (NHWC, NCHW) if len(x.shape) == 4 else ((0, 2, 1), (0, 2, 1))
+    return g.transpose(as_image(g, g.transpose(x, to), run), back)
 
 
 def conv(g: Emitter, node: OnnxNode) -> Tensor:
@@ -124,27 +120,20 @@ def conv(g: Emitter, node: OnnxNode) -> Tensor:
     if x.shape[1] != w.shape[1] * groups or w.shape[0] % groups:
         raise ModelError(f"{node}: {groups} groups do not fit input {list(x.shape)} and weights {list(w.shape)}")
     window = window_of(node, w.shape[2:][-len(x.shape) + 2 :], x.shape[2:])
-    emit = _depthwise if groups > 1 and w.shape[1] == 1 else _conv
-    return in_nhwc(g, x, lambda image: emit(g, node, image, w, window))
+    depthwise, out = groups > 1 and w.shape[1] == 1, w.shape[0]
+    op, order = ("DEPTHWISE_CONV_2D", (1, 2, 3, 0)) if depthwise else ("CONV_2D", (0, 2, 3, 1))
+    multiplier = {"depth_multiplier": out // x.shape[1]} if depthwise else {}
+
+    def run(image: Tensor) -> Tensor:
+        image, padding, size = pad_image(g, image, window)
+        inputs, options = [image, g.transpose(w, order), bias_of(node, out)], {**window.dilation_options, **multiplier}
+        return g.emit(op, inputs, (image.shape[0], *size, out), padding=padding, **window.options, **options)
+
+    return in_nhwc(g, x, run)
 
 
 def _with_height(g: Emitter, w: Tensor) -> Tensor:
     return g.reshape(w, (*w.shape[:2], 1, *w.shape[2:])) if len(w.shape) == 3 else w
-
-
-def _conv(g: Emitter, node: OnnxNode, x: Tensor, w: Tensor, window: Window) -> Tensor:
-    x, padding, size = pad_image(g, x, window)
-    inputs = [x, g.transpose(w, (0, 2, 3, 1)), bias_of(node, w.shape[0])]
-    shape = (x.shape[0], *size, w.shape[0])
-    return g.emit("CONV_2D", inputs, shape, padding=padding, **window.options, **window.dilation_options)
-
-
-def _depthwise(g: Emitter, node: OnnxNode, x: Tensor, w: Tensor, window: Window) -> Tensor:
-    x, padding, size = pad_image(g, x, window)
-    out, channels = w.shape[0], x.shape[3]
-    inputs = [x, g.transpose(w, (1, 2, 3, 0)), bias_of(node, out)]
-    options = {**window.options, **window.dilation_options, "depth_multiplier": out // channels}
-    return g.emit("DEPTHWISE_CONV_2D", inputs, (x.shape[0], *size, out), padding=padding, **options)
 
 
 def bias_of(node: OnnxNode, channels: int) -> Tensor | np.ndarray:
@@ -292,13 +281,10 @@ def _sums(ones: np.ndarray, window: Window) -> np.ndarray:
 
 
 def _everywhere(op: str) -> Callable[[Emitter, OnnxNode], Tensor]:
-    def run(g: Emitter, node: OnnxNode) -> Tensor:
-        def reduced(x: Tensor) -> Tensor:
-            return g.emit(op, [x, np.array([1, 2], np.int32)], (x.shape[0], 1, 1, x.shape[3]), keep_dims=True)
+    def run(g: Emitter, x: Tensor) -> Tensor:
+        return g.emit(op, [x, np.array([1, 2], np.int32)], (x.shape[0], 1, 1, x.shape[3]), keep_dims=True)
 
-        return in_nhwc(g, node.input(0), reduced)
-
-    return run
+    return lambda g, node: in_nhwc(g, node.input(0), lambda x: run(g, x))
 
 
 IMPORTERS = {
