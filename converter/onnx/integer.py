@@ -72,7 +72,8 @@ def arithmetic(view: View, node: Node) -> Change | None:
 def _plain(view: View, node: Node, y: Tensor) -> tuple[Node, ...] | None:
     """An operator without weights; None if a scale is missing, or if inputs differ that need the same one."""
     row = row_of(node)
-    sources = {i: _source(view, t) for i, t in enumerate(node.inputs) if t is not None and t.type == "FLOAT32"}
+    floats = {i: t for i, t in enumerate(node.inputs) if t is not None and t.type == "FLOAT32"}
+    sources = {i: _integers(view, t) or stored(t) for i, t in floats.items()}
     if any(t is None or t.type != "INT8" or t.quant is None or t.quant.per_channel for t in sources.values()):
         return None
     inputs = tuple(sources.get(i, t) for i, t in enumerate(node.inputs))
@@ -89,11 +90,6 @@ def _integers(view: View, tensor: Tensor | None) -> Tensor | None:
     """The integers behind a tensor that DEQUANTIZE gives."""
     left = view.producer(tensor, "DEQUANTIZE")
     return None if left is None else left.input(0)
-
-
-def _source(view: View, tensor: Tensor | None) -> Tensor | None:
-    """The integers behind a float tensor or constant."""
-    return None if tensor is None else _integers(view, tensor) or stored(tensor)
 
 
 def _requantize(node: Node, inputs: tuple[Tensor | None, ...], quant: Quant | None, y: Tensor) -> tuple[Node, ...]:

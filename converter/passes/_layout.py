@@ -112,7 +112,8 @@ def reorder(node: Node, order: Order, moved: Mapping[Tensor, Tensor]) -> Node:
     for i in dimensions.rows:
         inputs[i] = _like(node.input(i), node.constant(i)[list(order)])
     for i in dimensions.axes:
-        inputs[i] = _like(node.input(i), _axes(node.constant(i), order))
+        axes = node.constant(i).reshape(-1)
+        inputs[i] = _like(node.input(i), [order.index(int(a) % len(order)) for a in axes])
     now = replace(node, inputs=tuple(inputs), outputs=tuple(moved[t] for t in node.outputs))
     changed = _options(node, dimensions, order)
     return with_options(now, **changed) if changed else now
@@ -129,10 +130,6 @@ def _options(node: Node, dimensions: Dimensions, order: Order) -> dict[str, Any]
 
 def _like(tensor: Tensor, data: Any) -> Tensor:
     return replace(tensor, data=np.asarray(data, tensor.dtype).reshape(tensor.shape))
-
-
-def _axes(axes: Any, order: Order) -> list[int]:
-    return [order.index(int(a) % len(order)) for a in np.asarray(axes).reshape(-1)]
 
 
 def only_ones(x: Tensor, order: Order) -> bool:
@@ -268,7 +265,12 @@ class _Flip:
         """The replacements of every node of the group, and of the transposes of its results."""
         inside = {node: self._inside(node) for node in sorted(self.group, key=self.view.position)}
         readers = [n for node in inside for t in node.outputs for n in self.view.consumers.get(t, ())]
-        behind = {n: [self._behind(n, order)] for n in readers if (order := order_of(n)) is not None}
+        # the transposes behind the group, as transposes of the new results
+        behind = {
+            n: [transpose(self.moved[n.input(0)], after(inverse(self.order), order), n.output)]
+            for n in readers
+            if (order := order_of(n)) is not None
+        }
         return {**inside, **behind}
 
     def _inside(self, node: Node) -> Sequence[Node]:
@@ -294,7 +296,3 @@ class _Flip:
         readers = self.view.consumers.get(tensor, ())
         inside = (order_of(n) is not None or (n in self.group and tensor in values(n)) for n in readers)
         return tensor in self.view.public or not all(inside)
-
-    def _behind(self, node: Node, order: Order) -> Node:
-        """A transpose behind the group, as a transpose of the new result."""
-        return transpose(self.moved[node.input(0)], after(inverse(self.order), order), node.output)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,18 +41,17 @@ class _Pair:
 def equalize(graph: Graph) -> Graph:
     """The graph with the weights of neighbouring layers equalised, until they change no more."""
     pairs = list(_pairs(graph))
-    values = {t: np.asarray(t.data, np.float64) for pair in pairs for t in _parameters(pair)}
+    parameters = [(*_own(p.first, p.of_first), p.second.input(p.of_second.weights)) for p in pairs]
+    values = {t: np.asarray(t.data, np.float64) for each in parameters for t in each}
     for _ in range(ROUNDS):
         if not pairs or max([_balance(pair, values) for pair in pairs]) < CLOSE:
             break
-    balanced = {t: _constant(t, v) for t, v in values.items()}
+    balanced = dict[Tensor, Tensor]()
+    for tensor, value in values.items():
+        data = value.astype(np.float32)
+        data.flags.writeable = False
+        balanced[tensor] = replace(tensor, data=data)
     return rebuild(graph, [with_tensors(node, balanced) for node in graph.nodes])
-
-
-def _parameters(pair: _Pair) -> Iterator[Tensor]:
-    """The weights and bias of the first layer, and the weights of the second."""
-    yield from _own(pair.first, pair.of_first)
-    yield pair.second.input(pair.of_second.weights)
 
 
 def _own(node: Node, at: Parameters) -> list[Tensor]:
@@ -117,9 +115,3 @@ def _peaks(weights: NDArray[np.float64], axis: int) -> NDArray[np.float64]:
 
 def _along(factor: NDArray[np.float64], axis: int, weights: NDArray[np.float64]) -> NDArray[np.float64]:
     return factor.reshape([-1 if a == axis else 1 for a in range(weights.ndim)])
-
-
-def _constant(tensor: Tensor, values: NDArray[np.float64]) -> Tensor:
-    data: NDArray[Any] = values.astype(np.float32)
-    data.flags.writeable = False
-    return replace(tensor, data=data)

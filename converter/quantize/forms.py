@@ -115,7 +115,10 @@ def _has_kernel(node: Node, row: Row, type: str) -> bool:
     for i in row.scaled(node):
         inputs[i] = _int(node.input(i), type, quant)
     if row.parameters is not None:
-        _set_parameters(node, row.parameters, type, inputs)
+        weights, bias = row.parameters.weights, row.parameters.bias
+        inputs[weights] = _int(node.input(weights), "INT8", quant)
+        if bias is not None and node.optional(bias) is not None:
+            inputs[bias] = _int(node.input(bias), "INT32" if type == "INT8" else "INT64", quant)
     fixed = row.scales.fixed(type)
     out = quant if fixed is None else Quant.per_tensor(*fixed)
     outputs = node.outputs if row.scales.indices else tuple(_int(t, type, out) for t in node.outputs)
@@ -125,14 +128,6 @@ def _has_kernel(node: Node, row: Row, type: str) -> bool:
     except UnsupportedOperatorError:
         return False
     return True
-
-
-def _set_parameters(node: Node, parameters: Parameters, type: str, inputs: list[Tensor | None]) -> None:
-    """Puts integer weights and bias with example values into ``inputs``."""
-    quant = Quant.per_tensor(1.0)
-    inputs[parameters.weights] = _int(node.input(parameters.weights), "INT8", quant)
-    if parameters.bias is not None and node.optional(parameters.bias) is not None:
-        inputs[parameters.bias] = _int(node.input(parameters.bias), "INT32" if type == "INT8" else "INT64", quant)
 
 
 def _int(tensor: Tensor, type: str, quant: Quant) -> Tensor:

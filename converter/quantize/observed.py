@@ -40,13 +40,7 @@ class Histogram:
         self.zeros += values.size - flat.size
         if not flat.size:
             return
-        self._reach(float(np.abs(flat).max()))
-        at = np.floor(flat / self.width).astype(np.int64) + HALF
-        self.counts += np.bincount(at, minlength=2 * HALF)
-
-    def _reach(self, peak: float) -> None:
-        """Widen the bins until ``peak`` is inside: peak < HALF * width."""
-        needed = math.frexp(peak)[1] - HALF.bit_length() + 1
+        needed = math.frexp(float(np.abs(flat).max()))[1] - HALF.bit_length() + 1  # so that every |x| < HALF * width
         if self.exponent is None:
             self.exponent = needed
         while self.exponent < needed:
@@ -54,6 +48,8 @@ class Histogram:
             self.counts = np.zeros_like(self.counts)
             self.counts[HALF // 2 : HALF // 2 + HALF] = pairs
             self.exponent += 1
+        at = np.floor(flat / self.width).astype(np.int64) + HALF
+        self.counts += np.bincount(at, minlength=2 * HALF)
 
     def centres(self) -> NDArray[np.float64]:
         return np.asarray((np.arange(-HALF, HALF) + 0.5) * self.width, np.float64)

@@ -57,7 +57,8 @@ class Setting:
     def json(self) -> dict[str, Any]:
         plain = asdict(self)
         del plain["rules"], plain["layers"]
-        return {**plain, "rule": [_table(rule) for rule in self.as_recipe().rules]}
+        rules = map(asdict, self.as_recipe().rules)
+        return {**plain, "rule": [{key: value for key, value in r.items() if value is not None} for r in rules]}
 
     @property
     def apart(self) -> str:
@@ -67,10 +68,6 @@ class Setting:
 
     def __str__(self) -> str:
         return ", ".join(filter(None, [self.precision, self.method, *self.corrections, self.apart]))
-
-
-def _table(rule: Rule) -> dict[str, str]:
-    return {key: value for key, value in asdict(rule).items() if value is not None}
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 
 from twinfer.converter.emit.emitter import NCHW, NHWC, TYPES, Emitter, Operand, constant
-from twinfer.converter.onnx.node import Importer, OnnxNode, Shape, positive
+from twinfer.converter.onnx.node import Importer, OnnxNode, positive
 from twinfer.runtime.errors import ModelError, UnsupportedOperatorError
 from twinfer.runtime.graph import Tensor
 
@@ -92,7 +92,11 @@ def concat(g: Emitter, node: OnnxNode) -> Tensor:
 
 def split(g: Emitter, node: OnnxNode) -> tuple[Tensor, ...]:
     x, axis = node.input(0), node.axis(0)
-    sizes = node.ints("split", 1) or _even(x.shape[axis], len(node.outputs))
+    sizes = node.ints("split", 1)
+    if not sizes:  # equal parts; the last one is smaller where the extent does not divide
+        extent, parts = x.shape[axis], len(node.outputs)
+        each = -(-extent // parts)
+        sizes = (*[each] * (parts - 1), extent - each * (parts - 1))
     if sum(sizes) != x.shape[axis] or len(sizes) != len(node.outputs) or min(sizes) < 0:
         raise ModelError(f"{node}: {list(x.shape)} cannot be split along {axis} into {list(sizes)}")
     if len(sizes) == 1:
@@ -102,12 +106,6 @@ def split(g: Emitter, node: OnnxNode) -> tuple[Tensor, ...]:
     if len(set(sizes)) == 1:
         return g.emit_all("SPLIT", [where, x], shapes, x.type, num_splits=len(sizes))
     return g.emit_all("SPLIT_V", [x, np.array(sizes, np.int32), where], shapes, num_splits=len(sizes))
-
-
-def _even(extent: int, parts: int) -> Shape:
-    """Equal parts; the last one is smaller where the extent does not divide."""
-    each = -(-extent // parts)
-    return (*[each] * (parts - 1), extent - each * (parts - 1))
 
 
 def slice_(g: Emitter, node: OnnxNode) -> Tensor:
