@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from twinfer.aot.build.firmware import build
@@ -76,7 +76,8 @@ def ledger_on(
     taken = []
     for i, project in enumerate(projects):
         progress(i / len(projects))
-        taken.append(_taken(project, card, inputs))
+        whole, steps = run_jobs(build(project, card), [Job(inputs), Job(inputs, by_step=True)])
+        taken.append(Taken(whole.counts[0], steps.counts, sizes(project, card), whole.outputs))
     first = taken[0].outputs
     nbytes = {"flash": [t.sizes.flash_bytes for t in taken], "RAM": [t.sizes.ram_bytes for t in taken]}
     return Ledger(
@@ -88,11 +89,6 @@ def ledger_on(
         all_agree(first, want) and all(same_bits(each.outputs, first) for each in taken),
         {kind: Place((), "", kind).line(of, CAUSES) for kind, of in nbytes.items()},
     )
-
-
-def _taken(project: Project, card: Card, inputs: Sequence[Array]) -> Taken:
-    whole, steps = run_jobs(build(project, card), [Job(inputs), Job(inputs, by_step=True)])
-    return Taken(whole.counts[0], steps.counts, sizes(project, card), whole.outputs)
 
 
 def _interpreter_bytes(project: Project, taken: Sizes) -> int:

@@ -91,13 +91,9 @@ def rank(rng: Rng, trial: Trial) -> Trial:
 # -- quantisation ------------------------------------------------------------------------------------------------------
 
 
-def _quantised(trial: Trial) -> list[Tensor]:
-    return [t for t in trial.tensors if t.quant is not None and t.type in ("INT8", "UINT8", "INT16")]
-
-
 def _group(rng: Rng, trial: Trial) -> list[Tensor]:
     """A quantised tensor, mostly together with all of the same quantisation."""
-    tensors = _quantised(trial)
+    tensors = [t for t in trial.tensors if t.quant is not None and t.type in ("INT8", "UINT8", "INT16")]
     if not tensors:
         return []
     one = tensors[int(rng.integers(len(tensors)))]

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from twinfer.runtime.graph import Node
 from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.run import isa
 from twinfer.runtime.target import FEATURES
@@ -25,14 +24,11 @@ class Peak:
 
     def floor_us(self, plan: Plan) -> float:
         """Microseconds that a run takes at least: its multiplications at the peak, or its constants out of L2."""
-        floats = sum(step.call.macs for step in plan.steps if _multiplies_floats(step.node))
+        # neither activations nor weights are integers
+        float_steps = [s for s in plan.steps if all(t is None or t.type == "FLOAT32" for t in s.node.inputs[:2])]
+        floats = sum(step.call.macs for step in float_steps)
         multiplied = floats / self.float32 + (plan.macs - floats) / self.int8
         return max(multiplied, plan.constant_bytes / self.l2) / 1e3
-
-
-def _multiplies_floats(node: Node) -> bool:
-    """Whether neither activations nor weights are integers."""
-    return all(tensor is None or tensor.type == "FLOAT32" for tensor in node.inputs[:2])
 
 
 @cache

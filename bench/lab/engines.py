@@ -161,10 +161,6 @@ def from_type(x: Array, tensor: Tensor) -> Array:
     return np.asarray((x.astype(np.float32) - tensor.zero) * np.float32(tensor.scale))
 
 
-def _same(model: bytes, samples: Array) -> bytes:
-    return model
-
-
 _ONNXRUNTIME = ("onnxruntime", "onnxruntime")
 
 #: The engine that float accuracy is measured with; loss is the difference to it.
@@ -172,7 +168,7 @@ BASELINE = "onnxruntime float"
 
 #: Name -> engine, in the order of the table.
 ENGINES: Mapping[str, Engine] = {
-    BASELINE: Engine(_same, run_onnx, _ONNXRUNTIME),
+    BASELINE: Engine(lambda model, samples: model, run_onnx, _ONNXRUNTIME),
     "twinfer float": Engine(_ours_float, run_twinfer),
     "twinfer int8": Engine(_ours, run_twinfer),
     "twinfer int8, best": Engine(_ours_best, run_twinfer),

@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import repeat
 
+import numpy as np
+
 Run = Callable[[], object]
 Clock = Callable[[], int]
 
@@ -44,11 +46,7 @@ class Timing:
 
     def quantile(self, q: float) -> float:
         """The value below which a share ``q`` of the rounds lies, interpolated."""
-        ordered = sorted(self.ns)
-        at = q * (len(ordered) - 1)
-        low = int(at)
-        high = min(low + 1, len(ordered) - 1)
-        return ordered[low] + (ordered[high] - ordered[low]) * (at - low)
+        return float(np.quantile(self.ns, q))
 
 
 def interleave(

@@ -39,8 +39,10 @@ def layers_table(document: Document) -> Table:
 
 
 def _layer(layer: Line, unit: str, whole: float) -> Sequence[Cell | str]:
-    share = 100 * layer["compiled"] / whole
-    fast = _speed(layer, unit)
+    share, fast = 100 * layer["compiled"] / whole, Cell("")
+    if layer["macs"] and layer["steps"] and layer["compiled"] > 0:
+        text = speed(layer["compiled"], layer["macs"], unit).split()[0]
+        fast = Cell(text, float(text))
     return (
         operators(layer["operators"]),
         layer["op"],
@@ -53,14 +55,6 @@ def _layer(layer: Line, unit: str, whole: float) -> Sequence[Cell | str]:
         count(layer["code_bytes"]),
         count(layer["weight_bytes"]),
     )
-
-
-def _speed(layer: Line, unit: str) -> Cell:
-    """How fast a layer's MACs are; nothing where there are none."""
-    if not layer["macs"] or not layer["steps"] or layer["compiled"] <= 0:
-        return Cell("")
-    text = speed(layer["compiled"], layer["macs"], unit).split()[0]
-    return Cell(text, float(text))
 
 
 def measured(value: float, unit: str) -> Cell:

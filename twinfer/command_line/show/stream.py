@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rich.console import RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from twinfer.bench.measure.report import table
@@ -13,7 +12,6 @@ from twinfer.converter.stream import convert
 from twinfer.converter.stream.convert import Proof, Streaming
 from twinfer.runtime.graph import Graph
 from twinfer.runtime.plan.make import make_plan
-from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.target import GENERIC
 
 
@@ -22,7 +20,13 @@ def tables(graph: Graph, streaming: Streaming, proof: Proof, path: str) -> Itera
     rows = f"{streaming.rows} rows a window, {streaming.hop} new in a step"
     yield Text.assemble((graph.name, "bold"), f": {rows}, a first full window after {streaming.steps} steps")
     window, step = make_plan(graph, GENERIC), make_plan(streaming.graph, GENERIC)
-    yield _sizes(window, step)
+    lines = table("What a step costs, on a 32-bit microcontroller", "<", "MACs", "arena", "state", "constants")
+    for name, plan in (("window", window), ("step", step)):
+        cells = (plan.macs, plan.arena_bytes, plan.state_bytes, plan.constant_bytes)
+        lines.add_row(name, *(f"{cell:,}" for cell in cells))
+    if step.macs:
+        lines.add_row("ratio", f"{window.macs / step.macs:.1f}", "", "", "")
+    yield lines
     if streaming.whole:
         lines = table("Operators that run over all rows in every step", "#", "<operator", "<because")
         for node, why in streaming.whole.items():
@@ -39,13 +43,3 @@ def tables(graph: Graph, streaming: Streaming, proof: Proof, path: str) -> Itera
         yield Text(
             f"{path}: the same bits as the window model in {proof.windows} windows of random rows", style="green"
         )
-
-
-def _sizes(window: Plan, step: Plan) -> Table:
-    lines = table("What a step costs, on a 32-bit microcontroller", "<", "MACs", "arena", "state", "constants")
-    for name, plan in (("window", window), ("step", step)):
-        cells = (plan.macs, plan.arena_bytes, plan.state_bytes, plan.constant_bytes)
-        lines.add_row(name, *(f"{cell:,}" for cell in cells))
-    if step.macs:
-        lines.add_row("ratio", f"{window.macs / step.macs:.1f}", "", "", "")
-    return lines
