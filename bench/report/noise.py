@@ -58,34 +58,24 @@ def noise(graph: Graph, seed: int = 0) -> dict[Layer, Noise]:
     """
     interpreter = Interpreter.from_graph(graph, Options(preserve_all=True))
     interpreter.allocate_tensors()
-    judges = _Judges(interpreter.plan.graph)
-    if not interpreter.plan.straight or not judges.sums:
+    nodes = interpreter.plan.graph.nodes
+    twins = dict(_twins(interpreter.plan.graph))
+    sums = {node: (Sums(), Sums()) for node in twins}
+    if not interpreter.plan.straight or not sums:
         return {}
     for i in range(SAMPLES):
-        judges.add(observe(interpreter, random_inputs(graph, seed + i)))
-    return {layer_of(node): Noise(own.snr_db, total.snr_db) for node, (own, total) in judges.sums.items()}
-
-
-class _Judges:
-    """The layers of a graph in float32, each alone, and how far the quantised ones are from them."""
-
-    def __init__(self, graph: Graph) -> None:
-        self.nodes, self.twins = graph.nodes, dict(_twins(graph))
-        self.sums = {node: (Sums(), Sums()) for node in self.twins}
-
-    def add(self, seen: Values) -> None:
-        """One more inference, of which ``seen`` has all values."""
-        floats: dict[Tensor, Array] = {}
-        for node in self.nodes:
+        seen, floats = observe(interpreter, random_inputs(graph, seed + i)), dict[Tensor, Array]()
+        for node in nodes:
             inputs = list(dict.fromkeys(t for t in node.inputs if t is not None and t.data is None))
-            if node in self.twins:
-                own, total = self.sums[node]
+            if node in twins:
+                own, total = sums[node]
                 near = _real(seen[node.output], node.output)
-                own.add(_run(self.twins[node], [_real(seen[t], t) for t in inputs]), near)
-                floats[node.output] = _run(self.twins[node], [_last(t, floats, seen) for t in inputs])
+                own.add(_run(twins[node], [_real(seen[t], t) for t in inputs]), near)
+                floats[node.output] = _run(twins[node], [_last(t, floats, seen) for t in inputs])
                 total.add(floats[node.output], near)
             elif node.op in CONVERSIONS and inputs:
                 floats[node.output] = _last(inputs[0], floats, seen)
+    return {layer_of(node): Noise(own.snr_db, total.snr_db) for node, (own, total) in sums.items()}
 
 
 def _last(tensor: Tensor, floats: Mapping[Tensor, Array], seen: Values) -> Array:
