@@ -43,13 +43,7 @@ class Walk:
 
     def run(self, outputs: Sequence[Any]) -> list[Tensor]:
         """The Tensors of symbolic outputs; stand-ins for what cannot be expressed, which ``problems`` lists."""
-        for output in outputs:
-            self._make(output)
-        return [self.values[output] for output in outputs]
-
-    def _make(self, wanted: Any) -> None:
-        """Emits all calls behind a symbolic tensor; nets are too deep for recursion."""
-        stack = [wanted]
+        stack = list(reversed(outputs))  # nets are too deep for recursion
         while stack:
             if stack[-1] in self.values:
                 stack.pop()
@@ -59,6 +53,7 @@ class Walk:
             stack.extend(reversed(missing))
             if not missing:
                 self._emit(node)
+        return [self.values[output] for output in outputs]
 
     def _emit(self, node: Any) -> None:
         name = node.operation.name
@@ -97,8 +92,12 @@ class Walk:
         self.g.place = layer.name
         if importer is not None:
             shapes, types = _described(layer, args, kwargs)
-            outputs = importer(self.g, Call(layer, tuple(args), kwargs, shapes, types, self.again))
-            return _checked([outputs] if isinstance(outputs, Tensor) else list(outputs), shapes, types)
+            given = importer(self.g, Call(layer, tuple(args), kwargs, shapes, types, self.again))
+            outputs = [given] if isinstance(given, Tensor) else list(given)
+            for tensor, shape, kind in zip(outputs, shapes, types, strict=True):
+                if tensor.shape != shape or tensor.type != kind:
+                    raise ModelError(f"{tensor} should have the shape {list(shape)} and be {kind}")
+            return outputs
         call = type(layer).call
         known = call.__qualname__ in ("Functional.call", "Sequential.call") and call.__module__.startswith("keras.")
         if isinstance(layer, keras.Model) and known:  # its own graph says all of what it does
@@ -193,14 +192,6 @@ def _described(layer: Any, args: Any, kwargs: Mapping[str, Any]) -> tuple[list[S
 def _stand_in(name: str, symbol: Any) -> Tensor:
     """Something of the type and shape of an output, so that the layers behind are checked."""
     return Tensor(name, CARRIED.get(symbol.dtype, "FLOAT32"), tuple(1 if d is None else d for d in symbol.shape))
-
-
-def _checked(outputs: list[Tensor], shapes: Sequence[Shape], types: Sequence[str]) -> list[Tensor]:
-    """ModelError unless a layer's outputs have the shapes and types that Keras says."""
-    for tensor, shape, kind in zip(outputs, shapes, types, strict=True):
-        if tensor.shape != shape or tensor.type != kind:
-            raise ModelError(f"{tensor} should have the shape {list(shape)} and be {kind}")
-    return outputs
 
 
 def _parameters(function: Callable[..., Any]) -> list[str]:

@@ -135,7 +135,10 @@ def rule(node: Node, timed: Mapping[Tensor, Timed]) -> Rule:
     if node.op in (*CONVOLUTIONS, *POOLS):
         return _windowed(node, timed)
     if node.op in PADS and node.input(0) in timed and len(inputs) == 1:
-        return _padded(node, inputs[0])
+        x = inputs[0]
+        before, after = (int(n) for n in node.constant(1)[x.axis])
+        more = Timed(x.axis, x.rows + before + after, x.hop, x.before + before, x.after + after)
+        return Rule({node.output: _timed(more)}, Sliding(1, before, 1))
     axis = _axis_behind(node, timed)
     first = inputs[0]
     if any((t.rows, t.hop) != (first.rows, first.hop) for t in inputs):
@@ -206,12 +209,6 @@ def _slid(x: Timed, rows: int, s: Sliding) -> Timed:
     before = min(ceil((x.before + s.pad) / s.stride), rows)
     last = (x.rows - 1 - x.after + s.pad - (s.extent - 1)) // s.stride
     return Timed(x.axis, rows, x.hop // s.stride, before, max(rows - 1 - last, 0))
-
-
-def _padded(node: Node, x: Timed) -> Rule:
-    before, after = (int(n) for n in node.constant(1)[x.axis])
-    more = Timed(x.axis, x.rows + before + after, x.hop, x.before + before, x.after + after)
-    return Rule({node.output: _timed(more)}, Sliding(1, before, 1))
 
 
 def _axis_behind(node: Node, timed: Mapping[Tensor, Timed]) -> int:

@@ -37,7 +37,9 @@ def multi_head_attention(g: Emitter, call: Call) -> list[Tensor]:
     scores = product(g, q, k, adjoint=True)
     mask, causal = call.argument(6, "attention_mask"), call.kwargs.get("use_causal_mask")
     if mask is not None:
-        shown = _shown(g, as_tensor(g, mask), scores.shape if causal else None)
+        given = g.cast(as_tensor(g, mask), "BOOL")  # [batch, time, time], for all heads
+        shown = g.reshape(given, (*given.shape[:-2], *[1] * (4 - len(given.shape)), *given.shape[-2:]))
+        shown = g.binary("LOGICAL_AND", shown, np.isfinite(_causal(scores.shape))) if causal else shown
         zeros = own._dropout > 0 or bool(call.kwargs.get("return_attention_scores"))  # Keras takes another path then
         shares = masked_softmax(g, scores, -1, shown, zeros)
     else:
@@ -50,12 +52,6 @@ def multi_head_attention(g: Emitter, call: Call) -> list[Tensor]:
     bias = None if output.bias is None else array(output.bias, f"{output.name}/bias").reshape(-1)
     y = g.reshape(linear(g, flat, kernel.reshape(flat.shape[-1], -1), bias), call.shape)
     return [y, shares] if call.kwargs.get("return_attention_scores") else [y]
-
-
-def _shown(g: Emitter, mask: Tensor, causal: Shape | None) -> Tensor:
-    """The mask [batch, time, time] for all heads; ``causal``: the scores' shape if later steps are hidden, too."""
-    mask = g.reshape(g.cast(mask, "BOOL"), (*mask.shape[:-2], *[1] * (4 - len(mask.shape)), *mask.shape[-2:]))
-    return mask if causal is None else g.binary("LOGICAL_AND", mask, np.isfinite(_causal(causal)))
 
 
 def _causal(shape: Shape) -> np.ndarray:
