@@ -16,6 +16,7 @@ from twinfer.aot.print.choice import share_all
 from twinfer.bench.fuzz.model import Model, numpy_values
 from twinfer.bench.fuzz.worker import Died, Worker
 from twinfer.bench.known.faults import known_faults
+from twinfer.bench.measure.compare import same_bits
 from twinfer.bench.peers.engines import open_peer
 from twinfer.runtime.errors import ToolError, TwinferError
 from twinfer.runtime.graph import Array
@@ -61,10 +62,7 @@ class Answer:
 
     def note(self, engine: str, outputs: Outputs) -> None:
         """Keeps what an engine gives if its bits are others than the interpreter's, as far as both have run."""
-        pairs = [
-            (g, w) for got, want in zip(outputs, self.outputs, strict=False) for g, w in zip(got, want, strict=True)
-        ]
-        if not all(g.dtype == w.dtype and g.shape == w.shape and g.tobytes() == w.tobytes() for g, w in pairs):
+        if not all(same_bits(got, want) for got, want in zip(outputs, self.outputs, strict=False)):
             self.others[engine] = outputs
 
 

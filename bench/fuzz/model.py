@@ -34,11 +34,6 @@ class Model:
     judges: tuple[str, ...] = ()
     tolerance: float | None = 0.0
 
-    @property
-    def stateful(self) -> bool:
-        """Whether numpy knows the first run alone."""
-        return any(t.variable for t in self.graph.tensors) or any(map(keeps_state, self.graph.nodes))
-
 
 def numpy_values(graph: Graph, inputs: Sequence[Array]) -> tuple[Graph, dict[Tensor, Array]]:
     """Every value of the first run by the operators' references, with the graph of int8 that these are of."""
@@ -131,5 +126,6 @@ def random_value(rng: Rng, tensor: Tensor) -> Array:
 
 def runs(rng: Rng, graph: Graph, given: Mapping[Tensor, Array]) -> tuple[tuple[Array, ...], ...]:
     """Inputs of one run, or of three if the graph keeps a state; ``given`` values are the same in all of them."""
-    count = 3 if Model("", graph, ()).stateful else 1
+    stateful = any(t.variable for t in graph.tensors) or any(map(keeps_state, graph.nodes))
+    count = 3 if stateful else 1
     return tuple(tuple(given[t] if t in given else random_value(rng, t) for t in graph.inputs) for _ in range(count))

@@ -241,14 +241,11 @@ def rounds_sums_otherwise(node: Node) -> bool:
     values = _values(node)
     if values is None or is_unsigned(node):
         return values is None
-    scaled = _sums(node) * (node.input(0).scale * _scales(node) / node.output.scale)
+    scales = weight_scales(node, node.input(1).shape[0]).astype(np.float64)
+    scaled = _sums(node) * (node.input(0).scale * scales / node.output.scale)
     steps = np.copysign(np.floor(np.abs(scaled) + 0.5), scaled)
     rounded = (steps + node.output.zero).clip(*quantized_range(node, node.output))
     return not np.array_equal(rounded.ravel(), operators()[node.op].reference(node, values)[0].ravel())
-
-
-def _scales(node: Node) -> Array:
-    return weight_scales(node, node.input(1).shape[0]).astype(np.float64)
 
 
 def _sums(node: Node) -> Array:

@@ -159,8 +159,7 @@ _LAYERS: tuple[Fault, ...] = (
 )
 
 _RECURRENT: tuple[Fault, ...] = (
-    Fault(TFLM, "SVDF", "FLOAT32", svdf.NO_BIAS, lambda node: node.optional(3) is None),
-    Fault(TFLM, "SVDF", "INT8", svdf.NO_BIAS, lambda node: node.optional(3) is None),
+    Fault(TFLM, "SVDF", "FLOAT32 INT8", svdf.NO_BIAS, lambda node: node.optional(3) is None),
     Fault(BOTH, "SVDF", "INT8", svdf.UNCLIPPED, conditions.clips),
     Fault(TFLM, "SVDF", "INT8", svdf.WRAPS, lambda node: node.input(4).type == "INT8" and node.input(4).zero != 0),
     Fault(LITERT, "SVDF", "INT8", "LiteRT reads a state of int8 as int16", lambda n: n.input(4).type == "INT8"),
