@@ -9,8 +9,8 @@ from typing import Any
 from twinfer.aot.build.targets import Card
 from twinfer.bench.explain import ladder as ladders
 from twinfer.bench.explain import on_host, on_target
-from twinfer.bench.explain.ladder import Ladder, ladder_document
-from twinfer.bench.explain.ledger import Ledger, ledger_document
+from twinfer.bench.explain.ladder import Ladder
+from twinfer.bench.explain.ledger import Ledger
 from twinfer.bench.models.source import Source
 from twinfer.runtime.options import USUAL, Options
 
@@ -44,7 +44,7 @@ class Explanation:
     @property
     def document(self) -> dict[str, Any]:
         """The JSON document."""
-        return ledger_document(self.ledger) | ({} if self.ladder is None else {"ladder": ladder_document(self.ladder)})
+        return self.ledger.document | ({} if self.ladder is None else {"ladder": self.ladder.document})
 
 
 def explain(

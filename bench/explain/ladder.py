@@ -19,7 +19,7 @@ from twinfer.aot.build.sizes import sizes
 from twinfer.aot.build.targets import Card
 from twinfer.aot.print.emit import emit
 from twinfer.aot.print.literals import identifier
-from twinfer.bench.explain.techniques import TECHNIQUES, Build, added, removed, simd
+from twinfer.bench.explain.techniques import TECHNIQUES, added, removed, simd
 from twinfer.bench.measure.compare import Row, same_bits
 from twinfer.bench.measure.embedded import all_agree, host_outputs
 from twinfer.bench.measure.report import in_terminal
@@ -27,7 +27,6 @@ from twinfer.bench.measure.tflm import tflm_rows
 from twinfer.bench.measure.turns import interleave
 from twinfer.bench.models.source import Source
 from twinfer.bench.report.tables import ladder_table
-from twinfer.runtime.graph import Array
 from twinfer.runtime.options import USUAL, Options
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.run import isa
@@ -76,13 +75,14 @@ class Ladder:
 
     @property
     def document(self) -> dict[str, Any]:
-        """The ladder in the JSON."""
+        """The ladder in the JSON, with what it means in words."""
         rungs = zip(self.techniques, self.ups[1:], self.downs, strict=True)
         return {
             "unit": self.unit,
             "none": asdict(self.ups[0]),
             "rungs": [{"technique": key, "added": asdict(up), "removed": asdict(down)} for key, up, down in rungs],
             "peers": list(self.peers),
+            "words": list(ladder_words(self)),
         }
 
     def _repr_html_(self) -> str:
@@ -105,26 +105,20 @@ def ladder_on(
     figures = []
     for i, each in enumerate(builds):
         progress(i / len(builds))
-        figures.append(_on_card(source, card, each, options, inputs, want))
+        own = card
+        if "packing" in each.techniques and "instructions" not in each.techniques:
+            flags = [flag for feature in sorted(simd(card.target)) for flag in UNDEFINED.get(feature, ())]
+            own = replace(card, flags=(*card.flags, *flags))
+        plan = make_plan(source.graph, each.target(card.target), each.options(options))
+        project = emit(plan, identifier(source.name), policy=each.policy)
+        (result,) = run_jobs(build(project, own), [Job(inputs)])
+        taken, alike = sizes(project, own), all_agree(result.outputs, want)
+        figures.append(Figures(result.counts[0], taken.flash_bytes, taken.ram_bytes, alike))
     count = len(techniques) + 1
     peers = tuple(tflm_rows(source, card.name))
     return Ladder(
         source.name, card.name, "instructions", tuple(techniques), tuple(figures[:count]), tuple(figures[count:]), peers
     )
-
-
-def _on_card(
-    source: Source, card: Card, each: Build, options: Options, inputs: Sequence[Array], want: Sequence[Array]
-) -> Figures:
-    if "packing" in each.techniques and "instructions" not in each.techniques:
-        flags = [flag for feature in sorted(simd(card.target)) for flag in UNDEFINED.get(feature, ())]
-        card = replace(card, flags=(*card.flags, *flags))
-    plan = make_plan(source.graph, each.target(card.target), each.options(options))
-    project = emit(plan, identifier(source.name), policy=each.policy)
-    (result,) = run_jobs(build(project, card), [Job(inputs)])
-    taken = sizes(project, card)
-    alike = all_agree(result.outputs, want)
-    return Figures(result.counts[0], taken.flash_bytes, taken.ram_bytes, alike)
 
 
 def ladder_on_host(
@@ -175,11 +169,6 @@ def ladder_tables(ladder: Ladder) -> Iterator[RenderableType]:
     about.append("Without a technique there are none that need it either.")
     yield Text("\n".join(about), "bright_black")
     yield Text("\n".join(ladder_words(ladder)))
-
-
-def ladder_document(ladder: Ladder) -> dict[str, Any]:
-    """The ladder's document, with what it means in words."""
-    return {**ladder.document, "words": list(ladder_words(ladder))}
 
 
 def ladder_words(ladder: Ladder) -> Iterator[str]:

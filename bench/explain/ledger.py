@@ -162,7 +162,7 @@ class Ledger:
 
     @property
     def document(self) -> dict[str, Any]:
-        """The ledger in the JSON."""
+        """The ledger in the JSON, with what it means in words."""
         return {
             "schema": SCHEMA,
             "model": self.model,
@@ -174,6 +174,7 @@ class Ledger:
             "bytes": {kind: line.document for kind, line in self.bytes.items()},
             "intervals": {cause: list(ends) for cause, ends in self.intervals.items()},
             "start": asdict(self.start),
+            "words": list(words(self)),
         }
 
     def _repr_html_(self) -> str:
@@ -210,11 +211,6 @@ def ledger_tables(ledger: Ledger) -> Iterator[RenderableType]:
     yield Text("\n".join(f"{_label(cause)}: {CAUSES[cause].about}." for cause in causes), "bright_black")
     yield Text(_started(ledger.start, ledger.target))
     yield Text("\n".join(words(ledger)))
-
-
-def ledger_document(ledger: Ledger) -> dict[str, Any]:
-    """The ledger's document, with what it means in words."""
-    return {**ledger.document, "words": list(words(ledger))}
 
 
 def _figure(value: float, unit: str) -> str:

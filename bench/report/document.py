@@ -14,8 +14,7 @@ from twinfer.aot.build.targets import Card
 from twinfer.aot.print.emit import emit
 from twinfer.aot.print.literals import identifier
 from twinfer.bench.explain.explain import MEASURED, Progress, Wanted, explain
-from twinfer.bench.explain.ladder import ladder_document
-from twinfer.bench.explain.ledger import Ledger, ledger_document
+from twinfer.bench.explain.ledger import Ledger
 from twinfer.bench.measure.report import machine
 from twinfer.bench.memory.certificate import certificate, certificate_document
 from twinfer.bench.models.source import Source
@@ -89,8 +88,8 @@ def report_of(
             "bands": [asdict(band) for band in bands(plan)],
             "operators": [f"{node.index} {node.op}" for node in plan.nodes],
         },
-        "ledger": ledger_document(ledger),
-        "ladder": ladder_document(ladder) if ladder else None,
+        "ledger": ledger.document,
+        "ladder": ladder.document if ladder else None,
         "same_bits": whole.same_bits,
         "flash": [asdict(symbol) for symbol in taken.symbols] if taken else [],
     }

@@ -21,7 +21,7 @@ from twinfer.bench.drift.runs import runs_of
 from twinfer.bench.drift.saved import Saved
 from twinfer.bench.explain.causes import CAUSES
 from twinfer.bench.explain.ladder import Figures, Ladder, ladder_tables, ladder_words
-from twinfer.bench.explain.ledger import Ledger, Line, Start, ledger_document, ledger_tables, lines_of, words
+from twinfer.bench.explain.ledger import Ledger, Line, Start, ledger_tables, lines_of, words
 from twinfer.bench.explain.techniques import TECHNIQUES
 from twinfer.bench.host import tune as tuning
 from twinfer.bench.host.tune import HOPELESS, Tuned
@@ -145,7 +145,7 @@ def test_a_ledgers_words(seed: int) -> None:
         heavy = sorted((op for op in sums if sums[op][1]), key=lambda op: -abs(sums[op][1]))[:2]
         want = ", ".join(f"{sums[op][0] / (sums[op][0] - sums[op][1]):.2f} × on {op}" for op in heavy)
         assert sentence.endswith(f"({want})."), sentence
-    assert ledger_document(own)["words"] == [first, *others]
+    assert own.document["words"] == [first, *others]
     assert "interpreted 21.75 ms (read 1.250, plan 20.50), compiled 0.750 ms (load 0.750)" in texts_of(
         ledger_tables(own)
     )
