@@ -21,7 +21,7 @@ from twinfer.aot.print.emit import emit
 from twinfer.aot.print.literals import identifier
 from twinfer.bench.explain.techniques import TECHNIQUES, added, removed, simd
 from twinfer.bench.measure.compare import Row, same_bits
-from twinfer.bench.measure.embedded import all_agree, host_outputs
+from twinfer.bench.measure.embedded import all_agree, fresh_outputs, host_outputs
 from twinfer.bench.measure.report import in_terminal
 from twinfer.bench.measure.tflm import tflm_rows
 from twinfer.bench.measure.turns import interleave
@@ -31,7 +31,6 @@ from twinfer.runtime.options import USUAL, Options
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.run import isa
 from twinfer.runtime.run.inputs import random_inputs
-from twinfer.runtime.run.poison import poison
 
 Progress = Callable[[float], None]
 
@@ -139,10 +138,7 @@ def ladder_on_host(
         plan = make_plan(source.graph, each.target(isa.this_computer()), each.options(options))
         flags = [flag for flag in FLAGS if flag != "-march=native" or "instructions" in each.techniques]
         engine = compile_plans({"model": plan}, policy=each.policy, flags=flags)["model"]
-        poison(engine)
-        engine.feed(inputs)
-        engine.run()
-        alike.append(same_bits(engine.outputs(), want))
+        alike.append(same_bits(fresh_outputs(engine, inputs), want))
         engines[str(i)] = engine
     runs = {key: engine.run for key, engine in engines.items()}
     times = interleave(runs, seconds=seconds, progress=lambda share: progress(0.5 + share / 2))

@@ -29,6 +29,7 @@ from twinfer.aot.print.choice import default_policy, share_all
 from twinfer.aot.print.emit import emit
 from twinfer.bench.explain.ledger import Ledger, Line, Start, lines_of, split
 from twinfer.bench.measure.compare import same_bits
+from twinfer.bench.measure.embedded import fresh_outputs
 from twinfer.bench.measure.turns import interleave
 from twinfer.bench.models.source import Source
 from twinfer.kernels_c import _ffi
@@ -39,7 +40,6 @@ from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.read.tflite import read
 from twinfer.runtime.run import isa
 from twinfer.runtime.run.inputs import random_inputs
-from twinfer.runtime.run.poison import poison
 from twinfer.runtime.run.session import Session
 from twinfer.runtime.tools import find_compiler
 
@@ -91,7 +91,7 @@ def ledger_on_host(
 
     def measure(i: int) -> None:
         sessions = _sessions(plan)
-        outputs.extend(_outputs(session, inputs) for session in sessions)
+        outputs.extend(fresh_outputs(session, inputs) for session in sessions)
         parts.append(_timed(sessions, seconds / OPENINGS, lambda share: progress((i + share) / OPENINGS)))
 
     for i in range(OPENINGS):
@@ -168,14 +168,6 @@ def _level_flags() -> list[str]:
     source = (kernels_c.FOLDER / "run" / f"level_{kernels_c.LEVELS[isa.level()]}.c").read_text(encoding="utf-8")
     names = re.findall(r'^#pragma GCC target\("(.*)"\)$', source, re.MULTILINE)
     return [f"-m{name}" for name in ",".join(names).split(",") if name]
-
-
-def _outputs(session: Session, inputs: Sequence[Array]) -> list[Array]:
-    session.reset_variables()
-    poison(session)
-    session.feed(inputs)
-    session.run()
-    return session.outputs()
 
 
 def _timed(sessions: Sequence[Session], seconds: float, progress: Callable[[float], None]) -> Timed:

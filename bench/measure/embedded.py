@@ -115,7 +115,12 @@ class Instructions:
 
 def host_outputs(graph: Graph, inputs: Sequence[Array]) -> list[Array]:
     """The outputs of the interpreter on this computer."""
-    session = Session(make_plan(graph))
+    return fresh_outputs(Session(make_plan(graph)), inputs)
+
+
+def fresh_outputs(session: Session, inputs: Sequence[Array]) -> list[Array]:
+    """The outputs of a run from fresh state, with rubbish where no input is."""
+    session.reset_variables()
     poison(session)
     session.feed(inputs)
     session.run()

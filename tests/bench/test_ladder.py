@@ -129,9 +129,7 @@ def test_every_rung_on_this_computer(wrong: int | None, monkeypatch: pytest.Monk
         i = len(given)
         given.append(flags)
         outputs = [value + np.asarray(i == wrong, value.dtype) for value in want]
-        fed = SimpleNamespace(plan=plans["model"], outputs=lambda: outputs, run=lambda: i)
-        fed.feed = lambda inputs: fed.__setattr__("inputs", inputs)
-        return {"model": fed}
+        return {"model": SimpleNamespace(plan=plans["model"], outputs=outputs, run=lambda: i)}
 
     def interleaved(runs: Any, *, seconds: float, progress: Any) -> Any:
         assert seconds == 7
@@ -141,7 +139,7 @@ def test_every_rung_on_this_computer(wrong: int | None, monkeypatch: pytest.Monk
 
     given = flags
     monkeypatch.setattr(ladders, "compile_plans", compile_plans)
-    monkeypatch.setattr(ladders, "poison", lambda engine: None)
+    monkeypatch.setattr(ladders, "fresh_outputs", lambda engine, inputs: engine.outputs)
     monkeypatch.setattr(ladders, "interleave", interleaved)
     names = ["calls", "constants"]
     told = ladder_on_host(source, names, Options(), 3, 7, shares.append)
