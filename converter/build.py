@@ -30,7 +30,8 @@ Scale = float | Sequence[float] | NDArray[Any] | None
 Zero = int | Sequence[int] | NDArray[Any]
 Input = Tensor | NDArray[Any] | None
 
-_TYPES = {dtype: name for name, dtype in DTYPES.items()}
+#: The name of each type by its dtype.
+TYPES = {dtype: name for name, dtype in DTYPES.items()}
 
 
 def quantisation(scale: Scale, zero: Zero = 0, axis: int = 0) -> Quant | None:
@@ -65,7 +66,7 @@ class Builder:
     ) -> Tensor:
         """A constant; its type follows from the dtype. With ``type`` INT4, UINT4 or INT2 the integers are packed."""
         name = name or f"constant_{len(self.tensors)}"
-        kind = type or _TYPES.get(data.dtype.newbyteorder("<"), "")
+        kind = type or TYPES.get(data.dtype.newbyteorder("<"), "")
         packed = PACKED_BITS.get(kind, 8) < 8 and data.dtype.kind in "iu"
         if not packed and DTYPES.get(kind) != data.dtype:
             what = f"as {type}" if type else "in any tensor"

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from twinfer.converter.build import Builder
+from twinfer.converter.build import TYPES, Builder
 from twinfer.converter.facts import UNKNOWN
 from twinfer.converter.table import ROWS
 from twinfer.runtime.errors import ModelError, UnsupportedOperatorError
@@ -45,7 +45,6 @@ Shape = tuple[int, ...]
 
 #: An operand: constants may be arrays, float numbers are scalars of the other operand's type.
 Operand = Tensor | NDArray[Any] | None
-TYPES = {dtype: name for name, dtype in DTYPES.items()}
 
 #: Types of ONNX that numpy lacks, and those that hold their values exactly.
 WIDER = {"int4": np.int8, "uint4": np.uint8, "int2": np.int8, "uint2": np.uint8, "bfloat16": np.float32}

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from twinfer.converter.build import TYPES
 from twinfer.runtime.errors import TwinferError
 from twinfer.runtime.graph import DTYPES, Graph, Node, Quant, Tensor
 from twinfer.runtime.metadata import without_plan
@@ -94,7 +95,6 @@ Pass = Callable[[Graph], Graph]
 
 #: Types whose tensors stand for resources outside of the graph.
 HANDLES = frozenset({"RESOURCE", "VARIANT"})
-_TYPES = {dtype: name for name, dtype in DTYPES.items()}
 
 
 @dataclass(frozen=True)
@@ -277,7 +277,7 @@ def swap_tensors(graph: Graph, replaced: Mapping[Tensor, Tensor]) -> Graph:
 def constant(data: NDArray[Any], name: str, quant: Quant | None = None) -> Tensor:
     stored = np.array(data, order="C")
     stored.flags.writeable = False
-    return Tensor(name, _TYPES[stored.dtype.newbyteorder("<")], stored.shape, quant, stored)
+    return Tensor(name, TYPES[stored.dtype.newbyteorder("<")], stored.shape, quant, stored)
 
 
 def new_node(op: str, inputs: Sequence[Tensor | None], output: Tensor, **options: Any) -> Node:

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import onnx
 
-from twinfer.converter.emit.emitter import NCHW, NHWC, TYPES, Emitter, Operand, constant
+from twinfer.converter.build import TYPES
+from twinfer.converter.emit.emitter import NCHW, NHWC, Emitter, Operand, constant
 from twinfer.converter.onnx.node import Importer, OnnxNode, positive
 from twinfer.runtime.errors import ModelError, UnsupportedOperatorError
 from twinfer.runtime.graph import Tensor
