@@ -116,10 +116,8 @@ def _choices(layer: Row) -> Iterator[Cell]:
     taken = [_number(layer[key]) for key in ("instructions", "code_bytes")]
     other = [_number(layer[key]) for key in ("other_instructions", "other_code_bytes")]
     shared = layer["shared"]
-    for cell in other if shared else taken:
-        yield Text(cell, style="bright_black" if shared else "bold")
-    for cell in taken if shared else other:
-        yield Text(cell, style="bold" if shared else "bright_black")
+    for cells, here in ((other, False), (taken, True)) if shared else ((taken, True), (other, False)):
+        yield from (Text(cell, style="bold" if here else "bright_black") for cell in cells)
     yield "shared" if shared else "own"
 
 
