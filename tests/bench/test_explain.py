@@ -22,7 +22,7 @@ from twinfer.bench.explain.ledger import Ledger, Line, ledger_tables
 from twinfer.bench.explain.on_host import CACHE, Timed, ledger_on_host
 from twinfer.bench.explain.on_target import ledger_on
 from twinfer.bench.measure.compare import same_bits
-from twinfer.bench.measure.embedded import Measurement, every, host_outputs, measure_on
+from twinfer.bench.measure.embedded import Measurement, every, fresh_outputs, host_outputs, measure_on
 from twinfer.bench.models.source import Source, load
 from twinfer.runtime.graph import Graph
 from twinfer.runtime.plan.make import make_plan
@@ -159,7 +159,7 @@ def test_the_interpreter_borrows_the_kernels_of_a_library() -> None:
     other = "tw_transpose_conv_s16"  # of no layer of the model
     assert borrowing._function(other) == usual._function(other)
     inputs = random_inputs(plan.graph, 1)
-    theirs, own = (on_host._outputs(session, inputs) for session in (borrowing, usual))
+    theirs, own = (fresh_outputs(session, inputs) for session in (borrowing, usual))
     assert same_bits(theirs, own)
 
 
