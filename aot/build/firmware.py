@@ -58,10 +58,7 @@ def firmware_sources(projects: Sequence[Project], card: Card) -> dict[str, str |
     """Everything that the compiler reads, by path."""
     files = library_sources(projects, _model)
     models = ",\n".join([*(f"    {p.name}_MODEL" for p in projects), "    {0}"])
-    table = [
-        f"const tw_model tw_models[] = {{\n{models}\n}};",
-        f"const uint32_t tw_model_count = {len(projects)};",
-    ]
+    table = [f"const tw_model tw_models[] = {{\n{models}\n}};", f"const uint32_t tw_model_count = {len(projects)};"]
     arenas = arenas_of(projects)
     declared = "".join(f"extern unsigned char tw_{arena}[];\n" for arena in arenas if arena != Region.ARENA.value)
     table += [

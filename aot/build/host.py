@@ -136,10 +136,7 @@ def loaded(path: Path) -> ctypes.CDLL:
 
 
 def build(
-    projects: Iterable[Project],
-    compiler: tuple[str, ...],
-    flags: tuple[str, ...],
-    exported: bool = False,
+    projects: Iterable[Project], compiler: tuple[str, ...], flags: tuple[str, ...], exported: bool = False
 ) -> Path:
     """The shared library of the projects, from the cache if there; ToolError with the compiler's message."""
     command = (*compiler, *flags, "library.c", "library_data.c", "-o", "library.so", "-lm")

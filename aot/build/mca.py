@@ -191,15 +191,8 @@ def _texts(run: Sequence[Instruction], lacking: frozenset[str]) -> list[str | No
 
 
 _PAIRS = (
-    ("eq", "ne"),
-    ("hs", "lo"),
-    ("cs", "cc"),
-    ("mi", "pl"),
-    ("vs", "vc"),
-    ("hi", "ls"),
-    ("ge", "lt"),
-    ("gt", "le"),
-)
+    ("eq", "ne"), ("hs", "lo"), ("cs", "cc"), ("mi", "pl"), ("vs", "vc"), ("hi", "ls"), ("ge", "lt"), ("gt", "le"),
+)  # fmt: skip
 _INVERSE = {a: b for pair in _PAIRS for a, b in (pair, pair[::-1])}
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from twinfer.runtime.fixed_point import quantize_multiplier, requantize
 from twinfer.runtime.graph import Array, Node
-from twinfer.runtime.op import Case, Op, Shape, need, need_type, tensor, unsupported
+from twinfer.runtime.op import SUFFIX, Case, Op, Shape, need, need_type, tensor, unsupported
 from twinfer.runtime.ops.core.broadcast import SHAPES, broadcast_call, infer_operands
 from twinfer.runtime.ops.core.quantized import need_symmetric
 from twinfer.runtime.ops.functions._unary import INT8, lookup
@@ -20,16 +20,7 @@ from twinfer.runtime.target import Target
 #: Which outcomes of a comparison each operator accepts: bit 0 less, 1 equal, 2 greater, 3 neither (a NaN).
 ACCEPTED = {"LESS": 1, "EQUAL": 2, "LESS_EQUAL": 3, "GREATER": 4, "GREATER_EQUAL": 6, "NOT_EQUAL": 13}
 
-KERNELS = {
-    "INT8": "tw_compare_s8",
-    "INT16": "tw_compare_s16",
-    "BOOL": "tw_compare_s8",
-    "FLOAT32": "tw_compare_f32",
-    "INT32": "tw_compare_s32",
-    "INT64": "tw_compare_s64",
-}
-
-_SCALED = {"INT8": "tw_compare_scaled_s8", "INT16": "tw_compare_scaled_s16"}
+TYPES = ("INT8", "INT16", "BOOL", "FLOAT32", "INT32", "INT64")
 
 #: Bits by which operands are shifted left before they are scaled; ``LEFT_SHIFT_FINE``: where both share a scale.
 LEFT_SHIFT, LEFT_SHIFT_FINE = 8, 15
@@ -39,7 +30,7 @@ _MOST = {"INT8": 2.0**14, "INT16": 2.0**7}  # larger steps would leave int32
 
 def infer(node: Node) -> list[Shape]:
     a, b = node.input(0), node.input(1)
-    shapes = infer_operands(node, *(t for t in KERNELS if t != "BOOL" or node.op in ("EQUAL", "NOT_EQUAL")))
+    shapes = infer_operands(node, *(t for t in TYPES if t != "BOOL" or node.op in ("EQUAL", "NOT_EQUAL")))
     need_type(node, node.output, "BOOL")
     if _quantized(node):
         need_symmetric(node, a, b)
@@ -112,7 +103,7 @@ def lower(node: Node, target: Target) -> Call:
     a, b = node.input(0), node.input(1)
     params: dict[str, Param] = {"accepted": ACCEPTED[node.op]}
     if not _quantized(node) or _as_stored(node):
-        return broadcast_call(KERNELS[a.type], (a, b), node.output, params, target, tiles=False)
+        return broadcast_call(f"tw_compare_{SUFFIX[a.type]}", (a, b), node.output, params, target, tiles=False)
     for prefix, (mult, shift) in zip(("a_", "b_"), _multipliers(node), strict=True):
         params |= {f"{prefix}mult": mult, f"{prefix}shift": shift}
     params |= (
@@ -120,7 +111,7 @@ def lower(node: Node, target: Target) -> Call:
         if a.type == "INT16"
         else {"a_zero": a.zero, "b_zero": b.zero}
     )
-    return broadcast_call(_SCALED[a.type], (a, b), node.output, params, target, tiles=False)
+    return broadcast_call(f"tw_compare_scaled_{SUFFIX[a.type]}", (a, b), node.output, params, target, tiles=False)
 
 
 def _lower_logical(node: Node, target: Target) -> Call:
@@ -134,11 +125,7 @@ def _lower_not(node: Node, target: Target) -> Call:
 
 
 def _case(
-    op: str,
-    type: str,
-    shapes: tuple[Shape, Shape],
-    quants: tuple[tuple[float, int], ...] = (),
-    **how: Any,
+    op: str, type: str, shapes: tuple[Shape, Shape], quants: tuple[tuple[float, int], ...] = (), **how: Any
 ) -> Case:
     """A comparison of operands of these shapes, with their scales and zero points; ``how``: fields of the case."""
     scales = quants or ((None, 0), (None, 0))

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from twinfer.runtime.graph import Array, Node
-from twinfer.runtime.op import Case, Op, Pointwise, Shape, Uint8, need, need_type, tensor
+from twinfer.runtime.op import SUFFIX, Case, Op, Pointwise, Shape, Uint8, need, need_type, tensor
 from twinfer.runtime.ops.functions import _int8, _wide
 from twinfer.runtime.ops.functions._unary import elementwise, in_double, infer, int8_case, lookup, through_float
 from twinfer.runtime.program import Call
@@ -90,12 +90,7 @@ FUNCTIONS = {
     "SQUARE": Function(np.square),
     "SQRT": Function(np.sqrt, least=0, int8=_int8.root, oracle="litert", int16=_wide.ROOT),
     "RSQRT": Function(
-        lambda x: 1 / np.sqrt(x),
-        least=0.01,
-        tolerance=2e-6,
-        int8=_int8.by_root,
-        oracle="tflm",
-        int16=_wide.BY_ROOT,
+        lambda x: 1 / np.sqrt(x), least=0.01, tolerance=2e-6, int8=_int8.by_root, oracle="tflm", int16=_wide.BY_ROOT
     ),
     "EXP": Function(_exp, most=4, tolerance=1e-5, oracle="litert", int16=_TABLE),
     "LOG": Function(in_double(_log), least=0, tolerance=1e-6, oracle="litert", int16=_LOG_TABLE),
@@ -151,8 +146,7 @@ def reference(node: Node, inputs: list[Any]) -> list[Array]:
         return [np.asarray(_real(node)(x.astype(np.float64))).astype(x.dtype)]
 
 
-#: The ends of kernels' names; float64 and plain integers have no scales.
-_ENDS = {"FLOAT32": "f32", "FLOAT64": "f64", "INT32": "s32", "INT64": "s64"}
+#: Types without scales.
 _PLAIN = ("FLOAT64", "INT32", "INT64")
 
 
@@ -163,7 +157,7 @@ def lower(node: Node, target: Target) -> Call:
     if wide := _int16(node):
         return wide.lower(node)
     way = "_tanh" if _by_tanh(node) else ""
-    return elementwise(node, f"tw_{node.op.lower()}{way}_{_ENDS[x.type]}")
+    return elementwise(node, f"tw_{node.op.lower()}{way}_{SUFFIX[x.type]}")
 
 
 _INT8_QUANTS = (
