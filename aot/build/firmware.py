@@ -117,7 +117,7 @@ def _functions(project: Project) -> _Functions:
     blocks = ", ".join(block(plan, region, "base") for region in memory.regions)
     layers = tuple(f"{name}_{i}_at" for i in range(len(project.layers)))
     given = ", ".join(block(plan, region, "base") for region in memory.blocks)
-    inputs = _staged(plan) if apart else "inputs"
+    inputs = ", ".join("NULL" if t.data is not None else f"base + {input_at(plan)}" for t in plan.graph.inputs)
     lines = [
         f"static int {name}_run_at(void *arena, const void *const *inputs, void *const *outputs) {{",
         "    unsigned char *const base = (unsigned char *)arena;",
@@ -143,12 +143,6 @@ def _reset_at(name: str, memory: Memory) -> list[str]:
         f"    {name}_reset({reset});",
         "}",
     ]
-
-
-def _staged(plan: Plan) -> str:
-    """The inputs of a model that takes one row by row, or in place, in C."""
-    values = ("NULL" if tensor.data is not None else f"base + {input_at(plan)}" for tensor in plan.graph.inputs)
-    return ", ".join(values)
 
 
 def _load(project: Project, i: int) -> str:

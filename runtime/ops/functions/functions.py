@@ -19,14 +19,6 @@ _exp, _tanh = in_double(np.exp), in_double(np.tanh)
 _erfc = in_double(np.vectorize(math.erfc, otypes=[np.float64]))
 
 
-def _elu(x: Array) -> Array:
-    return np.where(x < 0, _exp(np.minimum(x, 0)) - 1, x)
-
-
-def _gelu(x: Array) -> Array:
-    return np.asarray(0.5 * x * _erfc(x * -math.sqrt(0.5)))
-
-
 def _gelu_tanh(x: Array) -> Array:
     return np.asarray(0.5 * x * (1 + _tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x))))
 
@@ -58,10 +50,6 @@ def _log(x: Array) -> Array:
     return np.where(x > 0, np.log(np.maximum(x, 1e-300)), np.where(x == 0, -np.inf, np.nan))
 
 
-def _sign(x: Array) -> Array:
-    return np.asarray(np.sign(x) + 0, x.dtype)  # never -0.0
-
-
 def _round(x: Array) -> Array:
     """Half to even; what is below 0 becomes 0.0, not -0.0."""
     return np.where(x < 0, np.rint(x) + x.dtype.type(0), np.rint(x))
@@ -86,7 +74,7 @@ _TABLE, _LOG_TABLE = _wide.by_table(lambda node, x: _real(node)(x)), _wide.by_ta
 FUNCTIONS = {
     "ABS": Function(np.abs, int8=_int8.magnitude, oracle="tflm", int16=_wide.rescaled(np.abs), others=("INT32",)),
     "NEG": Function(np.negative, int16=_wide.rescaled(np.negative), others=("INT32", "INT64")),
-    "SIGN": Function(_sign, others=("INT32", "FLOAT64")),
+    "SIGN": Function(lambda x: np.asarray(np.sign(x) + 0, x.dtype), others=("INT32", "FLOAT64")),  # never -0.0
     "SQUARE": Function(np.square),
     "SQRT": Function(np.sqrt, least=0, int8=_int8.root, oracle="litert", int16=_wide.ROOT),
     "RSQRT": Function(
@@ -99,8 +87,8 @@ FUNCTIONS = {
     "FLOOR": Function(np.floor),
     "CEIL": Function(np.ceil),
     "ROUND": Function(_round),
-    "ELU": Function(_elu, tolerance=2e-7, oracle="tflm"),
-    "GELU": Function(_gelu, tolerance=1e-6, oracle="litert", int16=_TABLE),
+    "ELU": Function(lambda x: np.where(x < 0, _exp(np.minimum(x, 0)) - 1, x), tolerance=2e-7, oracle="tflm"),
+    "GELU": Function(lambda x: 0.5 * x * _erfc(x * -math.sqrt(0.5)), tolerance=1e-6, oracle="litert", int16=_TABLE),
 }
 
 #: Operators that TFLM lacks.

@@ -30,12 +30,10 @@ def infer_tile(node: Node) -> list[Shape]:
     return [tuple(n * t for n, t in zip(x.shape, times, strict=True))]
 
 
-def _broadcast(node: Node, inputs: list[Any]) -> list[Array]:
+def reference(node: Node, inputs: list[Any]) -> list[Array]:
+    if node.op == "TILE":
+        return [np.tile(inputs[0], tuple(indices(node, 1)))]
     return [np.broadcast_to(inputs[0], node.output.shape).copy()]
-
-
-def _tile(node: Node, inputs: list[Any]) -> list[Array]:
-    return [np.tile(inputs[0], tuple(indices(node, 1)))]
 
 
 def _lower_broadcast(node: Node, target: Target) -> Call:
@@ -75,6 +73,6 @@ def tile_cases(rng: np.random.Generator) -> Iterator[Case]:
 
 
 OPS = (
-    Op("BROADCAST_TO", infer_broadcast, _broadcast, _lower_broadcast, broadcast_cases, uint8="moves"),
-    Op("TILE", infer_tile, _tile, _lower_tile, tile_cases, uint8="moves"),
+    Op("BROADCAST_TO", infer_broadcast, reference, _lower_broadcast, broadcast_cases, uint8="moves"),
+    Op("TILE", infer_tile, reference, _lower_tile, tile_cases, uint8="moves"),
 )
