@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -120,10 +121,6 @@ def _lower_logical(node: Node, target: Target) -> Call:
     return broadcast_call("tw_maximum_s8", (node.input(0), node.input(1)), node.output, minimum, target)
 
 
-def _lower_not(node: Node, target: Target) -> Call:
-    return lookup(node, lambda q: q == 0, target)
-
-
 def _case(
     op: str, type: str, shapes: tuple[Shape, Shape], quants: tuple[tuple[float, int], ...] = (), **how: Any
 ) -> Case:
@@ -189,16 +186,14 @@ def _not_cases(rng: np.random.Generator) -> Iterator[Case]:
         yield Case(Node("LOGICAL_NOT", (tensor(shape, "BOOL"),), (tensor(shape, "BOOL", name="y"),)))
 
 
-def _op(name: str) -> Op:
-    return Op(name, infer, reference, lower, lambda rng: cases(name, rng), uint8="computes")
-
-
-def _logical_op(name: str) -> Op:
-    return Op(name, _infer_logical, _logical, _lower_logical, lambda rng: _logical_cases(name, rng))
-
-
 OPS = (
-    *map(_op, ACCEPTED),
-    *map(_logical_op, ("LOGICAL_AND", "LOGICAL_OR")),
-    Op("LOGICAL_NOT", _infer_not, lambda node, inputs: [np.logical_not(inputs[0])], _lower_not, _not_cases),
-)
+    *(Op(name, infer, reference, lower, partial(cases, name), uint8="computes") for name in ACCEPTED),
+    *(
+        Op(name, _infer_logical, _logical, _lower_logical, partial(_logical_cases, name))
+        for name in ("LOGICAL_AND", "LOGICAL_OR")
+    ),
+    Op(
+        "LOGICAL_NOT", _infer_not, lambda node, inputs: [np.logical_not(inputs[0])],
+        lambda node, target: lookup(node, lambda q: q == 0, target), _not_cases,
+    ),
+)  # fmt: skip

@@ -150,15 +150,13 @@ def _cases(op: str, types: tuple[str, ...]) -> Iterator[Case]:
                 yield Case(Node(op, (x, size), (y,), options), oracle="litert" if wide else "tflm")
 
 
-def nearest_cases(rng: np.random.Generator) -> Iterator[Case]:
-    return _cases("RESIZE_NEAREST_NEIGHBOR", ("INT8", "FLOAT32", "INT16", "UINT8"))
-
-
-def bilinear_cases(rng: np.random.Generator) -> Iterator[Case]:
-    return _cases("RESIZE_BILINEAR", ("INT8", "FLOAT32", "UINT8", "INT16"))
-
-
 OPS = (
-    Op("RESIZE_NEAREST_NEIGHBOR", infer_nearest, reference_nearest, lower_nearest, nearest_cases, uint8="moves"),
-    Op("RESIZE_BILINEAR", infer_bilinear, reference_bilinear, lower_bilinear, bilinear_cases),
-)
+    Op(
+        "RESIZE_NEAREST_NEIGHBOR", infer_nearest, reference_nearest, lower_nearest,
+        lambda rng: _cases("RESIZE_NEAREST_NEIGHBOR", ("INT8", "FLOAT32", "INT16", "UINT8")), uint8="moves",
+    ),
+    Op(
+        "RESIZE_BILINEAR", infer_bilinear, reference_bilinear, lower_bilinear,
+        lambda rng: _cases("RESIZE_BILINEAR", ("INT8", "FLOAT32", "UINT8", "INT16")),
+    ),
+)  # fmt: skip
