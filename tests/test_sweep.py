@@ -40,7 +40,7 @@ def shell(text: str, makes: tuple[str, ...] = (), needs: str = "") -> Command:
 )
 def test_verdicts(text: str, kind: str, why: str) -> None:
     command = shell(text, ("x.json",) if "# makes" in text else ())
-    (outcome,) = judge(Task("m", "g", (command,)), 3.0 if "sleep" in text else 60.0)
+    (outcome,) = judge(Task("m", "g", (command,)), 0.5 if "sleep" in text else 60.0)
     assert outcome.kind == kind, outcome
     assert why in outcome.why
 
@@ -55,7 +55,7 @@ def test_a_command_of_twinfer() -> None:
 def test_what_needs_another_command_waits_for_it() -> None:
     first, second = shell("exit 1"), shell("true", needs="exit 1")
     assert len(judge(Task("m", "g", (first, second)))) == 1
-    late = judge(Task("m", "g", (shell("sleep 60"), shell("true"))), 1.0)
+    late = judge(Task("m", "g", (shell("sleep 60"), shell("true"))), 0.3)
     assert [outcome.why[:16] for outcome in late] == ["it took too long"]
 
 

@@ -19,11 +19,12 @@ import zipfile
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from multiprocessing import connection
+from functools import cache
+from multiprocessing import connection, forkserver
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from time import monotonic
-from typing import Literal
+from typing import Any, Literal
 
 from sweep.tasks import Command, Task
 
@@ -76,12 +77,24 @@ def judge(task: Task, seconds: float = SECONDS) -> list[Outcome]:
     return outcomes
 
 
+@cache
+def _server() -> Any:
+    """A fork server that has imported twinfer. Python 3.11 does not tell it where modules are, the environment does."""
+    context, before = multiprocessing.get_context("forkserver"), dict(os.environ)
+    context.set_forkserver_preload(["sweep.warm"])
+    os.environ["PYTHONPATH"] = os.pathsep.join(sys.path)
+    try:
+        forkserver.ensure_running()
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+    return context
+
+
 def _judged(model: str, command: Command, folder: Path, seconds: float) -> Outcome:
     """Fork servers hold twinfer's modules ready, so that a process takes milliseconds to start."""
     there, start = _files(folder), monotonic()
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["sweep.warm"])
-    process = context.Process(target=_run, args=(command, str(folder)))
+    process = _server().Process(target=_run, args=(command, str(folder)))
     with _PROCESSES:
         process.start()
     connection.wait([process.sentinel], seconds)
