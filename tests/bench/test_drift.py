@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_shown_commands import cells
 
 from twinfer.bench.drift import saved as saving
-from twinfer.bench.drift.drift import Drifts, Limits, drift_tables, drifts
+from twinfer.bench.drift.drift import Drifts, Limits, drifts
 from twinfer.bench.drift.runs import runs_of
 from twinfer.bench.drift.saved import Saved, save, saved
 from twinfer.runtime.errors import InvalidArgumentError
@@ -90,20 +89,6 @@ def test_times_of_another_machine_are_left_out_and_counts_are_not() -> None:
 )  # fmt: skip
 def test_limit_of_counts(limits: Limits | None, after: int, is_drift: bool) -> None:
     assert bool(outcome([on_board(instructions=after)], [on_board()], limits).every) is is_drift
-
-
-def test_the_table_shows_every_drift() -> None:
-    result = outcome([on_board(instructions=2000, ram_bytes=32, stack_bytes=101)], [on_board(ram_bytes=0)])
-    result.every += outcome([on_host(min_us=50.0)], [on_host()]).every
-    table, text = drift_tables(result, Limits())
-    assert str(table.title) == "Drift of more than 1 %, of times more than 25 %"  # type: ignore[union-attr]
-    first, second, third = cells(table)
-    assert first == ["net", "cortex-m4", "compiled, balanced", "", "instructions", "1,000", "2,000", "+100.0"]
-    assert second[4:] == ["ram bytes", "0", "32", "new"]
-    assert third == ["net", "host", "compiled", "", "min us", "100.0", "50.00", "-50.0"]
-    assert str(text).startswith("5 figures compared with those saved: 2 got worse, 1 better.")
-    (text,) = drift_tables(outcome([on_board()], []), Limits())
-    assert str(text).endswith("left out, nothing was saved of it"), "remarks are shown, too"
 
 
 # -- files -------------------------------------------------------------------------------------------------------------

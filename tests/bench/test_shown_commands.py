@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-import re
-from pathlib import Path
+from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,24 +12,29 @@ import pytest
 import tiny
 from rich.table import Table
 
-from twinfer.aot.print.emit import emit
-from twinfer.bench.host.peak import Peak
+from twinfer.aot.build.targets import find
+from twinfer.bench.explain.ledger import lines_of
+from twinfer.bench.host import tune as tuning
+from twinfer.bench.host.tune import HOPELESS
 from twinfer.bench.measure import compare as comparing
+from twinfer.bench.measure import cycles as estimated
 from twinfer.bench.measure import report
-from twinfer.bench.measure.compare import Comparison, compare
+from twinfer.bench.measure.compare import Comparison
 from twinfer.bench.measure.turns import Timing
-from twinfer.bench.models.source import Source, load
+from twinfer.bench.models.source import load
 from twinfer.bench.models.verify import Difference, Line, Proof
-from twinfer.command_line import arrays
 from twinfer.command_line.main import main
 from twinfer.command_line.show import model as show
 from twinfer.command_line.show.matrix import findings, matrix
 from twinfer.command_line.show.memory import ArenaMap
 from twinfer.converter.build import Builder
+from twinfer.runtime.graph import Graph
+from twinfer.runtime.options import Options
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.plan.plan import Plan
-from twinfer.runtime.run.session import Session
-from twinfer.runtime.target import GENERIC, HOST
+from twinfer.runtime.target import GENERIC
+
+M4 = find("cortex-m4")
 
 
 def cells(table: Any) -> list[list[str]]:
@@ -87,34 +92,7 @@ def test_shapes_and_quantisation_in_words() -> None:
     assert [show.dims(shape) for shape in ((), (1, -1, 3), (7,))] == ["()", "1×?×3", "7"]
 
 
-# -- run ---------------------------------------------------------------------------------------------------------------
-
-
-def test_run_shows_what_is_in_the_arrays(capsys: pytest.CaptureFixture[str]) -> None:
-    b = Builder("relu")
-    graph = b.graph([b.op("RELU", [b.input("x", "FLOAT32", (2, 4))])])
-    x = np.array([[1, -2, 3, 0], [0.5, 9.25, -7, 1]], np.float32)
-    rows = cells(arrays.summary(graph, [x], [np.maximum(x, 0)]))
-    assert rows[0] == ["in 0", "x", "FLOAT32", "2×4", "-7", "9.25", "0.7188", "[1, 1]", "1 -2 3 0 0.5 9.25 …"]
-    assert rows[1][4:] == ["0", "9.25", "1.844", "[1, 1]", "1 0 3 0 0.5 9.25 …"]
-    assert cells(arrays.summary(graph, [x[:, :3]], [x]))[0][-1] == "1 -2 3 0.5 9.25 -7", "six are all"
-    assert cells(arrays.summary(graph, [x[:0]], [x]))[0][4:] == ["-"] * 5
-
-
 # -- bench on the host -------------------------------------------------------------------------------------------------
-
-NS = {"interpreted": (8000.0, 9000.0, 10000.0), "compiled": (2000.0, 2000.0, 4000.0)}
-NS |= {"c": (5000.0, 7000.0, 8000.0), "python": (9000.0, 9500.0, 9900.0)}
-
-
-@pytest.fixture
-def rows(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
-    """A comparison on a machine with known times: profiled 3,000 and 500 ns, at best 1,000 and 200."""
-    profiles = iter([3000, 500] if i < 2 else [1000 + i % 3, 200 + i % 5] for i in range(10**6))
-    monkeypatch.setattr(Session, "profile", lambda self, runs: next(profiles))
-    monkeypatch.setattr(comparing, "peak", lambda: Peak(int8=0.064, float32=0.064, l2=1e9))
-    monkeypatch.setattr(comparing, "interleave", lambda runs, **_: {name: Timing(NS[name], 16) for name in runs})
-    return compare(Source("dense", tiny.classifier()), Comparison(layers=True, seconds=0.02))
 
 
 @pytest.mark.parametrize(
@@ -137,19 +115,130 @@ def test_digits() -> None:
     assert {value: report.number(value) for value in wanted} == wanted
 
 
-# -- bench on microcontrollers -----------------------------------------------------------------------------------------
+def small() -> Graph:
+    b = Builder("small")
+    return b.graph([b.op("EXP", [b.op("ABS", [b.input("x", "FLOAT32", (1, 4))])])])
 
-ROW: dict[str, Any] = {"model": "m", "engine": "compiled", "target": "cortex-m4", "optimize": "speed", "macs": 4000}
-ROW |= {"weights": "file", "decode": "layer", "instructions": 6000, "code_bytes": 3500, "weight_bytes": 1100}
-ROW |= {"arena_bytes": 2000, "lower_bound_bytes": 1900, "ram_bytes": 2090, "stack_bytes": 300, "stack_bound_bytes": 320}
-ROW |= {"same_bits": True, "max_difference": 0.0, "agrees": True}
 
-LAYER: dict[str, Any] = {"index": 5, "op": "CONV_2D", "kernel": "tw_conv2d_s8", "shape": [1, 2, 3], "macs": 4000}
-LAYER |= {"instructions": 4800, "code_bytes": 700, "other_instructions": 5100, "other_code_bytes": 50, "shared": False}
+def test_a_row_of_bench(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Times in µs, the spread, the ratio to the interpreter, the greatest difference: from times that are given."""
+    sizes = {"macs": 77, "arena_bytes": 64, "lower_bound_bytes": 48, "constant_bytes": 12}
+    plan: Any = SimpleNamespace(graph=small(), steps=range(5), **sizes)
+    monkeypatch.setattr(comparing, "peak", lambda: SimpleNamespace(floor_us=lambda plan: 0.125))
+    rng = np.random.default_rng(0)
+    times = {name: Timing(tuple(rng.uniform(1e3, 9e3, 11)), 4) for name in ("interpreted", "compiled", "tflm")}
+    want = [np.float32([1, 2, 3])]
+    for name in ("interpreted", "compiled", "tflm", "failed"):
+        other = comparing.Contender(name, None, [np.float32([1, 2.5, 3])], {"more": 1})
+        row = comparing._row("m", other, times, want, plan)
+        ours = name in ("interpreted", "compiled")
+        assert (row["arena_bytes"], row["constant_bytes"]) == ((64, 12) if ours else (None, None))
+        assert (row["floor_us"], row["more"]) == (0.125, 1)
+        assert (row["model"], row["engine"], row["target"]) == ("m", name, "host")
+        assert (row["operators"], row["macs"], row["lower_bound_bytes"]) == (2, 77, 48 if ours else None)
+        if name == "failed":
+            assert [row[key] for key in ("min_us", "median_us", "spread_us", "ratio", "rounds", "same_bits")] == [
+                None
+            ] * 6
+            continue
+        ns = np.array(times[name].ns)
+        assert row["min_us"] == ns.min() / 1e3
+        assert row["median_us"] == pytest.approx(np.median(ns) / 1e3)
+        assert row["spread_us"] == pytest.approx((np.quantile(ns, 0.9) - np.quantile(ns, 0.1)) / 1e3)
+        assert row["ratio"] == pytest.approx(np.min(times["interpreted"].ns) / ns.min())
+        assert (row["rounds"], row["batch"], row["same_bits"], row["max_difference"]) == (11, 4, False, 0.5)
 
-PEER: dict[str, Any] = {"model": "m", "engine": "tflm-cmsis", "target": "cortex-m4", "recorded": "kws", "macs": None}
-PEER |= {"instructions": 10_000, "code_bytes": 20_000, "weight_bytes": 1500, "arena_bytes": 4000, "ram_bytes": 4100}
-PEER |= {"stack_bytes": 500, "weights_floor_bytes": 1000, "same_bits": None}
+
+def test_dispatch_and_layers_of_bench(monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = make_plan(small())
+    steps = len(plan.steps)
+    given = {"c": Timing((5000.0, 4000.0)), "python": Timing((9000.0, 4600.0))}
+    monkeypatch.setattr(comparing, "interleave", lambda runs, **_: given)
+    session = SimpleNamespace(run=None, run_observed=None, plan=plan)
+    assert comparing._dispatch_us(session, Comparison()) == pytest.approx(0.6 / steps)
+    given["python"] = Timing((3000.0,))
+    assert comparing._dispatch_us(session, Comparison()) == 0
+    profiles = [[[900] * steps, [700] * steps], [[500] * steps, [800] * steps]]
+    sessions = [SimpleNamespace(plan=plan, profile=lambda n, p=p: p.pop(0) if len(p) > 1 else p[0]) for p in profiles]
+    first, second = comparing._layers(sessions, 1e-3)
+    assert [layer["min_us"] for layer in first] == [0.7] * steps
+    assert [layer["min_us"] for layer in second] == [0.5] * steps
+
+
+def test_figures_of_an_estimate() -> None:
+    own = SimpleNamespace(cycles=480_000, cycles_per_instruction=1.25, branch_cycles=3, flash_cycles=4,
+                          unmodelled_share=0.0625, source="llvm-mca")  # fmt: skip
+    both = estimated.figures(own, SimpleNamespace(clock_mhz=120, energy_pj_per_cycle=50))
+    assert (both["cycles"], both["ms"], both["microjoules"]) == (480_000, 4.0, 24.0)
+    none = estimated.figures(own, SimpleNamespace(clock_mhz=None, energy_pj_per_cycle=None))
+    assert (none["ms"], none["microjoules"]) == (None, None)
+    assert [none[key] for key in ("cycles_per_instruction", "branch_cycles", "flash_cycles", "unmodelled_share")] == [
+        1.25,
+        3,
+        4,
+        0.0625,
+    ]
+
+
+def test_trials_keep_the_shortest_times_and_give_up_hopeless_ways(monkeypatch: pytest.MonkeyPatch) -> None:
+    trials = tuning._Trials(load("digits_int8").graph)
+    counts = [0] * len(trials._sessions)
+    assert len(counts) > 1
+    rounds = [iter([900, 700, 800, 700]), *(iter([700 * k * HOPELESS + 1000] * 4) for k in range(1, len(counts)))]
+    for i, session in enumerate(trials._sessions):
+
+        def profile(runs: int, i: int = i, steps: int = len(session.plan.steps)) -> list[int]:
+            assert runs == 1
+            counts[i] += 1
+            return [int(next(rounds[i]))] * steps
+
+        monkeypatch.setattr(session, "profile", profile)
+    for _ in range(4):
+        trials.time()
+    several = [layer for layer in trials.tuned() if len(layer.times) > 1]
+    assert counts[0] == 4
+    assert several
+    for layer in several:
+        assert layer.times[layer.usual] == 700
+        assert all(ns > 700 for way, ns in layer.times.items() if way != layer.usual)
+        assert layer.best == layer.usual
+    known, usual = trials.times[name := next(iter(trials._ways))], trials._ways[name][0]
+    for ns, hopes in ((1, True), (700 * HOPELESS, True), (700 * HOPELESS + 1, False)):
+        known[way := trials._ways[name][-1]] = int(ns)
+        assert trials._hopes(name, way) == hopes
+        assert trials._hopes(name, usual)
+
+
+# -- explain -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("way", ["layers", "rows"])
+def test_lines_of_a_plan(way: Any) -> None:
+    """A line for each layer, one for all that run row by row together, and the rest; by the numbers of the file."""
+    graph = load("vww_int8").graph
+    graph = replace(graph, nodes=tuple(replace(node, index=node.index + 7) for node in graph.nodes))
+    plan = make_plan(graph, M4.target, Options(memory=way))
+    rng, count = np.random.default_rng(1), len(plan.steps)
+    layers, whole = rng.integers(10, 900, (3, count)).tolist(), [90_000, 80_000, 70_000]
+    *lines, rest = lines_of(plan, ("a", "b"), layers, whole)
+    assert sorted(i for line in lines for i in line.steps) == list(range(count))
+    assert any(len(line.steps) > 1 for line in lines) == (way == "rows")
+    for line in lines:
+        taken = [sum(program[i] for i in line.steps) for program in layers]
+        assert (line.interpreted, line.compiled) == (taken[0], taken[2])
+        assert line.causes == {"a": taken[0] - taken[1], "b": taken[1] - taken[2]}
+        nodes = [plan.steps[i].node for i in line.steps]
+        assert (line.position, line.operators) == (min(line.steps), tuple(node.index for node in nodes))
+        if len(nodes) == 1:
+            by_rows = ", row by row" if line.name.endswith(", row by row") else ""
+            assert (line.op, line.name) == (nodes[0].op, f"{nodes[0].output.name}{by_rows}")
+        else:
+            ends = min(line.operators), max(line.operators)
+            assert line.name == f"operators {ends[0]} to {ends[1]}, row by row"
+    around = [total - sum(program) for total, program in zip(whole, layers, strict=True)]
+    assert (rest.position, rest.steps, rest.operators) == (None, (), ())
+    assert (rest.interpreted, rest.compiled) == (around[0], around[2])
+    assert rest.causes == {"a": around[0] - around[1], "b": around[1] - around[2]}
 
 
 # -- verify ------------------------------------------------------------------------------------------------------------
@@ -193,38 +282,3 @@ def test_what_does_not_count_is_told_where_it_is_far(within: bool, told: int) ->
     assert lines[0] == "m: proven on one sample"
     beside = "m: not counted, since tflite-micro decides: LiteRT"
     assert [line.startswith(beside) for line in lines[1:]] == [True] * told
-
-
-# -- compile, convert --------------------------------------------------------------------------------------------------
-
-
-def test_what_compile_says(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["compile", "kws_int8", "-o", str(tmp_path / "c")]) == 0
-    plan = make_plan(load("kws_int8").graph, HOST)
-    stored = sum(constant.array.nbytes for constant in emit(plan, "kws_int8").constants.all)
-    said = f"{len(plan.steps)} layers, {stored:,} constant bytes, arena {plan.arena_bytes:,} bytes"
-    assert f"{said} (lower bound {plan.lower_bound_bytes:,}); try: make" in capsys.readouterr().out
-    text = (tmp_path / "c" / "kws_int8.h").read_text()
-    defined = dict(re.findall(r"#define KWS_INT8_(\w+) (-?\d+)", text))
-    wanted = {"ARENA_BYTES": plan.arena_bytes, "LOWER_BOUND_BYTES": plan.lower_bound_bytes, "CONSTANT_BYTES": stored}
-    wanted |= {"MACS": plan.macs, "ARENA_ALIGN": 16, "INPUT_COUNT": 1, "OUTPUT_COUNT": 1}
-    for kind, tensor in (("INPUT", plan.graph.inputs[0]), ("OUTPUT", plan.graph.outputs[0])):
-        facts = {"OFFSET": plan.offsets[tensor], "BYTES": tensor.nbytes, "SIZE": tensor.size, "RANK": len(tensor.shape)}
-        wanted |= {f"{kind}_0_{key}": value for key, value in {**facts, "ZERO_POINT": tensor.zero}.items()}
-    assert {key: int(defined[key]) for key in wanted} == wanted
-
-
-def test_what_convert_says(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The number of operators, how many of them are still float, and the bytes of constants."""
-    rng = np.random.default_rng(1)
-    np.savez(tmp_path / "d.npz", **{load("digits_float32").graph.inputs[0].name: rng.random((8, 8, 8, 1), np.float32)})
-    out = tmp_path / "m.tflite"
-    assert main(["convert", "digits_float32", "-o", str(out)]) == 0
-    graph = load(str(out)).graph
-    count, stored = len(graph.nodes), sum(t.data.nbytes for t in graph.tensors if t.data is not None)
-    assert capsys.readouterr().out.startswith(f"{out}: {count} operators, {count} of them float, {stored:,} constant")
-    how = ("--quantize", "int8", "--calibration", str(tmp_path / "d.npz"))
-    assert main(["convert", "digits_float32", "-o", str(out), *how]) == 0
-    graph = load(str(out)).graph
-    left = sum(node.outputs[0].type == "FLOAT32" for node in graph.nodes)
-    assert f"{len(graph.nodes)} operators, {left} of them float, " in capsys.readouterr().out

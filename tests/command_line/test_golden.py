@@ -21,7 +21,6 @@ import warnings
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import redirect_stderr, redirect_stdout
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +36,7 @@ import unsigned_nets
 from golden_files import compare
 from needs import SHARED, deep_but
 from onnx import TensorProto, helper, numpy_helper
+from page_text import json_lines, page_text
 from sweep.tasks import chosen, corpus
 
 import twinfer
@@ -53,9 +53,6 @@ SESSIONS = sorted(path.stem for path in GOLDEN.glob("*.txt"))
 
 #: How the line begins that says what a session depends on.
 _MADE = "# made with"
-
-#: Keys of JSON that name this machine or this moment, and of charts that say how wide they are.
-_MACHINE = ("machine", "processor", "cpu", "date", "made", "seconds", "config", "$schema")
 
 
 def _stored() -> Graph:
@@ -134,7 +131,7 @@ def test_outputs_are_as_kept(
 
 
 def _looks() -> Iterator[str]:
-    for i, model in enumerate(chosen(corpus(), 120)):
+    for i, model in enumerate(chosen(corpus(), 60)):
         m4, m55 = ("--target", "cortex-m4"), ("--target", "cortex-m55")
         lines = (("inspect",), ("inspect", "--json", *m4), ("inspect", "--memory", *(m4, m55)[i % 2]), ("ops", *m55))
         told = (_usual(_said(["twinfer", words[0], model.name, *words[1:]]), SHARED) for words in lines)
@@ -223,11 +220,9 @@ def _usual(text: str, folder: Path) -> str:
 def _shown(path: Path) -> str:
     match path.suffix:
         case ".html":
-            page = _Page()
-            page.feed(path.read_text(encoding="utf-8"))
-            return "".join(page.parts) + "\n"
+            return page_text(path.read_text(encoding="utf-8"))
         case ".json":
-            return "".join(f"{line}\n" for line in _lines(json.loads(path.read_text(encoding="utf-8"))))
+            return "".join(f"{line}\n" for line in json_lines(json.loads(path.read_text(encoding="utf-8"))))
         case ".npz" | ".npy":
             arrays = np.load(path)
             named = {"": arrays} if path.suffix == ".npy" else dict(arrays)
@@ -235,62 +230,3 @@ def _shown(path: Path) -> str:
         case ".tflite" | ".svg":
             return f"{path.stat().st_size} bytes, {zlib.crc32(path.read_bytes()):08x}\n"
     return path.read_text(encoding="utf-8")
-
-
-#: The longest JSON that stands on one line, and as many parts of a list as are shown.
-_LONGEST, _SHOWN = 400, 8
-
-
-def _lines(value: Any, name: str = "") -> Iterator[str]:
-    """A JSON document without what is of this machine: a line for each part that is short or has no inner parts.
-
-    Of a long list there are the first parts and a check sum of the others.
-    """
-    parts = [*value.items()] if isinstance(value, dict) else [*enumerate(value)] if isinstance(value, list) else []
-    line = f"{name}: {json.dumps(_rounded(value), ensure_ascii=False)}"
-    if not any(isinstance(part, dict | list) for _, part in parts) or (name and len(line) <= _LONGEST):
-        yield line
-        return
-    if isinstance(value, list) and len(parts) > _SHOWN + 1:
-        rest = json.dumps(_rounded(value[_SHOWN:]))
-        parts = [*parts[:_SHOWN], (f"{_SHOWN} to {len(value) - 1}", f"{zlib.crc32(rest.encode()):08x}")]
-    for key, part in parts:
-        if key not in _MACHINE:
-            yield from _lines(part, f"{name}.{key}")
-
-
-def _rounded(value: Any) -> Any:
-    """Floats to four digits, which are the same on every machine."""
-    if isinstance(value, dict):
-        return {key: "…" if key in _MACHINE else _rounded(part) for key, part in value.items()}
-    if isinstance(value, list):
-        return [_rounded(part) for part in value]
-    return float(f"{value:.4g}") if isinstance(value, float) else value
-
-
-class _Page(HTMLParser):
-    """The text of a page, a line for each block or row, and the data of its charts."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.parts: list[str] = []
-        self.open = [""]
-
-    def handle_starttag(self, tag: str, attrs: Any) -> None:
-        if tag not in ("br", "meta", "link", "img", "input", "hr", "path", "rect", "line", "circle", "wbr", "col"):
-            self.open.append(tag)
-        if tag in ("p", "h1", "h2", "h3", "tr", "table", "li", "section", "div", "figure", "summary", "br", "title"):
-            self.parts.append("\n")
-        elif tag in ("td", "th"):
-            self.parts.append(" | ")
-        self.parts += [f"[{value}] " for name, value in attrs if name in ("title", "aria-label", "href", "id")]
-
-    def handle_endtag(self, tag: str) -> None:
-        while tag in self.open and self.open.pop() != tag:
-            pass
-
-    def handle_data(self, data: str) -> None:
-        if self.open[-1] == "script" and data.lstrip().startswith("{"):
-            self.parts.append("\n" + "\n".join(_lines(json.loads(data))) + "\n")
-        elif self.open[-1] not in ("style", "script"):
-            self.parts.append(" ".join(data.split()) if data.strip() else "")

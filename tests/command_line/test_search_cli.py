@@ -10,24 +10,14 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
-from pages import Page
-from rich.text import Text
 from test_interrupt import heed_ctrl_c
-from test_shown_commands import cells
 
 from twinfer.bench.lab.train_digits import load
 from twinfer.bench.page.page import data_of
 from twinfer.command_line.main import main, parser
-from twinfer.command_line.show import search as shown
-from twinfer.command_line.show.search_html import search_html
-from twinfer.converter.search.find import Found
-from twinfer.converter.search.space import Setting
-from twinfer.converter.search.trial import Trial
 from twinfer.runtime.read.tflite import read_file
 
 COMMAND = ("search", "digits_float32", "--methods", "minmax", "--calibrate", "24", "--jobs", "1")
@@ -135,84 +125,3 @@ def test_ctrl_c_ends_all_processes_and_leaves_the_journal(file: str, tmp_path: P
     assert re.fullmatch(r"twinfer: interrupted; missing: up to \d+ of 2000 trials\n", erred)
     for line in journal.read_text().splitlines():
         assert set(json.loads(line)) == {"model", "data", "search", "key", "value"}
-
-
-# -- what is shown -----------------------------------------------------------------------------------------------------
-
-FAILED = Trial(Setting("int4", "minmax"), error="no int4 here", seconds=1.5)
-NOISY = Trial(Setting("int8", "minmax"), 150, 0.3, 0.6, 12.0, "aa", seconds=2.5)
-SMALL = Trial(Setting("int8", "mse", ("bias",)), 100, 0.2, 0.7, 20.0, "bb")
-BEST = Trial(Setting("int16x8", "minmax"), 200, 0.01, 0.89, 40.0, "cc")
-
-
-def outcome(chosen: Trial | None, *trials: Trial) -> Found:
-    """A search with failed and beaten trials."""
-    search = {"metric": "answers", "cost": "flash", "calibrated": 24, "judged": 1200, "seed": 3, "search": "not shown"}
-    job: Any = SimpleNamespace(judge=SimpleNamespace(float_score=0.9))
-    front = tuple(t for t in trials if t in (SMALL, BEST))
-    return Found(0.05, trials, front, chosen, search, 400, job)
-
-
-def test_figures() -> None:
-    """The JSON has the number of the chosen trial. Failed trials have an error in place of figures."""
-    told = shown.document(outcome(BEST, FAILED, NOISY, SMALL, BEST))
-    assert (told["chosen"], told["max_loss"], told["judged"], "search" in told) == (3, 0.05, 1200, False)
-    assert told["float"] == {"cost": 400, "score": 0.9}
-    assert [trial["front"] for trial in told["trials"]] == [False, False, True, True]
-    assert [trial.get("error") for trial in told["trials"]] == ["no int4 here", None, None, None]
-    assert "cost" not in told["trials"][0]
-    figures = {key: told["trials"][1][key] for key in ("cost", "loss", "score", "snr_db", "sha256", "seconds")}
-    assert figures == {"cost": 150, "loss": 0.3, "score": 0.6, "snr_db": 12.0, "sha256": "aa", "seconds": 2.5}
-    assert shown.document(outcome(None, FAILED))["chosen"] is None
-
-
-@pytest.mark.parametrize(
-    ("every", "kind", "costs"), [(False, "Pareto front", [100, 200]), (True, "Trials", [150, 100, 200])]
-)
-def test_table(every: bool, kind: str, costs: list[int]) -> None:
-    table, about, failed = shown.tables(outcome(BEST, FAILED, NOISY, SMALL, BEST), every)
-    assert str(table.title) == f"{kind} of 4, a loss of at most 0.05 allowed"  # type: ignore[union-attr]
-    rows = cells(table)
-    assert rows[0][1:5] == ["400", "100.0 %", "", "0.9000"]
-    assert [row[1:3] for row in rows[1:]] == [[str(cost), f"{cost / 4:.1f} %"] for cost in costs]
-    assert [row[0] for row in rows[1:]] == [""] * (len(costs) - 1) + ["→"]
-    assert rows[-1][3:6] == ["0.01000", "0.8900", "40.0"]
-    assert str(about).startswith("24 samples calibrated on, 1,200 others judged; seed 3.")
-    assert str(failed) == f"failed: {FAILED.setting}: no int4 here"
-
-
-def test_only_what_is_inside_the_budget_is_set_beside_a_float_model() -> None:
-    """A cheaper one that loses too much is no alternative."""
-    whole = Trial(Setting("float", "", ()), 300, 0.0, 0.9, 1.0)
-    near = Trial(Setting("int8", "minmax", ()), 400, 0.005, 0.9, 1.0)
-    far = Trial(Setting("int8", "minmax", ()), 100, 0.5, 0.9, 1.0)
-    job: Any = SimpleNamespace(judge=SimpleNamespace(float_score=0.9))
-    about = {"metric": "answers", "cost": "flash", "calibrated": 1, "judged": 2, "seed": 0}
-    for front, said in {(near, far): "inside the budget 400.", (far,): "all others more."}.items():
-        told = shown.tables(Found(0.01, (whole, *front), front, whole, about, 300, job))
-        assert any(str(part).endswith(said) for part in told if isinstance(part, Text))
-
-
-def test_why_nothing_was_chosen() -> None:
-    assert shown.unmet(outcome(None, FAILED, FAILED)) == "all 2 trials failed; the first one: no int4 here"
-    why = "none of 3 trials loses at most 0.05: the least loss found is 0.20000 (int8"
-    assert shown.unmet(outcome(None, FAILED, NOISY, SMALL)).startswith(why)
-    page = Page(search_html(outcome(None, FAILED), "net"))
-    assert (page.charts, page.tables[0].rows) == ([], [])
-    assert "1 trials (1 failed)" in page.text
-
-
-def test_page() -> None:
-    page = Page(search_html(outcome(BEST, FAILED, NOISY, SMALL, BEST), "net"))
-    assert "4 trials (1 failed), seed 3; 24 samples calibrated on, 1,200 others judged." in page.text
-    assert "Float model: flash 400, score 0.9000." in page.text
-    (chart,), (table,) = page.charts, page.tables
-    points = [(150, False, False), (100, True, False), (200, True, True)]
-    assert [(row["cost"], row["front"], row["chosen"]) for row in chart.rows] == points
-    assert chart.column("drawn") == [0.2, 0.2, 0.01], "NOISY loses 0.3 and lies on the upper edge: 4 budgets"
-    (line,), (budget,) = chart.layers("line"), chart.layers("rule")
-    assert [(row["cost"], row["drawn"]) for row in line["data"]["values"]] == [(100, 0.2), (200, 0.01), (200, 0.01)]
-    assert chart.spec["layer"][0]["encoding"]["y"]["datum"] == 0.05
-    assert budget["mark"]["strokeDash"]
-    assert table.column("setting") == [str(SMALL.setting), str(BEST.setting)]
-    assert [row[0].attributes.get("class") for row in table.rows] == [None, "good"]
