@@ -54,27 +54,6 @@ def test_only_native_asks_this_computer(monkeypatch: pytest.MonkeyPatch) -> None
         targets.machine("native")
 
 
-PLANS, RUNS = f"generic, host, native, {', '.join(names())}", f"host, {', '.join(names())}"
-
-
-@pytest.mark.parametrize(
-    ("line", "said"),
-    [
-        ("compile digits_int8 -o x --target esp32", f"no target 'esp32': name one of {PLANS}, or a .toml file"),
-        ("inspect digits_int8 --target esp32", f"no target 'esp32': name one of {PLANS}, or a .toml file"),
-        ("search digits_int8 --data x --max-loss 0 --target Kortex_m55", "Do you mean cortex-m55?"),
-        ("inspect digits_int8 --target generics", "Do you mean generic?"),
-        ("run digits_int8 --target esp32", f"no target 'esp32': name one of {RUNS}, or a .toml file"),
-        ("bench digits_int8 --target generic", "generic is only planned for: compile, inspect, ops and search take it"),
-        ("verify digits_int8 --target native", "native is only planned for: compile, inspect, ops and search take it"),
-    ],
-)
-def test_unknown_targets(line: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
-    error = failed(capsys, *line.split())
-    assert said in error
-    assert ("Do you mean" in error) == ("esp32" not in line and "for:" not in said)
-
-
 # -- options that change nothing ---------------------------------------------------------------------------------------
 
 

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import io
-import itertools
 import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +15,6 @@ import numpy as np
 import pytest
 import tiny
 from needs import deep_but
-from pages import Page
 from rich.console import Console
 
 from twinfer.aot.build import targets, toolchain
@@ -26,11 +23,11 @@ from twinfer.aot.build.runner import Job, run_jobs
 from twinfer.aot.print.choice import default_policy, share_all, specialise
 from twinfer.aot.print.emit import emit
 from twinfer.bench.measure import embedded, limits
-from twinfer.bench.measure.embedded import MODES, Measurement, every, measure_on, verify_on
+from twinfer.bench.measure.embedded import MODES, Measurement, every, measure_on
 from twinfer.bench.measure.embedded_html import embedded_html
 from twinfer.bench.measure.embedded_report import embedded_tables
 from twinfer.bench.measure.tflm import tflm_rows
-from twinfer.bench.models.source import Source, load
+from twinfer.bench.models.source import load
 from twinfer.command_line.main import main
 from twinfer.runtime import tools
 from twinfer.runtime.options import Options
@@ -136,38 +133,11 @@ def test_the_limit_of_a_mean_is_that_of_the_fastest_code() -> None:
     assert limits.mean([dataclasses.replace(on[M4], model="hello")], "speed") is None
 
 
-def peers_and(models: Sequence[str], cores: Sequence[str], ratio: float) -> list[Any]:
-    """Rows of recorded models: TFLM's, and one of ours with ``ratio`` of its instructions."""
-    rows: list[Any] = []
-    for model, core in itertools.product(models, cores):
-        source = Source(f"{model}_int8", tiny.classifier())
-        peers = tflm_rows(source, core)
-        own = {"engine": "compiled", "optimize": "speed", "lower_bound_bytes": 1, "weights": "file"}
-        fast = {k: v for k, v in peers[0].items() if k != "recorded"}
-        rows += [{**fast, **own, "instructions": int(ratio * fast["instructions"])}, *peers]
-    return rows
-
-
-@pytest.mark.parametrize(("ratio", "models"), [(0.1, ("kws",)), (1.0, ("kws", "vww")), (2.5, ("kws", "ic", "ad01"))])
-def test_all_pictures_have_one_scale(models: Sequence[str], ratio: float) -> None:
-    """It reaches as far as the longest bar and as TFLM's line; the red line is the mean of what TFLM's mean is of."""
-    cores = ("cortex-m4", "cortex-m55", "cortex-m0")
-    charts = Page(embedded_html(peers_and(models, cores, ratio))).charts
-    assert [chart.title.partition(",")[0] for chart in charts] == list(cores)
-    scales = [chart.layers("bar")[0]["encoding"]["x"]["scale"]["domain"] for chart in charts]
-    assert all(scale == scales[0] for scale in scales)
-    assert scales[0] == [0, pytest.approx(max(1.0, ratio), rel=0.05)]
-    for chart in charts:
-        assert chart.column("model") == list(models)
-        assert chart.column("ratio") == pytest.approx([ratio] * len(models), rel=1e-3)
-        one, average = (rule["encoding"]["x"]["datum"] for rule in chart.layers("rule"))
-        assert (one, average) == (1.0, pytest.approx(ratio, rel=1e-3))
-
-
 def test_what_does_not_fit_is_a_row(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     card = tmp_path / "small.toml"
     card.write_text('[small]\nbase = "cortex-m4"\nram_bytes = 0x2000\nstack_bytes = 0x400\n')
-    assert main(["bench", "kws_int8", "digits_int8", "--target", str(card)]) == 2
+    tiny.dense().graph.save(tmp_path / "dense.tflite")
+    assert main(["bench", "kws_int8", str(tmp_path / "dense.tflite"), "--target", str(card)]) == 2
     text = capsys.readouterr().out
     assert "kws_int8 needs 9,408 B of arena, small has 8,192 B of RAM" in text
     assert "failed" in text
@@ -195,16 +165,18 @@ def test_missing_tools(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFi
 # -- run and verify ----------------------------------------------------------------------------------------------------
 
 
-def test_verify_finds_a_wrong_bit(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_verify_finds_a_wrong_bit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     def wrong(*arguments: Any, **how: Any) -> Any:
         first, second = run_jobs(*arguments, **how)
         first.outputs[0][0, 3] ^= 1
         return [first, second]
 
     monkeypatch.setattr(embedded, "run_jobs", wrong)
-    assert main(["verify", "digits_int8", "--target", M4]) == 1
+    tiny.dense().graph.save(tmp_path / "dense.tflite")
+    assert main(["verify", str(tmp_path / "dense.tflite"), "--target", M4]) == 1
     assert "element [0, 3] of sample 0" in capsys.readouterr().out
-    assert not verify_on(load("digits_int8"), [targets.find(M4)]).proven
 
 
 GOLDEN = ("mlp_kws_int8", "mlp_vww_int8", "mlp_ic_int8", "mlp_ad01_int8", "tflm_hello_world_int8")

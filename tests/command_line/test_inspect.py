@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -12,11 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 from flows import Sub
+from needs import deep_but
 from rich.console import Console
 from rich.table import Table
 
 from twinfer.bench.models.source import load
-from twinfer.command_line import terminal
 from twinfer.command_line.main import main
 from twinfer.command_line.show.description import describe
 from twinfer.command_line.show.model import render
@@ -24,7 +23,6 @@ from twinfer.command_line.targets import machine
 from twinfer.converter.build import Builder
 from twinfer.runtime.graph import Graph
 from twinfer.runtime.plan.make import make_plan
-from twinfer.runtime.read.tflite import read_file
 
 
 def rows(text: str) -> list[str]:
@@ -101,7 +99,7 @@ def shifted(graph: Graph) -> Graph:
     return replace(graph, nodes=nodes, subgraphs=tuple(map(shifted, graph.subgraphs)))
 
 
-@pytest.mark.parametrize("name", ["unsigned", "kws_int8", "ic_int8"])
+@pytest.mark.parametrize("name", deep_but(["unsigned", "kws_int8", "ic_int8"], "unsigned", "kws_int8"))
 def test_every_number_of_an_operator_is_the_files(name: str, unsigned: str) -> None:
     """In text and JSON, whatever planning adds, drops and moves: seven more in all places, and nothing else."""
     graph = load(unsigned if name == "unsigned" else name).graph
@@ -121,84 +119,3 @@ def test_every_number_of_an_operator_is_the_files(name: str, unsigned: str) -> N
     number = re.compile(r"^( *)(\d+)(?= +[A-Z]\w+ )|(?<=at operator )()(\d+)", re.MULTILINE)
     want = number.sub(lambda m: str(int(m[2] or m[4]) + 7).rjust(len(m[0])), shown[0])
     assert [line.split() for line in shown[1].splitlines()] == [line.split() for line in want.splitlines()]
-
-
-def shown_and_told(
-    path: str, *more: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> tuple[dict[str, list[list[str]]], str, dict[str, Any]]:
-    """The tables of ``twinfer inspect`` by title, all its lines, and its JSON."""
-    tables: dict[str, list[list[str]]] = {}
-    whole = terminal.show
-
-    def noted(parts: Any) -> None:
-        parts = list(parts)
-        for part in (each for each in parts if isinstance(each, Table)):
-            columns = [[str(cell) for cell in column.cells] for column in part.columns]
-            tables[str(part.title)] = [list(line) for line in zip(*columns, strict=True)]
-        whole(parts)
-
-    monkeypatch.setattr(terminal, "show", noted)
-    assert main(["inspect", path, *more]) == 0
-    text = capsys.readouterr().out
-    assert main(["inspect", path, *more, "--json"]) == 0
-    return tables, text, json.loads(capsys.readouterr().out)
-
-
-def two_layers(path: Path) -> Graph:
-    """A convolution of float [1, 9, 7, 3] by 4 x 3 x 2, and a dense layer; one constant stands twice."""
-    b, rng = Builder("two"), np.random.default_rng(0)
-    x = b.input("x", "FLOAT32", (1, 9, 7, 3))
-    w = b.constant(rng.standard_normal((4, 3, 2, 3)).astype(np.float32))
-    y = b.op("CONV_2D", [x, w, np.float32([1, 2, 3, 4])], padding="VALID", stride_h=2, stride_w=1)
-    y = b.op("ADD", [y, np.float32([1, 2, 3, 4])], fused_activation_function="NONE")
-    flat = b.op("RESHAPE", [y, np.array([1, 96], np.int32)], shape=(1, 96))
-    b.op("FULLY_CONNECTED", [flat, rng.standard_normal((5, 96)).astype(np.float32), None])
-    graph = b.graph([b.nodes[-1].outputs[0]])
-    graph.save(path)
-    return read_file(path)
-
-
-@pytest.mark.parametrize("target", ["host", "cortex-m4"])
-def test_json_and_tables_say_the_same_and_it_is_so(
-    target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Every row and figure, beside numbers that are counted here."""
-    graph, path = two_layers(tmp_path / "two.tflite"), str(tmp_path / "two.tflite")
-    tables, text, told = shown_and_told(path, "--target", target, monkeypatch=monkeypatch, capsys=capsys)
-    macs = [4 * 6 * 4 * 3 * 2 * 3, 0, 0, 5 * 96]
-    constants = [(4 * 18 + 4) * 4, 4 * 4, 2 * 4, 5 * 96 * 4]
-    unique = (4 * 18 + 4 + 5 * 96) * 4 + 2 * 4
-    assert [each["op"] for each in told["operators"]] == ["CONV_2D", "ADD", "RESHAPE", "FULLY_CONNECTED"]
-    assert [each["macs"] for each in told["operators"]] == macs
-    assert [each["constant_bytes"] for each in told["operators"]] == constants
-    assert told["constant_bytes"] == unique
-    assert (told["plan"]["macs"], told["unsupported"], told["problem"]) == (sum(macs), {}, None)
-    for line in (f"4 operators, {len(graph.tensors)} tensors, {unique:,} constant bytes", f"{sum(macs):,} MACs"):
-        assert line in " ".join(text.split())
-    for row, each in zip(tables["Operators"], told["operators"], strict=True):
-        assert row[1] == each["op"]
-        assert row[2] == ", ".join("×".join(map(str, t["shape"])) for t in each["inputs"])
-        assert row[3] == ", ".join("×".join(map(str, t["shape"])) for t in each["outputs"])
-        assert row[4:6] == ["FLOAT32", "-"]
-        assert row[7] == (f"{each['macs']:,}" if each["macs"] else "-")
-        assert row[8] == f"{each['constant_bytes']:,}"
-        assert (row[6] == "in place") == (each["kernel"] is None)
-    assert [row[1:4] for row in tables["Inputs and outputs"]] == [
-        ["x", "FLOAT32", "1×9×7×3"], [told["outputs"][0]["name"], "FLOAT32", "1×5"]]  # fmt: skip
-    plans = {name: make_plan(graph, machine(name)[0]) for name in dict.fromkeys(("host", "generic", target))}
-    keys = ("arena_bytes", "state_bytes", "lower_bound_bytes", "scratch_bytes", "constant_bytes")
-    for (name, plan), row, each in zip(plans.items(), tables["Bytes by target"], told["targets"], strict=True):
-        assert each["target"] == plan.target.name == machine(name)[0].name
-        assert [each[key] for key in keys] == [getattr(plan, key) for key in keys]
-        assert row[1:] == [f"{each[key]:,}" for key in keys]
-    own = plans[target]
-    spans = {t.name: (own.offsets[t], t.nbytes, *own.lives[t]) for t in own.offsets}
-    for each in told["plan"]["tensors"]:
-        assert spans[each["name"]] == (each["offset"], each["bytes"], each["first"], each["last"])
-        assert each["offset"] + each["bytes"] <= own.memory_bytes
-    alive = [sum(n for _, n, first, last in spans.values() if first <= at <= last) for at in range(4)]
-    assert told["plan"]["peak"]["bytes"] <= max(alive)
-    assert told["plan"]["lower_bound_bytes"] <= max(alive) <= sum(n for _, n, *_ in spans.values())
-    declined = [(each["index"], d["variant"], d["reason"]) for each in told["operators"] for d in each["declined"]]
-    shown = [(int(row[0]), row[2], row[3]) for row in tables.get("Variants that declined", [])]
-    assert shown == declined

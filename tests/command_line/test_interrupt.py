@@ -194,7 +194,9 @@ def heavy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     [
         ("run heavy.tflite", "interrupted"),
         pytest.param("run heavy.tflite --engine compiled", "interrupted", marks=pytest.mark.deep),
-        ("bench heavy.tflite --against none", "interrupted; missing: heavy.tflite on host"),
+        pytest.param(
+            "bench heavy.tflite --against none", "interrupted; missing: heavy.tflite on host", marks=pytest.mark.deep
+        ),
         pytest.param("compile heavy.tflite -o project", "interrupted", marks=pytest.mark.deep),
         ("convert heavy.tflite -o o.tflite --quantize int8 --calibration x.npz", "interrupted"),
     ],

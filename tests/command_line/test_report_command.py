@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import tiny
 
 from twinfer.bench.explain.ladder import Ladder
 from twinfer.bench.explain.ledger import Ledger
@@ -19,7 +20,9 @@ pytestmark = pytest.mark.usefixtures("board_tools")
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """dense.tflite: three layers."""
     monkeypatch.chdir(tmp_path)
+    tiny.dense().graph.save("dense.tflite")
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
@@ -30,7 +33,7 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, 
 
 def test_explain(capsys: pytest.CaptureFixture[str]) -> None:
     how = ("--json", "-", "--ladder", "--techniques", "folding")
-    status, out, _ = run(capsys, "explain", "digits_int8", "--target", "cortex-m4", *how)
+    status, out, _ = run(capsys, "explain", "dense.tflite", "--target", "cortex-m4", *how)
     told = json.loads(out)
     assert (status, told["schema"], told["target"], told["unit"]) == (0, 1, "cortex-m4", "instructions")
     for line in (*told["layers"], told["total"]):
@@ -51,13 +54,13 @@ def test_a_page_of_two_targets(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_shown_commands_and_models_are_compared(capsys: pytest.CaptureFixture[str]) -> None:
     """The page and the JSON of a report are one; either may stand beside a model."""
-    report = ("report", "digits_int8", "--target", "cortex-m4", "--no-ladder")
+    report = ("report", "dense.tflite", "--target", "cortex-m4", "--no-ladder")
     assert run(capsys, *report, "-o", "r.html", "--json", "r.json")[0] == 0
     assert data_of(Path("r.html").read_text()) == json.loads(Path("r.json").read_text())
     status, out, _ = run(capsys, "diff", "r.html", "r.json")
     assert (status, "No layer changed." in out) == (0, True)
     how = ("--target", "m4", "--optimize", "size", "-o", "d.html")
-    status, out, _ = run(capsys, "diff", "r.json", "digits_int8", *how)
+    status, out, _ = run(capsys, "diff", "r.json", "dense.tflite", *how)
     assert (status, "optimize: balanced → size" in out) == (0, True)
     assert data_of(Path("d.html").read_text())["kind"] == "twinfer diff"
 
@@ -68,44 +71,8 @@ def test_other_bits_have_a_status_of_their_own(wrong: Any, monkeypatch: pytest.M
     real = wrong.__getattribute__
     monkeypatch.setattr(wrong, "__getattribute__", lambda it, key: key != "same_bits" and real(it, key))
     ladder = "--ladder" if wrong is Ladder else "--no-ladder"
-    assert main(["report", "digits_int8", "--target", "cortex-m4", ladder, "-o", "r.html"]) == 1
+    assert main(["report", "dense.tflite", "--target", "cortex-m4", ladder, "-o", "r.html"]) == 1
     assert "PROGRAMS GAVE OTHER BITS" in Path("r.html").read_text()
-
-
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        ("explain digits_int8 --techniques folding", "give --ladder, too"),
-        ("explain digits_int8 --ladder --techniques x --target m4", "there is no technique 'x'"),
-        ("explain digits_int8 --input-rows", "take a whole input"),
-        ("explain digits_int8 --target m99", "no target 'm99'"),
-        ("report digits_int8", "say where the report goes: -o report.html"),
-        ("report digits_int8 -o no/folder/r.html", "there is no folder"),
-        ("report digits_int8 -o r.html --json r.html", "named for two results"),
-        ("report digits_int8 -o r.html --target generic", "only planned for"),
-        ("report digits_int8 -o r.html --input-rows", "take a whole input"),
-        ("diff digits_int8", "does not differ from itself"),
-        ("diff digits_int8 --with=--speed", "--with: unrecognized arguments: --speed"),
-        ("diff digits_int8 --with='", "--with ': No closing quotation"),
-        ("diff missing.json digits_int8", "missing.json: cannot be read"),
-        ("diff digits_int8 b.json", "b.json is no report"),
-        ("diff old.json old.json", "old.json has schema 0"),
-        ("diff broken.json b.json", "broken.json: cannot be read as a report"),
-        ("diff page.html b.json", "page.html is no report"),
-        ("diff b.json --with=--memory=rows", "b.json is a report"),
-    ],
-)
-def test_what_is_refused(line: str, message: str, capsys: pytest.CaptureFixture[str], monkeypatch: Any) -> None:
-    Path("b.json").write_text("[1]")
-    Path("old.json").write_text('{"kind": "twinfer report", "schema": 0}')
-    Path("broken.json").write_text('{"kind": ')
-    Path("page.html").write_text("<html></html>")
-    before = set(Path().iterdir())
-    monkeypatch.setattr("twinfer.bench.report.document.report_of", lambda *given: {"kind": "twinfer report"})
-    status, out, err = run(capsys, *line.split(" "))
-    assert (status, out) == (2, "")
-    assert message in err
-    assert set(Path().iterdir()) == before
 
 
 @pytest.mark.parametrize("kind", ["r.json", "r.html"])

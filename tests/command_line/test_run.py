@@ -55,27 +55,6 @@ def test_where_optimize_changes_nothing(how: str, capsys: pytest.CaptureFixture[
     assert capsys.readouterr().err == (said if "interpreted" in how else "")
 
 
-def test_what_does_not_fit(capsys: pytest.CaptureFixture[str]) -> None:
-    np.save("x.npy", np.zeros((1, 3), np.float32))
-    np.save("int.npy", np.zeros((1, 3), np.int8))
-    np.save("flat.npy", np.zeros(3, np.float32))
-    np.save("objects.npy", np.array([{}], object), allow_pickle=True)
-    Path("text.npy").write_text("no array")
-    wrong = {
-        "needs float32": ["--input", "int.npy"],
-        "it holds [3], tensor 'left'": ["--input", "flat.npy"],
-        "cannot be read": ["--input", "text.npy"],
-        "pickle": ["--input", "objects.npy"],
-        "absent.npy": ["--input", "absent.npy"],
-        "no tensor 'middle'": ["--input", "middle=x.npy"],
-        "not so many": ["--input", "x.npy", "--input", "x.npy", "--input", "x.npy"],
-        "cannot be written": ["--output", "no/folder/y.npy"],
-    }
-    for message, arguments in wrong.items():
-        assert main(["run", "two.tflite", *arguments]) == 2
-        assert message in capsys.readouterr().err
-
-
 @pytest.mark.parametrize("dtype", ["int16", "uint8", "complex64"])
 def test_another_type_of_the_same_shape(dtype: str) -> None:
     graph = tiny.dense().graph
@@ -117,22 +96,6 @@ def test_floats_are_quantised(kinds: tuple[str, str], packed: bool, capsys: pyte
             q = np.clip(np.sign(exact) * np.floor(np.abs(exact) + 0.5) + zeros[i], *INTEGERS[kind]).reshape(40)
             assert got[i].dtype == ("float32" if asked else kind.lower())
             np.testing.assert_array_equal(got[i], (q - zeros[i]) * 0.25 * (i + 1) if asked else q)
-
-
-def test_numbers_only_are_quantised(capsys: pytest.CaptureFixture[str]) -> None:
-    good = np.zeros((1, 8, 8, 1))
-    wrong = {
-        "the value at [0, 0, 0, 0] is nan": good + np.nan,
-        "it holds uint8": good.astype(np.uint8),
-        "it holds complex128": good.astype(complex),
-        "it holds bool": good.astype(bool),
-        "it holds <U3": good.astype("<U3"),
-        "it holds [8, 8]": good[0, :, :, 0],
-    }
-    for message, value in wrong.items():
-        np.save("x.npy", value)
-        assert main(["run", "digits_int8", "--input", "x.npy"]) == 2
-        assert message in capsys.readouterr().err
 
 
 @pytest.fixture
@@ -236,22 +199,6 @@ def test_files_whose_names_have_an_equals_sign(many: dict[str, Any], capsys: pyt
     for place in ("z=x.npy", "./z=x.npy", "o=z.npy"):
         assert main(["run", "many.tflite", *words, "--output", place]) == 2
         assert "which is read" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        ("--input x.npy --input y.npy --input z.npy --input x.npy", "there are not so many"),
-        ("--input x=x.npy --input x=x.npy", "no tensor 'x' is left; the model has: 'x', 'y', 'z'"),
-        ("--output w=o.npy", "no tensor 'w' is left"),
-    ],
-)
-def test_what_does_not_fit_is_named(
-    words: str, message: str, many: dict[str, Any], capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["run", "many.tflite", *words.split()]) == 2
-    assert message in capsys.readouterr().err
-    assert not Path("o.npy").exists()
 
 
 # -- FILE#KEY ----------------------------------------------------------------------------------------------------------

@@ -26,8 +26,6 @@ from twinfer.runtime.errors import InvalidArgumentError, ToolError
 from twinfer.runtime.options import Options
 from twinfer.runtime.plan import make as making
 from twinfer.runtime.plan.make import make_plan
-from twinfer.runtime.read.tflite import read_file
-from twinfer.runtime.target import GENERIC
 
 
 @pytest.mark.parametrize(
@@ -204,21 +202,6 @@ def models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
         x = b.input("x", "INT8", (1, 64), 0.5, 0)
         b.graph([b.op("FULLY_CONNECTED", [x, w, None], shape=(1, 64), scale=0.5, zero=0)]).save(f"{name}.tflite")
     return [f"{name}.tflite" for name in ("relu", "dense", "few", "many")]
-
-
-@pytest.mark.parametrize("count", [1, 2])
-def test_what_compile_says_of_several(count: int, models: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    """A line for each, of its own layers, constants, arena and bound."""
-    paths = models[1::-1][:count]
-    assert main(["compile", *paths, "-o", "made", "--target", "generic"]) == 0
-    for line, path in zip(capsys.readouterr().out.splitlines(), paths, strict=True):
-        plan = make_plan(read_file(path), GENERIC)
-        name = f"/{Path(path).stem}" if count > 1 else ""
-        (constants,) = re.findall(r"_CONSTANT_BYTES (\d+)", Path("made", f"{Path(path).stem}.h").read_text())
-        arena = f"arena {plan.arena_bytes:,} bytes (lower bound {plan.lower_bound_bytes:,})"
-        sizes = f"{len(plan.steps)} layers, {int(constants):,} constant bytes, {arena}"
-        assert line == f"made{name}: {sizes}; try: make -C made test"
-        assert int(constants) >= 5 * 300 * 4 * (path == "dense.tflite")
 
 
 @pytest.mark.parametrize("order", [1, -1])
