@@ -26,7 +26,7 @@ from twinfer.runtime.plan.make import make_plan
 emit(make_plan(builtin()[{model!r}](), target.{target}), "m")
 """
 
-MODELS = [("kws_int8", GENERIC), ("vww_int8", GENERIC), ("digits_int8", AVX2)]
+MODELS = [("kws_int8", GENERIC), ("tcn_int8", GENERIC), ("digits_int8", AVX2)]
 
 
 def said(model: str, target: Target, **environment: str) -> str:

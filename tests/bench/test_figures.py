@@ -211,7 +211,7 @@ SHORTER = {
     "search": ["--trials", "3", "--jobs", "1"],
     "bench": ["--runs", "1"],
     "explain": ["--seconds", "0.2"],
-    "report": ["--seconds", "0.2"],
+    "report": ["--seconds", "0.2", "--no-ladder"],
 }
 
 

@@ -15,6 +15,7 @@ from typing import Any
 import browser
 import numpy as np
 import pytest
+import row_nets
 import tiny
 from browser import shared_browser  # noqa: F401
 from flows import Sub
@@ -52,19 +53,25 @@ Document = dict[str, Any]
 
 
 @cache
+def source(model: str) -> Source:
+    """A built-in model, or a small one that runs row by row and has branches."""
+    return Source("rows", row_nets.network(4, layers=7)) if model == "rows" else load(model)
+
+
+@cache
 def made_once(model: str, memory: Memory = "auto") -> str:
     """The JSON of a report on M4; kws_int8 with some techniques."""
     names = ("folding", "packing", "instructions") if model == "kws_int8" else ()
-    return json.dumps(report_of(load(model), M4, Options(memory=memory), Wanted(techniques=names)))
+    return json.dumps(report_of(source(model), M4, Options(memory=memory), Wanted(techniques=names)))
 
 
-def report(model: str = "vww_int8", memory: Memory = "auto") -> Document:
+def report(model: str = "rows", memory: Memory = "auto") -> Document:
     """A report as read from its JSON."""
     read: Document = json.loads(made_once(model, memory))
     return read
 
 
-@pytest.fixture(params=deep_but(["kws_int8", "vww_int8", "ic_int8"], "vww_int8"))
+@pytest.fixture(params=deep_but(["rows", "kws_int8", "vww_int8", "ic_int8"], "rows"))
 def kept(request: pytest.FixtureRequest) -> Document:
     return report(request.param)
 
@@ -73,8 +80,8 @@ def kept(request: pytest.FixtureRequest) -> Document:
 
 
 def test_figures_are_those_of_plan_ledger_and_image(kept: Document) -> None:
-    source = load(kept["model"])
-    plan = make_plan(source.graph, M4.target)
+    model = source(kept["model"])
+    plan = make_plan(model.graph, M4.target)
     image = sizes(emit(plan, kept["model"]), M4)
     totals = kept["totals"]
     assert totals["compiled"] == sum(layer["compiled"] for layer in kept["layers"])
@@ -83,13 +90,13 @@ def test_figures_are_those_of_plan_ledger_and_image(kept: Document) -> None:
     assert (totals["arena_bytes"], totals["state_bytes"]) == (plan.arena_bytes, plan.state_bytes)
     assert (totals["flash_bytes"], totals["ram_bytes"]) == (image.flash_bytes, image.ram_bytes)
     assert totals["flash_bytes"] == sum(s["size"] + s["padding"] for s in kept["flash"] if s["group"] != "bss")
-    assert (kept["kind"], kept["schema"], kept["sha256"]) == ("twinfer report", 1, source.sha256)
+    assert (kept["kind"], kept["schema"], kept["sha256"]) == ("twinfer report", 1, model.sha256)
     assert kept["options"]["memory"] == "auto"
 
 
 def test_a_hint_of_an_input_by_rows_is_planned_by_rows() -> None:
     """Also where the plan is by layers."""
-    graph = load("vww_int8").graph
+    graph = source("rows").graph
     fed = make_plan(graph, M4.target, Options(memory="rows", input_rows=True)).memory_bytes
     hints = certificate(graph, M4.target, Options(memory="layers")).hints
     assert [hint.ram_bytes for hint in hints if hint.kind == "input_rows"] == [fed]
@@ -97,7 +104,7 @@ def test_a_hint_of_an_input_by_rows_is_planned_by_rows() -> None:
 
 def test_what_every_step_weighs(kept: Document) -> None:
     """Summed again over the tensors of the file and the symbols of the image."""
-    graph = load(kept["model"]).graph
+    graph = source(kept["model"]).graph
     noises, families = noise(graph), {"CONV_2D": "conv", "DEPTHWISE_CONV_2D": "depthwise", "ADD": "elementwise"}
     plan = make_plan(graph, M4.target)
     assert kept["totals"]["scratch_bytes"] == max(step.scratch.nbytes for step in plan.steps if step.scratch)
@@ -133,7 +140,7 @@ def nameless(graph: Graph) -> Graph:
 
 def test_tensors_without_names_have_a_report() -> None:
     """Layers read what the layers before them write, whatever these are called; as in the named model."""
-    graph = load("ic_int8").graph
+    graph = source("rows").graph
     kept, named = (node_rows(make_plan(each, M4.target), None, {}) for each in (nameless(graph), graph))
     writer = {name: i for i, node in enumerate(kept) for name in node["outputs"]}
     own = {name: i for i, node in enumerate(named) for name in node["outputs"]}
@@ -150,10 +157,16 @@ def converted(graph: Graph) -> Graph:
     return convert(graph, quantize="int8", calibration=rows)
 
 
-def test_a_report_of_this_computer() -> None:
+@cache
+def on_host() -> tuple[Document, Graph, list[float]]:
+    """A report of this computer, its model, and what was told of its progress."""
     told: list[float] = []
     graph = converted(tiny.classifier())
-    kept = report_of(Source("tiny", graph), None, USUAL, Wanted(seed=3, seconds=0.2), told.append)
+    return report_of(Source("tiny", graph), None, USUAL, Wanted(seed=3, seconds=0.1), told.append), graph, told
+
+
+def test_a_report_of_this_computer() -> None:
+    kept, graph, told = on_host()
     assert (kept["target"], kept["unit"], kept["ladder"], kept["flash"]) == ("host", "µs", None, [])
     assert kept["totals"]["flash_bytes"] is None
     assert kept["totals"]["compiled"] > 0
@@ -284,9 +297,9 @@ def long_names(document: Document) -> Document:
 
 PAGES: dict[str, Callable[[], str]] = {
     "small": lambda: report_html(report("kws_int8")),
-    "chains": lambda: report_html(report("vww_int8")),
+    "chains": lambda: report_html(report()),
     "branches": lambda: report_html(long_names(report("ic_int8"))),
-    "host": lambda: report_html(report_of(Source("tiny", tiny.classifier()), None, USUAL, Wanted(seconds=0.2))),
+    "host": lambda: report_html(on_host()[0]),
     "explained": lambda: explain_html(
         [report("kws_int8")["ledger"] | {"ladder": report("kws_int8")["ladder"]}, report("ic_int8")["ledger"]]
     ),

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_graphs import random_graph, random_samples
 
-from twinfer.bench.models.builtin import float_model, samples
+from twinfer.bench.models.builtin import float_model
 from twinfer.bench.peers.engines import open_peer
 from twinfer.converter.build import Builder
 from twinfer.converter.compress.blocks import Block, block, budgets, energies, mask, zeros
@@ -193,12 +193,6 @@ def test_pruned_and_clustered_it_runs_everywhere_with_the_same_bits(compensate: 
     for results in (coded, *(open_peer(peer, content, len(want))(values) for peer in ("tflm", "litert-ref"))):
         for got, expected in zip(results, want, strict=True):
             np.testing.assert_array_equal(got.reshape(expected.shape), expected)
-
-
-def quantised_samples(graph: Graph, count: int) -> list[Any]:
-    tensor = graph.inputs[0]
-    steps = np.concatenate(samples("digits", count)) / tensor.scale + tensor.zero
-    return list(np.clip(np.round(steps), -128, 127).astype(np.int8))
 
 
 # -- flash -------------------------------------------------------------------------------------------------------------

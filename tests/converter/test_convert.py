@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from pages import Page, ShownChart
 from random_graphs import random_graph
 
 import twinfer
 from twinfer.bench.models.builtin import float_model, samples
-from twinfer.bench.page.page import data_of
-from twinfer.command_line.main import main
 from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Graph
 from twinfer.runtime.read.tflite import read_file
@@ -98,72 +94,3 @@ def test_no_half_files(model: str, data: str, tmp_path: Path) -> None:
     with pytest.raises(InvalidArgumentError, match="no such file"):
         twinfer.convert(tmp_path / "none.tflite")
     assert sorted(p.name for p in tmp_path.iterdir()) == ["model.tflite", "out.tflite", "samples.npz"]
-
-
-# -- the command -------------------------------------------------------------------------------------------------------
-
-
-def test_command(model: str, data: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    out, report = str(tmp_path / "out.tflite"), tmp_path / "report.json"
-    command = ["convert", model, "-o", out, "--quantize", "int8", "--calibration", data, "--report", str(report)]
-    assert main([*command, "--inference-type", "float32", "--bias-correction", "--method", "mse"]) == 0
-    said = capsys.readouterr().out
-    assert "9 operators, 1 of them float" in said  # without the RESHAPE, with QUANTIZE and DEQUANTIZE
-    assert "One layer quantised alone" in said
-    content = json.loads(report.read_text())
-    assert content["samples"] == 4
-    assert len(content["sensitivity"]) == 7
-    names = [tensor["name"] for tensor in content["tensors"]]
-    graph = read_file(out)
-    order = [t.name for t in (*graph.inputs, *(node.output for node in graph.nodes)) if t.name in names]
-    assert names == list(dict.fromkeys(order)), "as the model runs"
-    assert read_file(out).inputs[0].type == "FLOAT32"
-
-
-def test_the_report_as_a_page(model: str, data: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A bar and a histogram per tensor, a bar per layer; a red bound only if values are beyond it."""
-    file = tmp_path / "report.html"
-    command = ["convert", model, "-o", str(tmp_path / "out.tflite"), "--quantize", "int8", "--calibration", data]
-    assert main([*command, "--method", "percentile", "--report", str(file)]) == 0
-    page, report = Page(file.read_text()), data_of(file.read_text())
-    bars, costs, *histograms = page.charts
-    names = [tensor["name"] for tensor in report["tensors"]]
-    assert names == bars.column("tensor") == page.tables[0].column("tensor") == [each.title for each in histograms]
-    assert bars.column("SNR dB") == [float(text) for text in page.tables[0].column("SNR dB")]
-    assert [row["tensor"] for row in bars.rows if row["worst"]] == [names[int(np.argmin(bars.column("SNR dB")))]]
-    assert costs.column("layer") == [layer["name"] for layer in report["sensitivity"]]
-    assert len(costs.rows) == 7
-    assert page.tables[1].column("layer") == [layer["name"] for layer in report["compression"]]
-    for histogram, tensor in zip(histograms, report["tensors"], strict=True):
-        _check_histogram(histogram, tensor)
-    assert any(histogram.layers("rule") for histogram in histograms)
-    assert page.loads == []
-
-
-def _check_histogram(histogram: ShownChart, tensor: dict[str, Any]) -> None:
-    """Every bar from edge to edge, the outline of the quantised values, and bounds inside the picture."""
-    edges, (line,) = tensor["edges"], histogram.layers("line")
-    assert [*histogram.column("from"), edges[-1]] == edges == [edges[0], *histogram.column("to")]
-    assert histogram.column("float") == tensor["counts"]
-    steps = line["data"]["values"]
-    assert [step["x"] for step in steps] == edges
-    assert [step["count"] for step in steps[:-1]] == tensor["quantized_counts"]
-    low, high = (((-128, 127)[i] - tensor["zero_point"]) * tensor["scale"] for i in (0, 1))
-    wanted = [pytest.approx(bound) for bound in (low, high) if edges[0] <= bound <= edges[-1]]
-    assert [rule["encoding"]["x"]["datum"] for rule in histogram.layers("rule")] == wanted
-
-
-def test_command_with_passes_and_dump(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    command = ["convert", "digits_float32", "-o", str(tmp_path / "x.tflite"), "--dump", str(tmp_path / "dump")]
-    assert main([*command, "--passes", "reshapes,dead_code"]) == 0
-    names = sorted(path.name for path in (tmp_path / "dump").iterdir())
-    assert names == ["01-reshapes.txt", "02-dead_code.txt"]
-    ops = [node.op for node in read_file(tmp_path / "x.tflite").nodes]
-    last = (tmp_path / "dump" / names[-1]).read_text().splitlines()
-    assert [line.split("= ")[1].partition("(")[0] for line in last if " = " in line] == ops
-    assert main([*command, "--passes", "none"]) == 0
-    assert len(read_file(tmp_path / "x.tflite").nodes) > len(ops)
-    assert main([*command, "--passes", "magic"]) == 2
-    assert "there is no 'magic'; there are: batch_norm" in capsys.readouterr().err
-    assert main([*command[:-1], str(tmp_path / "x.tflite")]) == 2
-    assert "x.tflite: cannot be written: it is not a folder" in capsys.readouterr().err

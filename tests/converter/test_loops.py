@@ -63,7 +63,7 @@ EVERY = [(*case, quantize) for case in CASES for quantize in (None, "int8", "int
 
 
 @pytest.mark.parametrize(("kind", "batch", "outputs", "options", "quantize"),
-                         deep_but(EVERY, *(e for e in EVERY if e[-1] is None), EVERY[4], EVERY[10]))  # fmt: skip
+                         deep_but(EVERY, *(e for e in EVERY if e[-1] is None), EVERY[4], EVERY[16]))  # fmt: skip
 def test_a_recurrent_layer_is_a_loop(
     kind: str, batch: int, outputs: str, options: dict[str, Any], quantize: str | None
 ) -> None:

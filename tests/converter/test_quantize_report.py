@@ -115,7 +115,7 @@ def test_int4_is_int8_where_there_are_no_kernels_for_it(layer: str) -> None:
 METHOD = st.sampled_from([None, "minmax", "mse", "percentile-90", "moving-average"])
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(
     methods=st.lists(METHOD, min_size=4, max_size=4),
     default=st.sampled_from(["mse", "percentile-80"]), precision=st.sampled_from(["int8", "int16x8"]),

@@ -665,7 +665,7 @@ def quantised(d: Draw) -> Drawn:
 DRAWS: dict[Callable[[Draw], Drawn], int] = {
     **{unary(op): 3 for op in UNARY},
     activation: 30, clip: 40, prelu: 12, softmax: 60, arithmetic: 30, power: 80, variadic: 20,
-    recurrent: 60, comparison: 20, where: 12, cast: 25, layout: 60, concat: 15, split: 30, slice_: 40, pad: 80,
+    recurrent: 30, comparison: 20, where: 12, cast: 25, layout: 60, concat: 15, split: 30, slice_: 40, pad: 80,
     indexed: 80, one_hot: 25, trilu: 15, blocks: 15, tile: 6, cum_sum: 15, conv: 60, conv_transpose: 50, pool: 70,
     global_pool: 5, normalization: 90, gemm: 50, matmul: 30, einsum: 50, reduction: 70, arg: 30, resize: 120,
     resize_lines: 60, integers: 50, quantised: 40,

@@ -138,44 +138,9 @@ def unet() -> Net:
     return UNet(), (torch.randn(1, 2, 8, 8),)
 
 
-def autoencoder() -> Net:
-    down = [nn.Linear(20, 8), nn.BatchNorm1d(8), nn.ELU(0.5), nn.Linear(8, 3), nn.Tanh()]
-    return nn.Sequential(*down, nn.Linear(3, 8), nn.SELU(), nn.Linear(8, 20)), (torch.randn(2, 20),)
-
-
-class Moves(nn.Module):
-    """Operators that split and join tensors; two inputs, three outputs."""
-
-    def forward(self, x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        a, b = x.permute(0, 2, 3, 1).chunk(2, -1)
-        both = torch.cat([a.flatten(1), b.reshape(x.shape[0], -1)], 1)
-        stacked = torch.stack([y, y.flip(1)]).transpose(0, 1)[:, :, ::2].contiguous()
-        rolled = torch.roll(y, 1, 1).view(-1, 2).sum(1).clamp(-1, 2)
-        return both, stacked.unsqueeze(1).squeeze(1), rolled
-
-
-def moves() -> Net:
-    return Moves(), (torch.randn(2, 4, 3, 3), torch.randn(2, 6))
-
-
-def norms() -> Net:
-    """Normalisations by the input's own statistics, and activations without an operator of their own."""
-    layers = [nn.GroupNorm(2, 4), nn.Mish(), nn.InstanceNorm2d(4, affine=True), nn.Softplus(), nn.SiLU()]
-    more = [
-        nn.Hardtanh(-2, 2),
-        nn.Softsign(),
-        nn.GELU(),
-        nn.GELU("tanh"),
-        nn.ReLU6(),
-        nn.CELU(0.7),
-        nn.Threshold(0.1, 0.2),
-    ]
-    return nn.Sequential(*layers, nn.LogSoftmax(1), *more, nn.Hardsigmoid()), (torch.randn(1, 4, 6, 6),)
-
-
 #: Name -> function that makes the network; ``trained`` sets batch statistics.
 NETS: dict[str, Callable[[], Net]] = {
-    f.__name__: f for f in (resnet, mobilenet, ds_cnn, motion, lstm, gru, transformer, unet, autoencoder, moves, norms)
+    f.__name__: f for f in (resnet, mobilenet, ds_cnn, motion, lstm, gru, transformer, unet)
 }
 
 

@@ -73,7 +73,7 @@ def test_the_words_of_the_format() -> None:
     assert stored_plan(net()) is None
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(seed=st.integers(0, 10**6))
 def test_a_file_keeps_it(seed: int) -> None:
     """Written and read again, the plan fits the tensors of all subgraphs as before, in the same bytes."""
@@ -126,7 +126,7 @@ def test_a_model_without_any_plan() -> None:
 Offsets = st.one_of(st.integers(-1, 8).map(lambda at: 16 * at), st.integers(-(2**31), 2**31 - 1), st.just(-1))
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     seed=st.integers(0, 1000),
     content=st.one_of(
