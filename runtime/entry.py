@@ -21,11 +21,7 @@ def with_main(graph: Graph, index: int) -> Graph:
     main, *others = (_numbered(each, swap) for each in graphs)
     signatures = tuple(replace(s, subgraph=swap.get(s.subgraph, s.subgraph)) for s in graph.signatures)
     return replace(
-        main,
-        signatures=signatures,
-        subgraphs=tuple(others),
-        metadata=graph.metadata,
-        description=graph.description,
+        main, signatures=signatures, subgraphs=tuple(others), metadata=graph.metadata, description=graph.description
     )
 
 

@@ -17,6 +17,12 @@ from twinfer.runtime.target import Target
 TOLERANCE = 1e-5
 Shape = tuple[int, ...]
 
+#: Type -> what the names of its kernels end with; bool runs as bytes.
+SUFFIX = {
+    "INT8": "s8", "INT16": "s16", "INT32": "s32", "INT64": "s64", "UINT8": "u8", "UINT32": "u32", "BOOL": "s8",
+    "FLOAT16": "f16", "FLOAT32": "f32", "FLOAT64": "f64",
+}  # fmt: skip
+
 
 @dataclass(frozen=True)
 class Case:

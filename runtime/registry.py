@@ -188,16 +188,13 @@ def _discover() -> None:
             from twinfer.runtime.custom.load import load_package
 
             try:
-                _add_package(load_package(entry))
+                folder = load_package(entry)
+                if all(folder.path != other.path for other in _ADDED):
+                    _check(folder)
+                    _add(folder)
             except Exception as error:
                 said = printable(f"the operators of {entry.value} are left out: {error}")
                 warnings.warn(ToolWarning(said), stacklevel=2)
-
-
-def _add_package(folder: Folder) -> None:
-    if all(folder.path != other.path for other in _ADDED):
-        _check(folder)
-        _add(folder)
 
 
 def needed(file: str) -> frozenset[str]:

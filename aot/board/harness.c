@@ -58,8 +58,7 @@ static void fill(const tw_span *spans, uint32_t count, int byte) {
 
 static void load(const tw_model *model, int32_t file) {
     for (uint32_t i = 0; i < model->input_count; ++i) {
-        if (tw_read(file, model->inputs[i].at, model->inputs[i].bytes))
-            fail("inputs.bin is too short\n");
+        if (tw_read(file, model->inputs[i].at, model->inputs[i].bytes)) fail("inputs.bin is too short\n");
     }
 }
 

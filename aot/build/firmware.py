@@ -58,10 +58,7 @@ def firmware_sources(projects: Sequence[Project], card: Card) -> dict[str, str |
     """Everything that the compiler reads, by path."""
     files = library_sources(projects, _model)
     models = ",\n".join([*(f"    {p.name}_MODEL" for p in projects), "    {0}"])
-    table = [
-        f"const tw_model tw_models[] = {{\n{models}\n}};",
-        f"const uint32_t tw_model_count = {len(projects)};",
-    ]
+    table = [f"const tw_model tw_models[] = {{\n{models}\n}};", f"const uint32_t tw_model_count = {len(projects)};"]
     arenas = arenas_of(projects)
     declared = "".join(f"extern unsigned char tw_{arena}[];\n" for arena in arenas if arena != Region.ARENA.value)
     table += [
@@ -120,7 +117,7 @@ def _functions(project: Project) -> _Functions:
     blocks = ", ".join(block(plan, region, "base") for region in memory.regions)
     layers = tuple(f"{name}_{i}_at" for i in range(len(project.layers)))
     given = ", ".join(block(plan, region, "base") for region in memory.blocks)
-    inputs = _staged(plan) if apart else "inputs"
+    inputs = ", ".join("NULL" if t.data is not None else f"base + {input_at(plan)}" for t in plan.graph.inputs)
     lines = [
         f"static int {name}_run_at(void *arena, const void *const *inputs, void *const *outputs) {{",
         "    unsigned char *const base = (unsigned char *)arena;",
@@ -146,12 +143,6 @@ def _reset_at(name: str, memory: Memory) -> list[str]:
         f"    {name}_reset({reset});",
         "}",
     ]
-
-
-def _staged(plan: Plan) -> str:
-    """The inputs of a model that takes one row by row, or in place, in C."""
-    values = ("NULL" if tensor.data is not None else f"base + {input_at(plan)}" for tensor in plan.graph.inputs)
-    return ", ".join(values)
 
 
 def _load(project: Project, i: int) -> str:

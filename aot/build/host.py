@@ -22,7 +22,6 @@ from twinfer.aot.print.feed import Feeding
 from twinfer.kernels_c import ffi, lib
 from twinfer.kernels_c.ffi_build import ARITHMETIC
 from twinfer.runtime.errors import ToolError
-from twinfer.runtime.graph import Tensor
 from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.program import Chain
 from twinfer.runtime.run import limits
@@ -50,7 +49,9 @@ class CompiledSession(Session):
         self._indices = ffi.new("int32_t[]", list(range(len(plan.steps))))
         super().__init__(plan)
         self._short, self._steady = self._straight, plan.steady
-        self._given = ffi.new("void *[]", [self._input(tensor) for tensor in plan.graph.inputs])
+        self._given = ffi.new(
+            "void *[]", [self._memory(self._inputs[t]) if t in self._inputs else ffi.NULL for t in plan.graph.inputs]
+        )
         self._whole = ffi.new("tw_call *")
         self._enter(self._whole, f"{name}_whole", ffi.NULL)
         setattr(self._whole, "in", ffi.cast("const void *const *", self._given))
@@ -82,9 +83,6 @@ class CompiledSession(Session):
     def _enter(self, slot: Any, symbol: str, params: Any) -> None:
         address = ctypes.cast(self.library[symbol], ctypes.c_void_p).value or 0
         slot.fn, slot.params, slot.scratch = ffi.cast("tw_fn *", address), params, self._base
-
-    def _input(self, tensor: Tensor) -> Any:
-        return self._memory(self._inputs[tensor]) if tensor in self._inputs else ffi.NULL
 
     def run(self) -> None:
         """One inference in one C call; outputs stay in the arena."""
@@ -136,10 +134,7 @@ def loaded(path: Path) -> ctypes.CDLL:
 
 
 def build(
-    projects: Iterable[Project],
-    compiler: tuple[str, ...],
-    flags: tuple[str, ...],
-    exported: bool = False,
+    projects: Iterable[Project], compiler: tuple[str, ...], flags: tuple[str, ...], exported: bool = False
 ) -> Path:
     """The shared library of the projects, from the cache if there; ToolError with the compiler's message."""
     command = (*compiler, *flags, "library.c", "library_data.c", "-o", "library.so", "-lm")

@@ -182,7 +182,8 @@ def _texts(run: Sequence[Instruction], lacking: frozenset[str]) -> list[str | No
         if (block := _IT.fullmatch(mnemonic)) and mnemonic in lacking:
             conditions = [_INVERSE[operands] if letter == "e" else operands for letter in block[1]]
         elif conditions:
-            mnemonic = _unconditional(mnemonic, conditions.pop(0))
+            base, dot, width = mnemonic.partition(".")
+            mnemonic = base.removesuffix(conditions.pop(0)) + dot + width
         if _BRANCHES.fullmatch(each.mnemonic):
             operands = _LABEL.sub(".Ltarget", operands)
         plain = _CALLS.get(mnemonic, mnemonic)
@@ -191,21 +192,9 @@ def _texts(run: Sequence[Instruction], lacking: frozenset[str]) -> list[str | No
 
 
 _PAIRS = (
-    ("eq", "ne"),
-    ("hs", "lo"),
-    ("cs", "cc"),
-    ("mi", "pl"),
-    ("vs", "vc"),
-    ("hi", "ls"),
-    ("ge", "lt"),
-    ("gt", "le"),
-)
+    ("eq", "ne"), ("hs", "lo"), ("cs", "cc"), ("mi", "pl"), ("vs", "vc"), ("hi", "ls"), ("ge", "lt"), ("gt", "le"),
+)  # fmt: skip
 _INVERSE = {a: b for pair in _PAIRS for a, b in (pair, pair[::-1])}
-
-
-def _unconditional(mnemonic: str, condition: str) -> str:
-    base, dot, width = mnemonic.partition(".")
-    return base.removesuffix(condition) + dot + width
 
 
 def _source(texts: Sequence[Sequence[str | None]]) -> str:

@@ -7,7 +7,7 @@ import os
 import re
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from twinfer.aot.build import boards
@@ -104,19 +104,14 @@ def put(target: Path, files: Mapping[str, str]) -> None:
     with tempfile.TemporaryDirectory(prefix=".twinfer-", dir=target.parent) as work:
         new = Path(work) / "new"
         write_files(new, files)
-        if target.exists():
-            _move_into(target, new, files)
-        else:
+        if not target.exists():
             os.rename(new, target)
-
-
-def _move_into(target: Path, new: Path, files: Iterable[str]) -> None:
-    """Replace what an earlier run wrote; the folder itself stays, for it may be somebody's working directory."""
-    for path in list(_present(target)):
-        (target / path).unlink()
-    for path in files:
-        (target / path).parent.mkdir(parents=True, exist_ok=True)
-        os.replace(new / path, target / path)
+            return
+        for path in list(_present(target)):  # the folder itself stays: it may be somebody's working directory
+            (target / path).unlink()
+        for path in files:
+            (target / path).parent.mkdir(parents=True, exist_ok=True)
+            os.replace(new / path, target / path)
 
 
 def _present(target: Path) -> Iterator[str]:
@@ -160,7 +155,10 @@ def folder_files(
         sources |= {**project.files, _test(project): test}
     terms = {f"{project.name}_data.c": _USERS for project in projects}
     terms |= {_test(project): f"{_OURS} AND {_USERS}" for project in projects}
-    files = {path: _licensed(path, text, terms.get(path, _OURS)) for path, text in sources.items()}
+    files: dict[str, str] = {}
+    for path, text in sources.items():  # kernels stay as they are: a user's own are the user's
+        plain = path.startswith("kernels/") or text.startswith("/* SPDX-")
+        files[path] = text if plain else f"/* SPDX-License-Identifier: {terms.get(path, _OURS)} */\n{text}"
     facts = _folder_facts(group, projects, sorted(sources), card)
     files |= {template: _filled(template, facts) for template in ("Makefile", "CMakeLists.txt", "README.md")}
     files |= boards.sources(card) if card else {}
@@ -184,13 +182,6 @@ def folder_files(
 def _test(project: Project) -> str:
     """The file of a model's self-test."""
     return f"{project.name}_test.c"
-
-
-def _licensed(path: str, text: str, terms: str) -> str:
-    """A generated source with its licence in the first line. Kernels stay as they are: a user's own are the user's."""
-    if path.startswith("kernels/"):
-        return text
-    return text if text.startswith("/* SPDX-") else f"/* SPDX-License-Identifier: {terms} */\n{text}"
 
 
 def _filled(template: str, values: Mapping[str, str]) -> str:
@@ -248,7 +239,7 @@ the name of a model. {common if f"{group}_kernels.c" in projects[0].common else 
 
 
 def _facts(project: Project, group: str | None) -> Mapping[str, str]:
-    plan = project.plan
+    plan, stack = project.plan, project.stack
     kernels = kernel_counts(plan)
     return {
         "name": project.name,
@@ -260,15 +251,9 @@ def _facts(project: Project, group: str | None) -> Mapping[str, str]:
         "kernels": ", ".join(f"{kernel} ×{count}" for kernel, count in kernels.items()) or "none",
         "inputs": _table(plan.graph.inputs),
         "outputs": _table(plan.graph.outputs),
-        "stack": _stack(project.stack),
+        "stack": f"{grouped(stack.nbytes)} bytes: {' '.join(stack.about)}" if stack else "not measured",
         **_calling(project, group),
     }
-
-
-def _stack(stack: Stack | None) -> str:
-    if stack is None:
-        return "not measured"
-    return f"{grouped(stack.nbytes)} bytes: {' '.join(stack.about)}"
 
 
 def _memory(plan: Plan) -> str:

@@ -33,10 +33,7 @@ _TOOLS = {
         "an option of the compiler that begins with -m, -f (but plugins), -D, -U, -O, -g or -W, of letters, digits "
         "and . _ + = -; --target= of a machine; or --specs= of a file of the compiler's own",
     ),
-    "compiler": (
-        rf"({_WORD}-)?(gcc|clang)(-[0-9.]+)?",
-        "the name of a gcc or clang: PREFIX-gcc, PREFIX-gcc-VERSION",
-    ),
+    "compiler": (rf"({_WORD}-)?(gcc|clang)(-[0-9.]+)?", "the name of a gcc or clang: PREFIX-gcc, PREFIX-gcc-VERSION"),
     "binutils": (rf"({_WORD}-)?", "what names of binutils begin with: PREFIX-, or empty for this computer's"),
     "emulator": (r"(qemu-[A-Za-z0-9_-]+)?", "the name of one of QEMU's programs, or empty"),
     "emulator_flags": (rf"-(cpu|bios|m|smp|icount)|{_WORD}([=,]{_WORD})*", "-cpu, -bios, -m, -smp, -icount or a value"),

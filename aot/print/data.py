@@ -32,7 +32,8 @@ class Definition:
 
     @property
     def declaration(self) -> str:
-        parts = self.array.nbytes // np.dtype(_item(self.array)).itemsize
+        item = {"c8": "f4", "c16": "f8"}.get(self.array.dtype.str[1:], self.array.dtype.str)
+        parts = self.array.nbytes // np.dtype(item).itemsize
         return f"const {c_type(self.array.dtype)} {self.symbol}[{parts}]"
 
     @property
@@ -41,10 +42,6 @@ class Definition:
         layout = f", {comment(self.constant.layout, 300)}" if self.constant.layout else ""
         shape = f"{self.array.dtype.name}{list(self.array.shape)}"
         return f"{comment(self.constant.name, 300)}{layout}: {shape}, {grouped(self.array.nbytes)} bytes"
-
-
-def _item(array: Array) -> str:
-    return {"c8": "f4", "c16": "f8"}.get(array.dtype.str[1:], array.dtype.str)
 
 
 class Constants:

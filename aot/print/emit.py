@@ -108,12 +108,7 @@ class Project:
 
 
 def emit(
-    plan: Plan,
-    name: str,
-    *,
-    sha256: str = "",
-    policy: Policy | None = None,
-    group: Group | None = None,
+    plan: Plan, name: str, *, sha256: str = "", policy: Policy | None = None, group: Group | None = None
 ) -> Project:
     """The C sources of a plan, as its options say; every symbol and file name begins with ``name``.
 

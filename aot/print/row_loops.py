@@ -128,7 +128,8 @@ class RowLoops:
             return
         parameters = "const void *const *inputs, void *const *outputs, void *scratch"
         head = f"static TW_NOINLINE void {self._loop_symbol(group)}({parameters})"
-        yield f"/* Layers {', '.join(str(self.numbers[each.step]) for each in group)}, {_direction(chain)} */"
+        numbers = ", ".join(str(self.numbers[each.step]) for each in group)
+        yield f"/* Layers {numbers}, row by row{', from the last to the first' * chain.backwards} */"
         yield _function(head, self._loop(chain, layer, self.call(layer, "scratch")))
         yield ""
 
@@ -294,10 +295,6 @@ def arrays(inputs: Sequence[str], output: str) -> list[str]:
 def _at(start: str, row_bytes: int, row: str) -> str:
     """The address of a row."""
     return f"{start} + {linear(row, row_bytes)}" if row_bytes else start
-
-
-def _direction(chain: Chain) -> str:
-    return f"row by row{', from the last to the first' * chain.backwards}"
 
 
 def _function(head: str, lines: Sequence[str]) -> str:

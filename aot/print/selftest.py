@@ -93,7 +93,7 @@ def test_source(project: Project, vectors: Sequence[Vector]) -> str:
     """The self-test: all runs over the caller's buffers, all again in place or by rows, and arenas to be refused."""
     name, graph = project.name, project.plan.graph
     fed = [i for i, tensor in enumerate(graph.inputs) if tensor.data is None]
-    second = _SECOND[project.plan.fed is not None]
+    second = _by_rows(project, fed[0]) if project.plan.fed else _in_place(project, fed)
     parts = [
         project.banner,
         f'#include "{name}.h"\n\n#include <float.h>\n#include <stddef.h>\n#include <stdio.h>\n#include <string.h>\n',
@@ -103,7 +103,7 @@ def test_source(project: Project, vectors: Sequence[Vector]) -> str:
         *InputInPlace(project.plan, name).memory(),
         *_comparisons(graph.outputs, name),
         *_function(project, "buffers", POISONS[0], _over_buffers(project, fed), len(vectors)),
-        *_function(project, second, POISONS[1], _second(project, fed), len(vectors)),
+        *_function(project, _SECOND[project.plan.fed is not None], POISONS[1], second, len(vectors)),
         "int main(void) {",
         *_main(project),
         "}",
@@ -190,10 +190,6 @@ def _in_place(project: Project, fed: Sequence[int]) -> Iterator[str]:
             yield _compare(project, i, f"{at} + {up}_OUTPUT_{i}_OFFSET", " in place")
 
 
-def _second(project: Project, fed: Sequence[int]) -> Iterator[str]:
-    return _by_rows(project, fed[0]) if project.plan.fed else _in_place(project, fed)
-
-
 def _by_rows(project: Project, source: int) -> Iterator[str]:
     """Row by row: too early and too late calls must be told."""
     name, up, memory = project.name, project.name.upper(), Memory(project.plan)
@@ -238,29 +234,14 @@ def _main(project: Project) -> Iterator[str]:
     yield "    return bad != 0;"
 
 
-@dataclass(frozen=True)
 class InputInPlace:
     """The C of a self-test about an input that is read in place, whose memory must stay as it is; else nothing."""
 
-    plan: Plan
-    name: str
-
-    @property
-    def _place(self) -> int | None:
-        """Which of the inputs it is."""
-        return None if self.plan.borrowed is None else self.plan.graph.inputs.index(self.plan.borrowed)
-
-    @property
-    def _kept(self) -> str:
-        return f"{self.name}_test_kept"
-
-    @property
-    def _bytes(self) -> str:
-        return f"{self.name.upper()}_INPUT_{self._place}_BYTES"
-
-    @property
-    def _align(self) -> str:
-        return f"{self.name.upper()}_INPUT_{self._place}_ALIGN"
+    def __init__(self, plan: Plan, name: str) -> None:
+        self.plan, self.name = plan, name
+        self._place = None if plan.borrowed is None else plan.graph.inputs.index(plan.borrowed)
+        self._kept = f"{name}_test_kept"
+        self._bytes, self._align = (f"{name.upper()}_INPUT_{self._place}_{what}" for what in ("BYTES", "ALIGN"))
 
     def memory(self) -> Iterator[str]:
         """Its memory, with a byte more."""

@@ -15,12 +15,7 @@ from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.plan.plan import Plan, Region
 
 
-def emit_all(
-    plans: Mapping[str, Plan],
-    group: str,
-    *,
-    sha256: Mapping[str, str] | None = None,
-) -> tuple[Project, ...]:
+def emit_all(plans: Mapping[str, Plan], group: str, *, sha256: Mapping[str, str] | None = None) -> tuple[Project, ...]:
     """The C sources of several plans, by name; what they share is in ``common`` of each, and begins with ``group``.
 
     ``sha256`` is as for ``emit``, by name. Raises InvalidArgumentError if a name is no C

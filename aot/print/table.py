@@ -93,11 +93,12 @@ class Table:
                 yield f"\n{self._chains.by_table(part)}"
         if not self.loose:
             return
+        state = f", from {self._plan.regions[Region.STATE].offset} on of the state" if self._plan.state_bytes else ""
         yield f"""
 static const void *const {name}_constants[] = {{
 {wrapped(list(self._numbers) or ["NULL"])},
 }};
-/* Of every layer the inputs, then the outputs: bytes of the arena{self._state_said}, below 0 constants. */
+/* Of every layer the inputs, then the outputs: bytes of the arena{state}, below 0 constants. */
 static const int32_t {name}_pointers[] = {{
 {_lines(self._pointers)},
 }};
@@ -113,11 +114,6 @@ static TW_NOINLINE void {self.symbol}({self._memory.parameters}, int32_t i) {{
     {self._run}
 }}
 """
-
-    @property
-    def _state_said(self) -> str:
-        at = self._plan.regions[Region.STATE].offset
-        return f", from {at} on of the state" if self._plan.state_bytes else ""
 
     @property
     def _blocks(self) -> str:

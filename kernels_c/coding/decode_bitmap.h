@@ -28,7 +28,6 @@ TW_KERNEL(tw_decode_bitmap) {
     const int8_t *values = (const int8_t *)in[1] + *(const int32_t *)in[2];
     const int8_t *ends = (const int8_t *)in[3];
     int8_t *y = (int8_t *)out[0];
-    (void)scratch;
     for (int32_t row = 0; row < p.rows; ++row) {
         ends = tw_decode_ends(y, ends, p.head);
         y += p.head;

@@ -17,7 +17,6 @@ TW_KERNEL(tw_decode_huffman_table) {
     const uint16_t *lengths = (const uint16_t *)in[0];
     const uint8_t *symbol = (const uint8_t *)in[1];
     uint16_t *to = (uint16_t *)out[0];
-    (void)scratch;
     for (int32_t length = 1; length <= p.bits; ++length)
         for (int32_t left = lengths[length - 1]; left > 0; --left, ++symbol) {
             const uint16_t entry = (uint16_t)(256 * length + *symbol);
@@ -54,7 +53,6 @@ TW_KERNEL(tw_decode_huffman) {
     const int8_t *ends = (const int8_t *)in[3];
     int8_t *TW_RESTRICT y = (int8_t *)out[0];
     uint32_t at = 0;
-    (void)scratch;
     for (int32_t row = 0; row < p.rows; ++row) {
         ends = tw_decode_ends(y, ends, p.head);
         y += p.head;

@@ -16,7 +16,6 @@ TW_KERNEL(tw_decode_lut_pairs) {
     const tw_decode_lut_pairs_params p = *params;
     const int8_t *TW_RESTRICT values = (const int8_t *)in[0];
     uint16_t *TW_RESTRICT pairs = (uint16_t *)out[0];
-    (void)scratch;
     for (int32_t b = 0; b < p.count; ++b)
         for (int32_t a = 0; a < p.count; ++a) {
             const int32_t low = p.halves ? values[a] : (uint8_t)values[a];
@@ -81,33 +80,12 @@ typedef tw_decode_lut_params tw_decode_lut5_params;
 typedef tw_decode_lut_params tw_decode_lut6_params;
 typedef tw_decode_lut_params tw_decode_lut7_params;
 
-TW_KERNEL(tw_decode_lut1) {
-    (void)scratch;
-    tw_decode_lut(params, in, out, 1);
-}
-TW_KERNEL(tw_decode_lut2) {
-    (void)scratch;
-    tw_decode_lut(params, in, out, 2);
-}
-TW_KERNEL(tw_decode_lut3) {
-    (void)scratch;
-    tw_decode_lut(params, in, out, 3);
-}
-TW_KERNEL(tw_decode_lut4) {
-    (void)scratch;
-    tw_decode_lut(params, in, out, 4);
-}
-TW_KERNEL(tw_decode_lut5) {
-    (void)scratch;
-    tw_decode_lut(params, in, out, 5);
-}
-TW_KERNEL(tw_decode_lut6) {
-    (void)scratch;
-    tw_decode_lut(params, in, out, 6);
-}
-TW_KERNEL(tw_decode_lut7) {
-    (void)scratch;
-    tw_decode_lut(params, in, out, 7);
-}
+TW_KERNEL(tw_decode_lut1) { tw_decode_lut(params, in, out, 1); }
+TW_KERNEL(tw_decode_lut2) { tw_decode_lut(params, in, out, 2); }
+TW_KERNEL(tw_decode_lut3) { tw_decode_lut(params, in, out, 3); }
+TW_KERNEL(tw_decode_lut4) { tw_decode_lut(params, in, out, 4); }
+TW_KERNEL(tw_decode_lut5) { tw_decode_lut(params, in, out, 5); }
+TW_KERNEL(tw_decode_lut6) { tw_decode_lut(params, in, out, 6); }
+TW_KERNEL(tw_decode_lut7) { tw_decode_lut(params, in, out, 7); }
 
 #endif

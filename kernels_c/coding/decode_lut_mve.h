@@ -31,7 +31,6 @@ TW_KERNEL(tw_decode_lut4_mve) {
     const uint8_t *codes = (const uint8_t *)in[0];
     const int8_t *ends = (const int8_t *)in[2];
     int8_t *y = (int8_t *)out[0];
-    (void)scratch;
     for (int32_t row = 0; row < p.rows; ++row, codes += p.body / 2) {
         ends = tw_decode_ends(y, ends, p.head);
         y += p.head;

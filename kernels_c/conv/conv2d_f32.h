@@ -47,7 +47,6 @@ TW_KERNEL(tw_conv2d_f32) {
     const float *w = (const float *)in[1], *bias = (const float *)in[2];
     float *y = (float *)out[0];
     tw_pixel at = tw_pixel_first(in[0], sizeof *y, &p.window);
-    (void)scratch;
     TW_EACH_PIXEL(at, &p.window) {
         const tw_inside inside = tw_inside_of(&at, &p.window);
         tw_conv2d_pixel_f32((const float *)tw_pixel_corner(&at, &p.window), w, bias, y, &inside, &p);

@@ -36,7 +36,6 @@ TW_KERNEL(tw_conv2d_reference_s8) {
     const int32_t size = p.window.k_h * p.window.k_w * p.depth, group = p.window.out_c / (p.window.in_c / p.depth);
     int8_t *y = (int8_t *)out[0];
     tw_pixel at = tw_pixel_first(in[0], 1, &p.window);
-    (void)scratch;
     for (int32_t left = tw_window_count(&p.window); left > 0; --left, tw_pixel_next(&at, &p.window)) {
         const int8_t *w = (const int8_t *)in[1];
         for (int32_t c = 0; c < p.window.out_c; ++c, w += size) {

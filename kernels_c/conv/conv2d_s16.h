@@ -32,7 +32,6 @@ TW_KERNEL(tw_conv2d_s16) {
     const tw_channels_s16 channels = tw_channels_s16_of(in, p.narrow, &p.limits);
     const int32_t group = p.window.out_c / (p.window.in_c / p.depth), size = p.window.k_h * p.window.k_w * p.depth;
     tw_pixel at = tw_pixel_first(in[0], sizeof *y, &p.window);
-    (void)scratch;
     TW_EACH_PIXEL(at, &p.window) {
         const tw_inside inside = tw_inside_of(&at, &p.window);
         const int16_t *x = (const int16_t *)tw_pixel_corner(&at, &p.window);

@@ -65,7 +65,6 @@ TW_KERNEL(tw_transpose_conv_f32) {
     const tw_transpose_conv_f32_params p = *params;
     const float *x = (const float *)in[0], *w = (const float *)in[1], *bias = (const float *)in[2];
     float *y = (float *)out[0];
-    (void)scratch;
     TW_TRANSPOSE_CONV(float, float, float, sum += m[i] * n[i], tw_clampf(sum + bias[c], p.limits.low, p.limits.high))
 }
 
@@ -74,7 +73,6 @@ TW_KERNEL(tw_transpose_conv_s8) {
     const int8_t *x = (const int8_t *)in[0], *w = (const int8_t *)in[1];
     const tw_channels_s8 e = tw_channels_s8_of(in, 0, 0, &p.end);
     int8_t *y = (int8_t *)out[0];
-    (void)scratch;
     TW_TRANSPOSE_CONV(int8_t, int8_t, int32_t, sum = tw_add(sum, (m[i] - p.in_zero) * n[i]),
                       tw_epilogue_s8_of(tw_requantize(tw_add(sum, e.bias[c]), e.mult[c], e.shift[c]), &e.end))
 }
@@ -84,7 +82,6 @@ TW_KERNEL(tw_transpose_conv_zero_s8) {
     const int8_t *x = (const int8_t *)in[0], *w = (const int8_t *)in[1];
     const tw_channels_s8 e = tw_channels_s8_of(in, 0, 0, &p.end);
     int8_t *y = (int8_t *)out[0];
-    (void)scratch;
     TW_TRANSPOSE_CONV(int8_t, int8_t, int32_t, sum = tw_add(sum, (m[i] - p.in_zero) * (n[i] - p.w_zero)),
                       tw_epilogue_s8_of(tw_requantize(tw_add(sum, e.bias[c]), e.mult[c], e.shift[c]), &e.end))
 }
@@ -95,7 +92,6 @@ TW_KERNEL(tw_transpose_conv_s16) {
     const int8_t *w = (const int8_t *)in[1];
     int16_t *y = (int16_t *)out[0];
     const tw_channels_s16 e = tw_channels_s16_of(in, p.narrow, &p.limits);
-    (void)scratch;
     TW_TRANSPOSE_CONV(int16_t, int8_t, int64_t, sum = tw_add64(sum, m[i] * n[i]),
                       tw_end_s16(tw_add64(sum, e.bias[c]), e.mult[c], e.shift[c], &e))
 }

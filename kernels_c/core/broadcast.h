@@ -73,7 +73,6 @@ TW_INLINE const void *tw_tiled(const void *b, int32_t bytes, int32_t copies, voi
     const int32_t size = walk->size, a_step = walk->a_step, b_step = walk->b_step, rows = walk->outer.rows;            \
     char *y = (char *)out[0];                                                                                          \
     tw_row at = {(const char *)in[0], (const char *)in[1], {0}};                                                       \
-    (void)scratch;                                                                                                     \
     for (int32_t row = 0; row < rows; ++row, y += size * name##_y) {                                                   \
         name##_row(&p, size, at.a, a_step, at.b, b_step, y);                                                           \
         tw_next_row(&at, &walk->outer, name##_a, name##_b);                                                            \

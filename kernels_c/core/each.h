@@ -9,7 +9,6 @@
     const name##_params p = *params;                                                                                   \
     const x_type *qualifier from = (const x_type *)in[0];                                                              \
     y_type *qualifier to = (y_type *)out[0];                                                                           \
-    (void)scratch;                                                                                                     \
     for (int32_t i = 0; i < p.size; ++i) {                                                                             \
         const x_type x = from[i];                                                                                      \
         to[i] = (y_type)(value);                                                                                       \

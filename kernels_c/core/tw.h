@@ -100,7 +100,8 @@ on s390x with -fexcess-precision=fast"
 /* A kernel's body. It is inlined into two places: into the shared instance, which reads its params at run time, and
  * into a compiled layer, where params is a constant and folds away. in, out and scratch are aligned to 16 bytes. */
 #define TW_KERNEL(name)                                                                                                \
-    TW_INLINE void name##_body(const name##_params *params, const void *const *in, void *const *out, void *scratch)
+    TW_INLINE void name##_body(const name##_params *params, const void *const *in, void *const *out,                   \
+                               void *scratch __attribute__((unused)))
 
 /* The shared instance of a kernel: one uniform C signature for all. */
 #define TW_SHARED(name, symbol)                                                                                        \

@@ -36,7 +36,6 @@ typedef tw_batch_matmul_s16_params tw_batch_matmul_s16_s8_params;
     const int32_t a_bytes = of.depth * (int32_t)sizeof(type), b_bytes = of.depth * (int32_t)sizeof(b_type);            \
     tw_row at = {(const char *)in[0], (const char *)in[1], {0}};                                                       \
     type *y = (type *)out[0];                                                                                          \
-    (void)scratch;                                                                                                     \
     for (int32_t batch = 0; batch < of.batches.rows; ++batch) {                                                        \
         for (int32_t row = 0; row < of.rows; ++row)                                                                    \
             for (int32_t col = 0; col < of.cols; ++col) {                                                              \

@@ -35,7 +35,6 @@ TW_KERNEL(tw_fully_connected_s8) {
     const int8_t *x = (const int8_t *)in[0];
     int8_t *y = (int8_t *)out[0];
     const tw_channels_s8 channels = tw_channels_s8_of(in, 0, p.fast, &p.end);
-    (void)scratch;
     for (int32_t b = 0; b < p.batches; ++b, x += p.depth, y += p.out)
         tw_fully_connected_row_s8(x, (const int8_t *)in[1], y, &channels, &p);
 }
@@ -54,7 +53,6 @@ TW_KERNEL(tw_fully_connected_runtime_s8) {
     const int32_t *TW_RESTRICT mult = (const int32_t *)in[3];
     const int8_t *TW_RESTRICT shift = (const int8_t *)in[4];
     int8_t *TW_RESTRICT y = (int8_t *)out[0];
-    (void)scratch;
     for (int32_t b = 0; b < p.batches; ++b, x += p.depth) {
         const int8_t *TW_RESTRICT w = (const int8_t *)in[1];
         for (int32_t c = 0; c < p.out; ++c, w += p.depth) {

@@ -81,7 +81,6 @@ TW_KERNEL(tw_fully_connected_short_dsp_s8) {
     const int8_t *x = (const int8_t *)in[0];
     int8_t *y = (int8_t *)out[0];
     const tw_dsp_channel all = tw_fully_connected_dsp_end(in + 2, 0, p.end.zero);
-    (void)scratch;
     for (int32_t b = 0; b < p.batches; ++b, x += p.depth, y += p.out) {
         const uint32_t twice = tw_pack((uint32_t)(2 * x[0]), p.depth > 1 ? (uint32_t)(2 * x[1]) : 0);
         const int32_t *row = (const int32_t *)in[1];

@@ -16,7 +16,6 @@ TW_KERNEL(tw_fully_connected_f32) {
     const float *x = (const float *)in[0], *w = (const float *)in[1], *bias = (const float *)in[2];
     float *y = (float *)out[0];
     const tw_rows rows = tw_rows_of(p.out, 4);
-    (void)scratch;
     for (int32_t b = 0; b < p.batches; ++b, x += p.depth, y += p.out)
         for (int32_t next = 0; next < p.out; next += rows.step) {
             const int32_t first = tw_min(next, p.out - rows.step);

@@ -20,7 +20,6 @@ TW_KERNEL(tw_fully_connected_mve_s8) {
     const int32_t most = p.out - 1, last = tw_max(p.out - 4, 0);
     const tw_mve_four_rows rows = tw_mve_four_rows_of(p.depth, p.out);
     int8_t few[4];
-    (void)scratch;
     for (int32_t b = 0; b < p.batches; ++b, x += p.depth, y += p.out) {
         int8_t *const to = most < 3 ? few : y;
         const int32_t *ends = (const int32_t *)in[2];

@@ -17,7 +17,6 @@ TW_KERNEL(tw_fully_connected_mve_s16) {
     const tw_mve_matrix_s16 m = {p.depth, p.blocks, p.chunk, p.out, p.limits};
     const int16_t *x = (const int16_t *)in[0];
     int16_t *y = (int16_t *)out[0];
-    (void)scratch;
     for (int32_t b = 0; b < p.batches; ++b, x += p.depth, y += p.out) tw_mve_row_s16(x, (const int32_t *)in[1], y, &m);
 }
 

@@ -18,7 +18,6 @@ TW_KERNEL(tw_fully_connected_s16) {
     const int8_t *w = (const int8_t *)in[1];
     int16_t *y = (int16_t *)out[0];
     const tw_channels_s16 channels = tw_channels_s16_of(in, p.narrow, &p.limits);
-    (void)scratch;
     for (int32_t b = 0; b < p.batches; ++b, x += p.depth)
         for (int32_t c = 0; c < p.out; ++c) {
             const int32_t own = p.mults > 1 ? c : 0;

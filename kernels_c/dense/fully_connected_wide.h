@@ -101,7 +101,6 @@ TW_INLINE void tw_dense_blocks_f32(const void *const *in, float *y, int32_t c, i
 TW_KERNEL(tw_fully_connected_wide_f32) {
     const tw_fully_connected_f32_params p = *params;
     int32_t c = 0;
-    (void)scratch;
     for (; c + TW_LANES * (TW_F32_BLOCKS - 1) < p.out; c += TW_LANES * TW_F32_BLOCKS)
         tw_dense_blocks_f32(in, (float *)out[0], c, TW_F32_BLOCKS, &p);
     for (; c < p.out; c += TW_LANES) tw_dense_blocks_f32(in, (float *)out[0], c, 1, &p);

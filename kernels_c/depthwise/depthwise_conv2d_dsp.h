@@ -89,7 +89,6 @@ TW_INLINE void tw_depthwise_dsp_images(const tw_depthwise_conv2d_dsp_s8_params *
 TW_KERNEL(tw_depthwise_conv2d_dsp_s8) {
     const tw_depthwise_conv2d_dsp_s8_params p = *params;
     int8_t *y = (int8_t *)out[0];
-    (void)scratch;
     tw_depthwise_dsp_images(&p, in, out, 0);
     if (p.end.low > -128 || p.end.high < 127)
         for (int32_t i = p.batches * p.y_size; i > 0; --i, ++y) *y = (int8_t)tw_clamp(*y, p.end.low, p.end.high);

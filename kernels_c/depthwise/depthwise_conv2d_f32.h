@@ -62,7 +62,6 @@ TW_KERNEL(tw_depthwise_conv2d_f32) {
     const float *w = (const float *)in[1], *bias = (const float *)in[2];
     float *y = (float *)out[0];
     tw_pixel at = tw_pixel_first(in[0], sizeof *y, &p.window);
-    (void)scratch;
     TW_EACH_PIXEL(at, &p.window) {
         const tw_inside inside = tw_inside_of(&at, &p.window);
         const float *x = (const float *)tw_pixel_corner(&at, &p.window);

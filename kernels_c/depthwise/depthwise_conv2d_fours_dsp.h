@@ -42,7 +42,6 @@ TW_KERNEL(tw_depthwise_conv2d_fours_dsp_s8) {
     const tw_window *g = &p.window;
     int8_t *y = (int8_t *)out[0];
     tw_pixel at = tw_pixel_first(in[0], 1, g);
-    (void)scratch;
     for (int32_t left = tw_window_count(g); left > 0; --left, y += g->out_c, tw_pixel_next(&at, g)) {
         const int8_t *x = (const int8_t *)tw_pixel_corner(&at, g), *w = (const int8_t *)in[1];
         const int32_t *ends = (const int32_t *)in[2];

@@ -114,27 +114,21 @@ TW_INLINE void tw_depthwise_block(const int8_t *x, const int8_t *k, int8_t *y, i
     }
 }
 
-TW_INLINE void tw_depthwise_mve(const tw_depthwise_conv2d_mve_s8_params *p, const void *const *in, void *const *out,
-                                void *scratch, int32_t nine) {
+TW_INLINE void tw_depthwise_mve(const tw_depthwise_conv2d_mve_s8_params *params, const void *const *in,
+                                void *const *out, void *scratch, int32_t nine) {
+    const tw_depthwise_conv2d_mve_s8_params p = *params;
     const int8_t *x = (const int8_t *)in[0];
     int8_t *y = (int8_t *)out[0], *rows = (int8_t *)scratch;
-    tw_b16_fill(rows, p->in_zero, p->window.k_h * p->row);
-    for (int32_t b = 0; b < p->window.batches;
-         ++b, x += tw_window_image(&p->window), y += p->window.out_h * p->window.out_w * p->window.in_c) {
+    tw_b16_fill(rows, p.in_zero, p.window.k_h * p.row);
+    for (int32_t b = 0; b < p.window.batches;
+         ++b, x += tw_window_image(&p.window), y += p.window.out_h * p.window.out_w * p.window.in_c) {
         const int8_t *k = (const int8_t *)in[1];
-        for (int32_t c = 0; c < p->window.in_c; c += 16, k += TW_BLOCK_TAPS + 16 * p->window.k_h * p->window.k_w)
-            tw_depthwise_block(x + c, k, y + c, rows, tw_min(p->window.in_c - c, 16), nine, p);
+        for (int32_t c = 0; c < p.window.in_c; c += 16, k += TW_BLOCK_TAPS + 16 * p.window.k_h * p.window.k_w)
+            tw_depthwise_block(x + c, k, y + c, rows, tw_min(p.window.in_c - c, 16), nine, &p);
     }
 }
 
-TW_KERNEL(tw_depthwise_conv2d_mve_s8) {
-    const tw_depthwise_conv2d_mve_s8_params p = *params;
-    tw_depthwise_mve(&p, in, out, scratch, 0);
-}
-
-TW_KERNEL(tw_depthwise_conv2d_nine_mve_s8) {
-    const tw_depthwise_conv2d_nine_mve_s8_params p = *params;
-    tw_depthwise_mve(&p, in, out, scratch, 1);
-}
+TW_KERNEL(tw_depthwise_conv2d_mve_s8) { tw_depthwise_mve(params, in, out, scratch, 0); }
+TW_KERNEL(tw_depthwise_conv2d_nine_mve_s8) { tw_depthwise_mve(params, in, out, scratch, 1); }
 
 #endif

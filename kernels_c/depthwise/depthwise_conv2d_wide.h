@@ -68,7 +68,6 @@ TW_KERNEL(tw_depthwise_conv2d_wide_s8) {
     const int32_t *w = (const int32_t *)in[1], *rows = (const int32_t *)in[5], *columns = (const int32_t *)in[6];
     int8_t *y = (int8_t *)out[0];
     const tw_channels_s8 channels = tw_channels_s8_of(in, 0, p.fast, &p.end);
-    (void)scratch;
     for (int32_t b = 0; b < window->batches; ++b, x += tw_window_image(window))
         for (int32_t oy = 0; oy < window->out_h; ++oy, y += window->out_w * window->in_c) {
             const int32_t top = oy * window->stride_h - window->pad_h;
@@ -136,9 +135,7 @@ TW_INLINE void tw_f32_taps_tiles(const tw_f32_taps *taps, int32_t count, int pix
 }
 
 #define TW_TILES(n)                                                                                                    \
-    case n:                                                                                                            \
-        tw_f32_taps_tiles(taps, count, n);                                                                             \
-        break;
+    case n: tw_f32_taps_tiles(taps, count, n); break;
 
 /* count outputs with the same taps, by tiles of so many pixels. */
 TW_INLINE void tw_f32_taps_run(const tw_f32_taps *taps, int32_t count, int32_t pixels) {
@@ -267,7 +264,6 @@ TW_KERNEL(tw_depthwise_conv2d_wide_f32) {
     const tw_f32_spans spans = tw_f32_spans_of(&p);
     const float *x = (const float *)in[0];
     float *y = (float *)out[0];
-    (void)scratch;
     for (int32_t b = 0; b < window->batches; ++b, x += tw_window_image(window))
         for (int32_t oy = 0; oy < window->out_h; ++oy, y += window->out_w * window->out_c)
             tw_depthwise_row_f32(x, in, y, oy * window->stride_h - window->pad_h, &spans, &p);

@@ -32,7 +32,6 @@ TW_KERNEL(tw_depthwise_conv2d_zero_s8) {
     const tw_channels_s8 channels = tw_channels_s8_of(in, 0, 0, &p.end);
     int8_t *y = (int8_t *)out[0];
     tw_pixel at = tw_pixel_first(in[0], 1, &p.window);
-    (void)scratch;
     for (int32_t left = tw_window_count(&p.window); left > 0; --left, tw_pixel_next(&at, &p.window)) {
         const tw_inside inside = tw_inside_of(&at, &p.window);
         const int8_t *x = (const int8_t *)tw_pixel_corner(&at, &p.window);

@@ -60,7 +60,6 @@ static TW_NOINLINE __attribute__((unused)) void tw_add_mve_row(const int8_t *a, 
 TW_KERNEL(tw_add_mve_s8) {
     int8_t *y = (int8_t *)out[0];
     tw_row at = {(const char *)in[0], (const char *)in[1], {0}};
-    (void)scratch;
     for (int32_t row = 0; row < params->walk.outer.rows; ++row, y += params->walk.size) {
         tw_add_mve_row((const int8_t *)at.a, (const int8_t *)at.b, y, params);
         tw_next_row(&at, &params->walk.outer, 1, 1);

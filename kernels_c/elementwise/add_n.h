@@ -19,7 +19,6 @@ typedef struct {
 
 TW_KERNEL(tw_add_n_f32) {
     const tw_add_n_f32_params p = *params;
-    (void)scratch;
     for (int32_t i = 0; i < p.size; ++i) {
         float sum = 0.0f;
         for (int32_t k = 0; k < p.count; ++k) sum += ((const float *)in[k])[i];
@@ -29,7 +28,6 @@ TW_KERNEL(tw_add_n_f32) {
 
 TW_KERNEL(tw_add_n_s32) {
     const tw_add_n_s32_params p = *params;
-    (void)scratch;
     for (int32_t i = 0; i < p.size; ++i) {
         int32_t sum = 0;
         for (int32_t k = 0; k < p.count; ++k) sum = tw_add(sum, ((const int32_t *)in[k])[i]);
@@ -39,7 +37,6 @@ TW_KERNEL(tw_add_n_s32) {
 
 TW_KERNEL(tw_add_n_s8) {
     const tw_add_n_s8_params p = *params;
-    (void)scratch;
     for (int32_t i = 0; i < p.size; ++i) {
         int32_t sum = 0;
         for (int32_t k = 0; k < p.count; ++k) sum += ((const int8_t *)in[k])[i] - p.total.zero;

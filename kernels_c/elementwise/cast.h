@@ -16,38 +16,23 @@ typedef struct {
 
 TW_INLINE int64_t tw_load(const void *x, int32_t i, int32_t type) {
     switch (type) {
-    case 0x01:
-        return ((const int8_t *)x)[i];
-    case 0x02:
-        return ((const int16_t *)x)[i];
-    case 0x04:
-        return ((const int32_t *)x)[i];
-    case 0x12:
-        return ((const uint16_t *)x)[i];
-    case 0x14:
-        return ((const uint32_t *)x)[i];
+    case 0x01: return ((const int8_t *)x)[i];
+    case 0x02: return ((const int16_t *)x)[i];
+    case 0x04: return ((const int32_t *)x)[i];
+    case 0x12: return ((const uint16_t *)x)[i];
+    case 0x14: return ((const uint32_t *)x)[i];
     case 0x11:
-    case 0x31:
-        return ((const uint8_t *)x)[i];
-    default:
-        return ((const int64_t *)x)[i];
+    case 0x31: return ((const uint8_t *)x)[i];
+    default: return ((const int64_t *)x)[i];
     }
 }
 
 TW_INLINE void tw_store(void *y, int32_t i, int32_t type, int64_t value) {
     switch (type & 15) {
-    case 1:
-        ((uint8_t *)y)[i] = type == 0x31 ? value != 0 : (uint8_t)value;
-        break;
-    case 2:
-        ((uint16_t *)y)[i] = (uint16_t)value;
-        break;
-    case 4:
-        ((uint32_t *)y)[i] = (uint32_t)value;
-        break;
-    default:
-        ((uint64_t *)y)[i] = (uint64_t)value;
-        break;
+    case 1: ((uint8_t *)y)[i] = type == 0x31 ? value != 0 : (uint8_t)value; break;
+    case 2: ((uint16_t *)y)[i] = (uint16_t)value; break;
+    case 4: ((uint32_t *)y)[i] = (uint32_t)value; break;
+    default: ((uint64_t *)y)[i] = (uint64_t)value; break;
     }
 }
 
@@ -100,7 +85,6 @@ TW_INLINE void tw_cast_double(void *y, int32_t i, int32_t type, double value) {
 
 TW_KERNEL(tw_cast) {
     const tw_cast_params p = *params;
-    (void)scratch;
     for (int32_t i = 0; i < p.size; ++i) {
         if (p.from == 0x24)
             tw_cast_float(out[0], i, p.to, ((const float *)in[0])[i]);

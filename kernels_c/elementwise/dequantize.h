@@ -39,7 +39,6 @@ TW_KERNEL(tw_dequantize_channels_s8) {
     const int32_t *TW_RESTRICT zero = (const int32_t *)in[2];
     float *TW_RESTRICT y = (float *)out[0];
     const int32_t channels = axis.count, inner = axis.inner;
-    (void)scratch;
     for (int32_t o = 0; o < axis.outer; ++o, x += channels * inner, y += channels * inner) {
         if (inner == 1)
             for (int32_t c = 0; c < channels; ++c) y[c] = tw_dequantized(x[c], scale[c], zero[c]);

@@ -18,7 +18,6 @@ TW_KERNEL(tw_select) {
     const uint8_t *a = (const uint8_t *)in[1], *b = (const uint8_t *)in[2];
     uint8_t *y = (uint8_t *)out[0];
     int32_t i[TW_MAX_LOOPS];
-    (void)scratch;
     TW_EACH_PLACE(i, p.n) {
         const uint8_t *condition = (const uint8_t *)in[0] + tw_place(i, p.steps);
         const int32_t of_a = tw_place(i, p.a_steps), of_b = tw_place(i, p.b_steps);

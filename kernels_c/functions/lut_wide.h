@@ -15,7 +15,6 @@ TW_KERNEL(tw_lut_wide) {
     const uint8_t *x = (const uint8_t *)in[0], *bytes = (const uint8_t *)in[1];
     uint8_t *y = (uint8_t *)out[0];
     int32_t i = 0;
-    (void)scratch;
 #if defined(TW_TABLE)
     if (size >= 2 * TW_TABLE) {
         const tw_byte_table table = tw_table_load(bytes);

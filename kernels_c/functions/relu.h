@@ -15,7 +15,6 @@ TW_KERNEL(tw_relu_s8) {
     const int8_t *x = (const int8_t *)in[0];
     int8_t *y = (int8_t *)out[0];
     const int8_t low = (int8_t)p.low, high = (int8_t)p.high;
-    (void)scratch;
     for (int32_t i = 0; i < p.size; ++i) {
         const int8_t raised = x[i] < low ? low : x[i];
         y[i] = raised > high ? high : raised;

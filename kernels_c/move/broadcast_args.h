@@ -15,7 +15,6 @@ typedef tw_broadcast_args_s32_params tw_broadcast_args_s64_params;
 #define TW_BROADCAST_ARGS(type)                                                                                        \
     const int32_t rank = tw_max(params->a, params->b);                                                                 \
     const type *a = (const type *)in[0], *b = (const type *)in[1];                                                     \
-    (void)scratch;                                                                                                     \
     for (int32_t i = 0; i < rank; ++i) {                                                                               \
         const int32_t of_a = i - (rank - params->a), of_b = i - (rank - params->b);                                    \
         const type m = of_a < 0 ? 1 : a[of_a], n = of_b < 0 ? 1 : b[of_b];                                             \

@@ -13,7 +13,6 @@ typedef struct {
 TW_KERNEL(tw_concatenation) {
     const tw_concatenation_params p = *params;
     uint8_t *y = (uint8_t *)out[0];
-    (void)scratch;
     for (int32_t i = 0; i < p.count; ++i)
         tw_move(y + i * p.run, p.count * p.run, (const uint8_t *)in[i], p.run, p.outer, p.run);
 }
@@ -36,26 +35,13 @@ TW_INLINE void tw_concatenation_words(tw_concatenation_ragged_params p, const vo
 TW_KERNEL(tw_concatenation_ragged) {
     const tw_concatenation_ragged_params p = *params;
     uint8_t *y = (uint8_t *)out[0];
-    (void)scratch;
     switch (p.word) {
-    case 1:
-        tw_concatenation_words(p, in, y, 1);
-        break;
-    case 2:
-        tw_concatenation_words(p, in, y, 2);
-        break;
-    case 4:
-        tw_concatenation_words(p, in, y, 4);
-        break;
-    case 8:
-        tw_concatenation_words(p, in, y, 8);
-        break;
-    case 16:
-        tw_concatenation_words(p, in, y, 16);
-        break;
-    default:
-        tw_concatenation_words(p, in, y, 0);
-        break;
+    case 1: tw_concatenation_words(p, in, y, 1); break;
+    case 2: tw_concatenation_words(p, in, y, 2); break;
+    case 4: tw_concatenation_words(p, in, y, 4); break;
+    case 8: tw_concatenation_words(p, in, y, 8); break;
+    case 16: tw_concatenation_words(p, in, y, 16); break;
+    default: tw_concatenation_words(p, in, y, 0); break;
     }
 }
 

@@ -10,10 +10,6 @@ typedef struct {
     int32_t size;
 } tw_copy_params;
 
-TW_KERNEL(tw_copy) {
-    const tw_copy_params p = *params;
-    (void)scratch;
-    memmove(out[0], in[0], (size_t)p.size);
-}
+TW_KERNEL(tw_copy) { memmove(out[0], in[0], (size_t)params->size); }
 
 #endif

@@ -18,7 +18,6 @@ TW_KERNEL(tw_dynamic_update_slice) {
     const uint8_t *update = (const uint8_t *)in[1];
     uint8_t *y = (uint8_t *)out[0];
     int32_t i[TW_MAX_LOOPS];
-    (void)scratch;
     if (out[0] != in[0]) memcpy(y, in[0], (size_t)p.size);
     for (int32_t k = 0; k < TW_MAX_LOOPS; ++k)
         if (p.last[k] > 0) y += tw_clamped_index(tw_index_at(in[2], p.axis[k], p.wide), p.last[k]) * p.strides[k];

@@ -14,7 +14,6 @@ typedef struct {
 TW_KERNEL(tw_embedding_lookup) {
     const tw_embedding_lookup_params p = *params;
     float *y = (float *)out[0];
-    (void)scratch;
     for (int32_t i = 0; i < p.count; ++i, y += p.run) {
         const int32_t row = tw_clamped_index(((const int32_t *)in[1])[i], p.rows - 1);
         const int8_t *x = (const int8_t *)in[0] + (ptrdiff_t)row * p.run;

@@ -11,10 +11,7 @@ typedef struct {
     int32_t size, element;
 } tw_fill_all_params;
 
-TW_KERNEL(tw_fill_all) {
-    (void)scratch;
-    tw_fill((uint8_t *)out[0], params->size, (const uint8_t *)in[0], params->element);
-}
+TW_KERNEL(tw_fill_all) { tw_fill((uint8_t *)out[0], params->size, (const uint8_t *)in[0], params->element); }
 
 /* in: numbers [outer, inner] of wide bytes (4 or 8), on and off: one element of element bytes each. out: y [outer,
  * depth, inner]: on at the place along depth that the number says, off elsewhere, and where it is none of them. */
@@ -25,7 +22,6 @@ typedef struct {
 TW_KERNEL(tw_one_hot) {
     const tw_one_hot_params p = *params;
     uint8_t *y = (uint8_t *)out[0];
-    (void)scratch;
     tw_fill(y, p.outer * p.depth * p.inner * p.element, (const uint8_t *)in[2], p.element);
     for (int32_t i = 0; i < p.outer * p.inner; ++i) {
         const int64_t at = tw_index_at(in[0], i, p.wide);

@@ -16,7 +16,6 @@ TW_KERNEL(tw_gather) {
     const tw_gather_params p = *params;
     const uint8_t *x = (const uint8_t *)in[0];
     uint8_t *y = (uint8_t *)out[0];
-    (void)scratch;
     for (int32_t b = 0; b < p.batch; ++b)
         for (int32_t o = 0; o < p.outer; ++o, x += p.count * p.run)
             for (int32_t i = 0; i < p.picked; ++i, y += p.run) {

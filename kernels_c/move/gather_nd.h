@@ -16,7 +16,6 @@ TW_KERNEL(tw_gather_nd) {
     const tw_gather_nd_params p = *params;
     const uint8_t *x = (const uint8_t *)in[0];
     uint8_t *y = (uint8_t *)out[0];
-    (void)scratch;
     for (int32_t i = 0; i < p.count; ++i, y += p.run) {
         int32_t at = 0;
         for (int32_t d = 0; d < p.depth; ++d)

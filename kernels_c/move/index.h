@@ -8,12 +8,9 @@
 /* Element i of numbers with wide bytes each: 2, 4 or 8. */
 TW_INLINE int64_t tw_index_at(const void *numbers, int32_t i, int32_t wide) {
     switch (wide) {
-    case 2:
-        return ((const int16_t *)numbers)[i];
-    case 4:
-        return ((const int32_t *)numbers)[i];
-    default:
-        return ((const int64_t *)numbers)[i];
+    case 2: return ((const int16_t *)numbers)[i];
+    case 4: return ((const int32_t *)numbers)[i];
+    default: return ((const int64_t *)numbers)[i];
     }
 }
 

@@ -22,7 +22,6 @@ TW_KERNEL(tw_mirror_pad) {
     const uint8_t *TW_RESTRICT x = (const uint8_t *)in[0];
     uint8_t *TW_RESTRICT y = (uint8_t *)out[0];
     int32_t index[TW_MAX_LOOPS] = {0}, axis = 0;
-    (void)scratch;
     while (axis >= 0) {
         int32_t from = 0;
         for (axis = 0; axis < TW_MAX_LOOPS; ++axis)

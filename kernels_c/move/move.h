@@ -35,32 +35,15 @@ TW_INLINE void tw_move_words(uint8_t *TW_RESTRICT y, int32_t y_step, const uint8
 TW_INLINE void tw_move(uint8_t *TW_RESTRICT y, int32_t y_step, const uint8_t *TW_RESTRICT x, int32_t x_step,
                        int32_t count, int32_t size) {
     switch (size) {
-    case 1:
-        tw_move_sized(y, y_step, x, x_step, count, 1);
-        return;
-    case 2:
-        tw_move_sized(y, y_step, x, x_step, count, 2);
-        return;
-    case 3:
-        tw_move_sized(y, y_step, x, x_step, count, 3);
-        return;
-    case 4:
-        tw_move_sized(y, y_step, x, x_step, count, 4);
-        return;
-    case 8:
-        tw_move_sized(y, y_step, x, x_step, count, 8);
-        return;
-    case 16:
-        tw_move_sized(y, y_step, x, x_step, count, 16);
-        return;
-    case 32:
-        tw_move_sized(y, y_step, x, x_step, count, 32);
-        return;
-    case 64:
-        tw_move_sized(y, y_step, x, x_step, count, 64);
-        return;
-    default:
-        break;
+    case 1: tw_move_sized(y, y_step, x, x_step, count, 1); return;
+    case 2: tw_move_sized(y, y_step, x, x_step, count, 2); return;
+    case 3: tw_move_sized(y, y_step, x, x_step, count, 3); return;
+    case 4: tw_move_sized(y, y_step, x, x_step, count, 4); return;
+    case 8: tw_move_sized(y, y_step, x, x_step, count, 8); return;
+    case 16: tw_move_sized(y, y_step, x, x_step, count, 16); return;
+    case 32: tw_move_sized(y, y_step, x, x_step, count, 32); return;
+    case 64: tw_move_sized(y, y_step, x, x_step, count, 64); return;
+    default: break;
     }
     if (size > 4 && size < 8)
         tw_move_pair(y, y_step, x, x_step, count, size, 4);
@@ -81,21 +64,11 @@ TW_INLINE void tw_fill_sized(uint8_t *TW_RESTRICT y, int32_t bytes, const uint8_
 /* Fills y [bytes] with copies of one element of size 1, 2, 4, 8 or 16 bytes. */
 TW_INLINE void tw_fill(uint8_t *TW_RESTRICT y, int32_t bytes, const uint8_t *TW_RESTRICT value, int32_t size) {
     switch (size) {
-    case 1:
-        tw_fill_bytes(y, value[0], bytes);
-        break;
-    case 2:
-        tw_fill_sized(y, bytes, value, 2);
-        break;
-    case 4:
-        tw_fill_sized(y, bytes, value, 4);
-        break;
-    case 8:
-        tw_fill_sized(y, bytes, value, 8);
-        break;
-    default:
-        tw_fill_sized(y, bytes, value, 16);
-        break;
+    case 1: tw_fill_bytes(y, value[0], bytes); break;
+    case 2: tw_fill_sized(y, bytes, value, 2); break;
+    case 4: tw_fill_sized(y, bytes, value, 4); break;
+    case 8: tw_fill_sized(y, bytes, value, 8); break;
+    default: tw_fill_sized(y, bytes, value, 16); break;
     }
 }
 

@@ -19,7 +19,6 @@ TW_KERNEL(tw_pad) {
     const uint8_t *TW_RESTRICT value = (const uint8_t *)in[1];
     uint8_t *TW_RESTRICT y = (uint8_t *)out[0];
     int32_t done = 0, i[TW_MAX_LOOPS];
-    (void)scratch;
     TW_EACH_PLACE(i, p.n) {
         const int32_t at = p.start + tw_place(i, p.steps);
         tw_fill(y + done, at - done, value, p.size);

@@ -21,7 +21,6 @@ TW_KERNEL(tw_resize_nearest_neighbor) {
     const int32_t *TW_RESTRICT cols = (const int32_t *)in[2];
     uint8_t *TW_RESTRICT y = (uint8_t *)out[0];
     const size_t pixel = (size_t)p.pixel, row = pixel * (size_t)p.out_w;
-    (void)scratch;
     for (int32_t b = 0; b < p.batches; ++b, x += p.image) {
         for (int32_t i = 0; i < p.out_h; ++i, y += row) {
             if (i > 0 && rows[i] == rows[i - 1]) {
@@ -71,7 +70,6 @@ TW_INLINE void tw_bilinear_pixel_s16(const int16_t *TW_RESTRICT x, int16_t *TW_R
     const type *x = (const type *)in[0];                                                                               \
     type *y = (type *)out[0];                                                                                          \
     const ptrdiff_t row = (ptrdiff_t)p.in_w * p.channels;                                                              \
-    (void)scratch;                                                                                                     \
     for (int32_t b = 0; b < p.batches; ++b, x += p.in_h * row) {                                                       \
         for (int32_t i = 0; i < p.out_h; ++i) {                                                                        \
             const int32_t at_h = tw_clamp(i * p.scale_h + p.offset_h, 0, (p.in_h - 1) * 1024);                         \
@@ -134,7 +132,6 @@ TW_BILINEAR_PIXEL(tw_bilinear_pixel_u8, uint8_t, 0.5f)
     const type *x = (const type *)in[0];                                                                               \
     type *y = (type *)out[0];                                                                                          \
     const ptrdiff_t row = (ptrdiff_t)p.in_w * p.channels;                                                              \
-    (void)scratch;                                                                                                     \
     for (int32_t b = 0; b < p.batches; ++b, x += p.in_h * row) {                                                       \
         for (int32_t i = 0; i < p.out_h; ++i) {                                                                        \
             const float at_h = ((float)i + p.centre) * p.scale_h - p.centre;                                           \

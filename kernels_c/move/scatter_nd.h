@@ -22,18 +22,12 @@ typedef struct {
 /* y += x, count elements. */
 TW_INLINE void tw_scatter_add(void *TW_RESTRICT y, const void *TW_RESTRICT x, int32_t count, int32_t kind) {
     switch (kind) {
-    case 0:
-        TW_SCATTER(float, a + b);
-    case 1:
-        TW_SCATTER(uint8_t, a + b);
-    case 2:
-        TW_SCATTER(uint16_t, a + b);
-    case 4:
-        TW_SCATTER(uint32_t, a + b);
-    case 8:
-        TW_SCATTER(uint64_t, a + b);
-    default:
-        TW_SCATTER(uint8_t, a | b);
+    case 0: TW_SCATTER(float, a + b);
+    case 1: TW_SCATTER(uint8_t, a + b);
+    case 2: TW_SCATTER(uint16_t, a + b);
+    case 4: TW_SCATTER(uint32_t, a + b);
+    case 8: TW_SCATTER(uint64_t, a + b);
+    default: TW_SCATTER(uint8_t, a | b);
     }
 }
 
@@ -51,7 +45,6 @@ TW_KERNEL(tw_scatter_nd) {
     const tw_scatter_nd_params p = *params;
     const int32_t *at = (const int32_t *)in[0];
     const int32_t bytes = p.run * (p.kind > 0 ? p.kind : p.kind == 0 ? 4 : 1);
-    (void)scratch;
     memset(out[0], 0, (size_t)p.size);
     for (int32_t i = 0; i < p.count; ++i) {
         const int32_t slice = tw_scatter_at(at + (ptrdiff_t)i * p.depth, p.depth, p.n);

@@ -18,7 +18,6 @@ TW_KERNEL(tw_slice) {
     const uint8_t *x = (const uint8_t *)in[0] + p.start;
     uint8_t *y = (uint8_t *)out[0];
     int32_t i[TW_MAX_LOOPS];
-    (void)scratch;
     TW_EACH_PLACE(i, p.n) {
         tw_move(y, p.size, x + tw_place(i, p.steps), p.step, p.count, p.size);
         y += p.count * p.size;

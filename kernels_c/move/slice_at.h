@@ -31,7 +31,6 @@ TW_KERNEL(tw_slice_at) {
     const uint8_t *x = (const uint8_t *)in[0] + p.start;
     uint8_t *y = (uint8_t *)out[0];
     int32_t i[TW_MAX_LOOPS];
-    (void)scratch;
     for (int32_t k = 0; k < TW_MAX_LOOPS; ++k)
         if (p.moves.last[k] > 0) x += tw_slice_moved(in[1], p.wide, &p.moves, k);
     TW_EACH_PLACE(i, p.n) {

@@ -47,7 +47,6 @@ TW_INLINE tw_space_row tw_space_row_of(const tw_space_batch *s, int32_t b, int32
 TW_KERNEL(tw_batch_to_space) {
     const tw_space_batch s = params->shape;
     const uint8_t *x = (const uint8_t *)in[0];
-    (void)scratch;
     for (int32_t b = 0; b < s.block_h * s.block_w * s.batches; ++b)
         for (int32_t r = 0; r < s.rows; ++r, x += s.cols * s.size) {
             const tw_space_row part = tw_space_row_of(&s, b, r);
@@ -61,7 +60,6 @@ TW_KERNEL(tw_space_to_batch) {
     const int32_t element = params->element;
     const uint8_t *value = (const uint8_t *)in[1];
     uint8_t *y = (uint8_t *)out[0];
-    (void)scratch;
     for (int32_t b = 0; b < s.block_h * s.block_w * s.batches; ++b)
         for (int32_t r = 0; r < s.rows; ++r, y += s.cols * s.size) {
             const tw_space_row part = tw_space_row_of(&s, b, r);

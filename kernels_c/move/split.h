@@ -13,7 +13,6 @@ typedef struct {
 TW_KERNEL(tw_split) {
     const tw_split_params p = *params;
     const uint8_t *x = (const uint8_t *)in[0];
-    (void)scratch;
     for (int32_t i = 0; i < p.count; ++i)
         tw_move((uint8_t *)out[i], p.run, x + i * p.run, p.count * p.run, p.outer, p.run);
 }
@@ -35,26 +34,13 @@ TW_INLINE void tw_split_words(tw_split_ragged_params p, const void *const *in, v
 
 TW_KERNEL(tw_split_ragged) {
     const tw_split_ragged_params p = *params;
-    (void)scratch;
     switch (p.word) {
-    case 1:
-        tw_split_words(p, in, out, 1);
-        break;
-    case 2:
-        tw_split_words(p, in, out, 2);
-        break;
-    case 4:
-        tw_split_words(p, in, out, 4);
-        break;
-    case 8:
-        tw_split_words(p, in, out, 8);
-        break;
-    case 16:
-        tw_split_words(p, in, out, 16);
-        break;
-    default:
-        tw_split_words(p, in, out, 0);
-        break;
+    case 1: tw_split_words(p, in, out, 1); break;
+    case 2: tw_split_words(p, in, out, 2); break;
+    case 4: tw_split_words(p, in, out, 4); break;
+    case 8: tw_split_words(p, in, out, 8); break;
+    case 16: tw_split_words(p, in, out, 16); break;
+    default: tw_split_words(p, in, out, 0); break;
     }
 }
 

@@ -29,28 +29,20 @@ typedef uint64_t tw_lanes8 __attribute__((vector_size(16)));
 /* The elements of a and b in turn: first halves. */
 TW_INLINE tw_lanes1 tw_zip_low(tw_lanes1 a, tw_lanes1 b, int32_t size) {
     switch (size) {
-    case 1:
-        return __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
-    case 2:
-        return (tw_lanes1)__builtin_shufflevector((tw_lanes2)a, (tw_lanes2)b, 0, 8, 1, 9, 2, 10, 3, 11);
-    case 4:
-        return (tw_lanes1)__builtin_shufflevector((tw_lanes4)a, (tw_lanes4)b, 0, 4, 1, 5);
-    default:
-        return (tw_lanes1)__builtin_shufflevector((tw_lanes8)a, (tw_lanes8)b, 0, 2);
+    case 1: return __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+    case 2: return (tw_lanes1)__builtin_shufflevector((tw_lanes2)a, (tw_lanes2)b, 0, 8, 1, 9, 2, 10, 3, 11);
+    case 4: return (tw_lanes1)__builtin_shufflevector((tw_lanes4)a, (tw_lanes4)b, 0, 4, 1, 5);
+    default: return (tw_lanes1)__builtin_shufflevector((tw_lanes8)a, (tw_lanes8)b, 0, 2);
     }
 }
 
 /* The same: second halves. */
 TW_INLINE tw_lanes1 tw_zip_high(tw_lanes1 a, tw_lanes1 b, int32_t size) {
     switch (size) {
-    case 1:
-        return __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
-    case 2:
-        return (tw_lanes1)__builtin_shufflevector((tw_lanes2)a, (tw_lanes2)b, 4, 12, 5, 13, 6, 14, 7, 15);
-    case 4:
-        return (tw_lanes1)__builtin_shufflevector((tw_lanes4)a, (tw_lanes4)b, 2, 6, 3, 7);
-    default:
-        return (tw_lanes1)__builtin_shufflevector((tw_lanes8)a, (tw_lanes8)b, 1, 3);
+    case 1: return __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
+    case 2: return (tw_lanes1)__builtin_shufflevector((tw_lanes2)a, (tw_lanes2)b, 4, 12, 5, 13, 6, 14, 7, 15);
+    case 4: return (tw_lanes1)__builtin_shufflevector((tw_lanes4)a, (tw_lanes4)b, 2, 6, 3, 7);
+    default: return (tw_lanes1)__builtin_shufflevector((tw_lanes8)a, (tw_lanes8)b, 1, 3);
     }
 }
 
@@ -102,23 +94,14 @@ TW_INLINE void tw_transpose_plane(uint8_t *TW_RESTRICT y, const uint8_t *TW_REST
 TW_KERNEL(tw_transpose) {
     const tw_transpose_params p = *params;
     int32_t i[TW_MAX_LOOPS];
-    (void)scratch;
     TW_EACH_PLACE(i, p.n) {
         const uint8_t *x = (const uint8_t *)in[0] + tw_place(i, p.x_steps);
         uint8_t *y = (uint8_t *)out[0] + tw_place(i, p.y_steps);
         switch (p.size) {
-        case 1:
-            tw_transpose_plane(y, x, p, 1);
-            break;
-        case 2:
-            tw_transpose_plane(y, x, p, 2);
-            break;
-        case 4:
-            tw_transpose_plane(y, x, p, 4);
-            break;
-        default:
-            tw_transpose_plane(y, x, p, 8);
-            break;
+        case 1: tw_transpose_plane(y, x, p, 1); break;
+        case 2: tw_transpose_plane(y, x, p, 2); break;
+        case 4: tw_transpose_plane(y, x, p, 4); break;
+        default: tw_transpose_plane(y, x, p, 8); break;
         }
     }
 }

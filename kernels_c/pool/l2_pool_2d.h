@@ -22,7 +22,6 @@ TW_KERNEL(tw_l2_pool_2d_f32) {
     const tw_pool_2d_f32_params p = *params;
     float *y = (float *)out[0];
     tw_pixel at = tw_pixel_first(in[0], sizeof *y, &p.window);
-    (void)scratch;
     TW_EACH_PIXEL(at, &p.window) {
         const tw_pool_window w = tw_pool_cut(&at, &p.window);
         for (int32_t c = 0; c < p.window.in_c; ++c)

@@ -114,41 +114,29 @@ TW_INLINE void tw_pool_block_s8(const tw_pool_window *w, const int8_t *x, int8_t
 }
 
 /* All windows: their averages, or their largest values. */
-TW_INLINE void tw_pool_2d_s8(const tw_pool_2d_params *p, const int8_t *x, int8_t *y, tw_pool_kind kind) {
-    const tw_window *window = &p->window;
-    const int32_t channels = window->in_c;
-    tw_pixel at = tw_pixel_first(x, sizeof *x, window);
-    TW_EACH_PIXEL(at, window) {
-        const tw_pool_window w = tw_pool_cut(&at, window);
+TW_INLINE void tw_pool_2d_s8(const tw_pool_2d_params *params, const void *const *in, void *const *out,
+                             tw_pool_kind kind) {
+    const tw_pool_2d_params p = *params;
+    const int32_t channels = p.window.in_c;
+    int8_t *y = (int8_t *)out[0];
+    tw_pixel at = tw_pixel_first(in[0], sizeof *y, &p.window);
+    TW_EACH_PIXEL(at, &p.window) {
+        const tw_pool_window w = tw_pool_cut(&at, &p.window);
         int32_t c = 0;
         for (; c + TW_POOL_BLOCK <= channels; c += TW_POOL_BLOCK)
-            tw_pool_block_s8(&w, (const int8_t *)w.x + c, y + c, TW_POOL_BLOCK, &p->limits, kind);
+            tw_pool_block_s8(&w, (const int8_t *)w.x + c, y + c, TW_POOL_BLOCK, &p.limits, kind);
         for (; TW_FILLS && c + 16 <= channels; c += 16)
-            tw_pool_block_s8(&w, (const int8_t *)w.x + c, y + c, 16, &p->limits, kind);
+            tw_pool_block_s8(&w, (const int8_t *)w.x + c, y + c, 16, &p.limits, kind);
         for (; TW_FILLS && c + 8 <= channels; c += 8)
-            tw_pool_block_s8(&w, (const int8_t *)w.x + c, y + c, 8, &p->limits, kind);
-        if (c < channels) tw_pool_block_s8(&w, (const int8_t *)w.x + c, y + c, channels - c, &p->limits, kind);
+            tw_pool_block_s8(&w, (const int8_t *)w.x + c, y + c, 8, &p.limits, kind);
+        if (c < channels) tw_pool_block_s8(&w, (const int8_t *)w.x + c, y + c, channels - c, &p.limits, kind);
         y += channels;
     }
 }
 
-TW_KERNEL(tw_average_pool_2d_s8) {
-    const tw_pool_2d_params p = *params;
-    (void)scratch;
-    tw_pool_2d_s8(&p, (const int8_t *)in[0], (int8_t *)out[0], TW_POOL_AVERAGE);
-}
-
-TW_KERNEL(tw_average_pool_2d_up_s8) {
-    const tw_pool_2d_params p = *params;
-    (void)scratch;
-    tw_pool_2d_s8(&p, (const int8_t *)in[0], (int8_t *)out[0], TW_POOL_AVERAGE_UP);
-}
-
-TW_KERNEL(tw_max_pool_2d_s8) {
-    const tw_pool_2d_params p = *params;
-    (void)scratch;
-    tw_pool_2d_s8(&p, (const int8_t *)in[0], (int8_t *)out[0], TW_POOL_MAX);
-}
+TW_KERNEL(tw_average_pool_2d_s8) { tw_pool_2d_s8(params, in, out, TW_POOL_AVERAGE); }
+TW_KERNEL(tw_average_pool_2d_up_s8) { tw_pool_2d_s8(params, in, out, TW_POOL_AVERAGE_UP); }
+TW_KERNEL(tw_max_pool_2d_s8) { tw_pool_2d_s8(params, in, out, TW_POOL_MAX); }
 
 /* Average of one channel of the window at x, rounded half away from zero; at most 65535 values. */
 TW_INLINE int32_t tw_pool_average_s16(const tw_pool_window *w, const int16_t *x) {
@@ -168,30 +156,22 @@ TW_INLINE int32_t tw_pool_most_s16(const tw_pool_window *w, const int16_t *x) {
 }
 
 /* All windows: their averages, or their largest values. */
-TW_INLINE void tw_pool_2d_s16(const tw_pool_2d_params *p, const int16_t *x, int16_t *y, int average) {
-    const tw_window *window = &p->window;
-    tw_pixel at = tw_pixel_first(x, sizeof *x, window);
-    TW_EACH_PIXEL(at, window) {
-        const tw_pool_window w = tw_pool_cut(&at, window);
-        for (int32_t c = 0; c < window->in_c; ++c) {
+TW_INLINE void tw_pool_2d_s16(const tw_pool_2d_params *params, const void *const *in, void *const *out, int average) {
+    const tw_pool_2d_params p = *params;
+    int16_t *y = (int16_t *)out[0];
+    tw_pixel at = tw_pixel_first(in[0], sizeof *y, &p.window);
+    TW_EACH_PIXEL(at, &p.window) {
+        const tw_pool_window w = tw_pool_cut(&at, &p.window);
+        for (int32_t c = 0; c < p.window.in_c; ++c) {
             const int16_t *first = (const int16_t *)w.x + c;
             const int32_t value = average ? tw_pool_average_s16(&w, first) : tw_pool_most_s16(&w, first);
-            *y++ = (int16_t)tw_clamp(value, p->limits.low, p->limits.high);
+            *y++ = (int16_t)tw_clamp(value, p.limits.low, p.limits.high);
         }
     }
 }
 
-TW_KERNEL(tw_average_pool_2d_s16) {
-    const tw_pool_2d_params p = *params;
-    (void)scratch;
-    tw_pool_2d_s16(&p, (const int16_t *)in[0], (int16_t *)out[0], 1);
-}
-
-TW_KERNEL(tw_max_pool_2d_s16) {
-    const tw_pool_2d_params p = *params;
-    (void)scratch;
-    tw_pool_2d_s16(&p, (const int16_t *)in[0], (int16_t *)out[0], 0);
-}
+TW_KERNEL(tw_average_pool_2d_s16) { tw_pool_2d_s16(params, in, out, 1); }
+TW_KERNEL(tw_max_pool_2d_s16) { tw_pool_2d_s16(params, in, out, 0); }
 
 /* y [n] = the average of the window at x, summed in the order of its elements, or the largest, which is never NaN and at
  * least -FLT_MAX. */
@@ -211,32 +191,25 @@ TW_INLINE void tw_pool_block_f32(const tw_pool_window *w, const float *TW_RESTRI
 }
 
 /* All windows: their averages, or their largest values. */
-TW_INLINE void tw_pool_2d_f32(const tw_pool_2d_f32_params *p, const float *x, float *y, int average) {
-    const tw_window *window = &p->window;
-    const int32_t channels = window->in_c;
-    tw_pixel at = tw_pixel_first(x, sizeof *x, window);
-    TW_EACH_PIXEL(at, window) {
-        const tw_pool_window w = tw_pool_cut(&at, window);
+TW_INLINE void tw_pool_2d_f32(const tw_pool_2d_f32_params *params, const void *const *in, void *const *out,
+                              int average) {
+    const tw_pool_2d_f32_params p = *params;
+    const int32_t channels = p.window.in_c;
+    float *y = (float *)out[0];
+    tw_pixel at = tw_pixel_first(in[0], sizeof *y, &p.window);
+    TW_EACH_PIXEL(at, &p.window) {
+        const tw_pool_window w = tw_pool_cut(&at, &p.window);
         int32_t c = 0;
         for (; TW_FILLS && c + 16 <= channels; c += 16)
-            tw_pool_block_f32(&w, (const float *)w.x + c, y + c, 16, &p->limits, average);
+            tw_pool_block_f32(&w, (const float *)w.x + c, y + c, 16, &p.limits, average);
         for (; TW_FILLS && c + 8 <= channels; c += 8)
-            tw_pool_block_f32(&w, (const float *)w.x + c, y + c, 8, &p->limits, average);
-        if (c < channels) tw_pool_block_f32(&w, (const float *)w.x + c, y + c, channels - c, &p->limits, average);
+            tw_pool_block_f32(&w, (const float *)w.x + c, y + c, 8, &p.limits, average);
+        if (c < channels) tw_pool_block_f32(&w, (const float *)w.x + c, y + c, channels - c, &p.limits, average);
         y += channels;
     }
 }
 
-TW_KERNEL(tw_average_pool_2d_f32) {
-    const tw_pool_2d_f32_params p = *params;
-    (void)scratch;
-    tw_pool_2d_f32(&p, (const float *)in[0], (float *)out[0], 1);
-}
-
-TW_KERNEL(tw_max_pool_2d_f32) {
-    const tw_pool_2d_f32_params p = *params;
-    (void)scratch;
-    tw_pool_2d_f32(&p, (const float *)in[0], (float *)out[0], 0);
-}
+TW_KERNEL(tw_average_pool_2d_f32) { tw_pool_2d_f32(params, in, out, 1); }
+TW_KERNEL(tw_max_pool_2d_f32) { tw_pool_2d_f32(params, in, out, 0); }
 
 #endif

@@ -108,29 +108,22 @@ TW_INLINE void tw_pool_wide_row(const tw_pool_2d_params *p, const int8_t *x, int
     }
 }
 
-TW_INLINE void tw_pool_2d_wide_s8(const tw_pool_2d_params *p, const int8_t *x, int8_t *y, int16_t *scratch,
-                                  tw_pool_kind kind) {
-    const tw_window *w = &p->window;
+TW_INLINE void tw_pool_2d_wide_s8(const tw_pool_2d_params *params, const void *const *in, void *const *out,
+                                  void *scratch, tw_pool_kind kind) {
+    const tw_pool_2d_params p = *params;
+    const tw_window *w = &p.window;
+    const int8_t *x = (const int8_t *)in[0];
+    int8_t *y = (int8_t *)out[0];
     for (int32_t b = 0; b < w->batches; ++b, x += tw_window_image(w))
         for (int32_t i = 0; i < w->out_h; ++i, y += w->out_w * w->in_c) {
             const int32_t top = i * w->stride_h - w->pad_h, first = tw_max(top, 0);
-            tw_pool_wide_row(p, x + first * w->in_w * w->in_c, y, tw_min(top + w->k_h, w->in_h) - first, scratch, kind);
+            tw_pool_wide_row(&p, x + first * w->in_w * w->in_c, y, tw_min(top + w->k_h, w->in_h) - first,
+                             (int16_t *)scratch, kind);
         }
 }
 
-TW_KERNEL(tw_average_pool_2d_wide_s8) {
-    const tw_pool_2d_params p = *params;
-    tw_pool_2d_wide_s8(&p, (const int8_t *)in[0], (int8_t *)out[0], (int16_t *)scratch, TW_POOL_AVERAGE);
-}
-
-TW_KERNEL(tw_average_pool_2d_up_wide_s8) {
-    const tw_pool_2d_params p = *params;
-    tw_pool_2d_wide_s8(&p, (const int8_t *)in[0], (int8_t *)out[0], (int16_t *)scratch, TW_POOL_AVERAGE_UP);
-}
-
-TW_KERNEL(tw_max_pool_2d_wide_s8) {
-    const tw_pool_2d_params p = *params;
-    tw_pool_2d_wide_s8(&p, (const int8_t *)in[0], (int8_t *)out[0], (int16_t *)scratch, TW_POOL_MAX);
-}
+TW_KERNEL(tw_average_pool_2d_wide_s8) { tw_pool_2d_wide_s8(params, in, out, scratch, TW_POOL_AVERAGE); }
+TW_KERNEL(tw_average_pool_2d_up_wide_s8) { tw_pool_2d_wide_s8(params, in, out, scratch, TW_POOL_AVERAGE_UP); }
+TW_KERNEL(tw_max_pool_2d_wide_s8) { tw_pool_2d_wide_s8(params, in, out, scratch, TW_POOL_MAX); }
 
 #endif

@@ -75,29 +75,22 @@ TW_INLINE void tw_max_words_s8(const tw_pool_window *w, const int8_t *TW_RESTRIC
 }
 
 /* All windows: their averages, or their largest values. */
-TW_INLINE void tw_pool_2d_words_s8(const tw_pool_2d_params *p, const int8_t *x, int8_t *y, int average) {
-    const tw_window *window = &p->window;
-    tw_pixel at = tw_pixel_first(x, sizeof *x, window);
-    TW_EACH_PIXEL(at, window) {
-        const tw_pool_window w = tw_pool_cut(&at, window);
+TW_INLINE void tw_pool_2d_words_s8(const tw_pool_2d_params *params, const void *const *in, void *const *out,
+                                   int average) {
+    const tw_pool_2d_params p = *params;
+    int8_t *y = (int8_t *)out[0];
+    tw_pixel at = tw_pixel_first(in[0], sizeof *y, &p.window);
+    TW_EACH_PIXEL(at, &p.window) {
+        const tw_pool_window w = tw_pool_cut(&at, &p.window);
         if (average)
-            tw_average_words_s8(&w, (const int8_t *)w.x, y, &p->limits);
+            tw_average_words_s8(&w, (const int8_t *)w.x, y, &p.limits);
         else
-            tw_max_words_s8(&w, (const int8_t *)w.x, y, &p->limits);
+            tw_max_words_s8(&w, (const int8_t *)w.x, y, &p.limits);
         y += w.col;
     }
 }
 
-TW_KERNEL(tw_average_pool_2d_words_s8) {
-    const tw_pool_2d_params p = *params;
-    (void)scratch;
-    tw_pool_2d_words_s8(&p, (const int8_t *)in[0], (int8_t *)out[0], 1);
-}
-
-TW_KERNEL(tw_max_pool_2d_words_s8) {
-    const tw_pool_2d_params p = *params;
-    (void)scratch;
-    tw_pool_2d_words_s8(&p, (const int8_t *)in[0], (int8_t *)out[0], 0);
-}
+TW_KERNEL(tw_average_pool_2d_words_s8) { tw_pool_2d_words_s8(params, in, out, 1); }
+TW_KERNEL(tw_max_pool_2d_words_s8) { tw_pool_2d_words_s8(params, in, out, 0); }
 
 #endif

@@ -32,7 +32,6 @@ TW_KERNEL(tw_lstm_basic_f32) {
     const int32_t n = p.units, depth = p.size + n;
     float *joined = (float *)out[2], *sums = (float *)out[3], *hidden = (float *)out[4], *cell = (float *)out[5];
     const float *x = (const float *)in[0];
-    (void)scratch;
     for (int32_t b = 0; b < p.batches; ++b, x += p.size, joined += depth, sums += 4 * n, hidden += n, cell += n) {
         const float *w = (const float *)in[1];
         memcpy(joined, x, (size_t)p.size * sizeof *x);
@@ -73,7 +72,6 @@ TW_KERNEL(tw_lstm_basic_u8) {
     uint8_t *joined = (uint8_t *)out[2], *hidden = (uint8_t *)out[4];
     int16_t *sums = (int16_t *)out[3], *cell = (int16_t *)out[5];
     const uint8_t *x = (const uint8_t *)in[0];
-    (void)scratch;
     for (int32_t b = 0; b < p.batches; ++b, x += p.size, joined += depth, sums += 4 * n, hidden += n, cell += n) {
         const uint8_t *w = (const uint8_t *)in[1];
         memcpy(joined, x, (size_t)p.size);

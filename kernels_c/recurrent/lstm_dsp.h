@@ -67,10 +67,7 @@ TW_INLINE void tw_lstm_dsp_advance(const tw_lstm_s8_step *s) {
     }
 }
 
-TW_KERNEL(tw_lstm_dsp_s8) {
-    const tw_lstm_dsp_s8_params p = *params;
-    tw_lstm_sequences(&p, in, out, scratch, 1, tw_lstm_dsp_advance);
-}
+TW_KERNEL(tw_lstm_dsp_s8) { tw_lstm_sequences(params, in, out, scratch, 1, tw_lstm_dsp_advance); }
 
 /* The sums of the four gates of a unit over n values of x, as int16 with 12 fractional bits; starts: null if they begin
  * with 0. Returns the weights of the next unit. */
@@ -106,9 +103,6 @@ TW_INLINE void tw_lstm_dsp_advance_s16(const tw_lstm_s8_step *s) {
     }
 }
 
-TW_KERNEL(tw_lstm_dsp_s16) {
-    const tw_lstm_dsp_s16_params p = *params;
-    tw_lstm_sequences(&p, in, out, scratch, 2, tw_lstm_dsp_advance_s16);
-}
+TW_KERNEL(tw_lstm_dsp_s16) { tw_lstm_sequences(params, in, out, scratch, 2, tw_lstm_dsp_advance_s16); }
 
 #endif

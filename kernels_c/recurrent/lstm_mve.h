@@ -74,10 +74,7 @@ TW_INLINE void tw_lstm_mve_advance(const tw_lstm_s8_step *s) {
     tw_lstm_mve_cells(s, (const uint16_t *)s->in[13]);
 }
 
-TW_KERNEL(tw_lstm_mve_s8) {
-    const tw_lstm_mve_s8_params p = *params;
-    tw_lstm_sequences(&p, in, out, scratch, 1, tw_lstm_mve_advance);
-}
+TW_KERNEL(tw_lstm_mve_s8) { tw_lstm_sequences(params, in, out, scratch, 1, tw_lstm_mve_advance); }
 
 /* Gate g of one step: gates [units]. */
 TW_INLINE void tw_lstm_mve_gate_s16(const tw_lstm_s8_step *s, int32_t g, int16_t *gates) {
@@ -100,9 +97,6 @@ TW_INLINE void tw_lstm_mve_advance_s16(const tw_lstm_s8_step *s) {
     tw_lstm_mve_cells(s, (const uint16_t *)s->in[9]);
 }
 
-TW_KERNEL(tw_lstm_mve_s16) {
-    const tw_lstm_mve_s16_params p = *params;
-    tw_lstm_sequences(&p, in, out, scratch, 2, tw_lstm_mve_advance_s16);
-}
+TW_KERNEL(tw_lstm_mve_s16) { tw_lstm_sequences(params, in, out, scratch, 2, tw_lstm_mve_advance_s16); }
 
 #endif

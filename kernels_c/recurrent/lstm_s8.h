@@ -115,28 +115,22 @@ TW_INLINE void tw_lstm_advance_s8(const tw_lstm_s8_step *s) {
 }
 
 /* All sequences. bytes: of a value of x, hidden and y. advance: does one step. */
-TW_INLINE void tw_lstm_sequences(const tw_lstm_s8_params *p, const void *const *in, void *const *out, void *scratch,
-                                 int32_t bytes, void (*advance)(const tw_lstm_s8_step *)) {
-    for (int32_t b = 0; b < p->batches; ++b) {
-        int8_t *hidden = (int8_t *)out[1] + b * p->units * bytes;
-        int16_t *cell = (int16_t *)out[2] + b * p->units;
-        for (int32_t t = 0; t < p->steps; ++t) {
-            const int8_t *x = (const int8_t *)in[0] + (b * p->x_batch + t * p->x_step) * bytes;
-            const tw_lstm_s8_step s = {p, in, x, hidden, cell, (int16_t *)scratch, bytes == 2};
+TW_INLINE void tw_lstm_sequences(const tw_lstm_s8_params *params, const void *const *in, void *const *out,
+                                 void *scratch, int32_t bytes, void (*advance)(const tw_lstm_s8_step *)) {
+    const tw_lstm_s8_params p = *params;
+    for (int32_t b = 0; b < p.batches; ++b) {
+        int8_t *hidden = (int8_t *)out[1] + b * p.units * bytes;
+        int16_t *cell = (int16_t *)out[2] + b * p.units;
+        for (int32_t t = 0; t < p.steps; ++t) {
+            const int8_t *x = (const int8_t *)in[0] + (b * p.x_batch + t * p.x_step) * bytes;
+            const tw_lstm_s8_step s = {&p, in, x, hidden, cell, (int16_t *)scratch, bytes == 2};
             advance(&s);
-            memcpy((int8_t *)out[0] + (b * p->y_batch + t * p->y_step) * bytes, hidden, (size_t)(p->units * bytes));
+            memcpy((int8_t *)out[0] + (b * p.y_batch + t * p.y_step) * bytes, hidden, (size_t)(p.units * bytes));
         }
     }
 }
 
-TW_KERNEL(tw_lstm_s8) {
-    const tw_lstm_s8_params p = *params;
-    tw_lstm_sequences(&p, in, out, scratch, 1, tw_lstm_advance_s8);
-}
-
-TW_KERNEL(tw_lstm_s16) {
-    const tw_lstm_s16_params p = *params;
-    tw_lstm_sequences(&p, in, out, scratch, 2, tw_lstm_advance_s8);
-}
+TW_KERNEL(tw_lstm_s8) { tw_lstm_sequences(params, in, out, scratch, 1, tw_lstm_advance_s8); }
+TW_KERNEL(tw_lstm_s16) { tw_lstm_sequences(params, in, out, scratch, 2, tw_lstm_advance_s8); }
 
 #endif

@@ -86,9 +86,6 @@ TW_INLINE void tw_lstm_wide_advance(const tw_lstm_s8_step *s) {
     tw_lstm_wide_cells(of_x, padded, s->cell, (int8_t *)s->hidden, pairs, p);
 }
 
-TW_KERNEL(tw_lstm_wide_s8) {
-    const tw_lstm_wide_s8_params p = *params;
-    tw_lstm_sequences(&p, in, out, scratch, 1, tw_lstm_wide_advance);
-}
+TW_KERNEL(tw_lstm_wide_s8) { tw_lstm_sequences(params, in, out, scratch, 1, tw_lstm_wide_advance); }
 
 #endif

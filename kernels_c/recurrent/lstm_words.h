@@ -35,9 +35,6 @@ TW_INLINE void tw_lstm_words_advance(const tw_lstm_s8_step *s) {
     }
 }
 
-TW_KERNEL(tw_lstm_words_s8) {
-    const tw_lstm_words_s8_params p = *params;
-    tw_lstm_sequences(&p, in, out, scratch, 1, tw_lstm_words_advance);
-}
+TW_KERNEL(tw_lstm_words_s8) { tw_lstm_sequences(params, in, out, scratch, 1, tw_lstm_words_advance); }
 
 #endif

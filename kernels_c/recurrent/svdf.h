@@ -23,7 +23,6 @@ TW_KERNEL(tw_svdf_f32) {
     const tw_svdf_f32_params p = *params;
     const float *x = (const float *)in[0], *bias = (const float *)in[3];
     float *y = (float *)out[0], *state = (float *)out[1];
-    (void)scratch;
     for (int32_t b = 0; b < p.batches; ++b, x += p.size) {
         const float *feature = (const float *)in[1], *time = (const float *)in[2];
         for (int32_t u = 0; u < p.units; ++u) {
@@ -46,7 +45,6 @@ TW_KERNEL(tw_svdf_f32) {
     const int32_t *bias = (const int32_t *)in[3];                                                                      \
     int8_t *y = (int8_t *)out[0];                                                                                      \
     type *state = (type *)out[1];                                                                                      \
-    (void)scratch;                                                                                                     \
     for (int32_t b = 0; b < p.batches; ++b, x += p.size) {                                                             \
         const int8_t *feature = (const int8_t *)in[1];                                                                 \
         const type *time = (const type *)in[2];                                                                        \

@@ -62,7 +62,8 @@ TW_INLINE void tw_svdf_dsp_features(const int8_t *x, const void *const *in, int8
 
 TW_INLINE void tw_svdf_dsp(const tw_svdf_dsp_s8_params *params, const void *const *in, void *const *out, int8_t *room,
                            int32_t wide) {
-    const tw_svdf_s8_params *p = &params->all;
+    const tw_svdf_dsp_s8_params params_of = *params;
+    const tw_svdf_s8_params *p = &params_of.all;
     const int8_t *x = (const int8_t *)in[0];
     const int32_t bytes = 1 + wide, taps = p->rank * p->memory, all = p->units * taps * bytes;
     int8_t *y = (int8_t *)out[0], *state = (int8_t *)out[1];
@@ -70,7 +71,7 @@ TW_INLINE void tw_svdf_dsp(const tw_svdf_dsp_s8_params *params, const void *cons
         const int8_t *time = (const int8_t *)in[2];
         if (p->size % 4 != 0) memcpy(room, x, (size_t)p->size);
         tw_svdf_dsp_move(state, bytes, all - bytes);
-        tw_svdf_dsp_features(p->size % 4 != 0 ? room : x, in, state + (p->memory - 1) * bytes, wide, params);
+        tw_svdf_dsp_features(p->size % 4 != 0 ? room : x, in, state + (p->memory - 1) * bytes, wide, &params_of);
         for (int32_t u = 0; u < p->units; ++u, state += taps * bytes, time += taps * bytes) {
             const int32_t sum = tw_svdf_dsp_dot(((const int32_t *)in[3])[u], state, time, taps, wide);
             const int32_t value = tw_add(tw_requantize(sum, p->out_mult, p->out_shift), p->out_zero);
@@ -79,14 +80,7 @@ TW_INLINE void tw_svdf_dsp(const tw_svdf_dsp_s8_params *params, const void *cons
     }
 }
 
-TW_KERNEL(tw_svdf_dsp_s8) {
-    const tw_svdf_dsp_s8_params p = *params;
-    tw_svdf_dsp(&p, in, out, (int8_t *)scratch, 0);
-}
-
-TW_KERNEL(tw_svdf_dsp_s16) {
-    const tw_svdf_dsp_s16_params p = *params;
-    tw_svdf_dsp(&p, in, out, (int8_t *)scratch, 1);
-}
+TW_KERNEL(tw_svdf_dsp_s8) { tw_svdf_dsp(params, in, out, (int8_t *)scratch, 0); }
+TW_KERNEL(tw_svdf_dsp_s16) { tw_svdf_dsp(params, in, out, (int8_t *)scratch, 1); }
 
 #endif

@@ -92,27 +92,19 @@ TW_INLINE void tw_svdf_mve_units(const int8_t *state, const void *const *in, int
     }
 }
 
-TW_INLINE void tw_svdf_mve(const tw_svdf_s8_params *p, const void *const *in, void *const *out, int32_t wide) {
+TW_INLINE void tw_svdf_mve(const tw_svdf_s8_params *params, const void *const *in, void *const *out, int32_t wide) {
+    const tw_svdf_s8_params p = *params;
     const int8_t *x = (const int8_t *)in[0];
-    const int32_t bytes = 1 + wide, all = p->units * p->rank * p->memory * bytes;
+    const int32_t bytes = 1 + wide, all = p.units * p.rank * p.memory * bytes;
     int8_t *y = (int8_t *)out[0], *state = (int8_t *)out[1];
-    for (int32_t b = 0; b < p->batches; ++b, x += p->size, y += p->units, state += all) {
+    for (int32_t b = 0; b < p.batches; ++b, x += p.size, y += p.units, state += all) {
         if (all > bytes) tw_mve_rows(state, 0, state + bytes, 0, 1, all - bytes);
-        tw_svdf_mve_features(x, in, state + (p->memory - 1) * bytes, wide, p);
-        tw_svdf_mve_units(state, in, y, wide, p);
+        tw_svdf_mve_features(x, in, state + (p.memory - 1) * bytes, wide, &p);
+        tw_svdf_mve_units(state, in, y, wide, &p);
     }
 }
 
-TW_KERNEL(tw_svdf_mve_s8) {
-    const tw_svdf_mve_s8_params p = *params;
-    (void)scratch;
-    tw_svdf_mve(&p, in, out, 0);
-}
-
-TW_KERNEL(tw_svdf_mve_s16) {
-    const tw_svdf_mve_s16_params p = *params;
-    (void)scratch;
-    tw_svdf_mve(&p, in, out, 1);
-}
+TW_KERNEL(tw_svdf_mve_s8) { tw_svdf_mve(params, in, out, 0); }
+TW_KERNEL(tw_svdf_mve_s16) { tw_svdf_mve(params, in, out, 1); }
 
 #endif

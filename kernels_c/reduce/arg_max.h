@@ -41,43 +41,26 @@ TW_INLINE int tw_greater_u8(const void *x, int32_t m, int32_t n) {
 }
 
 /* The body for all types, whose elements have size bytes; greater folds away. */
-TW_INLINE void tw_arg_max(const tw_arg_max_f32_params *p, const void *from, int32_t bytes, void *y,
+TW_INLINE void tw_arg_max(const tw_arg_max_f32_params *params, const void *from, int32_t bytes, void *y,
                           tw_greater_fn *greater) {
+    const tw_arg_max_f32_params p = *params;
     const char *x = (const char *)from;
-    for (int32_t o = 0; o < p->axis.outer; ++o, x += p->axis.count * p->axis.inner * bytes)
-        for (int32_t i = 0; i < p->axis.inner; ++i) {
+    for (int32_t o = 0; o < p.axis.outer; ++o, x += p.axis.count * p.axis.inner * bytes)
+        for (int32_t i = 0; i < p.axis.inner; ++i) {
             int32_t best = 0;
-            for (int32_t c = 1; c < p->axis.count; ++c) {
-                const int32_t m = c * p->axis.inner + i, n = best * p->axis.inner + i;
-                best = (p->minimum ? greater(x, n, m) : greater(x, m, n)) ? c : best;
+            for (int32_t c = 1; c < p.axis.count; ++c) {
+                const int32_t m = c * p.axis.inner + i, n = best * p.axis.inner + i;
+                best = (p.minimum ? greater(x, n, m) : greater(x, m, n)) ? c : best;
             }
-            tw_put_index(y, o * p->axis.inner + i, best, p->wide);
+            tw_put_index(y, o * p.axis.inner + i, best, p.wide);
         }
 }
 
-TW_KERNEL(tw_arg_max_f32) {
-    const tw_arg_max_f32_params p = *params;
-    (void)scratch;
-    tw_arg_max(&p, in[0], 4, out[0], tw_greater_f32);
-}
-
-TW_KERNEL(tw_arg_max_s32) {
-    const tw_arg_max_s32_params p = *params;
-    (void)scratch;
-    tw_arg_max(&p, in[0], 4, out[0], tw_greater_s32);
-}
-
-TW_KERNEL(tw_arg_max_s8) {
-    const tw_arg_max_s8_params p = *params;
-    (void)scratch;
-    tw_arg_max(&p, in[0], 1, out[0], tw_greater_s8);
-}
+TW_KERNEL(tw_arg_max_f32) { tw_arg_max(params, in[0], 4, out[0], tw_greater_f32); }
+TW_KERNEL(tw_arg_max_s32) { tw_arg_max(params, in[0], 4, out[0], tw_greater_s32); }
+TW_KERNEL(tw_arg_max_s8) { tw_arg_max(params, in[0], 1, out[0], tw_greater_s8); }
 
 /* uint8 without scales, and bool. */
-TW_KERNEL(tw_arg_max_u8) {
-    const tw_arg_max_u8_params p = *params;
-    (void)scratch;
-    tw_arg_max(&p, in[0], 1, out[0], tw_greater_u8);
-}
+TW_KERNEL(tw_arg_max_u8) { tw_arg_max(params, in[0], 1, out[0], tw_greater_u8); }
 
 #endif

@@ -27,7 +27,6 @@ typedef struct {
 #define TW_CUMSUM(name, type, sum_type, next, value)                                                                   \
     const name##_params p = *params;                                                                                   \
     const ptrdiff_t inner = p.axis.inner, step = p.reverse ? -inner : inner;                                           \
-    (void)scratch;                                                                                                     \
     for (int32_t o = 0; o < p.axis.outer; ++o)                                                                         \
         for (int32_t k = 0; k < p.axis.inner; ++k) {                                                                   \
             const ptrdiff_t first = (ptrdiff_t)o * p.axis.count * inner + k;                                           \

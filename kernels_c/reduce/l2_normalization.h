@@ -23,7 +23,6 @@ TW_KERNEL(tw_l2_normalization_f32) {
     const tw_l2_normalization_f32_params p = *params;
     const float *x = (const float *)in[0];
     float *y = (float *)out[0];
-    (void)scratch;
     for (int32_t r = 0; r < p.axis.rows; ++r, x += p.axis.depth, y += p.axis.depth) {
         float sum = 0.0f;
         for (int32_t c = 0; c < p.axis.depth; ++c) sum += x[c] * x[c];
@@ -36,7 +35,6 @@ TW_KERNEL(tw_l2_normalization_s8) {
     const tw_l2_normalization_s8_params p = *params;
     const int8_t *x = (const int8_t *)in[0];
     int8_t *y = (int8_t *)out[0];
-    (void)scratch;
     for (int32_t r = 0; r < p.axis.rows; ++r, x += p.axis.depth, y += p.axis.depth) {
         int32_t sum = 0, right;
         for (int32_t c = 0; c < p.axis.depth; ++c) sum += (x[c] - p.zero) * (x[c] - p.zero);

@@ -42,7 +42,6 @@ TW_KERNEL(tw_log_softmax_s8) {
     const int32_t *TW_RESTRICT steps = (const int32_t *)in[1];
     const int32_t *TW_RESTRICT exps = (const int32_t *)in[2];
     int8_t *y = (int8_t *)out[0];
-    (void)scratch;
     for (int32_t r = 0; r < p.axis.rows; ++r, x += p.axis.depth, y += p.axis.depth) {
         int32_t most = INT8_MIN, sum = 0;
         for (int32_t c = 0; c < p.axis.depth; ++c) most = tw_max(most, x[c]);
@@ -66,7 +65,6 @@ TW_KERNEL(tw_log_softmax_f32) {
     const tw_log_softmax_f32_params p = *params;
     const float *x = (const float *)in[0];
     float *y = (float *)out[0];
-    (void)scratch;
     for (int32_t r = 0; r < p.axis.rows; ++r, x += p.axis.depth, y += p.axis.depth) {
         float most = -FLT_MAX, sum = 0.0f;
         for (int32_t c = 0; c < p.axis.depth; ++c) most = most < x[c] ? x[c] : most;

@@ -68,7 +68,6 @@ TW_KERNEL(tw_mean_s8) {
     const tw_mean_s8_params p = *params;
     const int32_t kept = p.axes.outer * p.axes.inner;
     int8_t *y = (int8_t *)out[0];
-    (void)scratch;
     for (int32_t k = 0; k < kept; ++k, y += p.axes.depth) {
         const int8_t *x = (const int8_t *)in[0] + tw_axes_offset(p.axes, k);
         TW_CHANNELS(p.axes.depth, TW_MEAN_BLOCK, tw_mean_block_s8(&p, x + c * p.axes.last, y + c, n));
@@ -107,7 +106,6 @@ TW_KERNEL(tw_mean_words_s8) {
     const tw_axis axis = p.axis;
     const int8_t *TW_RESTRICT x = (const int8_t *)in[0];
     int8_t *TW_RESTRICT y = (int8_t *)out[0];
-    (void)scratch;
     for (int32_t k = 0; k < axis.outer; ++k, x += axis.count * axis.inner) {
         TW_ROLLED
         for (int32_t c = 0; c < axis.inner; c += 4) {

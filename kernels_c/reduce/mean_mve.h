@@ -20,7 +20,6 @@ TW_KERNEL(tw_mean_mve_s8) {
     int8_t *y = (int8_t *)out[0];
     const tw_v4 mult = tw_v4_all(p.mult), shift = tw_v4_all(p.shift), zero = tw_v4_all(p.out_zero);
     const tw_area area = {1, axis.count, axis.inner, axis.inner};
-    (void)scratch;
     for (int32_t k = 0; k < axis.outer; ++k, x += axis.count * axis.inner, y += axis.inner)
         TW_EACH_BLOCK16(c, lanes, axis.inner) {
             tw_sums16 s = tw_sums16_of(x + c, area, -p.zero, lanes);

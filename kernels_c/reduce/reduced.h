@@ -13,7 +13,6 @@
     const int32_t kept = p.axes.outer * p.axes.inner, depth = p.axes.depth, last = p.axes.last;                        \
     const type *TW_RESTRICT x = (const type *)in[0];                                                                   \
     type *TW_RESTRICT y = (type *)out[0];                                                                              \
-    (void)scratch;                                                                                                     \
     for (int32_t k = 0; k < kept; ++k, y += depth) {                                                                   \
         for (int32_t c = 0; c < depth; ++c) y[c] = start;                                                              \
         const type *first = x + tw_axes_offset(p.axes, k);                                                             \
@@ -40,7 +39,6 @@
     const int32_t kept = p.axes.outer * p.axes.inner;                                                                  \
     const type *TW_RESTRICT x = (const type *)in[0];                                                                   \
     type *TW_RESTRICT y = (type *)out[0];                                                                              \
-    (void)scratch;                                                                                                     \
     for (int32_t k = 0; k < kept; ++k)                                                                                 \
         for (int32_t c = 0; c < p.axes.depth; ++c) {                                                                   \
             sum_type sum = 0;                                                                                          \

@@ -30,32 +30,23 @@ typedef struct {
     int32_t last;
 } tw_softmax_s8_params;
 
-/* exps[most - x] / sum. sum has 19 fractional bits and is in [1, 512). */
-TW_INLINE void tw_softmax_row_s8(tw_softmax_s8_params p, const int8_t *x, int8_t *y, int32_t most, const uint32_t *exps,
-                                 uint32_t sum) {
-    const int32_t headroom = __builtin_clz(sum), shift = 35 - headroom;
-    const int32_t scale = tw_one_over_one_plus((int32_t)((sum << headroom) & INT32_MAX));
-    TW_ROLLED
-    for (int32_t c = 0; c < p.axis.depth; ++c) {
-        const int32_t share = tw_mul_high(scale, (int32_t)exps[tw_min(most - x[c], p.last)]);
-        const uint32_t q = ((uint32_t)share + (1U << (shift - 1))) >> shift; /* 0..256 */
-        y[c] = (int8_t)tw_min((int32_t)q - 128, 127);
-    }
-}
-
 /* The same with results of 16 bits: y int16 with scale 1/65536 and zero point -32768; x is not in place. depth is at
  * most 511, so that sums are below 512. */
 typedef tw_softmax_s8_params tw_softmax_s8_s16_params;
 
-TW_INLINE void tw_softmax_row_s8_s16(tw_softmax_s8_s16_params p, const int8_t *x, int16_t *y, int32_t most,
-                                     const uint32_t *exps, uint32_t sum) {
-    const int32_t headroom = __builtin_clz(sum), shift = 27 - headroom;
+/* exps[most - x] / sum. sum has 19 fractional bits and is in [1, 512). wide: y is int16, not int8. */
+TW_INLINE void tw_softmax_row_s8(tw_softmax_s8_params p, const int8_t *x, int8_t *y, int32_t most, const uint32_t *exps,
+                                 uint32_t sum, int wide) {
+    const int32_t headroom = __builtin_clz(sum), shift = (wide ? 27 : 35) - headroom;
     const int32_t scale = tw_one_over_one_plus((int32_t)((sum << headroom) & INT32_MAX));
     TW_ROLLED
     for (int32_t c = 0; c < p.axis.depth; ++c) {
-        const int32_t apart = tw_min(most - x[c], p.last), share = tw_mul_high(scale, (int32_t)exps[apart]);
-        const uint32_t q = ((uint32_t)share + (1U << (shift - 1))) >> shift; /* 0..65536 */
-        y[c] = (int16_t)tw_min((int32_t)q + INT16_MIN, INT16_MAX);
+        const int32_t share = tw_mul_high(scale, (int32_t)exps[tw_min(most - x[c], p.last)]);
+        const int32_t q = (int32_t)(((uint32_t)share + (1U << (shift - 1))) >> shift); /* 0..256, or 0..65536 */
+        if (wide)
+            ((int16_t *)(void *)y)[c] = (int16_t)tw_min(q + INT16_MIN, INT16_MAX);
+        else
+            y[c] = (int8_t)tw_min(q + INT8_MIN, INT8_MAX);
     }
 }
 
@@ -74,34 +65,24 @@ TW_INLINE uint64_t tw_softmax_sum_s8(tw_softmax_s8_params p, const int8_t *x, in
     return sum;
 }
 
-TW_KERNEL(tw_softmax_s8_s16) {
-    const tw_softmax_s8_s16_params p = *params;
-    const int8_t *x = (const int8_t *)in[0];
-    const uint32_t *TW_RESTRICT exps = (const uint32_t *)in[1];
-    int16_t *y = (int16_t *)out[0];
-    (void)scratch;
-    for (int32_t r = 0; r < p.axis.rows; ++r, x += p.axis.depth, y += p.axis.depth) {
-        const int32_t most = tw_most_s8(x, p.axis.depth);
-        tw_softmax_row_s8_s16(p, x, y, most, exps, (uint32_t)tw_softmax_sum_s8(p, x, most, exps));
-    }
-}
-
-TW_KERNEL(tw_softmax_s8) {
+TW_INLINE void tw_softmax_rows_s8(const tw_softmax_s8_params *params, const void *const *in, void *const *out,
+                                  int wide) {
     const tw_softmax_s8_params p = *params;
     const int8_t *x = (const int8_t *)in[0];
     const uint32_t *TW_RESTRICT exps = (const uint32_t *)in[1];
     int8_t *y = (int8_t *)out[0];
-    (void)scratch;
-    for (int32_t r = 0; r < p.axis.rows; ++r, x += p.axis.depth, y += p.axis.depth) {
+    for (int32_t r = 0; r < p.axis.rows; ++r, x += p.axis.depth, y += (1 + wide) * p.axis.depth) {
         const int32_t most = tw_most_s8(x, p.axis.depth);
         const uint64_t sum = tw_softmax_sum_s8(p, x, most, exps);
-        if (sum >> 28) {
+        if (!wide && sum >> 28)
             memset(y, INT8_MIN, (size_t)p.axis.depth);
-        } else {
-            tw_softmax_row_s8(p, x, y, most, exps, (uint32_t)sum);
-        }
+        else
+            tw_softmax_row_s8(p, x, y, most, exps, (uint32_t)sum, wide);
     }
 }
+
+TW_KERNEL(tw_softmax_s8) { tw_softmax_rows_s8(params, in, out, 0); }
+TW_KERNEL(tw_softmax_s8_s16) { tw_softmax_rows_s8(params, in, out, 1); }
 
 /* int16. in: x [axis] (may be planned in place), exp int16 [513]: exp from -10 to 0, reciprocal int16 [513]: 1 / (1 +
  * x) from 0 to 1, both with 15 fractional bits. out: y [axis] with 15 fractional bits. mult and shift map a difference
@@ -124,7 +105,6 @@ TW_KERNEL(tw_softmax_s16) {
     const tw_softmax_s16_params p = *params;
     const int16_t *x = (const int16_t *)in[0], *exps = (const int16_t *)in[1];
     int16_t *y = (int16_t *)out[0];
-    (void)scratch;
     for (int32_t r = 0; r < p.axis.rows; ++r, x += p.axis.depth, y += p.axis.depth) {
         int32_t most = INT16_MIN;
         uint32_t sum = 0;
@@ -149,7 +129,6 @@ TW_KERNEL(tw_softmax_f32) {
     const tw_softmax_f32_params p = *params;
     const float *x = (const float *)in[0];
     float *y = (float *)out[0];
-    (void)scratch;
     for (int32_t r = 0; r < p.axis.rows; ++r, x += p.axis.depth, y += p.axis.depth) {
         float most = -FLT_MAX, sum = 0.0f;
         for (int32_t c = 0; c < p.axis.depth; ++c) most = most < x[c] ? x[c] : most;

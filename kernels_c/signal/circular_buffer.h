@@ -15,7 +15,6 @@ TW_KERNEL(tw_circular_buffer) {
     const tw_circular_buffer_params p = *params;
     const size_t size = (size_t)p.size, older = (size_t)(p.slots - 1) * size;
     char *state = (char *)out[1];
-    (void)scratch;
     memmove(state, state + size, older);
     memcpy(state + older, in[0], size);
     if (out[0] != out[1]) memcpy(out[0], state, older + size);

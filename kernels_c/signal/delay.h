@@ -16,7 +16,6 @@ TW_KERNEL(tw_delay) {
     int16_t *y = (int16_t *)out[0], *held = (int16_t *)out[1];
     const int32_t old = tw_min(p.delay, p.size), kept = p.delay - old, fresh = p.size - old;
     const size_t bytes = sizeof *x;
-    (void)scratch;
     for (int32_t row = 0; row < p.rows; ++row, x += p.size, y += p.size, held += p.delay) {
         memcpy(y, held, (size_t)old * bytes);
         memcpy(y + old, x, (size_t)fresh * bytes);

@@ -14,7 +14,6 @@ TW_KERNEL(tw_energy) {
     const tw_energy_params p = *params;
     const int16_t *x = (const int16_t *)in[0];
     uint32_t *y = (uint32_t *)out[0];
-    (void)scratch;
     for (int32_t i = 0; i < p.start; ++i) y[i] = 0;
     for (int32_t i = p.start; i < p.end; ++i) {
         const int32_t r = x[2 * i], imaginary = x[2 * i + 1];

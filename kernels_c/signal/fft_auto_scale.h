@@ -28,7 +28,6 @@ TW_KERNEL(tw_fft_auto_scale) {
     int16_t *y = (int16_t *)out[0];
     const int32_t most = tw_greatest_magnitude(x, p.size);
     const int32_t power = most > 0 ? 15 - tw_bits((uint32_t)most) : 0;
-    (void)scratch;
     for (int32_t i = 0; i < p.size; ++i) y[i] = (int16_t)(x[i] * (1 << power));
     *(int32_t *)out[1] = power;
 }

@@ -18,7 +18,6 @@ TW_KERNEL(tw_filter_bank) {
     const int16_t *energies = (const int16_t *)in[3], *firsts = (const int16_t *)in[4],
                   *widths = (const int16_t *)in[5];
     uint64_t *y = (uint64_t *)out[0], sum = 0;
-    (void)scratch;
     for (int32_t band = 0; band <= params->channels; ++band) {
         uint64_t next = 0;
         for (int32_t i = 0; i < widths[band]; ++i) {

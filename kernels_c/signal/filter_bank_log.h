@@ -25,7 +25,6 @@ TW_KERNEL(tw_filter_bank_log) {
     const tw_filter_bank_log_params p = *params;
     const uint32_t *x = (const uint32_t *)in[0];
     int16_t *y = (int16_t *)out[0];
-    (void)scratch;
     for (int32_t i = 0; i < p.size; ++i) {
         const uint32_t shifted = x[i] << p.shift;
         uint32_t scaled = 0;

@@ -44,7 +44,6 @@ TW_KERNEL(tw_filter_bank_square_root) {
     const uint64_t *x = (const uint64_t *)in[0];
     const int32_t shift = *(const int32_t *)in[1] & 31;
     uint32_t *y = (uint32_t *)out[0];
-    (void)scratch;
     for (int32_t i = 0; i < params->size; ++i) y[i] = tw_root64(x[i]) >> shift;
 }
 

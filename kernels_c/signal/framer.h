@@ -35,7 +35,6 @@ TW_KERNEL(tw_framer) {
     const int16_t *x = (const int16_t *)in[0];
     int16_t *y = (int16_t *)out[0], *old = (int16_t *)out[2];
     int32_t *count = (int32_t *)out[3], held = 0, valid = 1;
-    (void)scratch;
     for (int32_t row = 0; row < p.rows; ++row, old += p.room) {
         held = p.first + *count;
         for (int32_t frame = 0; frame < p.frames; ++frame, x += p.step, y += p.size) {

@@ -19,7 +19,6 @@ typedef tw_overlap_add tw_overlap_add_f32_params;
     const scalar *x = (const scalar *)in[0];                                                                           \
     scalar *y = (scalar *)out[0], *state = (scalar *)out[1];                                                           \
     const size_t done = (size_t)p.step * sizeof(scalar), left = (size_t)(p.size - p.step) * sizeof(scalar);            \
-    (void)scratch;                                                                                                     \
     for (int32_t frame = 0; frame < p.rows * p.frames; ++frame, x += p.size, y += p.step) {                            \
         if (frame && frame % p.frames == 0) state += p.size;                                                           \
         for (int32_t i = 0; i < p.size; ++i) state[i] = (scalar)(sum);                                                 \

@@ -29,7 +29,6 @@ TW_KERNEL(tw_pcan) {
     const tw_pcan_params p = *params;
     const uint32_t *x = (const uint32_t *)in[0], *noise = (const uint32_t *)in[1];
     uint32_t *y = (uint32_t *)out[0];
-    (void)scratch;
     for (int32_t i = 0; i < p.size; ++i) {
         const uint64_t gain = (uint32_t)tw_pcan_gain(noise[i], (const int16_t *)in[2]);
         y[i] = tw_pcan_shrink((uint32_t)(x[i] * gain >> p.shift));

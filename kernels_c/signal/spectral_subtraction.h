@@ -17,7 +17,6 @@ TW_KERNEL(tw_spectral_subtraction) {
     const tw_spectral_subtraction_params p = *params;
     const uint32_t *x = (const uint32_t *)in[0];
     uint32_t *y = (uint32_t *)out[0], *estimates = (uint32_t *)out[1], *state = (uint32_t *)out[2];
-    (void)scratch;
     for (int32_t i = 0; i < p.size; ++i) {
         const uint32_t value = x[i], signal = value << p.more;
         const uint64_t sum = (uint64_t)signal * p.smooth[i & 1] + (uint64_t)state[i] * p.rest[i & 1];

@@ -19,7 +19,6 @@ TW_KERNEL(tw_stacker) {
     int32_t *count = (int32_t *)out[3];
     const int32_t added = *count ? 1 : 1 + p.left;
     int32_t held = *count ? *count - 1 : 0;
-    (void)scratch;
     for (int32_t i = 0; i < added; ++i, ++held) memcpy(frames + (size_t)held * bytes, in[0], bytes);
     *(uint8_t *)out[1] = held == p.slots;
     if (held == p.slots) {

@@ -15,7 +15,6 @@ TW_KERNEL(tw_signal_window) {
     const tw_signal_window_params p = *params;
     const int16_t *x = (const int16_t *)in[0], *window = (const int16_t *)in[1];
     int16_t *y = (int16_t *)out[0];
-    (void)scratch;
     for (int32_t row = 0; row < p.rows; ++row, x += p.size, y += p.size)
         for (int32_t i = 0; i < p.size; ++i)
             y[i] = (int16_t)tw_clamp(((int32_t)x[i] * window[i]) >> p.shift, INT16_MIN, INT16_MAX);

@@ -43,24 +43,19 @@ def resolved(path: str | os.PathLike[str]) -> Path:
 
 def packages() -> Iterator[EntryPoint]:
     """The entry points of all installed packages that offer operators, by name."""
-    if not packages_may_offer():
+    if not _may_offer(tuple(sys.path)):  # one glance at what is installed
         return
     from importlib.metadata import entry_points  # takes 20 ms, more than all of planning
 
     yield from sorted(entry_points(group=GROUP), key=lambda entry: (entry.name, entry.value))
 
 
-def packages_may_offer() -> bool:
-    """Whether an installed package may offer operators, by one glance at what is installed."""
-    return _may_offer_of(tuple(sys.path))
-
-
 @cache
-def _may_offer_of(path: tuple[str, ...]) -> bool:
-    return any(map(_may_offer, path))
+def _may_offer(path: tuple[str, ...]) -> bool:
+    return any(map(_place_may_offer, path))
 
 
-def _may_offer(place: str) -> bool:
+def _place_may_offer(place: str) -> bool:
     """Whether a package that is installed in a folder of sys.path may offer operators; of anything else it may be."""
     try:
         with os.scandir(place or ".") as entries:

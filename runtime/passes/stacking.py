@@ -8,7 +8,7 @@ whether they are such functions (``pointwise`` of runtime/op.py); their other in
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -122,17 +122,11 @@ def _table(source: Tensor, nodes: Sequence[Node]) -> Array | None:
     """
     with np.errstate(all="ignore"):
         try:
-            tables = [_computed(source, nodes, nudge) for nudge in _nudges(nodes)]
+            nudges = (0, -1, 1) if any(map(_is_near, nodes)) else (0,)
+            tables = [_computed(source, nodes, nudge) for nudge in nudges]
         except TwinferError:
             return None
     return tables[0] if all(np.array_equal(tables[0], other) for other in tables) else None
-
-
-def _nudges(nodes: Sequence[Node]) -> Iterator[int]:
-    """0, and both ways by which floats may be off if some are."""
-    yield 0
-    if any(map(_is_near, nodes)):
-        yield from (-1, 1)
 
 
 def _is_near(node: Node) -> bool:

@@ -97,10 +97,6 @@ def _everywhere(graph: Graph, change: Callable[[Graph], Graph]) -> Graph:
     return main if tuple(others) == main.subgraphs else replace(main, subgraphs=tuple(others))
 
 
-def _inline(graph: Graph, job: Job) -> Flow:
-    return inline(graph)
-
-
 def _lower(flow: Flow, job: Job) -> Lowered:
     return lower(flow, job.target, job.settings)
 
@@ -171,7 +167,7 @@ STAGES = (
     Stage("Unsigned", "uint8 becomes int8.", _unsigned),
     Stage("Tables", "Operators over one value of 8 bits become one table.", _tables),
     # Graph -> Flow
-    Stage("Inline", "Subgraphs stand in the place of the nodes that call them.", _inline),
+    Stage("Inline", "Subgraphs stand in the place of the nodes that call them.", lambda graph, job: inline(graph)),
     # Flow -> Lowered
     Stage("Lower", "Every operator becomes the call of a kernel.", _lower),
     # Lowered -> Lowered

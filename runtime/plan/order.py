@@ -37,19 +37,16 @@ def reorder(lowered: Lowered, lifetimes: Lifetimes) -> Lowered | None:
     Programs that branch or loop keep their order, and so do those of more than ``MOST_STEPS`` steps.
     """
     steps = [part for part in lowered.program if isinstance(part, Step)]
-    if len(steps) != len(lowered.program) or len(steps) > MOST_STEPS or _is_row(steps):
+    if len(steps) != len(lowered.program) or len(steps) > MOST_STEPS:
         return None
+    if all(not set(step.written).isdisjoint(behind.read) for step, behind in pairwise(steps)):
+        return None  # each reads what the one before it writes: there is no other order
     best = lowest(Steps(steps, lifetimes, lowered.flow.graph.outputs))
     if best is None:
         return None
     positions = [step.position for step in steps]
     again = (replace(steps[i], position=position) for i, position in zip(best.steps, positions, strict=True))
     return replace(lowered, program=tuple(again))
-
-
-def _is_row(steps: Sequence[Step]) -> bool:
-    """Whether every step reads what the one before it writes, so that there is no other order."""
-    return all(not set(step.written).isdisjoint(behind.read) for step, behind in pairwise(steps))
 
 
 class Steps:

@@ -28,13 +28,7 @@ class ChainCall:
         table = ChainTable(plan, chain)
         layers = [self._layer(entry) for entry in table.entries]
         self.fn = ffi.addressof(lib, _runs(chain))
-        self.params = self._new(
-            "tw_chain *",
-            {
-                "layers": self._new("tw_rows_layer[]", layers),
-                **table.counts,
-            },
-        )
+        self.params = self._new("tw_chain *", {"layers": self._new("tw_rows_layer[]", layers), **table.counts})
         own = address(chain.progress) if chain.progress else self._new("tw_rows_progress[]", len(layers))
         self.out = self._new("void *[]", [own])
         borrowed = plan.borrowed

@@ -106,10 +106,7 @@ class Session:
             lib.tw_begin_rows(params, progress)
 
         self.feed_rows = RowFeed(
-            self.plan,
-            begin,
-            lambda row: int(lib.tw_push_row(params, progress, base, row)),
-            self._run_rest,
+            self.plan, begin, lambda row: int(lib.tw_push_row(params, progress, base, row)), self._run_rest
         )
 
     def _work(self) -> dict[int, int]:

@@ -26,8 +26,10 @@ def floor(mnemonic: str, operands: str, following: str) -> int:
     A list of N registers takes 1 + N. A load takes 2, or 1 if another load of one register follows: both are
     pipelined. A store takes 1: the next instruction runs while it writes. A division takes 2 to 12, here 2.
     """
+    if mnemonic.startswith(("ldrd", "strd")):
+        return 3
     if mnemonic.startswith(_LISTS):
-        return 1 + (2 if mnemonic.startswith(("ldrd", "strd")) else register_count(operands))
+        return 1 + register_bytes(operands[operands.find("{") :]) // 4
     if mnemonic.startswith(("ldr", "vldr")):
         return 1 if following.startswith(("ldr", "vldr")) and not following.startswith("ldrd") else 2
     if mnemonic.startswith(("vdiv", "vsqrt")):
@@ -80,11 +82,6 @@ def pipeline(card: Card) -> Pipeline | None:
 def register_bytes(names: str) -> int:
     """Bytes of a register list such as {r4, r5, lr} or {d8-d11}."""
     return sum(count * (8 if double else 4) for count, double in _parts(names))
-
-
-def register_count(operands: str) -> int:
-    """Words that a list such as {r4, r5, lr} has at the end of operands; a d register has two."""
-    return register_bytes(operands[operands.find("{") :]) // 4
 
 
 def _parts(names: str) -> Iterator[tuple[int, bool]]:

@@ -78,9 +78,7 @@ TW_INLINE void tw_f32_tiles(const tw_f32_rows *from, float *y, int pixels, const
 }
 
 #define TW_TILES(n)                                                                                                    \
-    case n:                                                                                                            \
-        tw_f32_tiles(from, y, n, layer);                                                                               \
-        break;
+    case n: tw_f32_tiles(from, y, n, layer); break;
 
 /* A row of outputs y, by tiles that suit its width. */
 TW_INLINE void tw_f32_row(const tw_f32_rows *from, float *y, const tw_f32_layer *layer) {

@@ -16,6 +16,17 @@ typedef struct {
     const uint8_t *row[4];
 } tw_four_rows;
 
+/* How the sums of a block end; lanes are vectors. */
+#if defined(TW_WIDE_VNNI) || defined(__AVX2__)
+typedef struct {
+    tw_ends of[4];
+} tw_block_ends;
+
+TW_INLINE void tw_block_ends_load(tw_block_ends *ends, const tw_channels_s8 *channels, int32_t c) {
+    for (int a = 0; a < 4; ++a) ends->of[a] = tw_ends_load(channels, c + TW_LANES * a);
+}
+#endif
+
 #if defined(TW_WIDE_VNNI)
 #include "unpacked_vnni.h"
 #elif defined(__AVX2__)

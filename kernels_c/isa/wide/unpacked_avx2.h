@@ -12,14 +12,6 @@ typedef struct {
     __m256i of[4];
 } tw_strip_sums;
 
-typedef struct {
-    tw_ends of[4];
-} tw_block_ends;
-
-TW_INLINE void tw_block_ends_load(tw_block_ends *ends, const tw_channels_s8 *channels, int32_t c) {
-    for (int a = 0; a < 4; ++a) ends->of[a] = tw_ends_load(channels, c + TW_LANES * a);
-}
-
 TW_INLINE void tw_bias64(uint8_t *to, const int8_t *x, int32_t count) { tw_bias128(to, x, count); }
 
 TW_INLINE void tw_split64(uint8_t *even, uint8_t *odd, const int8_t *x, int32_t unit) {

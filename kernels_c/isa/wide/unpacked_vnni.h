@@ -14,15 +14,6 @@ typedef struct {
     __m512i of[4];
 } tw_strip_sums;
 
-/* How the sums of a block end. */
-typedef struct {
-    tw_ends of[4];
-} tw_block_ends;
-
-TW_INLINE void tw_block_ends_load(tw_block_ends *ends, const tw_channels_s8 *channels, int32_t c) {
-    for (int a = 0; a < 4; ++a) ends->of[a] = tw_ends_load(channels, c + TW_LANES * a);
-}
-
 /* The first count of 64 bytes. */
 TW_INLINE __mmask64 tw_first64(int32_t count) { return _cvtu64_mask64(~0ULL >> (TW_BLOCK - tw_min(count, TW_BLOCK))); }
 

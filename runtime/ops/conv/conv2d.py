@@ -19,9 +19,9 @@ from twinfer.runtime.ops.core.activation import output_range
 from twinfer.runtime.ops.core.channels import (
     bias_of,
     channel_constants,
-    constant_bias,
     epilogue,
     fold_zero,
+    known_bias,
     multipliers,
     plain_channels,
 )
@@ -95,12 +95,10 @@ def lower(node: Node, target: Target) -> Call:
 def _lower_zero(node: Node, g: Window, w: Array, macs: int) -> Call:
     """The call with weights as in ``lower_s8`` that have a zero point."""
     x, zero = node.input(0), weight_zero(node.input(1))
-    bias = constant_bias(node, g.out_c)
-    start = node.constant(2) if bias is None else bias
     depth = w.shape[1] // (g.k_h * g.k_w)
     params = {"window": g.params, "depth": depth, "end": epilogue(node), "in_zero": x.zero, "w_zero": zero}
     mult, shift = multipliers(node, g.out_c)
-    folded = constant.bias(fold_zero(w.astype(np.int16) - np.int16(zero), start, x.zero))
+    folded = constant.bias(fold_zero(w.astype(np.int16) - np.int16(zero), known_bias(node, g.out_c), x.zero))
     inputs = (x, weights(np.ascontiguousarray(w)), folded, requantize(mult), requantize(shift))
     scratch = w.shape[1] if g.k_h * g.k_w > 1 else 0
     return Call(
@@ -121,8 +119,7 @@ def lower_s8(node: Node, g: Window, w: Array, macs: int, pixels: int = TILE_PIXE
     """
     if weight_zero(node.input(1)):
         return _lower_zero(node, g, w, macs)
-    bias = constant_bias(node, g.out_c)
-    c, fast = plain_channels(node, w, node.constant(2) if bias is None else bias)
+    c, fast = plain_channels(node, w, known_bias(node, g.out_c))
     depth = w.shape[1] // (g.k_h * g.k_w)
     ends = {"end": epilogue(node), "in_zero": node.input(0).zero, "fast": int(fast)}
     params = {"window": g.params, "depth": depth, **ends}
@@ -173,12 +170,9 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
     yield _case(rng, (1, 6, 4, 8), (16, 3, 3, 8), Layer(out_scale=0.0001))  # multiplier above 1: a left shift
     yield _case(rng, (1, 6, 4, 8), (16, 3, 3, 8), Layer(out_scale=1000.0))
     for x_shape, w_shape in (  # pixels and channels around the edges of tiles
-        ((1, 3, 5, 8), (3, 1, 1, 8)),
-        ((3, 1, 1, 17), (9, 1, 1, 17)),
-        ((1, 2, 2, 32), (4, 1, 1, 32)),
-        ((3, 4, 2, 2), (2, 4, 2, 2)),
-        ((1, 3, 1, 16), (6, 3, 2, 16)),
-    ):
+        ((1, 3, 5, 8), (3, 1, 1, 8)), ((3, 1, 1, 17), (9, 1, 1, 17)), ((1, 2, 2, 32), (4, 1, 1, 32)),
+        ((3, 4, 2, 2), (2, 4, 2, 2)), ((1, 3, 1, 16), (6, 3, 2, 16)),
+    ):  # fmt: skip
         yield _case(rng, x_shape, w_shape, Layer(bound=1 << 20))
     yield _case(rng, (1, 9, 4, 3), (5, 3, 2, 3), dilation_h_factor=4)
     yield from _wide_cases(rng)
@@ -190,13 +184,10 @@ def _window_cases(rng: np.random.Generator, kind: str) -> Iterator[Case]:
     layer = Layer(kind, bound=9000)
     for padding in ("SAME", "VALID"):
         for x_shape, w_shape, (h, w) in (
-            ((1, 5, 6, 3), (8, 3, 3, 3), (1, 1)),
-            ((1, 9, 7, 4), (17, 3, 2, 4), (2, 1)),
-            ((2, 6, 5, 16), (33, 1, 1, 16), (1, 1)),
-            ((1, 8, 8, 5), (16, 1, 1, 5), (2, 2)),
-            ((1, 12, 10, 1), (20, 10, 4, 1), (2, 2)),
-            ((2, 4, 3, 2), (1, 4, 3, 2), (1, 3)),
-        ):
+            ((1, 5, 6, 3), (8, 3, 3, 3), (1, 1)), ((1, 9, 7, 4), (17, 3, 2, 4), (2, 1)),
+            ((2, 6, 5, 16), (33, 1, 1, 16), (1, 1)), ((1, 8, 8, 5), (16, 1, 1, 5), (2, 2)),
+            ((1, 12, 10, 1), (20, 10, 4, 1), (2, 2)), ((2, 4, 3, 2), (1, 4, 3, 2), (1, 3)),
+        ):  # fmt: skip
             yield _case(rng, x_shape, w_shape, layer, padding=padding, stride_h=h, stride_w=w)
     yield _case(rng, (1, 9, 9, 2), (5, 3, 3, 2), layer, dilation_h_factor=2, dilation_w_factor=3)
     yield _case(rng, (1, 9, 9, 2), (5, 3, 2, 2), layer, padding="VALID", dilation_w_factor=2)

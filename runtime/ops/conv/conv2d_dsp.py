@@ -1,4 +1,4 @@
-"""CONV_2D on the DSP extension, int8 and int16, whole and in groups: kernels_c/conv/conv2d_dsp*.h."""
+"""CONV_2D, whole and in groups, and TRANSPOSE_CONV on the DSP extension, int8 and int16: kernels_c/conv/*_dsp*.h."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from twinfer.runtime.constant import Constant, per_channel, weights
 from twinfer.runtime.graph import Array, Node
 from twinfer.runtime.ops.conv._layer import ONE_CHANNEL, convolution_of
-from twinfer.runtime.ops.conv._parts import groups_of, groups_s16, phases_of
+from twinfer.runtime.ops.conv._parts import groups_of, groups_s16, phases_of, phases_s16
 from twinfer.runtime.ops.core.packing import ENDS, PAIRS, padded
 from twinfer.runtime.ops.core.requantize import Channels
 from twinfer.runtime.ops.isa.dsp import PIXELS, pairs, pairs_s16
@@ -99,10 +99,23 @@ def lower_groups_s16(node: Node, target: Target) -> Call:
     return layer.call(kernel, params, inputs, scratch, PIXELS)
 
 
+def lower_transposed_s16(node: Node, target: Target) -> Call:
+    """The call of a TRANSPOSE_CONV."""
+    layer = phases_s16(node)
+    packed, ends = zip(*map(pairs_s16, layer.channels), strict=True)
+    accept(all(np.array_equal(each, ends[0]) for each in ends), "a channel is constant in some phases alone")
+    words, limits = 2 * -(-layer.depth // 4), layer.channels[0].limits
+    params: dict[str, Param] = {"window": layer.window.params, "limits": limits, "words": words}
+    whole = np.concatenate([part.reshape(-1) for part in packed])
+    inputs, scratch = (node.input(2), weights(whole, PAIRS), per_channel(ends[0], ENDS)), 4 * (PIXELS + 1) * words
+    return Call("tw_transpose_conv_dsp_s16", params, inputs, (node.output,), scratch, macs=layer.macs)
+
+
 VARIANTS = (
     Variant("dsp", ("CONV_2D",), frozenset({"dsp"}), lower_s8, ("INT8",), ONE_CHANNEL),
     Variant("dsp", ("CONV_2D",), frozenset({"dsp"}), lower_groups, ("INT8",)),
     Variant("dsp", ("TRANSPOSE_CONV",), frozenset({"dsp"}), lower_transposed),
     Variant("dsp", ("CONV_2D",), frozenset({"dsp"}), lower_groups_s16, ("INT16",)),
     Variant("dsp", ("CONV_2D",), frozenset({"dsp"}), lower_s16, ("INT16",), ONE_CHANNEL),
+    Variant("dsp", ("TRANSPOSE_CONV",), frozenset({"dsp"}), lower_transposed_s16),
 )

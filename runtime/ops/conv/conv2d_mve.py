@@ -1,4 +1,4 @@
-"""CONV_2D on Helium, int8 and int16, whole and in groups: kernels_c/conv/conv2d_mve*.h."""
+"""CONV_2D, whole and in groups, and TRANSPOSE_CONV on Helium, int8 and int16: kernels_c/conv/*_mve*.h."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from twinfer.runtime.constant import Constant, weights
 from twinfer.runtime.graph import Array, Node
 from twinfer.runtime.ops.conv._layer import ONE_CHANNEL, Convolution, convolution_of
-from twinfer.runtime.ops.conv._parts import groups_of, groups_s16, phases_of
+from twinfer.runtime.ops.conv._parts import groups_of, groups_s16, phases_of, phases_s16
 from twinfer.runtime.ops.core.packing import FOURS, padded
 from twinfer.runtime.ops.core.requantize import Channels
 from twinfer.runtime.ops.isa.mve import BLOCK_S8, BLOCK_S16, FOUR, PIXELS, fours, packed_fours, stored
@@ -25,12 +25,8 @@ def lower_s8(node: Node, target: Target) -> Call:
     layer = convolution_of(node)
     tile = tile_of(layer, BLOCK_S8)
     channels = channels_s8(layer.node, layer.rows, layer.bias)
-    params: dict[str, Param] = {
-        "window": layer.window.params,
-        **tile,
-        "in_zero": node.input(0).zero,
-        "end": channels.end,
-    }
+    numbers = {**tile, "in_zero": node.input(0).zero}
+    params: dict[str, Param] = {"window": layer.window.params, **numbers, "end": channels.end}
     packed = fours_of(channels)
     stored = Weights(rows=len(packed), head=4 * FOUR, tail=5 * FOUR)
     inputs, scratch = (node.input(0), weights(packed, FOURS)), 2 * BLOCK_S8 * tile["blocks"]
@@ -106,10 +102,20 @@ def lower_groups_s16(node: Node, target: Target) -> Call:
     return layer.call(kernel, params, inputs, scratch, PIXELS)
 
 
+def lower_transposed_s16(node: Node, target: Target) -> Call:
+    """The call of a TRANSPOSE_CONV."""
+    layer = phases_s16(node)
+    params: dict[str, Param] = {"window": layer.window.params, "limits": layer.channels[0].limits}
+    packed = np.concatenate([packed_fours(channels).reshape(-1) for channels in layer.channels])
+    inputs, scratch = (node.input(2), weights(packed, FOURS)), 4 * BLOCK_S16 * -(-layer.depth // BLOCK_S16)
+    return Call("tw_transpose_conv_mve_s16", params, inputs, (node.output,), scratch, macs=layer.macs)
+
+
 VARIANTS = (
     Variant("mve", ("CONV_2D",), frozenset({"mve"}), lower_s8, ("INT8",), ONE_CHANNEL),
     Variant("mve", ("CONV_2D",), frozenset({"mve"}), lower_groups, ("INT8",)),
     Variant("mve", ("TRANSPOSE_CONV",), frozenset({"mve"}), lower_transposed),
     Variant("mve", ("CONV_2D",), frozenset({"mve"}), lower_groups_s16, ("INT16",)),
     Variant("mve", ("CONV_2D",), frozenset({"mve"}), lower_s16, ("INT16",), ONE_CHANNEL),
+    Variant("mve", ("TRANSPOSE_CONV",), frozenset({"mve"}), lower_transposed_s16),
 )

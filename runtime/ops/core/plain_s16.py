@@ -12,7 +12,7 @@ from twinfer.runtime.fixed_point import reduced_multiplier
 from twinfer.runtime.graph import Array, Node
 from twinfer.runtime.op import unsupported
 from twinfer.runtime.ops.core.activation import output_range
-from twinfer.runtime.ops.core.channels import constant_bias, multipliers, mults_of, narrow_sums
+from twinfer.runtime.ops.core.channels import known_bias, multipliers, mults_of, narrow_sums
 from twinfer.runtime.params import Param
 from twinfer.runtime.program import Call, Weights
 
@@ -23,8 +23,6 @@ SHIFTS = (-31, 7)
 def call(kernel: str, node: Node, w: Array, shape: Mapping[str, Param], macs: int) -> Call:
     """The call of a 16x8 kernel. ``w``: int8 weights as it reads them. ``shape``: its params without the epilogue."""
     channels = node.output.shape[-1]
-    bias = constant_bias(node, channels)
-    start = node.constant(2) if bias is None else bias
     narrow = narrow_sums(node)
     mult, shift = multipliers(node, channels)
     if not narrow:
@@ -34,7 +32,7 @@ def call(kernel: str, node: Node, w: Array, shape: Mapping[str, Param], macs: in
     if "mults" in shape:
         mults = mults_of(mult, shift)
         mult, shift, shape = mult[:mults], shift[:mults], {**shape, "mults": mults}
-    ends = (constant.bias(start.astype(np.int64)), requantize(mult), requantize(shift))
+    ends = (constant.bias(known_bias(node, channels).astype(np.int64)), requantize(mult), requantize(shift))
     inputs = (node.input(0), weights(np.ascontiguousarray(w)), *ends)
     params = {**shape, "narrow": int(narrow), "limits": output_range(node)}
     return Call(kernel, params, inputs, (node.output,), macs=macs, weights=Weights(unit=int("mults" in shape)))

@@ -128,14 +128,10 @@ def matrices(node: Node) -> dict[str, Any]:
     (rows, depth), (_, cols) = _matrix(node, 0), _matrix(node, 1)
     dims = collapse(a.shape[:-2], b.shape[:-2])
     batches = Outer.of([n for n, _ in dims], distances(dims, 0), distances(dims, 1))
-    return {
-        "batches": batches._asdict(),
-        "rows": rows,
-        "depth": depth,
-        "cols": cols,
-        **dict(zip(("a_row", "a_depth"), (1, rows) if _turned(node, 0) else (depth, 1), strict=True)),
-        **dict(zip(("b_depth", "b_col"), (1, depth) if _turned(node, 1) else (cols, 1), strict=True)),
-    }
+    a_row, a_depth = (1, rows) if _turned(node, 0) else (depth, 1)
+    b_depth, b_col = (1, depth) if _turned(node, 1) else (cols, 1)
+    steps = {"a_row": a_row, "a_depth": a_depth, "b_depth": b_depth, "b_col": b_col}
+    return {"batches": batches._asdict(), "rows": rows, "depth": depth, "cols": cols, **steps}
 
 
 def lower(node: Node, target: Target) -> Call:
@@ -169,12 +165,8 @@ def _constant_case(rng: np.random.Generator, type: str, shapes: tuple[Shape, Sha
     y = Tensor("y", type, (*np.broadcast_shapes(a[:-2], b[:-2]), a[-2], b[-2]), quant[1].quant)
     ends = (Tensor("a", type, a, quant[0].quant), along(w, len(b) - 2)), (y,)
     oracle, why = ("none", "TFLM and LiteRT ignore scales per column") if len(scales) > 1 else ("tflm", "")
-    return Case(
-        Node("BATCH_MATMUL", *ends, {"adj_x": False, "adj_y": True}),
-        None,
-        "litert" if wide and not why else oracle,
-        why,
-    )
+    oracle = "litert" if wide and not why else oracle
+    return Case(Node("BATCH_MATMUL", *ends, {"adj_x": False, "adj_y": True}), None, oracle, why)
 
 
 def _constant_cases(rng: np.random.Generator) -> Iterator[Case]:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from twinfer.runtime import constant
-from twinfer.runtime.constant import Constant, requantize, sums_of_weights, weights
+from twinfer.runtime.constant import requantize, sums_of_weights, weights
 from twinfer.runtime.fixed_point import wrap32
 from twinfer.runtime.graph import Array, Node
 from twinfer.runtime.op import Case, Op, Shape, need, tensor, unsupported
@@ -21,6 +21,7 @@ from twinfer.runtime.ops.core.channels import (
     epilogue,
     finish,
     fold_zero,
+    known_bias,
     multipliers,
     mults_of,
     plain_channels,
@@ -143,9 +144,7 @@ def _lower_unsigned(node: Node) -> Call:
     """The call for what was uint8."""
     x, w, out = node.input(0), node.constant(1), node.input(1).shape[0]
     zero = weight_zero(node.input(1))
-    bias = bias_of(node, out)
-    start = bias.array.reshape(-1) if isinstance(bias, Constant) else node.constant(2)
-    folded = fold_zero(w.astype(np.int16) - np.int16(zero), start, 128 + x.zero)
+    folded = fold_zero(w.astype(np.int16) - np.int16(zero), known_bias(node, out), 128 + x.zero)
     depth4 = -(-w.shape[1] // 4) * 4
     params: dict[str, Param] = {**shape_of(node), "depth4": depth4, "w_zero": zero, "end": epilogue(node)}
     ends = (constant.bias(folded), requantize(np.array([_scale(node)])))

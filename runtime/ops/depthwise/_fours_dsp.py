@@ -26,7 +26,9 @@ def lower(node: Node, target: Target) -> Call:
     g = layer.window
     check_one_to_one(g)
     accept(g.in_c >= WORD, f"it has {g.in_c} channels, fewer than a word")
-    accept(_is_inside(g), "windows leave the image")
+    low, right = (g.out_h - 1) * g.stride_h + (g.k_h - 1) * g.dilation_h, (g.out_w - 1) * g.stride_w
+    fits = low < g.in_h and right + (g.k_w - 1) * g.dilation_w < g.in_w and not g.pad_h and not g.pad_w
+    accept(fits, "windows leave the image")
     least = _planes_dsp.instructions(g) if 1 in (g.stride_h, g.dilation_h) and 1 in (g.stride_w, g.dilation_w) else None
     accept(least is None or instructions(g) < least, "channel by channel takes fewer instructions")
     c = channels_s8(node, layer.weights.reshape(-1, g.out_c).T, layer.bias)
@@ -49,12 +51,6 @@ def instructions(g: Window) -> float:
     walk = _walk(g)
     window = walk["runs"] * (8 + 21 * -(-walk["taps"] // 2))
     return g.out_h * g.out_w * (20 + -(-g.in_c // WORD) * (60 + window))
-
-
-def _is_inside(g: Window) -> bool:
-    """Whether no window sees padding."""
-    fits = (g.out_h - 1) * g.stride_h + (g.k_h - 1) * g.dilation_h < g.in_h
-    return fits and (g.out_w - 1) * g.stride_w + (g.k_w - 1) * g.dilation_w < g.in_w and not g.pad_h and not g.pad_w
 
 
 def _walk(g: Window) -> dict[str, int]:

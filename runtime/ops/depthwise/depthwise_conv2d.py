@@ -19,6 +19,7 @@ from twinfer.runtime.ops.core.channels import (
     channel_constants,
     constant_bias,
     epilogue,
+    known_bias,
     multipliers,
     plain_channels,
 )
@@ -72,16 +73,10 @@ def lower(node: Node, target: Target) -> Call:
         turned = np.ascontiguousarray(node.constant(1).transpose(3, 1, 2, 0))
         return conv2d.lower_s16(node, g, turned, macs)
     if x.type == "FLOAT32":
-        shape: dict[str, Param] = {"window": g.params, "multiplier": g.out_c // g.in_c}
-        floats = {**shape, "limits": output_range(node)}
-        return Call(
-            "tw_depthwise_conv2d_f32",
-            floats,
-            (x, w, bias_of(node, g.out_c)),
-            (node.output,),
-            macs=macs,
-            rows=g.by_rows(),
-        )
+        multiplier = g.out_c // g.in_c
+        floats: dict[str, Param] = {"window": g.params, "multiplier": multiplier, "limits": output_range(node)}
+        inputs = (x, w, bias_of(node, g.out_c))
+        return Call("tw_depthwise_conv2d_f32", floats, inputs, (node.output,), macs=macs, rows=g.by_rows())
     if g.in_c == 1 and w.data is not None and constant_bias(node, g.out_c) is not None:
         return conv2d.lower_s8(node, g, w.data.reshape(-1, g.out_c).T, macs)
     return lower_zero(node, g, macs) if weight_zero(w) else _lower_s8(node, g, macs)
@@ -98,24 +93,14 @@ def lower_zero(node: Node, g: Window, macs: int) -> Call:
 
 
 def _lower_s8(node: Node, g: Window, macs: int) -> Call:
-    bias = constant_bias(node, g.out_c)
-    start = node.constant(2) if bias is None else bias
-    c, short = plain_channels(node, node.constant(1).reshape(-1, g.out_c).T, start)
+    c, short = plain_channels(node, node.constant(1).reshape(-1, g.out_c).T, known_bias(node, g.out_c))
     inputs = (node.input(0), weights(np.ascontiguousarray(c.weights.T)), *channel_constants(c))
     columns = (g.k_w - 1) * g.dilation_w + 1 + g.stride_w
     scratch = g.k_h * columns * min(g.in_c, CHANNELS)
-    shape: dict[str, Param] = {"window": g.params, "multiplier": g.out_c // g.in_c}
-    params = {**shape, "end": epilogue(node), "in_zero": node.input(0).zero, "fast": int(short)}
-    return Call(
-        "tw_depthwise_conv2d_s8",
-        params,
-        inputs,
-        (node.output,),
-        scratch,
-        macs=macs,
-        weights=Weights(),
-        rows=g.by_rows(),
-    )
+    numbers = {"multiplier": g.out_c // g.in_c, "in_zero": node.input(0).zero, "fast": int(short)}
+    params: dict[str, Param] = {"window": g.params, "end": epilogue(node), **numbers}
+    kernel, outputs, rows = "tw_depthwise_conv2d_s8", (node.output,), g.by_rows()
+    return Call(kernel, params, inputs, outputs, scratch, macs=macs, weights=Weights(), rows=rows)
 
 
 def _lower_hybrid(node: Node, g: Window, macs: int) -> Call:
@@ -167,13 +152,9 @@ def _window_cases(rng: np.random.Generator, kind: str) -> Iterator[Case]:
     layer = Layer(kind)
     for padding in ("SAME", "VALID"):
         for x_shape, k, m, (h, w) in (
-            ((1, 5, 9, 16), (3, 3), 1, (1, 1)),
-            ((2, 6, 7, 8), (3, 3), 1, (2, 2)),
-            ((1, 7, 11, 33), (3, 2), 1, (1, 1)),
-            ((1, 12, 9, 1), (10, 8), 8, (2, 2)),
-            ((1, 5, 4, 3), (3, 3), 4, (1, 2)),
-            ((1, 9, 3, 5), (7, 1), 1, (1, 1)),
-        ):
+            ((1, 5, 9, 16), (3, 3), 1, (1, 1)), ((2, 6, 7, 8), (3, 3), 1, (2, 2)), ((1, 7, 11, 33), (3, 2), 1, (1, 1)),
+            ((1, 12, 9, 1), (10, 8), 8, (2, 2)), ((1, 5, 4, 3), (3, 3), 4, (1, 2)), ((1, 9, 3, 5), (7, 1), 1, (1, 1)),
+        ):  # fmt: skip
             yield _case(rng, x_shape, k, m, layer, padding=padding, stride_h=h, stride_w=w)
     yield _case(rng, (1, 11, 12, 6), (3, 3), 1, layer, dilation_h_factor=3, dilation_w_factor=2)
     yield _case(rng, (1, 2, 2, 20), (5, 5), 1, layer)  # a window larger than the image

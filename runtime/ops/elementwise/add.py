@@ -10,7 +10,7 @@ import numpy as np
 
 from twinfer.runtime.fixed_point import quantize_multiplier, requantize
 from twinfer.runtime.graph import Array, Node, Tensor
-from twinfer.runtime.op import Case, Op, Shape, tensor, unsupported
+from twinfer.runtime.op import SUFFIX, Case, Op, Shape, tensor, unsupported
 from twinfer.runtime.ops.core.activation import clamped, output_range
 from twinfer.runtime.ops.core.broadcast import (
     SHAPES,
@@ -33,9 +33,7 @@ from twinfer.runtime.variant import Variant, accept, present
 #: Type -> bits by which both operands are shifted left before they are scaled.
 LEFT_SHIFTS = {"INT8": 20, "INT16": 15}
 
-KERNELS = {
-    "INT8": "tw_add_s8", "INT16": "tw_add_s16", "FLOAT32": "tw_add_f32", "INT32": "tw_add_s32", "INT64": "tw_add_s64",
-}  # fmt: skip
+TYPES = ("INT8", "INT16", "FLOAT32", "INT32", "INT64")
 
 
 def _stored(node: Node) -> bool:
@@ -44,7 +42,7 @@ def _stored(node: Node) -> bool:
 
 
 def infer(node: Node) -> list[Shape]:
-    shapes = infer_binary(node, *KERNELS) if _stored(node) else infer_quantized(node, *KERNELS)
+    shapes = infer_binary(node, *TYPES) if _stored(node) else infer_quantized(node, *TYPES)
     output_range(node)
     a, b, y = node.input(0), node.input(1), node.output
     if y.type in LEFT_SHIFTS and not _stored(node) and multipliers(a, b, y)[2][1] > 0:
@@ -100,7 +98,7 @@ def lower(node: Node, target: Target) -> Call:
             params |= {f"{prefix}mult": mult, f"{prefix}shift": -shift}
     if y.type == "INT8":
         params |= {"a_zero": a.zero, "b_zero": b.zero, "out_zero": y.zero}
-    return broadcast_call(KERNELS[y.type], (a, b), y, params | output_range(node), target)
+    return broadcast_call(f"tw_add_{SUFFIX[y.type]}", (a, b), y, params | output_range(node), target)
 
 
 def _lower_plane(node: Node, target: Target) -> Call:

@@ -9,13 +9,11 @@ from typing import Any
 import numpy as np
 
 from twinfer.runtime.graph import Array, Node, Tensor
-from twinfer.runtime.op import Case, Op, Shape, need, need_type, tensor, unsupported
+from twinfer.runtime.op import SUFFIX, Case, Op, Shape, need, need_type, tensor, unsupported
 from twinfer.runtime.ops.core.total import FAULT, OVERFLOW, check_total, rescaled, total_params
 from twinfer.runtime.params import Param
 from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target
-
-KERNELS = {"FLOAT32": "tw_add_n_f32", "INT32": "tw_add_n_s32", "INT8": "tw_add_n_s8"}
 
 
 def _inputs(node: Node) -> list[Tensor]:
@@ -25,7 +23,7 @@ def _inputs(node: Node) -> list[Tensor]:
 def infer(node: Node) -> list[Shape]:
     need(len(node.inputs) >= 2 and len(node.outputs) == 1, node, "it needs two inputs or more, and one output")
     x, y = node.input(0), node.output
-    need_type(node, x, *KERNELS)
+    need_type(node, x, "FLOAT32", "INT32", "INT8")
     for t in (*_inputs(node), y):
         need(t.type == x.type, node, f"{t} must have the type of {x}")
     for t in _inputs(node):
@@ -53,7 +51,8 @@ def lower(node: Node, target: Target) -> Call:
     params: dict[str, Param] = {"size": y.size, "count": len(node.inputs)}
     if x.type == "INT8":
         params["total"] = total_params(x, y)
-    return Call(KERNELS[x.type], params, tuple(_inputs(node)), (y,), inplace=tuple(range(len(node.inputs))))
+    inplace = tuple(range(len(node.inputs)))
+    return Call(f"tw_add_n_{SUFFIX[x.type]}", params, tuple(_inputs(node)), (y,), inplace=inplace)
 
 
 def _case(type: str, shape: Shape, count: int, x: tuple[Any, int] = (None, 0), y: tuple[Any, int] = (None, 0)) -> Case:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from twinfer.runtime.fixed_point import quantize_multiplier, requantize
 from twinfer.runtime.graph import Array, Node
-from twinfer.runtime.op import Case, Op, Shape, need, need_type, tensor, unsupported
+from twinfer.runtime.op import SUFFIX, Case, Op, Shape, need, need_type, tensor, unsupported
 from twinfer.runtime.ops.core.broadcast import SHAPES, broadcast_call, infer_operands
 from twinfer.runtime.ops.core.quantized import need_symmetric
 from twinfer.runtime.ops.functions._unary import INT8, lookup
@@ -20,16 +21,7 @@ from twinfer.runtime.target import Target
 #: Which outcomes of a comparison each operator accepts: bit 0 less, 1 equal, 2 greater, 3 neither (a NaN).
 ACCEPTED = {"LESS": 1, "EQUAL": 2, "LESS_EQUAL": 3, "GREATER": 4, "GREATER_EQUAL": 6, "NOT_EQUAL": 13}
 
-KERNELS = {
-    "INT8": "tw_compare_s8",
-    "INT16": "tw_compare_s16",
-    "BOOL": "tw_compare_s8",
-    "FLOAT32": "tw_compare_f32",
-    "INT32": "tw_compare_s32",
-    "INT64": "tw_compare_s64",
-}
-
-_SCALED = {"INT8": "tw_compare_scaled_s8", "INT16": "tw_compare_scaled_s16"}
+TYPES = ("INT8", "INT16", "BOOL", "FLOAT32", "INT32", "INT64")
 
 #: Bits by which operands are shifted left before they are scaled; ``LEFT_SHIFT_FINE``: where both share a scale.
 LEFT_SHIFT, LEFT_SHIFT_FINE = 8, 15
@@ -39,7 +31,7 @@ _MOST = {"INT8": 2.0**14, "INT16": 2.0**7}  # larger steps would leave int32
 
 def infer(node: Node) -> list[Shape]:
     a, b = node.input(0), node.input(1)
-    shapes = infer_operands(node, *(t for t in KERNELS if t != "BOOL" or node.op in ("EQUAL", "NOT_EQUAL")))
+    shapes = infer_operands(node, *(t for t in TYPES if t != "BOOL" or node.op in ("EQUAL", "NOT_EQUAL")))
     need_type(node, node.output, "BOOL")
     if _quantized(node):
         need_symmetric(node, a, b)
@@ -112,7 +104,7 @@ def lower(node: Node, target: Target) -> Call:
     a, b = node.input(0), node.input(1)
     params: dict[str, Param] = {"accepted": ACCEPTED[node.op]}
     if not _quantized(node) or _as_stored(node):
-        return broadcast_call(KERNELS[a.type], (a, b), node.output, params, target, tiles=False)
+        return broadcast_call(f"tw_compare_{SUFFIX[a.type]}", (a, b), node.output, params, target, tiles=False)
     for prefix, (mult, shift) in zip(("a_", "b_"), _multipliers(node), strict=True):
         params |= {f"{prefix}mult": mult, f"{prefix}shift": shift}
     params |= (
@@ -120,7 +112,7 @@ def lower(node: Node, target: Target) -> Call:
         if a.type == "INT16"
         else {"a_zero": a.zero, "b_zero": b.zero}
     )
-    return broadcast_call(_SCALED[a.type], (a, b), node.output, params, target, tiles=False)
+    return broadcast_call(f"tw_compare_scaled_{SUFFIX[a.type]}", (a, b), node.output, params, target, tiles=False)
 
 
 def _lower_logical(node: Node, target: Target) -> Call:
@@ -129,16 +121,8 @@ def _lower_logical(node: Node, target: Target) -> Call:
     return broadcast_call("tw_maximum_s8", (node.input(0), node.input(1)), node.output, minimum, target)
 
 
-def _lower_not(node: Node, target: Target) -> Call:
-    return lookup(node, lambda q: q == 0, target)
-
-
 def _case(
-    op: str,
-    type: str,
-    shapes: tuple[Shape, Shape],
-    quants: tuple[tuple[float, int], ...] = (),
-    **how: Any,
+    op: str, type: str, shapes: tuple[Shape, Shape], quants: tuple[tuple[float, int], ...] = (), **how: Any
 ) -> Case:
     """A comparison of operands of these shapes, with their scales and zero points; ``how``: fields of the case."""
     scales = quants or ((None, 0), (None, 0))
@@ -202,16 +186,14 @@ def _not_cases(rng: np.random.Generator) -> Iterator[Case]:
         yield Case(Node("LOGICAL_NOT", (tensor(shape, "BOOL"),), (tensor(shape, "BOOL", name="y"),)))
 
 
-def _op(name: str) -> Op:
-    return Op(name, infer, reference, lower, lambda rng: cases(name, rng), uint8="computes")
-
-
-def _logical_op(name: str) -> Op:
-    return Op(name, _infer_logical, _logical, _lower_logical, lambda rng: _logical_cases(name, rng))
-
-
 OPS = (
-    *map(_op, ACCEPTED),
-    *map(_logical_op, ("LOGICAL_AND", "LOGICAL_OR")),
-    Op("LOGICAL_NOT", _infer_not, lambda node, inputs: [np.logical_not(inputs[0])], _lower_not, _not_cases),
-)
+    *(Op(name, infer, reference, lower, partial(cases, name), uint8="computes") for name in ACCEPTED),
+    *(
+        Op(name, _infer_logical, _logical, _lower_logical, partial(_logical_cases, name))
+        for name in ("LOGICAL_AND", "LOGICAL_OR")
+    ),
+    Op(
+        "LOGICAL_NOT", _infer_not, lambda node, inputs: [np.logical_not(inputs[0])],
+        lambda node, target: lookup(node, lambda q: q == 0, target), _not_cases,
+    ),
+)  # fmt: skip

@@ -9,25 +9,18 @@ import numpy as np
 
 from twinfer.runtime.constant import requantize
 from twinfer.runtime.graph import Array, Node, Quant, Tensor
-from twinfer.runtime.op import Case, Op, Shape, along, need, need_type, tensor, unsupported
+from twinfer.runtime.op import SUFFIX, Case, Op, Shape, along, need, need_type, tensor, unsupported
 from twinfer.runtime.ops.core.axis import one_axis
 from twinfer.runtime.ops.core.quantized import need_quant
 from twinfer.runtime.program import Call
 from twinfer.runtime.rows import ELEMENTS
 from twinfer.runtime.target import Target
 
-KERNELS = {
-    "INT8": "tw_dequantize_s8",
-    "UINT8": "tw_dequantize_u8",
-    "INT16": "tw_dequantize_s16",
-    "FLOAT16": "tw_dequantize_f16",
-}
-
 
 def infer(node: Node) -> list[Shape]:
     need(len(node.inputs) == 1 and len(node.outputs) == 1, node, "it needs one input and one output")
     x, y = node.input(0), node.output
-    need_type(node, x, *KERNELS)
+    need_type(node, x, "INT8", "UINT8", "INT16", "FLOAT16")
     need_type(node, y, "FLOAT32")
     if _channels(x) is not None:
         _check_channels(node)
@@ -66,17 +59,12 @@ def reference(node: Node, inputs: list[Any]) -> list[Array]:
 
 def lower(node: Node, target: Target) -> Call:
     x, y = node.input(0), node.output
-    if x.type == "FLOAT16":
-        return Call(KERNELS[x.type], {"size": y.size}, (x,), (y,), rows=ELEMENTS)
     if (quant := _channels(x)) is None:
-        return Call(KERNELS[x.type], {"size": y.size, "zero": x.zero, "scale": x.scale}, (x,), (y,), rows=ELEMENTS)
+        scaling = {} if x.type == "FLOAT16" else {"zero": x.zero, "scale": x.scale}
+        kernel = f"tw_dequantize_{SUFFIX[x.type]}"
+        return Call(kernel, {"size": y.size, **scaling}, (x,), (y,), rows=ELEMENTS)
     scales = (requantize(quant.scale), requantize(quant.zero_point.astype(np.int32)))
-    return Call(
-        "tw_dequantize_channels_s8",
-        {"axis": one_axis(x.shape, quant.axis)},
-        (x, *scales),
-        (y,),
-    )
+    return Call("tw_dequantize_channels_s8", {"axis": one_axis(x.shape, quant.axis)}, (x, *scales), (y,))
 
 
 def _case(x: Tensor, **more: Any) -> Case:

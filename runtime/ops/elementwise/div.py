@@ -10,7 +10,7 @@ import numpy as np
 
 from twinfer.runtime.fixed_point import multiply_high, quantize_multiplier, requantize, round_shift, wrap32
 from twinfer.runtime.graph import Array, Node
-from twinfer.runtime.op import Case, Op, Shape, unsupported
+from twinfer.runtime.op import SUFFIX, Case, Op, Shape, unsupported
 from twinfer.runtime.ops.core.activation import output_range
 from twinfer.runtime.ops.core.broadcast import SHAPES, binary_case, broadcast_call, infer_binary, infer_quantized
 from twinfer.runtime.ops.core.gemmlowp import one_over_one_plus
@@ -129,9 +129,6 @@ def _squared(node: Node, inputs: list[Any]) -> list[Array]:
     return [np.asarray(wrap32(steps).clip(info.min, info.max).astype(a.dtype))]
 
 
-_ENDS = {"FLOAT32": "f32", "INT32": "s32", "INT16": "s16", "INT8": "s8"}
-
-
 def lower(node: Node, target: Target) -> Call:
     a, b, y = node.input(0), node.input(1), node.output
     params: dict[str, Param] = dict(output_range(node)) if node.op == "DIV" else {}
@@ -142,7 +139,7 @@ def lower(node: Node, target: Target) -> Call:
         )
         for prefix, (mult, shift) in scaling.items():
             params |= {f"{prefix}mult": mult, f"{prefix}shift": shift}
-    return broadcast_call(f"tw_{node.op.lower()}_{_ENDS[y.type]}", (a, b), y, params, target, tiles=False)
+    return broadcast_call(f"tw_{node.op.lower()}_{SUFFIX[y.type]}", (a, b), y, params, target, tiles=False)
 
 
 #: The scale of a is at least 64 times those of b and y multiplied; else TFLM shows the fault that ``FAULT`` describes.

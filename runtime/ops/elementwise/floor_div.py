@@ -8,16 +8,15 @@ from typing import Any
 import numpy as np
 
 from twinfer.runtime.graph import Array, Node
-from twinfer.runtime.op import Case, Op, tensor
+from twinfer.runtime.op import SUFFIX, Case, Op, tensor
 from twinfer.runtime.ops.core.broadcast import SHAPES, binary_case, broadcast_call, infer_binary
 from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target
 
-#: Types of each operator, and what its kernel is called for them.
 TYPES = {
-    "FLOOR_DIV": {"FLOAT32": "f32", "INT8": "s8", "INT16": "s16", "INT32": "s32"},
-    "FLOOR_MOD": {"FLOAT32": "f32", "INT8": "s8", "INT16": "s16", "INT32": "s32", "INT64": "s64"},
-    "ATAN2": {"FLOAT32": "f32", "FLOAT64": "f64"},
+    "FLOOR_DIV": ("FLOAT32", "INT8", "INT16", "INT32"),
+    "FLOOR_MOD": ("FLOAT32", "INT8", "INT16", "INT32", "INT64"),
+    "ATAN2": ("FLOAT32", "FLOAT64"),
 }
 
 BY_ZERO = "by zero: LiteRT refuses to run"
@@ -55,7 +54,7 @@ def reference(node: Node, inputs: list[Any]) -> list[Array]:
 
 
 def lower(node: Node, target: Target) -> Call:
-    kernel = f"tw_{node.op.lower()}_{TYPES[node.op][node.output.type]}"
+    kernel = f"tw_{node.op.lower()}_{SUFFIX[node.output.type]}"
     return broadcast_call(kernel, (node.input(0), node.input(1)), node.output, {}, target, tiles=False)
 
 

@@ -8,23 +8,15 @@ from typing import Any
 import numpy as np
 
 from twinfer.runtime.graph import Array, Node
-from twinfer.runtime.op import Case, Op, Shape
+from twinfer.runtime.op import SUFFIX, Case, Op, Shape
 from twinfer.runtime.ops.core.broadcast import SHAPES, binary_case, broadcast_call, infer_binary
 from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target
 
-KERNELS = {
-    "INT8": "tw_maximum_s8",
-    "INT16": "tw_maximum_s16",
-    "FLOAT32": "tw_maximum_f32",
-    "INT32": "tw_maximum_s32",
-    "INT64": "tw_maximum_s64",
-    "UINT8": "tw_maximum_u8",  # without scales; with them it runs as int8
-}
-
 
 def infer(node: Node) -> list[Shape]:
-    return infer_binary(node, *KERNELS)
+    """Of uint8 without scales; with them it runs as int8."""
+    return infer_binary(node, "INT8", "INT16", "FLOAT32", "INT32", "INT64", "UINT8")
 
 
 def reference(node: Node, inputs: list[Any]) -> list[Array]:
@@ -35,7 +27,7 @@ def reference(node: Node, inputs: list[Any]) -> list[Array]:
 
 def lower(node: Node, target: Target) -> Call:
     operands, y = (node.input(0), node.input(1)), node.output
-    return broadcast_call(KERNELS[y.type], operands, y, {"minimum": int(node.op == "MINIMUM")}, target)
+    return broadcast_call(f"tw_maximum_{SUFFIX[y.type]}", operands, y, {"minimum": int(node.op == "MINIMUM")}, target)
 
 
 def cases(op: str, rng: np.random.Generator) -> Iterator[Case]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from twinfer.runtime.fixed_point import quantize_multiplier, requantize, wrap32
 from twinfer.runtime.graph import Array, Node
-from twinfer.runtime.op import Case, Op, Shape
+from twinfer.runtime.op import SUFFIX, Case, Op, Shape
 from twinfer.runtime.ops.core.activation import clamped, output_range
 from twinfer.runtime.ops.core.broadcast import (
     SHAPES,
@@ -28,16 +28,13 @@ from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target
 from twinfer.runtime.variant import Variant, accept
 
-KERNELS = {
-    "INT8": "tw_mul_s8", "INT16": "tw_mul_s16", "FLOAT32": "tw_mul_f32", "INT32": "tw_mul_s32", "INT64": "tw_mul_s64",
-    "UINT32": "tw_mul_u32",
-}  # fmt: skip
+TYPES = ("INT8", "INT16", "FLOAT32", "INT32", "INT64", "UINT32")
 
 _SCALED = ("INT8", "INT16")
 
 
 def infer(node: Node) -> list[Shape]:
-    shapes = infer_binary(node, *KERNELS) if unscaled(node) else infer_quantized(node, *KERNELS)
+    shapes = infer_binary(node, *TYPES) if unscaled(node) else infer_quantized(node, *TYPES)
     output_range(node)
     return shapes
 
@@ -73,7 +70,7 @@ def lower(node: Node, target: Target) -> Call:
         params |= {"a_zero": a.zero, "b_zero": b.zero, "out_zero": y.zero}
     if y.type in _SCALED:
         params |= dict(zip(("mult", "shift"), multiplier(node), strict=True))
-    return broadcast_call(KERNELS[y.type], (a, b), y, params, target)
+    return broadcast_call(f"tw_mul_{SUFFIX[y.type]}", (a, b), y, params, target)
 
 
 def _lower_scaled(node: Node, target: Target) -> Call:

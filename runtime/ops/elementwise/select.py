@@ -72,11 +72,8 @@ def cases(op: str, rng: np.random.Generator) -> Iterator[Case]:
         yield _case(op, "INT8", ((3,), (3, 5, 2), (3, 5, 2)), (3, 5, 2), "litert")
         return
     for shapes in (
-        ((5,), (3, 5), (1,)),
-        ((3, 1), (1, 5), ()),
-        ((), (2, 1, 3), (4, 1)),
-        ((2, 1, 4, 1), (3, 1, 5), (4, 5)),
-    ):
+        ((5,), (3, 5), (1,)), ((3, 1), (1, 5), ()), ((), (2, 1, 3), (4, 1)), ((2, 1, 4, 1), (3, 1, 5), (4, 5)),
+    ):  # fmt: skip
         out = tuple(np.broadcast_shapes(*shapes))
         yield _case(op, "INT8", shapes, out, "tflm")
         yield _case(op, "INT64", shapes, out, "litert")

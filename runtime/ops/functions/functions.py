@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from twinfer.runtime.graph import Array, Node
-from twinfer.runtime.op import Case, Op, Pointwise, Shape, Uint8, need, need_type, tensor
+from twinfer.runtime.op import SUFFIX, Case, Op, Pointwise, Shape, Uint8, need, need_type, tensor
 from twinfer.runtime.ops.functions import _int8, _wide
 from twinfer.runtime.ops.functions._unary import elementwise, in_double, infer, int8_case, lookup, through_float
 from twinfer.runtime.program import Call
@@ -17,14 +17,6 @@ from twinfer.runtime.target import Target
 
 _exp, _tanh = in_double(np.exp), in_double(np.tanh)
 _erfc = in_double(np.vectorize(math.erfc, otypes=[np.float64]))
-
-
-def _elu(x: Array) -> Array:
-    return np.where(x < 0, _exp(np.minimum(x, 0)) - 1, x)
-
-
-def _gelu(x: Array) -> Array:
-    return np.asarray(0.5 * x * _erfc(x * -math.sqrt(0.5)))
 
 
 def _gelu_tanh(x: Array) -> Array:
@@ -58,10 +50,6 @@ def _log(x: Array) -> Array:
     return np.where(x > 0, np.log(np.maximum(x, 1e-300)), np.where(x == 0, -np.inf, np.nan))
 
 
-def _sign(x: Array) -> Array:
-    return np.asarray(np.sign(x) + 0, x.dtype)  # never -0.0
-
-
 def _round(x: Array) -> Array:
     """Half to even; what is below 0 becomes 0.0, not -0.0."""
     return np.where(x < 0, np.rint(x) + x.dtype.type(0), np.rint(x))
@@ -86,16 +74,11 @@ _TABLE, _LOG_TABLE = _wide.by_table(lambda node, x: _real(node)(x)), _wide.by_ta
 FUNCTIONS = {
     "ABS": Function(np.abs, int8=_int8.magnitude, oracle="tflm", int16=_wide.rescaled(np.abs), others=("INT32",)),
     "NEG": Function(np.negative, int16=_wide.rescaled(np.negative), others=("INT32", "INT64")),
-    "SIGN": Function(_sign, others=("INT32", "FLOAT64")),
+    "SIGN": Function(lambda x: np.asarray(np.sign(x) + 0, x.dtype), others=("INT32", "FLOAT64")),  # never -0.0
     "SQUARE": Function(np.square),
     "SQRT": Function(np.sqrt, least=0, int8=_int8.root, oracle="litert", int16=_wide.ROOT),
     "RSQRT": Function(
-        lambda x: 1 / np.sqrt(x),
-        least=0.01,
-        tolerance=2e-6,
-        int8=_int8.by_root,
-        oracle="tflm",
-        int16=_wide.BY_ROOT,
+        lambda x: 1 / np.sqrt(x), least=0.01, tolerance=2e-6, int8=_int8.by_root, oracle="tflm", int16=_wide.BY_ROOT
     ),
     "EXP": Function(_exp, most=4, tolerance=1e-5, oracle="litert", int16=_TABLE),
     "LOG": Function(in_double(_log), least=0, tolerance=1e-6, oracle="litert", int16=_LOG_TABLE),
@@ -104,8 +87,8 @@ FUNCTIONS = {
     "FLOOR": Function(np.floor),
     "CEIL": Function(np.ceil),
     "ROUND": Function(_round),
-    "ELU": Function(_elu, tolerance=2e-7, oracle="tflm"),
-    "GELU": Function(_gelu, tolerance=1e-6, oracle="litert", int16=_TABLE),
+    "ELU": Function(lambda x: np.where(x < 0, _exp(np.minimum(x, 0)) - 1, x), tolerance=2e-7, oracle="tflm"),
+    "GELU": Function(lambda x: 0.5 * x * _erfc(x * -math.sqrt(0.5)), tolerance=1e-6, oracle="litert", int16=_TABLE),
 }
 
 #: Operators that TFLM lacks.
@@ -151,8 +134,7 @@ def reference(node: Node, inputs: list[Any]) -> list[Array]:
         return [np.asarray(_real(node)(x.astype(np.float64))).astype(x.dtype)]
 
 
-#: The ends of kernels' names; float64 and plain integers have no scales.
-_ENDS = {"FLOAT32": "f32", "FLOAT64": "f64", "INT32": "s32", "INT64": "s64"}
+#: Types without scales.
 _PLAIN = ("FLOAT64", "INT32", "INT64")
 
 
@@ -163,7 +145,7 @@ def lower(node: Node, target: Target) -> Call:
     if wide := _int16(node):
         return wide.lower(node)
     way = "_tanh" if _by_tanh(node) else ""
-    return elementwise(node, f"tw_{node.op.lower()}{way}_{_ENDS[x.type]}")
+    return elementwise(node, f"tw_{node.op.lower()}{way}_{SUFFIX[x.type]}")
 
 
 _INT8_QUANTS = (

@@ -69,13 +69,9 @@ def _cases(op: str) -> Iterator[Case]:
     yield int16_case(op, 0.002, 0.0007, {"RELU": "tflm", "RELU6": "litert"}.get(op, "none"), "" if in_tflm else why)
     unequal = "tflm" if op == "RELU" else "litert"  # TFLM's RELU6 does not requantise
     for x, y in (
-        ((0.05, 3), (0.03, -20)),
-        ((0.03, -20), (0.05, 3)),
-        ((0.05, -128), (0.0004, 127)),
-        ((0.0004, 127), (0.05, -128)),
-        ((0.05, 3), (0.05, -128)),
-        ((2.0, 5), (math.pi, -7)),
-    ):
+        ((0.05, 3), (0.03, -20)), ((0.03, -20), (0.05, 3)), ((0.05, -128), (0.0004, 127)),
+        ((0.0004, 127), (0.05, -128)), ((0.05, 3), (0.05, -128)), ((2.0, 5), (math.pi, -7)),
+    ):  # fmt: skip
         yield int8_case(op, x, y, unequal)
 
 

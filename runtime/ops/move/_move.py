@@ -9,7 +9,7 @@ import numpy as np
 
 from twinfer.runtime import constant
 from twinfer.runtime.constant import Constant
-from twinfer.runtime.graph import DTYPES, Node, Tensor
+from twinfer.runtime.graph import DTYPES, Array, Node, Tensor
 from twinfer.runtime.op import Case, Shape, need, need_type, tensor, unsupported
 from twinfer.runtime.ops.core.loops import LOOPS, filled
 from twinfer.runtime.params import Param
@@ -35,6 +35,19 @@ def check_arity(node: Node, inputs: int, outputs: int | None = 1) -> None:
     """Raise ModelError unless the node has that many inputs and (None: any number of) outputs."""
     need(len(node.inputs) == inputs, node, f"it has {len(node.inputs)} inputs, {node.op} takes {inputs}")
     need(outputs in (None, len(node.outputs)), node, f"it has {len(node.outputs)} outputs, {node.op} makes {outputs}")
+
+
+def mover(node: Node, inputs: int, *, alike: bool = False) -> Tensor:
+    """Input 0, which the node moves to its one output; raises as the two checks above do.
+
+    ``alike``: also unless input and output are quantised alike.
+    """
+    check_arity(node, inputs)
+    x = node.input(0)
+    check_moved(node, x)
+    if alike and not same_meaning(x, node.output):
+        raise unsupported(node, f"{x} and {node.output} must be quantised alike: requantise them")
+    return x
 
 
 def indices(node: Node, i: int, count: int | None = None) -> list[int]:
@@ -90,6 +103,11 @@ def copy_call(node: Node) -> Call:
     """The call that copies input 0 to output 0; it does nothing if planned in place."""
     size, by_rows = node.output.nbytes, Rows(counts=("size",), flat=True)
     return Call("tw_copy", {"size": size}, (node.input(0),), (node.output,), inplace=(0,), rows=by_rows)
+
+
+def known_call(node: Node, value: Array) -> Call:
+    """The call that copies a value which is known when planning."""
+    return Call("tw_copy", {"size": node.output.nbytes}, (constant.index(value),), (node.output,))
 
 
 def slice_call(node: Node, start: int, axes: Sequence[Axis]) -> Call:

@@ -9,7 +9,7 @@ import numpy as np
 
 from twinfer.runtime.graph import Array, Node
 from twinfer.runtime.op import Case, Op, Shape, need
-from twinfer.runtime.ops.move._move import case, check_arity, check_moved, example, slice_call, steps
+from twinfer.runtime.ops.move._move import case, example, mover, slice_call, steps
 from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target
 
@@ -27,9 +27,7 @@ def _split(node: Node, shape: Shape) -> Shape:
 
 
 def infer(node: Node) -> list[Shape]:
-    check_arity(node, 1)
-    x, block = node.input(0), int(node.options["block_size"])
-    check_moved(node, x)
+    x, block = mover(node, 1), int(node.options["block_size"])
     need(len(x.shape) == 4, node, f"{x} must have four dimensions")
     need(block >= 1, node, f"block_size {block} must be positive")
     n, h, w, c = x.shape
@@ -57,12 +55,8 @@ def lower(node: Node, target: Target) -> Call:
 
 def cases(op: str, rng: np.random.Generator) -> Iterator[Case]:
     for deep, block in (
-        ((1, 1, 1, 4), 2),
-        ((2, 3, 5, 12), 2),
-        ((1, 4, 2, 27), 3),
-        ((2, 2, 3, 5), 1),
-        ((1, 3, 2, 64), 4),
-    ):
+        ((1, 1, 1, 4), 2), ((2, 3, 5, 12), 2), ((1, 4, 2, 27), 3), ((2, 2, 3, 5), 1), ((1, 3, 2, 64), 4),
+    ):  # fmt: skip
         n, h, w, c = deep
         flat = (n, h * block, w * block, c // block**2)
         shapes = (flat, deep) if op == "SPACE_TO_DEPTH" else (deep, flat)

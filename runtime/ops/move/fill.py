@@ -17,15 +17,21 @@ from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target
 
 
+def _check_values(node: Node, *values: Tensor) -> None:
+    """Raise unless ``values`` are single ones, of the type and the quantisation of the output."""
+    check_moved(node, *values)
+    for value in values:
+        need(value.size == 1, node, f"{value} must be a single value")
+        if not same_meaning(value, node.output):
+            raise unsupported(node, f"{value} and {node.output} must be quantised alike: requantise them")
+
+
 def _infer_fill(node: Node) -> list[Shape]:
     check_arity(node, 2)
     dims, value = node.input(0), node.input(1)
     need_type(node, dims, "INT32", "INT64")
     need(len(dims.shape) == 1, node, f"{dims} must have one dimension")
-    check_moved(node, value)
-    need(value.size == 1, node, f"{value} must be a single value")
-    if not same_meaning(value, node.output):
-        raise unsupported(node, f"{value} and {node.output} must be quantised alike: requantise them")
+    _check_values(node, value)
     shape = tuple(indices(node, 0))
     need(all(n >= 0 for n in shape), node, f"{list(shape)} is not a valid shape")
     return [shape]
@@ -52,6 +58,10 @@ def _filled(node: Node, value: Tensor | Constant) -> Call:
     return Call("tw_fill_all", {"size": y.nbytes, "element": y.dtype.itemsize}, (value,), (y,))
 
 
+def _lower_zeros(node: Node, target: Target) -> Call:
+    return _filled(node, Constant(zero_of(node), Role.INDEX, name="zero"))
+
+
 def _depth(node: Node) -> int:
     (depth,) = indices(node, 1, 1)
     need(depth >= 0, node, f"a depth of {depth} is negative")
@@ -68,10 +78,7 @@ def _infer_one_hot(node: Node) -> list[Shape]:
     check_arity(node, 4)
     numbers, on, off = node.input(0), node.input(2), node.input(3)
     need_type(node, numbers, "INT32", "INT64")
-    check_moved(node, on, off)
-    need(on.size == 1 == off.size, node, f"{on} and {off} must be single values")
-    if not (same_meaning(on, node.output) and same_meaning(off, node.output)):
-        raise unsupported(node, f"{on}, {off} and {node.output} must be quantised alike: requantise them")
+    _check_values(node, on, off)
     axis, depth = _axis(node), _depth(node)
     return [(*numbers.shape[:axis], depth, *numbers.shape[axis:])]
 
@@ -108,10 +115,9 @@ def _zeros_cases(rng: np.random.Generator) -> Iterator[Case]:
         for type in ("FLOAT32", "INT32", "INT64"):
             yield Case(Node("ZEROS_LIKE", (tensor(shape, type),), (tensor(shape, type, name="y"),)))
         for zero in (0, -7):
-            node = Node(
-                "ZEROS_LIKE", (tensor(shape, "INT8", 0.5, zero),), (tensor(shape, "INT8", 0.5, zero, name="y"),)
-            )
-            yield Case(node, None, "none" if zero else "tflm", "TFLM does not know of zero points" if zero else "")
+            x, y = (tensor(shape, "INT8", 0.5, zero, name=name) for name in "ty")
+            why = "TFLM does not know of zero points" if zero else ""
+            yield Case(Node("ZEROS_LIKE", (x,), (y,)), None, "none" if zero else "tflm", why)
 
 
 def _one_hot_cases(rng: np.random.Generator) -> Iterator[Case]:
@@ -132,12 +138,6 @@ def _one_hot_cases(rng: np.random.Generator) -> Iterator[Case]:
 
 OPS = (
     Op("FILL", _infer_fill, _fill, lambda node, target: _filled(node, node.input(1)), _fill_cases),
-    Op(
-        "ZEROS_LIKE",
-        _infer_zeros,
-        _zeros,
-        lambda node, target: _filled(node, Constant(zero_of(node), Role.INDEX, name="zero")),
-        _zeros_cases,
-    ),
+    Op("ZEROS_LIKE", _infer_zeros, _zeros, _lower_zeros, _zeros_cases),
     Op("ONE_HOT", _infer_one_hot, _one_hot, _lower_one_hot, _one_hot_cases),
 )

@@ -11,7 +11,7 @@ import numpy as np
 from twinfer.runtime import constant
 from twinfer.runtime.graph import Array, Node
 from twinfer.runtime.op import Case, Op, Shape, need, need_type, tensor
-from twinfer.runtime.ops.move._move import axis_in, case, check_arity, check_moved, copy_call, example, index
+from twinfer.runtime.ops.move._move import axis_in, case, copy_call, example, index, mover
 from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target
 
@@ -28,9 +28,7 @@ def _axes(node: Node) -> tuple[int, int]:
 
 
 def infer(node: Node) -> list[Shape]:
-    check_arity(node, 2)
-    x, at = node.input(0), node.input(1)
-    check_moved(node, x)
+    x, at = mover(node, 2), node.input(1)
     need_type(node, at, "INT32", "INT64", "INT16")
     axis, batch = _axes(node)
     count = x.shape[axis]
@@ -57,13 +55,10 @@ def lower(node: Node, target: Target) -> Call:
         return copy_call(node)
     axis, batch = _axes(node)
     params = {
-        "batch": math.prod(x.shape[:batch]),
-        "outer": math.prod(x.shape[batch:axis]),
-        "count": x.shape[axis],
-        "picked": math.prod(at.shape[batch:]),
-        "run": math.prod(x.shape[axis + 1 :]) * x.dtype.itemsize,
+        "batch": math.prod(x.shape[:batch]), "outer": math.prod(x.shape[batch:axis]), "count": x.shape[axis],
+        "picked": math.prod(at.shape[batch:]), "run": math.prod(x.shape[axis + 1 :]) * x.dtype.itemsize,
         "wide": at.dtype.itemsize if at.data is None else 4,
-    }
+    }  # fmt: skip
     numbers = at if at.data is None else constant.index(at.data.astype(np.int32))
     return Call("tw_gather", params, (x, numbers), (y,))
 
@@ -95,9 +90,8 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
     yield one("INT32", ((5, 6), ()), 0, oracle="litert")
     yield one("INT32", ((5, 6), (9,)), 1, fed="INT64", oracle="litert")
     yield one("BOOL", ((5, 6), (9,)), 1, oracle="litert")
-    outside = case(
-        "GATHER", (example("INT8", (5, 6)), tensor((9,), "INT32", name="at")), [(5, 9)], axis=1, batch_dims=0
-    )
+    outer = (example("INT8", (5, 6)), tensor((9,), "INT32", name="at"))
+    outside = case("GATHER", outer, [(5, 9)], axis=1, batch_dims=0)
     yield Case(outside.node, None, "none", "both refuse numbers outside when running")
     yield one("INT8", ((3, 4, 5), (3, 2)), 1, -1)
     yield one("FLOAT32", ((2, 3, 4, 5), (2, 3)), 2, -1, fed="INT32", oracle="litert")

@@ -12,7 +12,7 @@ from twinfer.runtime import constant
 from twinfer.runtime.graph import DTYPES, Array, Node, Tensor
 from twinfer.runtime.op import Case, Op, Shape, need, need_type, tensor, unsupported
 from twinfer.runtime.ops.core.loops import LOOPS
-from twinfer.runtime.ops.move._move import case, check_arity, check_moved, copy_call, example, index, same_meaning
+from twinfer.runtime.ops.move._move import case, copy_call, example, index, mover
 from twinfer.runtime.params import Param
 from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target
@@ -36,12 +36,8 @@ def check_inside(node: Node, at: Tensor, shape: Shape) -> None:
 
 
 def infer(node: Node) -> list[Shape]:
-    check_arity(node, 2)
-    x, at = node.input(0), node.input(1)
-    check_moved(node, x)
+    x, at = mover(node, 2, alike=True), node.input(1)
     need_type(node, at, "INT32", "INT64", "INT16")
-    if not same_meaning(x, node.output):
-        raise unsupported(node, f"{x} and {node.output} must be quantised alike: requantise them")
     depth = depth_of(node, at, x.shape)
     need(at.size == 0 or all(x.shape[:depth]), node, f"{x} is empty where {at} picks")
     check_inside(node, at, x.shape)
@@ -102,12 +98,8 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
         yield _case(rng, type, (3, 4, 5), (6, 2), "INT64", oracle="litert")
     yield _case(rng, "INT8", (3, 4, 5), (6, 2), "INT16", oracle="litert")
     outside = _case(rng, "INT8", (3, 4, 5), (9, 2), "INT32")
-    yield Case(
-        outside.node,
-        None,
-        "none",
-        "LiteRT refuses numbers outside when running, TFLM those beyond the tensor",
-    )
+    why = "LiteRT refuses numbers outside when running, TFLM those beyond the tensor"
+    yield Case(outside.node, None, "none", why)
 
 
 OP = Op("GATHER_ND", infer, reference, lower, cases)

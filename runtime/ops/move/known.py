@@ -8,11 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from twinfer.runtime import constant
 from twinfer.runtime.errors import UnsupportedOperatorError
 from twinfer.runtime.graph import Array, Node
 from twinfer.runtime.op import Case, Op, Shape, need, need_type, tensor, unsupported
-from twinfer.runtime.ops.move._move import check_arity, index
+from twinfer.runtime.ops.move._move import check_arity, index, known_call
 from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target
 
@@ -75,13 +74,8 @@ def _range(node: Node, inputs: list[Any]) -> list[Array]:
     return [np.add.accumulate(steps, dtype=node.output.dtype)]
 
 
-def _known(node: Node, value: Array) -> Call:
-    """The call that copies a value which is known when planning."""
-    return Call("tw_copy", {"size": node.output.nbytes}, (constant.index(value),), (node.output,))
-
-
 def _lower_range(node: Node, target: Target) -> Call:
-    return _known(node, _range(node, [node.constant(i) for i in range(3)])[0])
+    return known_call(node, _range(node, [node.constant(i) for i in range(3)])[0])
 
 
 def _infer_where(node: Node) -> list[Shape]:
@@ -102,7 +96,7 @@ def _where(node: Node, inputs: list[Any]) -> list[Array]:
 
 
 def _lower_where(node: Node, target: Target) -> Call:
-    return _known(node, _where(node, [node.constant(0)])[0])
+    return known_call(node, _where(node, [node.constant(0)])[0])
 
 
 def _args_cases(rng: np.random.Generator) -> Iterator[Case]:

@@ -10,7 +10,7 @@ import numpy as np
 from twinfer.runtime.graph import Array, Node
 from twinfer.runtime.op import Case, Op, Shape, need, unsupported
 from twinfer.runtime.ops.core.loops import LOOPS, filled
-from twinfer.runtime.ops.move._move import case, check_arity, check_moved, copy_call, example, index, indices
+from twinfer.runtime.ops.move._move import case, copy_call, example, index, indices, mover
 from twinfer.runtime.params import Param
 from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target
@@ -31,9 +31,7 @@ def _padding(node: Node) -> list[tuple[int, int]]:
 
 
 def infer(node: Node) -> list[Shape]:
-    check_arity(node, 2)
-    x, edge = node.input(0), _edge(node)
-    check_moved(node, x)
+    x, edge = mover(node, 2), _edge(node)
     need(node.input(1).shape == (len(x.shape), 2), node, f"{node.input(1)} must be [{len(x.shape)}, 2]")
     padding = _padding(node)
     for n, (before, after) in zip(x.shape, padding, strict=True):

@@ -14,17 +14,7 @@ from twinfer.runtime.constant import Constant, Role
 from twinfer.runtime.graph import Array, Node, Tensor
 from twinfer.runtime.op import Border, Case, Op, Shape, need, tensor, unsupported
 from twinfer.runtime.ops.core.loops import LOOPS, filled
-from twinfer.runtime.ops.move._move import (
-    case,
-    check_arity,
-    check_moved,
-    copy_call,
-    example,
-    index,
-    indices,
-    same_meaning,
-    steps,
-)
+from twinfer.runtime.ops.move._move import case, copy_call, example, index, indices, mover, same_meaning, steps
 from twinfer.runtime.params import Param
 from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target
@@ -40,24 +30,17 @@ def _axes(node: Node) -> list[Padded]:
 
 
 def infer(node: Node) -> list[Shape]:
-    check_arity(node, 2 if node.op == "PAD" else 3)
-    x, axes = node.input(0), _axes(node)
-    check_moved(node, x)
+    x, axes = mover(node, 2 if node.op == "PAD" else 3), _axes(node)
     need(node.input(1).shape == (len(x.shape), 2), node, f"{node.input(1)} must be [{len(x.shape)}, 2]")
     need(all(before >= 0 <= after for _, before, after in axes), node, "negative padding; use SLICE to cut")
     if node.op == "PADV2":
-        _check_value(node, node.input(2))
+        value, y = node.input(2), node.output
+        need(value.type == y.type and value.size == 1, node, f"{value} is not a single value of the output's type")
+        if not same_meaning(value, y):
+            raise unsupported(node, f"{value} must be quantised as {y} is")
     else:
         zero_of(node)
     return [tuple(sum(axis) for axis in axes)]
-
-
-def _check_value(node: Node, value: Tensor) -> None:
-    need(
-        value.type == node.output.type and value.size == 1, node, f"{value} is not a single value of the output's type"
-    )
-    if not same_meaning(value, node.output):
-        raise unsupported(node, f"{value} must be quantised as {node.output} is")
 
 
 def zero_of(node: Node) -> Array:
@@ -123,19 +106,12 @@ def _case(type: str, shape: Shape, paddings: tuple[int, ...], value: float | Non
 
 
 FORMS = (
-    ((5,), (2, 3)),
-    ((1,), (0, 1)),
-    ((4, 3), (1, 2, 0, 0)),
-    ((4, 3), (0, 0, 3, 1)),
-    ((4, 3), (0, 0, 0, 0)),
-    ((2, 3, 4), (0, 1, 2, 0, 1, 1)),
-    ((1, 5, 7, 3), (0, 0, 1, 1, 1, 1, 0, 0)),
-    ((2, 3, 2, 3), (0, 0, 0, 1, 0, 1, 0, 0)),
-    ((2, 3, 2, 1), (0, 0, 0, 0, 0, 0, 0, 3)),
-    ((2, 3, 2, 3), (1, 0, 0, 2, 3, 1, 1, 2)),
-    ((2, 1, 2, 3, 2), (1, 0, 0, 0, 0, 1, 1, 1, 2, 0)),
+    ((5,), (2, 3)), ((1,), (0, 1)), ((4, 3), (1, 2, 0, 0)), ((4, 3), (0, 0, 3, 1)), ((4, 3), (0, 0, 0, 0)),
+    ((2, 3, 4), (0, 1, 2, 0, 1, 1)), ((1, 5, 7, 3), (0, 0, 1, 1, 1, 1, 0, 0)),
+    ((2, 3, 2, 3), (0, 0, 0, 1, 0, 1, 0, 0)), ((2, 3, 2, 1), (0, 0, 0, 0, 0, 0, 0, 3)),
+    ((2, 3, 2, 3), (1, 0, 0, 2, 3, 1, 1, 2)), ((2, 1, 2, 3, 2), (1, 0, 0, 0, 0, 1, 1, 1, 2, 0)),
     ((2, 3, 2, 1, 2), (1, 1, 2, 0, 0, 1, 1, 1, 2, 1)),
-)
+)  # fmt: skip
 
 
 def _types(value: float | None) -> Iterator[Case]:

@@ -68,13 +68,8 @@ def lower_nearest(node: Node, target: Target) -> Call:
     x, y = node.input(0), node.output
     pixel = x.shape[3] * x.dtype.itemsize
     row = x.shape[2] * pixel
-    params = {
-        "batches": x.shape[0],
-        "image": x.shape[1] * row,
-        "out_h": y.shape[1],
-        "out_w": y.shape[2],
-        "pixel": pixel,
-    }
+    sizes = {"out_h": y.shape[1], "out_w": y.shape[2], "pixel": pixel}
+    params = {"batches": x.shape[0], "image": x.shape[1] * row, **sizes}
     offsets = (_nearest(node, 1) * row, _nearest(node, 2) * pixel)
     return Call("tw_resize_nearest_neighbor", params, (x, *(index(o.astype(np.int32)) for o in offsets)), (y,))
 
@@ -138,39 +133,30 @@ def lower_bilinear(node: Node, target: Target) -> Call:
     return Call(f"tw_resize_bilinear_{'s8' if x.type == 'INT8' else 's16'}", params, (x,), (y,))
 
 
-def _cases(op: str, types: dict[str, tuple[float, ...]]) -> Iterator[Case]:
-    for type, quant in types.items():
+def _cases(op: str, types: tuple[str, ...]) -> Iterator[Case]:
+    for type in types:
+        scale, zero = (None, 0) if type == "FLOAT32" else (0.1, 0 if type == "INT16" else 3)
         for align, half in ((False, False), (True, False), (False, True), (True, True)):
             if op == "RESIZE_BILINEAR" and align and half:
                 continue
-            for (b, h, w, c), (new_h, new_w) in (
-                ((1, 4, 4, 3), (8, 8)),
-                ((2, 3, 5, 1), (7, 4)),
-                ((1, 7, 9, 17), (3, 2)),
-                ((1, 1, 6, 2), (5, 1)),
-                ((1, 5, 1, 33), (1, 6)),
-                ((1, 6, 7, 2), (6, 7)),
-            ):
-                size = tensor((2,), "INT32", data=np.array([new_h, new_w]), name="size")
-                scale, zero = quant or (None, 0)
-                y = tensor((b, new_h, new_w, c), type, scale, int(zero), name="y")
-                x = tensor((b, h, w, c), type, scale, int(zero))
+            for (b, h, w, c), new in (
+                ((1, 4, 4, 3), (8, 8)), ((2, 3, 5, 1), (7, 4)), ((1, 7, 9, 17), (3, 2)), ((1, 1, 6, 2), (5, 1)),
+                ((1, 5, 1, 33), (1, 6)), ((1, 6, 7, 2), (6, 7)),
+            ):  # fmt: skip
+                size = tensor((2,), "INT32", data=np.array(new), name="size")
+                x, y = tensor((b, h, w, c), type, scale, zero), tensor((b, *new, c), type, scale, zero, name="y")
                 wide = type == "UINT8" or (type == "INT16" and op == "RESIZE_BILINEAR")
                 options = {"align_corners": align, "half_pixel_centers": half}
                 yield Case(Node(op, (x, size), (y,), options), oracle="litert" if wide else "tflm")
 
 
-def nearest_cases(rng: np.random.Generator) -> Iterator[Case]:
-    yield from _cases(
-        "RESIZE_NEAREST_NEIGHBOR", {"INT8": (0.1, 3), "FLOAT32": (), "INT16": (0.1, 0), "UINT8": (0.1, 3)}
-    )
-
-
-def bilinear_cases(rng: np.random.Generator) -> Iterator[Case]:
-    yield from _cases("RESIZE_BILINEAR", {"INT8": (0.1, 3), "FLOAT32": (), "UINT8": (0.1, 3), "INT16": (0.1, 0)})
-
-
 OPS = (
-    Op("RESIZE_NEAREST_NEIGHBOR", infer_nearest, reference_nearest, lower_nearest, nearest_cases, uint8="moves"),
-    Op("RESIZE_BILINEAR", infer_bilinear, reference_bilinear, lower_bilinear, bilinear_cases),
-)
+    Op(
+        "RESIZE_NEAREST_NEIGHBOR", infer_nearest, reference_nearest, lower_nearest,
+        lambda rng: _cases("RESIZE_NEAREST_NEIGHBOR", ("INT8", "FLOAT32", "INT16", "UINT8")), uint8="moves",
+    ),
+    Op(
+        "RESIZE_BILINEAR", infer_bilinear, reference_bilinear, lower_bilinear,
+        lambda rng: _cases("RESIZE_BILINEAR", ("INT8", "FLOAT32", "UINT8", "INT16")),
+    ),
+)  # fmt: skip

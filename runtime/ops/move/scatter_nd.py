@@ -27,7 +27,8 @@ def infer(node: Node) -> list[Shape]:
     need_type(node, at, "INT32")
     need_type(node, updates, *KINDS)
     need(node.output.type == updates.type, node, f"{node.output} must have the type of {updates}")
-    if not (same_meaning(updates, node.output) and _zero_is_zero(node.output)):
+    quant = node.output.quant  # sums of stored values must be sums of values
+    if not same_meaning(updates, node.output) or (quant and (quant.per_channel or node.output.zero)):
         raise unsupported(node, f"{updates} and {node.output} must be quantised alike, with a zero point of 0")
     shape = tuple(indices(node, 2))
     need(all(n >= 0 for n in shape), node, f"{list(shape)} is not a valid shape")
@@ -36,11 +37,6 @@ def infer(node: Node) -> list[Shape]:
     need(updates.shape == wanted, node, f"{updates} must be {list(wanted)}")
     check_inside(node, at, shape)
     return [shape]
-
-
-def _zero_is_zero(y: Tensor) -> bool:
-    """Whether sums of stored values are sums of values."""
-    return y.quant is None or (not y.quant.per_channel and y.zero == 0)
 
 
 def reference(node: Node, inputs: list[Any]) -> list[Array]:

@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from twinfer.runtime.constant import index
 from twinfer.runtime.graph import Array, Node
 from twinfer.runtime.op import Case, Op, Shape, need, need_type, tensor
-from twinfer.runtime.ops.move._move import check_arity
+from twinfer.runtime.ops.move._move import check_arity, known_call
 from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target
 
@@ -23,16 +22,12 @@ def infer(node: Node) -> list[Shape]:
     return [(len(node.input(0).shape),)]
 
 
-def _extents(node: Node) -> Array:
-    return np.array(node.input(0).shape, node.output.dtype)
-
-
 def reference(node: Node, inputs: list[Any]) -> list[Array]:
     return [np.array(inputs[0].shape, node.output.dtype)]
 
 
 def lower(node: Node, target: Target) -> Call:
-    return Call("tw_copy", {"size": node.output.nbytes}, (index(_extents(node)),), (node.output,))
+    return known_call(node, np.array(node.input(0).shape, node.output.dtype))
 
 
 def cases(rng: np.random.Generator) -> Iterator[Case]:
@@ -58,8 +53,7 @@ def _rank(node: Node, inputs: list[Any]) -> list[Array]:
 
 
 def _lower_rank(node: Node, target: Target) -> Call:
-    rank = index(np.array(len(node.input(0).shape), np.int32))
-    return Call("tw_copy", {"size": node.output.nbytes}, (rank,), (node.output,))
+    return known_call(node, np.array(len(node.input(0).shape), np.int32))
 
 
 def _rank_cases(rng: np.random.Generator) -> Iterator[Case]:
@@ -67,7 +61,4 @@ def _rank_cases(rng: np.random.Generator) -> Iterator[Case]:
         yield Case(Node("RANK", (tensor(shape, type),), (tensor((), "INT32", name="y"),)), None, "litert")
 
 
-OPS = (
-    Op("SHAPE", infer, reference, lower, cases),
-    Op("RANK", _infer_rank, _rank, _lower_rank, _rank_cases),
-)
+OPS = (Op("SHAPE", infer, reference, lower, cases), Op("RANK", _infer_rank, _rank, _lower_rank, _rank_cases))

@@ -9,19 +9,8 @@ from typing import Any
 import numpy as np
 
 from twinfer.runtime.graph import Array, Node
-from twinfer.runtime.op import Case, Op, Shape, need, unsupported
-from twinfer.runtime.ops.move._move import (
-    axis_in,
-    case,
-    check_arity,
-    check_moved,
-    example,
-    index,
-    indices,
-    same_meaning,
-    slice_call,
-    steps,
-)
+from twinfer.runtime.op import Case, Op, Shape, need
+from twinfer.runtime.ops.move._move import axis_in, case, example, index, indices, mover, slice_call, steps
 from twinfer.runtime.ops.move._moving import Cut, box_call, check_numbers, declared, moved, picked
 from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target
@@ -62,8 +51,7 @@ def _inside(node: Node, axis: int, at: int, size: int) -> Cut:
 
 
 def infer(node: Node) -> list[Shape]:
-    check_arity(node, 3)
-    check_moved(node, node.input(0))
+    mover(node, 3)
     check_numbers(node, 1, 2)
     return [tuple(c.count for c in _cuts(node))]
 
@@ -110,14 +98,11 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
         x = example(type, (3, 4, 5))
         yield case("SLICE", (x, index((1, 0, 2)), index((2, 4, 3))), [(2, 4, 3)])
     forms = (
-        ((7,), (2,), (-1,), (5,)),
-        ((7,), (0,), (7,), (7,)),
-        ((4, 6), (3, 1), (1, 4), (1, 4)),
-        ((4, 6), (2, 0), (-1, -1), (2, 6)),
-        ((2, 3, 4, 5), (0, 1, 1, 2), (2, 2, 3, 1), (2, 2, 3, 1)),
+        ((7,), (2,), (-1,), (5,)), ((7,), (0,), (7,), (7,)), ((4, 6), (3, 1), (1, 4), (1, 4)),
+        ((4, 6), (2, 0), (-1, -1), (2, 6)), ((2, 3, 4, 5), (0, 1, 1, 2), (2, 2, 3, 1), (2, 2, 3, 1)),
         ((2, 3, 4, 5), (1, 0, 0, 0), (1, 3, 2, 5), (1, 3, 2, 5)),
         ((2, 3, 2, 3, 4), (0, 1, 1, 0, 1), (2, 1, 1, 3, 3), (2, 1, 1, 3, 3)),
-    )
+    )  # fmt: skip
     for shape, begin, size, out in forms:
         yield case("SLICE", (example("INT8", shape), index(begin), index(size)), [out])
     for type in ("UINT8", "INT64"):
@@ -134,12 +119,8 @@ def _backwards(node: Node) -> list[int]:
 
 
 def _infer_reverse(node: Node) -> list[Shape]:
-    check_arity(node, 2)
-    x = node.input(0)
-    check_moved(node, x)
+    x = mover(node, 2, alike=True)
     need(len(node.input(1).shape) == 1, node, f"{node.input(1)} must have one dimension")
-    if not same_meaning(x, node.output):
-        raise unsupported(node, f"{x} and {node.output} must be quantised alike: requantise them")
     _backwards(node)
     return [x.shape]
 

@@ -12,17 +12,8 @@ import numpy as np
 
 from twinfer.runtime.constant import Constant, Role
 from twinfer.runtime.graph import Array, Node
-from twinfer.runtime.op import Case, Op, Shape, need, unsupported
-from twinfer.runtime.ops.move._move import (
-    case,
-    check_arity,
-    check_moved,
-    copy_call,
-    example,
-    index,
-    indices,
-    same_meaning,
-)
+from twinfer.runtime.op import Case, Op, Shape, need
+from twinfer.runtime.ops.move._move import case, copy_call, example, index, indices, mover
 from twinfer.runtime.ops.move.pad import zero_of
 from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target
@@ -54,11 +45,7 @@ def blocks(node: Node) -> Blocks:
 
 
 def infer(node: Node) -> list[Shape]:
-    check_arity(node, 3)
-    x = node.input(0)
-    check_moved(node, x)
-    if not same_meaning(x, node.output):
-        raise unsupported(node, f"{x} and {node.output} must be quantised alike: requantise them")
+    mover(node, 3, alike=True)
     b = blocks(node)
     return [_to_batch(node, b) if node.op == "SPACE_TO_BATCH_ND" else _to_space(node, b)]
 

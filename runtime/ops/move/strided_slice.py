@@ -14,14 +14,7 @@ import numpy as np
 
 from twinfer.runtime.graph import Array, Node
 from twinfer.runtime.op import Case, Op, Shape, need
-from twinfer.runtime.ops.move._move import (
-    case,
-    check_arity,
-    check_moved,
-    example,
-    index,
-    indices,
-)
+from twinfer.runtime.ops.move._move import case, example, index, indices, mover
 from twinfer.runtime.ops.move._moving import Cut, box_call, check_numbers, declared, fixed, moved, picked
 from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target
@@ -121,8 +114,7 @@ def _said(node: Node, before: list[Cut | None]) -> int:
 
 
 def infer(node: Node) -> list[Shape]:
-    check_arity(node, 4)
-    check_moved(node, node.input(0))
+    mover(node, 4)
     check_numbers(node, 1, 2, 3)
     count = node.input(1).size
     for t in (node.input(2), node.input(3)):

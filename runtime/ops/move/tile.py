@@ -9,26 +9,13 @@ import numpy as np
 
 from twinfer.runtime.graph import Array, Node
 from twinfer.runtime.op import Case, Op, Shape, need
-from twinfer.runtime.ops.move._move import (
-    Axis,
-    case,
-    check_arity,
-    check_moved,
-    example,
-    index,
-    indices,
-    slice_call,
-    steps,
-)
+from twinfer.runtime.ops.move._move import Axis, case, example, index, indices, mover, slice_call, steps
 from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target
 
 
 def infer_broadcast(node: Node) -> list[Shape]:
-    check_arity(node, 2)
-    x = node.input(0)
-    check_moved(node, x)
-    shape = tuple(indices(node, 1))
+    x, shape = mover(node, 2), tuple(indices(node, 1))
     need(all(n >= 0 for n in shape), node, f"{list(shape)} is not a valid shape")
     need(len(shape) >= len(x.shape), node, f"{x} has more dimensions than {list(shape)}")
     pairs = zip(x.shape[::-1], shape[::-1], strict=False)
@@ -37,20 +24,16 @@ def infer_broadcast(node: Node) -> list[Shape]:
 
 
 def infer_tile(node: Node) -> list[Shape]:
-    check_arity(node, 2)
-    x = node.input(0)
-    check_moved(node, x)
+    x = mover(node, 2)
     times = indices(node, 1, len(x.shape))
     need(all(n >= 0 for n in times), node, f"multiples {times} must not be negative")
     return [tuple(n * t for n, t in zip(x.shape, times, strict=True))]
 
 
-def _broadcast(node: Node, inputs: list[Any]) -> list[Array]:
+def reference(node: Node, inputs: list[Any]) -> list[Array]:
+    if node.op == "TILE":
+        return [np.tile(inputs[0], tuple(indices(node, 1)))]
     return [np.broadcast_to(inputs[0], node.output.shape).copy()]
-
-
-def _tile(node: Node, inputs: list[Any]) -> list[Array]:
-    return [np.tile(inputs[0], tuple(indices(node, 1)))]
 
 
 def _lower_broadcast(node: Node, target: Target) -> Call:
@@ -90,6 +73,6 @@ def tile_cases(rng: np.random.Generator) -> Iterator[Case]:
 
 
 OPS = (
-    Op("BROADCAST_TO", infer_broadcast, _broadcast, _lower_broadcast, broadcast_cases, uint8="moves"),
-    Op("TILE", infer_tile, _tile, _lower_tile, tile_cases, uint8="moves"),
+    Op("BROADCAST_TO", infer_broadcast, reference, _lower_broadcast, broadcast_cases, uint8="moves"),
+    Op("TILE", infer_tile, reference, _lower_tile, tile_cases, uint8="moves"),
 )

@@ -9,26 +9,13 @@ import numpy as np
 
 from twinfer.runtime.graph import Array, Node
 from twinfer.runtime.op import Case, Op, Shape, need
-from twinfer.runtime.ops.move._move import (
-    Axis,
-    case,
-    check_arity,
-    check_moved,
-    copy_call,
-    example,
-    index,
-    indices,
-    slice_call,
-    steps,
-)
+from twinfer.runtime.ops.move._move import Axis, case, copy_call, example, index, indices, mover, slice_call, steps
 from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target
 
 
 def infer(node: Node) -> list[Shape]:
-    check_arity(node, 2)
-    x = node.input(0)
-    check_moved(node, x)
+    x = mover(node, 2)
     order = indices(node, 1, len(x.shape))
     need(sorted(order) == list(range(len(order))), node, f"permutation {order} does not fit {x}")
     return [tuple(x.shape[i] for i in order)]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from twinfer.runtime.graph import Array, Node
-from twinfer.runtime.op import Case, Op, Shape, Uint8, need, need_type, tensor, unsupported
+from twinfer.runtime.op import SUFFIX, Case, Op, Shape, Uint8, need, need_type, tensor, unsupported
 from twinfer.runtime.ops.core.activation import FLOAT_MAX, float_range, output_range, quantized_range
 from twinfer.runtime.ops.core.by_sums import with_sums
 from twinfer.runtime.ops.core.quantized import need_quant
@@ -21,15 +21,8 @@ from twinfer.runtime.target import Target
 from twinfer.runtime.variant import Variant, accept
 
 _MOST = {"INT8": 1 << 23, "INT16": (1 << 16) - 1}  # values whose sum is sure to fit int32
-_KERNELS = {
-    ("AVERAGE_POOL_2D", "INT8"): "tw_average_pool_2d_s8",
-    ("AVERAGE_POOL_2D", "INT16"): "tw_average_pool_2d_s16",
-    ("AVERAGE_POOL_2D", "FLOAT32"): "tw_average_pool_2d_f32",
-    ("MAX_POOL_2D", "INT8"): "tw_max_pool_2d_s8",
-    ("MAX_POOL_2D", "INT16"): "tw_max_pool_2d_s16",
-    ("MAX_POOL_2D", "FLOAT32"): "tw_max_pool_2d_f32",
-    ("L2_POOL_2D", "FLOAT32"): "tw_l2_pool_2d_f32",
-}
+_NUMBERS = ("INT8", "INT16", "FLOAT32")
+_TYPES = {"AVERAGE_POOL_2D": _NUMBERS, "MAX_POOL_2D": _NUMBERS, "L2_POOL_2D": ("FLOAT32",)}
 
 #: Most values of a window for which averages are exact: in words, on Helium, which divides by multiplying, in 16 bits.
 MOST_WORDS, MOST_MVE, MOST_WIDE = 181, 4087, 16
@@ -43,7 +36,7 @@ def geometry(node: Node) -> Window:
 def infer(node: Node) -> list[Shape]:
     need(len(node.inputs) == 1, node, f"it has {len(node.inputs)} inputs, not 1")
     x, y = node.input(0), node.output
-    need_type(node, x, *(type for op, type in _KERNELS if op == node.op))
+    need_type(node, x, *_TYPES[node.op])
     need(x.type == y.type, node, f"{x} and {y} differ in type")
     need(len(x.shape) == 4, node, f"{x} must have 4 dimensions (NHWC)")
     float_range(node)
@@ -87,10 +80,6 @@ def _average_float(x: Array) -> Array:
     return total / np.float32(x.shape[1])
 
 
-def _root_of_mean_square(x: Array) -> Array:
-    return np.sqrt(_average_float(x * x))
-
-
 def _largest(x: Array) -> Array:
     """In order, so that of zeros with different signs the first counts; a NaN is passed by."""
     most = np.full((len(x), x.shape[2]), -FLOAT_MAX if x.dtype.kind == "f" else np.iinfo(x.dtype).min, x.dtype)
@@ -102,13 +91,15 @@ def _largest(x: Array) -> Array:
 def reference(node: Node, inputs: list[Any]) -> list[Array]:
     (x,) = inputs
     integer = x.dtype.kind == "i"
-    floats = {"MAX_POOL_2D": _largest, "AVERAGE_POOL_2D": _average_float, "L2_POOL_2D": _root_of_mean_square}
-    average = _average_unsigned if is_unsigned(node) else _average_integer
-    reduce = average if integer and node.op == "AVERAGE_POOL_2D" else floats[node.op]
+    average = _average_float if not integer else _average_unsigned if is_unsigned(node) else _average_integer
     low, high = quantized_range(node, node.output) if integer else float_range(node)
     y = np.empty(node.output.shape, x.dtype)
     for i, j, seen in _windows(node, x):
-        y[:, i, j] = np.clip(reduce(seen), low, high)
+        if node.op == "L2_POOL_2D":
+            value = np.sqrt(average(seen * seen))
+        else:
+            value = average(seen) if node.op == "AVERAGE_POOL_2D" else _largest(seen)
+        y[:, i, j] = np.clip(value, low, high)
     return [y]
 
 
@@ -121,7 +112,7 @@ def _beyond(node: Node) -> float | None:
 def lower(node: Node, target: Target) -> Call:
     if is_unsigned(node) and node.op == "AVERAGE_POOL_2D":
         return pool_call("tw_average_pool_2d_up_s8", node)
-    return pool_call(_KERNELS[node.op, node.input(0).type], node)
+    return pool_call(f"tw_{node.op.lower()}_{SUFFIX[node.input(0).type]}", node)
 
 
 def _lower_words(node: Node, target: Target) -> Call:
@@ -181,7 +172,7 @@ def _case(
         "padding": padding, "fused_activation_function": act,
     }  # fmt: skip
     for type, scale, zero in (("INT8", 0.05, 7), ("INT16", 0.0002, 0), ("FLOAT32", None, 0)):
-        if (op, type) not in _KERNELS:
+        if type not in _TYPES[op]:
             continue
         x = tensor(shape, type, scale, zero)
         out = geometry(Node(op, (x,), (), options)).shape

@@ -19,10 +19,7 @@ from twinfer.runtime.params import Param
 from twinfer.runtime.program import Call
 
 #: Types of x, hidden state, weights, bias and cell, and of the outputs, for both kinds.
-_INPUTS = {
-    "FLOAT32": ("FLOAT32",) * 5,
-    "UINT8": ("UINT8", "UINT8", "UINT8", "INT32", "INT16"),
-}
+_INPUTS = {"FLOAT32": ("FLOAT32",) * 5, "UINT8": ("UINT8", "UINT8", "UINT8", "INT32", "INT16")}
 _OUTPUTS = {"FLOAT32": ("FLOAT32",) * 4, "UINT8": ("UINT8", "INT16", "UINT8", "INT16")}
 
 

@@ -40,14 +40,12 @@ class _Step:
             sums = sums + self._times(other, gate.other)
         sums = (sums + self._times(hidden, gate.recurrent)).astype(cell.dtype)
         if self.lstm.peephole and gate.peephole is not None:
-            sums = sums + self._peephole(gate.peephole).astype(cell.dtype) * cell
+            w = np.asarray(self.inputs[gate.peephole])
+            w = np.float32(self.node.input(gate.peephole).scale) * w.astype(np.float32) if w.dtype == np.int8 else w
+            sums = sums + w.astype(cell.dtype) * cell
         if self.lstm.norm and gate.norm is not None:
             sums = _normalized(sums) * self.inputs[gate.norm] + bias
         return _sequences.activate(self.node, sums) if i == MODULATION else _logistic(sums)
-
-    def _peephole(self, position: int) -> Array:
-        w = np.asarray(self.inputs[position])
-        return np.float32(self.node.input(position).scale) * w.astype(np.float32) if w.dtype == np.int8 else w
 
     def run(self, values: tuple[Array, Array | None], hidden: Array, cell: Array) -> tuple[Array, Array]:
         """Hidden state and cell after a step with x and the other input."""

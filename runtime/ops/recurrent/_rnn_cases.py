@@ -30,7 +30,8 @@ class _Form(NamedTuple):
     linked: bool = False
 
 
-def _weights(rng: np.random.Generator, kind: str, shape: Shape) -> Tensor:
+def weights(rng: np.random.Generator, kind: str, shape: Shape) -> Tensor:
+    """Random weights, float or int8."""
     if kind == "FLOAT32":
         return tensor(shape, data=rng.standard_normal(shape) / shape[-1] ** 0.5, name="w")
     scale = float(rng.uniform(0.005, 0.015)) / shape[-1] ** 0.5
@@ -42,12 +43,12 @@ def _case(rng: np.random.Generator, op: str, form: _Form, **options: Any) -> Cas
     layout = Layout(batches, steps, time_major, flat=op == "RNN")
     inputs: list[Tensor | None] = [tensor(layout.shape(size), name="x")]
     for units in form.units:
-        inputs += [_weights(rng, form.kind, (units, size)), _weights(rng, form.kind, (units, units))]
+        inputs += [weights(rng, form.kind, (units, size)), weights(rng, form.kind, (units, units))]
         inputs.append(tensor((units,), data=rng.standard_normal(units), name="b"))
         inputs.append(replace(tensor((batches, units), name="h"), variable=True))
     if len(form.units) == 2:
         inputs.append(tensor(layout.shape(form.extra), name="other") if form.extra else None)
-        inputs += [_weights(rng, form.kind, (n, form.extra)) if form.linked else None for n in form.units]
+        inputs += [weights(rng, form.kind, (n, form.extra)) if form.linked else None for n in form.units]
     widths = [sum(form.units)] if options.get("merge_outputs") else form.units
     ys = tuple(tensor(layout.shape(n), name=f"y{i}") for i, n in enumerate(widths))
     settings = {"fused_activation_function": "TANH", "asymmetric_quantize_inputs": False, **options}

@@ -17,6 +17,7 @@ from twinfer.runtime.op import Case, Op, Shape, need, need_type, tensor
 from twinfer.runtime.ops.recurrent import _lstm, _lstm_float
 from twinfer.runtime.ops.recurrent._lstm import Lstm, Places
 from twinfer.runtime.ops.recurrent._lstm_cases import TOLERANCE
+from twinfer.runtime.ops.recurrent._rnn_cases import weights
 from twinfer.runtime.ops.recurrent._sequences import Layout
 from twinfer.runtime.params import Param
 from twinfer.runtime.program import Call
@@ -102,13 +103,6 @@ class _Form(NamedTuple):
     flags: str = ""
 
 
-def _weights(rng: np.random.Generator, kind: str, shape: Shape) -> Tensor:
-    if kind == "FLOAT32":
-        return tensor(shape, data=rng.standard_normal(shape) / shape[-1] ** 0.5, name="w")
-    scale = float(rng.uniform(0.005, 0.015)) / shape[-1] ** 0.5
-    return tensor(shape, "INT8", scale, data=rng.integers(-127, 128, shape), name="w")
-
-
 def _case(rng: np.random.Generator, form: _Form, **options: Any) -> Case:
     settings = {"fused_activation_function": "TANH", "cell_clip": 0.0, "proj_clip": 0.0, "merge_outputs": False,
                 "time_major": True, **options}  # fmt: skip
@@ -138,15 +132,15 @@ def _fill(rng: np.random.Generator, form: _Form, lstm: Lstm, inputs: list[Any], 
     for i, gate in enumerate(lstm.gates):
         if i == 1 and "coupled" in form.flags:
             continue
-        inputs[gate.weights] = _weights(rng, form.kind, (units, size))
-        inputs[gate.recurrent] = _weights(rng, form.kind, (units, outputs))
+        inputs[gate.weights] = weights(rng, form.kind, (units, size))
+        inputs[gate.recurrent] = weights(rng, form.kind, (units, outputs))
         inputs[gate.bias] = tensor((units,), data=rng.standard_normal(units), name="b")
         if "peephole" in form.flags and gate.peephole is not None:
-            inputs[gate.peephole] = _weights(rng, form.kind, (units,))
+            inputs[gate.peephole] = weights(rng, form.kind, (units,))
         if form.linked and gate.other is not None:
-            inputs[gate.other] = _weights(rng, form.kind, (units, form.extra))
+            inputs[gate.other] = weights(rng, form.kind, (units, form.extra))
     if outputs != units:
-        inputs[lstm.projection] = _weights(rng, form.kind, (outputs, units))
+        inputs[lstm.projection] = weights(rng, form.kind, (outputs, units))
         inputs[lstm.projection_bias] = tensor((outputs,), data=rng.standard_normal(outputs), name="b")
 
 
@@ -156,9 +150,8 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
         yield _case(rng, _Form(kind, (3, 4, 5)), merge_outputs=True, cell_clip=0.5)
         yield _case(rng, _Form(kind, (2, 3, 5), outputs=(4, 4)), time_major=False, proj_clip=0.25)
         yield _case(rng, _Form(kind, (1, 4, 5), flags="coupled"), time_major=False, merge_outputs=True)
-        yield _case(
-            rng, _Form(kind, (2, 4, 5), flags="peephole", extra=5, linked=True), asymmetric_quantize_inputs=True
-        )
+        linked = _Form(kind, (2, 4, 5), flags="peephole", extra=5, linked=True)
+        yield _case(rng, linked, asymmetric_quantize_inputs=True)
         yield _case(rng, _Form(kind, (2, 4, 5), extra=5))
         yield _case(rng, _Form(kind, (2, 3, 5)), time_major=False, merge_outputs=True)
         yield _case(rng, _Form(kind, (2, 3, 5), (7, 3), (2, 4)), merge_outputs=True)

@@ -70,7 +70,4 @@ def _constant(node: Node, position: int, rank: int) -> Array:
 
 SERVED, SIMD = ("UNIDIRECTIONAL_SEQUENCE_LSTM",), frozenset({"simd"})
 
-VARIANTS = (
-    Variant("wide", SERVED, SIMD, lower, ("INT8",)),
-    Variant("wide", SERVED, SIMD, lower_f32, ("FLOAT32",)),
-)
+VARIANTS = (Variant("wide", SERVED, SIMD, lower, ("INT8",)), Variant("wide", SERVED, SIMD, lower_f32, ("FLOAT32",)))

@@ -155,11 +155,7 @@ WRAPS = "TFLM as packaged adds a state's zero point after clamping and wraps; it
 
 
 def _case(
-    rng: np.random.Generator,
-    kind: str,
-    shape: Shape,
-    sizes: tuple[int, int, int],
-    held: tuple[float, int] = (2.0, -3),
+    rng: np.random.Generator, kind: str, shape: Shape, sizes: tuple[int, int, int], held: tuple[float, int] = (2.0, -3)
 ) -> Case:
     """``sizes``: units, rank, memory; ``held``: scale of the state and, for INT8, its zero point."""
     (units, rank, memory), (held_scale, zero) = sizes, held

@@ -8,15 +8,13 @@ from typing import Any
 import numpy as np
 
 from twinfer.runtime.graph import Array, Node
-from twinfer.runtime.op import Case, Op, Shape, need, need_type, tensor
+from twinfer.runtime.op import SUFFIX, Case, Op, Shape, need, need_type, tensor
 from twinfer.runtime.ops.core.axis import one_axis
 from twinfer.runtime.ops.core.total import FAULT, OVERFLOW, check_total, rescaled, total_params
 from twinfer.runtime.ops.move._move import axis_in, check_arity, index, indices
 from twinfer.runtime.params import Param
 from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target
-
-KERNELS = {"FLOAT32": "tw_cumsum_f32", "INT32": "tw_cumsum_s32", "INT64": "tw_cumsum_s64", "INT8": "tw_cumsum_s8"}
 
 
 def _axis(node: Node) -> int:
@@ -26,7 +24,7 @@ def _axis(node: Node) -> int:
 def infer(node: Node) -> list[Shape]:
     check_arity(node, 2)
     x, y = node.input(0), node.output
-    need_type(node, x, *KERNELS)
+    need_type(node, x, "FLOAT32", "INT32", "INT64", "INT8")
     need(y.type == x.type, node, f"{x} and {y} differ in type")
     axis = _axis(node)
     if x.type == "INT8":
@@ -55,7 +53,7 @@ def lower(node: Node, target: Target) -> Call:
     }
     if x.type == "INT8":
         params["total"] = total_params(x, y)
-    return Call(KERNELS[x.type], params, (x,), (y,), inplace=(0,))
+    return Call(f"tw_cumsum_{SUFFIX[x.type]}", params, (x,), (y,), inplace=(0,))
 
 
 def _case(type: str, shape: Shape, axis: int, how: int, zero: int = 0) -> Case:

@@ -9,7 +9,7 @@ import numpy as np
 
 from twinfer.runtime.fixed_point import quantize_multiplier, requantize, wrap32
 from twinfer.runtime.graph import Array, Node, Tensor
-from twinfer.runtime.op import Case, Op, Shape, Uint8, need, need_type, tensor, unsupported
+from twinfer.runtime.op import SUFFIX, Case, Op, Shape, Uint8, need, need_type, tensor, unsupported
 from twinfer.runtime.ops.core.activation import FLOAT_MAX
 from twinfer.runtime.ops.core.quantized import need_symmetric
 from twinfer.runtime.ops.move._move import same_meaning
@@ -37,10 +37,6 @@ TYPES: dict[str, tuple[str, ...]] = {
     "REDUCE_ANY": ("BOOL",),
     "REDUCE_ALL": ("BOOL",),
 }
-
-_ENDS = {
-    "FLOAT32": "f32", "INT64": "s64", "INT32": "s32", "INT16": "s16", "INT8": "s8", "BOOL": "s8", "UINT8": "u8",
-}  # fmt: skip
 
 
 def infer(node: Node) -> list[Shape]:
@@ -93,12 +89,12 @@ def lower(node: Node, target: Target) -> Call:
     params: dict[str, Param] = {"axes": reduced_axes(node)._asdict()}
     if node.op != "SUM":
         params["minimum"] = int(node.op in ("REDUCE_MIN", "REDUCE_ALL"))
-        return Call(f"tw_reduce_max_{_ENDS[x.type]}", params, (x,), (y,))
+        return Call(f"tw_reduce_max_{SUFFIX[x.type]}", params, (x,), (y,))
     if x.type not in MOST:
-        return Call(f"tw_sum_{_ENDS[x.type]}", params, (x,), (y,))
+        return Call(f"tw_sum_{SUFFIX[x.type]}", params, (x,), (y,))
     mult, shift = quantize_multiplier(x.scale / y.scale)
     params |= {"zero": x.zero * count_of(node), "mult": mult, "shift": shift, "out_zero": y.zero}
-    return Call(f"tw_mean_{_ENDS[x.type]}", params, (x,), (y,))
+    return Call(f"tw_mean_{SUFFIX[x.type]}", params, (x,), (y,))
 
 
 def _case(

@@ -179,11 +179,8 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
             x, y = tensor(shape, "INT16", scale), tensor(shape, "INT16", 1 / 32768, name="y")
             yield Case(Node("SOFTMAX", (x,), (y,), {"beta": 1.0 if scale != 0.001 else 0.37}))
     for shape, scale, per1 in (
-        ((1, 2), 0.07, 65535),
-        ((3, 33), 1e-3, 65536),
-        ((2, 511), 0.02, 65536),
-        ((5, 9), 3.0, 65536),
-    ):
+        ((1, 2), 0.07, 65535), ((3, 33), 1e-3, 65536), ((2, 511), 0.02, 65536), ((5, 9), 3.0, 65536),
+    ):  # fmt: skip
         x, y = tensor(shape, "INT8", scale, 2), tensor(shape, "INT16", 1 / per1, -(1 << 15), name="y")
         yield Case(Node("SOFTMAX", (x,), (y,), {"beta": 1.0}))
         yield Case(Node("SOFTMAX", (x,), (y,), {"beta": 1.0}), (np.full(shape, 7, np.int8),))

@@ -9,19 +9,12 @@ from typing import Any
 import numpy as np
 
 from twinfer.runtime.graph import Array, Node, Tensor
-from twinfer.runtime.op import Case, Op, Shape, need, need_type, tensor, unsupported
+from twinfer.runtime.op import SUFFIX, Case, Op, Shape, need, need_type, tensor, unsupported
 from twinfer.runtime.ops.move._move import check_arity, example, index, indices, same_meaning
 from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target
 
-KERNELS = {
-    "FLOAT32": "tw_topk_f32",
-    "INT8": "tw_topk_s8",
-    "UINT8": "tw_topk_u8",
-    "INT16": "tw_topk_s16",
-    "INT32": "tw_topk_s32",
-    "INT64": "tw_topk_s64",
-}
+TYPES = ("FLOAT32", "INT8", "UINT8", "INT16", "INT32", "INT64")
 
 
 def _k(node: Node) -> int:
@@ -40,7 +33,7 @@ def _k(node: Node) -> int:
 def infer(node: Node) -> list[Shape]:
     check_arity(node, 2, 2)
     x, values, numbers = node.input(0), node.outputs[0], node.outputs[1]
-    need_type(node, x, *KERNELS)
+    need_type(node, x, *TYPES)
     need(values.type == x.type, node, f"{values} must have the type of {x}")
     need_type(node, numbers, "INT32", "INT16")
     if not same_meaning(x, values):
@@ -67,7 +60,7 @@ def lower(node: Node, target: Target) -> Call:
     x, k = node.input(0), node.output.shape[-1]
     narrow = int(node.outputs[1].type == "INT16")
     params = {"rows": math.prod(x.shape[:-1]), "count": x.shape[-1], "k": k, "narrow": narrow}
-    return Call(KERNELS[x.type], params, (x,), node.outputs, scratch=4 * k * narrow)
+    return Call(f"tw_topk_{SUFFIX[x.type]}", params, (x,), node.outputs, scratch=4 * k * narrow)
 
 
 def _case(rng: np.random.Generator, type: str, shape: Shape, k: int, at: str = "INT32", fed: bool = False) -> Case:
@@ -86,7 +79,7 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
     for shape, k in forms:
         for type in ("FLOAT32", "INT8"):
             yield _case(rng, type, shape, k)
-    for type in KERNELS:
+    for type in TYPES:
         yield _case(rng, type, (4, 50), 9)
     yield _case(rng, "FLOAT32", (4, 50), 9, fed=True)
     yield _case(rng, "INT8", (4, 50), 9, "INT16")

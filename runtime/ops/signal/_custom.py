@@ -23,12 +23,8 @@ LARGEST = 1 << 28
 
 def arity(node: Node, inputs: int, outputs: int = 1) -> None:
     """ModelError unless the node has so many inputs and outputs."""
-    counts = len(node.inputs), len(node.outputs)
-    need(
-        counts == (inputs, outputs),
-        node,
-        f"it has {counts[0]} inputs and {counts[1]} outputs, not {inputs} and {outputs}",
-    )
+    has, wanted = (len(node.inputs), len(node.outputs)), (inputs, outputs)
+    need(has == wanted, node, f"it has {has[0]} inputs and {has[1]} outputs, not {inputs} and {outputs}")
 
 
 def typed(node: Node, tensor: Tensor, type: str, rank: int | None = None) -> Shape:

@@ -31,22 +31,16 @@ def infer(node: Node) -> list[Shape]:
     same = before[:2] == (1, 1) and after[0] == 1 and before[2:] == after[2:]
     need(same, node, f"{x} must be one slot of {y}")
     _initial(node)
+    period = _period(node)
     if len(node.outputs) == 1:
-        _refuse_period(node)
+        if period != 1:
+            last = f"it ends the run in all but every {period or 'few'}th; state a cycles_max of 1 (it is {period})"
+            other = "the operator a second output, BOOL, which says whether its readers should count"
+            raise unsupported(node, f"{last}, or give {other}")
         return [y.shape]
     need(typed(node, node.outputs[1], "BOOL") in ((), (1,)), node, f"{node.outputs[1]} must have one element")
-    need(_period(node) is not None, node, "its second output needs option 'cycles_max'")
+    need(period is not None, node, "its second output needs option 'cycles_max'")
     return [y.shape, node.outputs[1].shape]
-
-
-def _refuse_period(node: Node) -> None:
-    period = _period(node)
-    if period != 1:
-        raise unsupported(
-            node,
-            f"it ends the run in all but every {period or 'few'}th; state a cycles_max of 1 (it is {period}), or give "
-            "the operator a second output, BOOL, which says whether its readers should count",
-        )
 
 
 def _period(node: Node) -> int | None:
@@ -95,12 +89,8 @@ def buffer(slots: int, shape: tuple[int, int], period: int | None, *, valid: boo
 
 def cases(rng: np.random.Generator) -> Iterator[Case]:
     for slots, shape, period in (
-        (4, (1, 3), 1),
-        (1, (2, 5), 1),
-        (5, (1, 8), None),
-        (13, (2, 2), 0),
-        (25, (1, 2), None),
-    ):
+        (4, (1, 3), 1), (1, (2, 5), 1), (5, (1, 8), None), (13, (2, 2), 0), (25, (1, 2), None),
+    ):  # fmt: skip
         yield Case(buffer(slots, shape, period))
     for period in (1, 2, 3):
         yield Case(buffer(4, (1, 3), period, valid=True))

@@ -25,11 +25,8 @@ CODINGS = {0: _decoding.lut, 1: _decoding.huffman, 2: _decoding.pruned}
 
 def infer(node: Node) -> list[Shape]:
     count = len(node.outputs)
-    need(
-        len(node.inputs) == 2 * count > 0,
-        node,
-        f"it has {len(node.inputs)} inputs for {count} outputs, not twice as many",
-    )
+    said = f"it has {len(node.inputs)} inputs for {count} outputs, not twice as many"
+    need(len(node.inputs) == 2 * count > 0, node, said)
     for i, y in enumerate(node.outputs):
         node.constant(2 * i)
         ancillary = node.constant(2 * i + 1).tobytes()

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import pairwise
 
-from twinfer.runtime.graph import Tensor
 from twinfer.runtime.plan.plan import Plan, Region
 from twinfer.runtime.program import Chain
 
@@ -40,12 +39,7 @@ def _torn(plan: Plan, chain: Chain) -> Iterator[str]:
     home = plan.region_of(chain)
     rows = [link.out for link in chain.links] + [tensor for layer in chain.layers for _, tensor, _ in layer.sources]
     used = [chain.rings[tensor].memory if tensor in chain.rings else tensor for tensor in rows]
-    used += [tensor for tensor in _others(chain) if tensor is not None]
-    for tensor in dict.fromkeys(used):
+    others = (chain.progress, *(layer.step.scratch for layer in chain.layers))
+    for tensor in dict.fromkeys([*used, *(tensor for tensor in others if tensor is not None)]):
         if plan.places[tensor].region != home and tensor is not plan.borrowed:
             yield f"{tensor} lies in {plan.places[tensor].region.value}, the rest of its chain in {home.value}"
-
-
-def _others(chain: Chain) -> Iterator[Tensor | None]:
-    yield chain.progress
-    yield from (layer.step.scratch for layer in chain.layers)

@@ -38,7 +38,9 @@ def traffic(program: Program, graph: Graph, places: Mapping[Tensor, Place]) -> d
     rings = {tensor: ring.memory for part in program if isinstance(part, Chain) for tensor, ring in part.rings.items()}
     sums = dict.fromkeys(places, Traffic())
     steps = (step for step in steps_of(program) if not _in_place(step, places))
-    for tensor, moved in chain(_by_caller(graph), *map(_by_step, steps)):
+    fed = ((tensor, Traffic(written=tensor.nbytes)) for tensor in graph.inputs)
+    fetched = ((tensor, Traffic(read=tensor.nbytes)) for tensor in graph.outputs)
+    for tensor, moved in chain(fed, fetched, *map(_by_step, steps)):
         place = rings.get(tensor, tensor)
         if place in sums:
             sums[place] += moved
@@ -62,12 +64,6 @@ def _in_place(step: Step, places: Mapping[Tensor, Place]) -> bool:
         return False
     source, (out,) = step.call.inputs[0], step.call.written
     return isinstance(source, Tensor) and source in places and places[source] == places[out]
-
-
-def _by_caller(graph: Graph) -> Iterator[tuple[Tensor, Traffic]]:
-    """What the caller of a model writes and reads."""
-    yield from ((tensor, Traffic(written=tensor.nbytes)) for tensor in graph.inputs)
-    yield from ((tensor, Traffic(read=tensor.nbytes)) for tensor in graph.outputs)
 
 
 def _by_step(step: Step) -> Iterator[tuple[Tensor, Traffic]]:
