@@ -28,12 +28,8 @@ def importers_in(package: ModuleType) -> dict[str, Any]:
     return {name: importer for module in modules_of(package) for name, importer in module.IMPORTERS.items()}
 
 
-def rows_in(package: ModuleType) -> dict[str, Row]:
-    """TFLite's operator names -> rows, from all modules of the package: each ends with ``ROWS``."""
-    return {op: row for family in modules_of(package) for op, row in family.ROWS.items()}
-
-
-ROWS = rows_in(operators)
+#: TFLite's operator names -> rows, from all modules of ``operators``: each ends with ``ROWS``.
+ROWS: dict[str, Row] = {op: row for family in modules_of(operators) for op, row in family.ROWS.items()}
 
 
 def row_of(node: Node) -> Row:

@@ -200,7 +200,7 @@ def bands(plan: Plan) -> list[Band]:
     rings = {ring.memory for chain in plan.chains.values() for ring in chain.rings.values()}
     here = [tensor for tensor in plan.places if tensor.nbytes and tensor not in rings and tensor is not plan.borrowed]
     whole = [_life(plan, tensor, chains) for tensor in here]
-    every = (*whole, *(band for chain in chains for band in chain.in_rings()))
+    every = (*whole, *(_band(t, "rows", each.moments(t), each.end) for each in chains for t in each.chain.rings))
     return sorted(every, key=lambda band: (band.times[0], band.lows[0]))
 
 
@@ -225,7 +225,7 @@ class _Rows:
     """The tensors of a chain that come and go row by row."""
 
     def __init__(self, plan: Plan, chain: Chain) -> None:
-        self._plan, self._chain = plan, chain
+        self._plan, self.chain = plan, chain
         positions = [layer.step.position for layer in chain.layers]
         self.first, self.end = -1 if chain.feed else min(positions), max(positions) + 1
         self._run = ChainRun(chain.links, [link.out for link in chain.links if link.out not in chain.rings])
@@ -235,7 +235,7 @@ class _Rows:
     def _eaten(self) -> dict[Tensor, int]:
         """The height of every tensor from before the chain that nobody needs after it."""
         made, lives = self._run.producer, self._plan.lives
-        sources = [(tensor, height) for link in self._chain.links for _, tensor, height in link.sources]
+        sources = [(tensor, height) for link in self.chain.links for _, tensor, height in link.sources]
         return {tensor: height for tensor, height in sources if tensor not in made and lives[tensor][1] < self.end}
 
     def _rows(self, part: RowPart, tensor: Tensor) -> tuple[int, int]:
@@ -245,24 +245,20 @@ class _Rows:
             height = self.heights[tensor]
             return min(self._run.low(tensor), height), height
         done = part.end if number == part.link else self._run.done[number]
-        return min(self._run.low(tensor), done) if tensor in self._chain.rings else 0, done
+        return min(self._run.low(tensor), done) if tensor in self.chain.rings else 0, done
 
     def moments(self, tensor: Tensor) -> list[Moment]:
         """The bytes of a tensor in every part."""
         span, place = (self.end - self.first) / len(self._there), list(self.heights).index(tensor)
         return [(self.first + span * k, self._bytes(tensor, *rows[place])) for k, rows in enumerate(self._there)]
 
-    def in_rings(self) -> Iterator[Band]:
-        """The tensors of which rings hold rows."""
-        return (_band(tensor, "rows", self.moments(tensor), self.end) for tensor in self._chain.rings)
-
     def _bytes(self, tensor: Tensor, low: int, end: int) -> tuple[int, int]:
         """The bytes of some rows of a tensor, which in a ring lie at its beginning."""
-        ring, height = self._chain.rings.get(tensor), self.heights[tensor]
+        ring, height = self.chain.rings.get(tensor), self.heights[tensor]
         start, row = self._plan.offsets[ring.memory if ring else tensor], tensor.nbytes // height
         if ring:
             low, end = 0, end - low
-        elif self._chain.backwards:
+        elif self.chain.backwards:
             low, end = height - end, height - low
         return start + low * row, start + end * row
 

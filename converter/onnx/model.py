@@ -62,15 +62,6 @@ def _open(name: str, dims: Sequence[onnx.TensorShapeProto.Dimension] | None) -> 
     return f"input {name!r} {shown} has open dimensions; say them: --shape {name}={example}"
 
 
-def stated_tensors(proto: onnx.ModelProto) -> dict[str, Tensor]:
-    """By name, the values whose type and whole shape the model states."""
-    stated = {}
-    for value in (*proto.graph.value_info, *proto.graph.output):
-        with suppress(InvalidArgumentError, UnsupportedOperatorError):
-            stated[value.name] = Tensor(value.name, type_of(value), static_shape(value, None))
-    return stated
-
-
 class Model:
     """Reads the nodes in order; ``graph`` finishes. Raises as ``read_onnx``."""
 
@@ -258,7 +249,12 @@ class Model:
 
     @cached_property
     def _stated(self) -> Mapping[str, Tensor]:
-        return stated_tensors(self.proto)
+        """By name, the values whose type and whole shape the model states."""
+        stated = {}
+        for value in (*self.proto.graph.value_info, *self.proto.graph.output):
+            with suppress(InvalidArgumentError, UnsupportedOperatorError):
+                stated[value.name] = Tensor(value.name, type_of(value), static_shape(value, None))
+        return stated
 
 
 def finish(g: Emitter, values: Mapping[str, Tensor], outputs: Sequence[str]) -> Graph:

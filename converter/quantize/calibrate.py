@@ -42,7 +42,7 @@ def calibrate(graph: Graph, samples: Samples, progress: Progress | None = None) 
         advice += "convert the source with --no-loops and quantise that"
         raise UnsupportedOperatorError(f"{graph.name} cannot be quantised, for it has {what}: {advice}")
     session = Session(make_plan(graph, options=Options(preserve_all=True)))
-    seen = {t: Observed() for t in observable(graph)}
+    seen = {t: Observed() for t in graph.tensors if t.type == "FLOAT32" and t.data is None}
     histories, masked = _histories(graph), maskable(graph)
     total = count_of(graph, samples) if progress else None
     first: dict[Tensor, Array] = {}
@@ -96,11 +96,6 @@ def _warn_if_constant(tensor: Tensor, seen: Observed | None, varied: bool) -> No
     else:
         return
     warnings.warn(f"calibration data: input {tensor.name!r} {what}", ModelWarning, stacklevel=2)
-
-
-def observable(graph: Graph) -> list[Tensor]:
-    """The float tensors that are computed, inputs or states."""
-    return [t for t in graph.tensors if t.type == "FLOAT32" and t.data is None]
 
 
 def streams(graph: Graph) -> bool:

@@ -42,11 +42,6 @@ class Timed:
         """The first row that the window before does not have."""
         return self.rows - self.after - self.hop
 
-    @property
-    def reuses(self) -> bool:
-        """Whether a step needs to compute fewer rows than the window has."""
-        return self.before < self.new
-
 
 @dataclass
 class Need:
@@ -149,7 +144,7 @@ def rule(node: Node, timed: Mapping[Tensor, Timed]) -> Rule:
 
 def _timed(timed: Timed) -> Timed:
     """The timing of an output; Whole if no row of it can be taken from the step before."""
-    if not timed.reuses:
+    if timed.before >= timed.new:
         raise Whole("padding at both ends reaches into every row of its output")
     return timed
 

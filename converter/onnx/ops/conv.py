@@ -53,10 +53,6 @@ class Window:
     def options(self) -> dict[str, Any]:
         return {"stride_h": self.strides[0], "stride_w": self.strides[1]}
 
-    @property
-    def dilation_options(self) -> dict[str, Any]:
-        return {"dilation_h_factor": self.dilations[0], "dilation_w_factor": self.dilations[1]}
-
 
 def _same(size: int, extent: int, stride: int, upper: bool) -> tuple[int, int]:
     """Padding that leaves ceil(size / stride) outputs; the odd one comes after, or before unless ``upper``."""
@@ -122,11 +118,12 @@ def conv(g: Emitter, node: OnnxNode) -> Tensor:
     window = window_of(node, w.shape[2:][-len(x.shape) + 2 :], x.shape[2:])
     depthwise, out = groups > 1 and w.shape[1] == 1, w.shape[0]
     op, order = ("DEPTHWISE_CONV_2D", (1, 2, 3, 0)) if depthwise else ("CONV_2D", (0, 2, 3, 1))
-    multiplier = {"depth_multiplier": out // x.shape[1]} if depthwise else {}
+    options: dict[str, Any] = {"depth_multiplier": out // x.shape[1]} if depthwise else {}
+    options |= {"dilation_h_factor": window.dilations[0], "dilation_w_factor": window.dilations[1]}
 
     def run(image: Tensor) -> Tensor:
         image, padding, size = pad_image(g, image, window)
-        inputs, options = [image, g.transpose(w, order), bias_of(node, out)], {**window.dilation_options, **multiplier}
+        inputs = [image, g.transpose(w, order), bias_of(node, out)]
         return g.emit(op, inputs, (image.shape[0], *size, out), padding=padding, **window.options, **options)
 
     return in_nhwc(g, x, run)
