@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from rich.console import RenderableType
@@ -171,8 +170,3 @@ def _table(outcome: Drifts, limits: Limits) -> Table:
 
 def _figure(drift: Drift, value: float) -> str:
     return number(value) if drift.figure.endswith("_us") else f"{value:,.0f}"
-
-
-def where_kept(paths: list[Path]) -> str:
-    """The line that says where figures were kept."""
-    return f"kept in {paths[0]}" + (f" and {len(paths) - 1} more" if len(paths) > 1 else "")

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from twinfer.bench.measure.compare import Row
 from twinfer.bench.measure.cycles import estimate_tables
-from twinfer.bench.measure.limits import Standing, Verdict, mean, memories_of, settings_of, standings
+from twinfer.bench.measure.limits import Standing, Verdict, mean, settings_of, standings
 from twinfer.bench.measure.report import bits, engine_label, in_terminal, kernel_suffix, models, table
 from twinfer.bench.page.table import Cell as PageCell
 from twinfer.bench.page.table import Table as PageTable
@@ -136,7 +136,7 @@ def beside_tflm(every: Sequence[Standing]) -> Iterator[RenderableType]:
 
 def standing_table(own: Sequence[Standing]) -> PageTable:
     """The ratios of the models on one core, and their mean."""
-    settings, memories = settings_of(own), memories_of(own)
+    settings, memories = settings_of(own), list(dict.fromkeys(way for each in own for way in each.arena))
     heads = [*(f"instr.\n{s}" for s in settings), *(f"code\n{s}" for s in settings)]
     heads += ["weights\n/ floor", "RAM\n/ bound", *(f"/ arena\n{memory}" for memory in memories)]
     rows = list[Sequence[PageCell | str]]()

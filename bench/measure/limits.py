@@ -85,11 +85,6 @@ def settings_of(standing: Sequence[Standing]) -> list[str]:
     return list(dict.fromkeys(setting for each in standing for setting in each.instructions))
 
 
-def memories_of(standing: Sequence[Standing]) -> list[str]:
-    """The ways of planning memory whose arenas are known, the one that was measured first."""
-    return list(dict.fromkeys(way for each in standing for way in each.arena))
-
-
 def _standing(rows: Sequence[Row]) -> Iterator[Standing]:
     plain = [row for row in rows if row.get("weights", "file") in ("file", "plain") and row["instructions"] is not None]
     own = {row["optimize"]: row for row in plain if row["engine"] == "compiled"}

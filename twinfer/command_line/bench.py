@@ -80,6 +80,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    from twinfer.bench.drift.saved import is_file
     from twinfer.bench.models.source import builtin_names, file_of
     from twinfer.bench.page.page import need_library
     from twinfer.runtime.read.files import check_places
@@ -88,7 +89,7 @@ def run(arguments: argparse.Namespace) -> int:
         need_library()
     measures = _measures(arguments)
     names = arguments.models or builtin_names()
-    kept, before = named_files(arguments)
+    kept, before = (place if place and is_file(place) else None for place in (arguments.save, arguments.compare))
     read = (*(file_of(name) for name in names), *words(arguments.target), before)
     check_places((arguments.json, arguments.html, kept), inputs=read)
     watch = watch_of(arguments, names)
@@ -286,14 +287,14 @@ class Watch:
 
     def keep(self, document: Mapping[str, Any], whole: bool) -> None:
         """Keep the figures if asked to, and say so. Those of a run that was broken off are not kept."""
-        from twinfer.bench.drift.drift import where_kept
         from twinfer.bench.drift.saved import save
         from twinfer.command_line.terminal import note
 
         if self.save is None:
             return
         if whole and document["rows"]:
-            note(f"figures are {where_kept(save(document, self.save))}")
+            first, *others = save(document, self.save)
+            note(f"figures are kept in {first}" + (f" and {len(others)} more" if others else ""))
         else:
             note("nothing was kept (--save)")
 
@@ -318,14 +319,6 @@ def watch_of(arguments: argparse.Namespace, models: Sequence[str]) -> Watch:
     here = machine() if arguments.compare is not None else {}
     before = None if arguments.compare is None else saved(arguments.compare, names, here)
     return Watch(arguments.save, before, here, Limits() if limit is None else Limits(limit, limit))
-
-
-def named_files(arguments: argparse.Namespace) -> tuple[str | None, str | None]:
-    """The files of the user's that are written and read; None for names."""
-    from twinfer.bench.drift.saved import is_file
-
-    written, read = (place if place and is_file(place) else None for place in (arguments.save, arguments.compare))
-    return written, read
 
 
 COMMAND = Command("bench", ABOUT, EXAMPLES, add_arguments, run)
