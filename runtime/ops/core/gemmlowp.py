@@ -96,26 +96,25 @@ def to_q4(x: Raw, scale: float) -> tuple[Raw, Raw]:
     return np.where(outside, 0, requantize(np.where(outside, 0, x), mult, shift)), outside
 
 
-def inverse_root(x: int) -> tuple[int, int]:
+def inverse_root(x: NDArray[Any]) -> tuple[Raw, Raw]:
     """1 / sqrt(x) as (mult, right): mult * 2**-(31 + right), for 0 <= x < 2**31; 0 counts as 1.
 
     Source: TFLM quantization_util's GetInvSqrtQuantizedMultiplierExp: five Newton steps in Q3.
     """
-    if x <= 1:
-        return ONE, 0
-    right = 11
-    while x >= 1 << 29:
-        x, right = x // 4, right + 1
-    pairs = (31 - x.bit_length()) // 2 - 1
+    given = np.asarray(x, np.int64)
+    x = np.maximum(given, 2)
+    fours = np.maximum((np.frexp(x)[1] - 28) // 2, 0)
+    value, right = x >> 2 * fours, 11 + fours.astype(np.int64)
+    pairs = (31 - np.frexp(value)[1]) // 2 - 1
     right -= pairs
-    value = np.array(x << 2 * pairs >> 1)
-    half = round_shift(value, 1)
-    y = np.array(1 << 28, np.int64)
+    value = value << 2 * pairs >> 1
+    half, y = round_shift(value, 1), np.full(x.shape, 1 << 28, np.int64)
     for _ in range(5):
         cube = np.clip(multiply_high(multiply_high(y, y), y) << 6, _LOW, ONE)
         y = np.clip((multiply_high(np.array(3 << 27), y) - multiply_high(half, cube)) << 3, _LOW, ONE)
-    mult = int(multiply_high(y, 1518500250))  # sqrt(1 / 2)
-    return (mult << -right, 0) if right < 0 else (mult, right)
+    mult = multiply_high(y, 1518500250)  # sqrt(1 / 2)
+    mult, right = mult << np.maximum(-right, 0), np.maximum(right, 0)
+    return np.where(given <= 1, ONE, mult), np.where(given <= 1, 0, right)
 
 
 def log(x: Raw) -> Raw:

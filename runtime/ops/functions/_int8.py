@@ -40,8 +40,8 @@ def by_root(node: Node, q: Array) -> Array:
     dtype = node.output.dtype
     most = np.iinfo(dtype).max
     values, places = np.unique(q.astype(np.int64) - node.input(0).zero, return_inverse=True)
-    roots = [_gemmlowp.inverse_root(max(int(value), 0)) for value in values]
-    data = np.array([int(requantize(np.array(1), mult, 20 - right)) for mult, right in roots])
+    mult, right = _gemmlowp.inverse_root(np.maximum(values, 0))
+    data = requantize(np.array(1), mult, 20 - right)
     stored = np.where(values > 0, requantize(data, *root_multiplier(node)) + node.output.zero, most)
     return np.asarray(stored.clip(-most - 1, most), dtype)[places].reshape(q.shape)
 

@@ -129,7 +129,7 @@ def _normalized(x: Array, factors: Array, bias: Array, scales: _Scales) -> Array
         mean = math.trunc(int(row.sum()) * 1024 / n)
         variance = int(int((row * row).sum()) * ((1 << 20) // n) - mean * mean)
         variance = abs(variance) // (1 << 20) * (1 if variance > 0 else -1)
-        mult, right = inverse_root(scales.guard if variance < 1 else variance)
+        mult, right = inverse_root(np.array(scales.guard if variance < 1 else variance))
         values = wrap32(requantize(1024 * row - mean, mult, -right) * factors + bias)
         rounded = np.trunc((values + np.where(values > 0, 512, -512)) / 1024).astype(np.int64)
         rows.append(_clamp16(requantize(rounded, *scales.norm)))

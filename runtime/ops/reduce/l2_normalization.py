@@ -40,8 +40,7 @@ def reference(node: Node, inputs: list[Any]) -> list[Array]:
         norm = np.sqrt(np.square(x).sum(axis=-1, keepdims=True))
         return [x / np.maximum(norm, np.float32(1e-6))]
     rows = x.reshape(-1, x.shape[-1]).astype(np.int64) - node.input(0).zero
-    roots = [inverse_root(int(total)) for total in np.square(rows).sum(axis=1)]
-    mult, right = (np.array(values)[:, None] for values in zip(*roots, strict=True)) if roots else (1, 0)
+    mult, right = inverse_root(np.square(rows).sum(axis=1, keepdims=True))
     return [np.clip(requantize(rows, mult, 7 - right), -128, 127).astype(np.int8).reshape(x.shape)]
 
 
