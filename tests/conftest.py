@@ -17,7 +17,6 @@ from __future__ import annotations
 import json
 import os
 import random
-import shutil
 import subprocess
 import time
 from collections.abc import Iterator, Mapping
@@ -29,7 +28,7 @@ import hypothesis
 import numpy as np
 import pytest
 from hypothesis.database import DirectoryBasedExampleDatabase
-from needs import ALL_CASES, ROOT, ROTATION, SHARED, USUAL
+from needs import ALL_CASES, ROOT, ROTATION, SHARED, USUAL, need_tools
 
 #: The same examples every time and everywhere, so that a test fails only for what was changed. With --new-examples
 #: others are drawn; those that fail are kept in FOUND, and every later run with --new-examples begins with them.
@@ -149,22 +148,24 @@ def corpus() -> Path:
 
 
 @pytest.fixture
-def board_tools(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Compiler and emulator for boards, with the cache in build/. Skips if they are not installed; fails in CI."""
+def kept_builds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keeps libraries and programs in build/, by content, so that what is unchanged is not built twice."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(ROOT / "build" / "cache"))
+
+
+@pytest.fixture
+def board_tools(kept_builds: None) -> None:
+    """Compiler and emulator for boards. Skips if they are not installed; fails in CI."""
     from twinfer.aot.build.targets import find
 
     card = find("cortex-m4")
-    missing = [tool for tool in (card.compiler, card.emulator) if shutil.which(tool) is None]
-    if missing and not os.environ.get("CI"):
-        pytest.skip(f"{' and '.join(missing)}: not installed")
+    need_tools(card.compiler, card.emulator)
 
 
 @pytest.fixture
 def llvm_mca() -> None:
     """The pipeline models of LLVM. Skips if llvm-mca is not installed; fails in CI."""
-    if shutil.which("llvm-mca") is None and not os.environ.get("CI"):
-        pytest.skip("llvm-mca: not installed")
+    need_tools("llvm-mca")
 
 
 @pytest.fixture

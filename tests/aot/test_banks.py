@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,7 +9,8 @@ from typing import Any
 
 import pytest
 import tiny
-from needs import ROOT
+from cases import outputs_of
+from needs import need_tools
 
 from twinfer.aot.build.banks import CardBank, need_apart
 from twinfer.aot.build.firmware import build, in_blocks
@@ -73,12 +72,8 @@ each_board = pytest.mark.parametrize(("text", "symbols"), [
 
 
 @pytest.fixture
-def tools(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keeps programs in build/, by content. Without the tools the tests are skipped, but fail in CI."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(ROOT / "build" / "cache"))
-    missing = [tool for tool in TOOLS if shutil.which(tool) is None]
-    if missing and not os.environ.get("CI"):
-        pytest.skip(f"{' and '.join(missing)}: not installed")
+def tools(kept_builds: None) -> None:
+    need_tools(*TOOLS)
 
 
 def card_of(folder: Path, text: str) -> Card:
@@ -146,9 +141,7 @@ def emitted(card: Card) -> dict[str, Project]:
 def wanted(project: Project, inputs: Sequence[Any]) -> list[bytes]:
     """The interpreter's outputs."""
     session = Session(make_plan(project.plan.graph, project.plan.target, project.plan.options))
-    session.feed(inputs)
-    session.run()
-    return [value.tobytes() for value in session.outputs()]
+    return [value.tobytes() for value in outputs_of(session, inputs)]
 
 
 def addresses(program: Path, prefix: str) -> dict[str, int]:

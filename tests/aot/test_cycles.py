@@ -261,23 +261,13 @@ def test_kws_under_qemu(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     card = tmp_path / "own.toml"
     card.write_text(ABOUT)
     rows = []
-    for i, more in enumerate((["--cycles"], [])):
-        path = tmp_path / f"{i}.json"
-        line = [
-            "bench",
-            "digits_int8",
-            "--optimize",
-            "balanced",
-            "--target",
-            f"cortex-m4,cortex-m0,{card}",
-            "--engine",
-            "compiled",
-        ]
-        assert main([*line, *more, "--json", str(path)]) == 0
+    for targets, *more in ((f"cortex-m4,cortex-m0,{card}", "--cycles"), ("cortex-m4",)):
+        path, line = tmp_path / "rows.json", "bench digits_int8 --optimize balanced --engine compiled --target"
+        assert main([*line.split(), targets, *more, "--json", str(path)]) == 0
         rows.append([row for row in json.loads(path.read_text())["rows"] if row["engine"] == "compiled"])
     shown = capsys.readouterr().out
     m4, m0, own = (row.pop("estimate") for row in rows[0])
-    assert rows[0] == rows[1]
+    assert rows[0][:1] == rows[1]
     assert m0 == {"error": "LLVM has no scheduling model of the core of cortex-m0"}
     counted = rows[0][0]["instructions"]
     assert 1.2 * counted < m4["cycles"] < 1.7 * counted

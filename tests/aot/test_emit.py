@@ -6,7 +6,6 @@ from __future__ import annotations
 import ctypes
 import math
 import re
-import shutil
 import subprocess
 from collections.abc import Callable
 from dataclasses import replace
@@ -21,6 +20,7 @@ from cases import ALLOWED_SYMBOLS, write_self_tests
 from flows import Sub
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from needs import need_tools
 
 from twinfer.aot.build import project as project_module
 from twinfer.aot.build.host import build
@@ -369,8 +369,7 @@ WORDS = st.lists(st.text(st.characters(min_codepoint=32, max_codepoint=126), max
 @given(WORDS)
 def test_words_reach_a_command_as_they_are(words: list[str]) -> None:
     """Through a variable of make, through a recipe, and through the shell that make calls."""
-    if not shutil.which("make"):
-        pytest.skip("make is needed")
+    need_tools("make")
     show = "printf '%s\\n'"
     text = f"X = {in_makefile(words)}\nall:\n\t@{show} $(X)\n\t@{show} {in_recipe(words)}\n"
     done = subprocess.run(["make", "-s", "-f", "-"], input=text, capture_output=True, text=True, check=True)

@@ -146,9 +146,9 @@ def test_libraries_of_dropped_models_are_closed(cache: Path) -> None:
     one = mapped(cache)
     assert one > 0
     kept = []
-    for i in range(200):
+    for i in range(100):
         model = twinfer.compile(content)
-        model.set_tensor(0, np.full((1, 6), i - 100, np.int8))
+        model.set_tensor(0, np.full((1, 6), i - 50, np.int8))
         model.invoke()
         out = model.get_output_details()[0]["index"]
         kept.append((model.get_tensor(out), model.tensor(out)()))

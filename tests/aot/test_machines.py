@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import platform
-import shutil
 import subprocess
 from collections.abc import Iterator
 from itertools import cycle, product
@@ -13,7 +12,7 @@ from typing import get_args
 
 import pytest
 from cases import cases_of, graph_of, values_of, with_common_instances, write_self_tests
-from needs import sampled
+from needs import need_tools, sampled
 from row_nets import network
 
 from twinfer.aot.build.targets import find
@@ -52,7 +51,7 @@ def need(command: list[str], emulator: list[str], folder: Path) -> None:
 def programs() -> Iterator[tuple[Project, list[Array]]]:
     """A sample of the operators' cases, and a network, with weights as they are and in every coding, in both modes."""
     cases = [case for op in operators() for case in cases_of(op).values()]
-    graphs = [(graph_of(case.node), case) for case in sampled(cases, 60, "machines")]
+    graphs = [(graph_of(case.node), case) for case in sampled(cases, 120, "machines")]
     values = [(graph, values_of(case, graph)) for graph, case in graphs]
     digits = builtin()["digits_int8"]()
     values += [(digits, random_inputs(digits))] * len(get_args(Coding))
@@ -106,8 +105,7 @@ def test_debug_builds_warn_of_nothing(core: str, tmp_path: Path) -> None:
     """gcc -Og folds less than it inlines: layers within chains of rows, and each operator whose kernel has a switch."""
     card = find(core) if core else None
     compiler = [card.compiler, *card.flags] if card else ["gcc"]
-    if shutil.which(compiler[0]) is None and not os.environ.get("CI"):
-        pytest.skip(f"{compiler[0]}: not installed")
+    need_tools(compiler[0])
     nodes = [
         next(iter(cases_of(op).values())).node for op in ("PAD", "PADV2", "SPACE_TO_BATCH_ND", "MIRROR_PAD", "CAST")
     ]

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shlex
-import shutil
 import subprocess
 from collections.abc import Callable
 from dataclasses import replace
@@ -18,7 +16,7 @@ import numpy as np
 import pytest
 import tiny
 from flows import Sub
-from needs import ROOT, deep_but
+from needs import ROOT, deep_but, need_tools
 
 from twinfer.aot.build import project as project_module
 from twinfer.aot.build.fits import check_fits
@@ -43,14 +41,12 @@ QUICK = "CFLAGS=-std=c11 -O0 -ffp-contract=off"
 
 
 def make(folder: Path, *goals: str) -> subprocess.CompletedProcess[str]:
-    if not shutil.which("make") or not shutil.which("cc"):
-        pytest.skip("make and a C compiler are needed")
+    need_tools("make", "cc")
     return subprocess.run(["make", "-C", folder, *goals], capture_output=True, text=True, timeout=1200, check=False)
 
 
 @pytest.mark.parametrize(
-    ("name", "mode"),
-    deep_but(product(tiny.MODELS, get_args(Mode)), ("flow", "compiled"), ("state", "interpreted")),
+    ("name", "mode"), deep_but(product(tiny.MODELS, get_args(Mode)), ("flow", "compiled"), ("state", "interpreted"))
 )
 def test_builds_and_passes(name: str, mode: Mode, tmp_path: Path) -> None:
     write_project(tiny.MODELS[name]().printed(mode=mode), name, tmp_path / "made")
@@ -62,9 +58,7 @@ def test_builds_and_passes(name: str, mode: Mode, tmp_path: Path) -> None:
 
 @pytest.fixture
 def cmake() -> None:
-    """Skips if CMake is not installed; fails in CI."""
-    if not shutil.which("cmake") and not os.environ.get("CI"):
-        pytest.skip("cmake is needed")
+    need_tools("cmake")
 
 
 def compiled_with(folder: Path, source: str) -> list[str]:
@@ -92,12 +86,7 @@ target_link_libraries(caller dense)
 """)
     ours = compiled_with(tmp_path, "dense.c")[1:]
     ours = [word for word in ours if word.startswith("-") and not word.startswith(("-o", "-c", "-I"))]
-    assert ours == [
-        "-O1",
-        "-DCALLER",
-        "-ffp-contract=off",
-        "-std=c11",
-    ]
+    assert ours == ["-O1", "-DCALLER", "-ffp-contract=off", "-std=c11"]
     assert "-ffp-contract=off" not in compiled_with(tmp_path, "main.c")
     alone = compiled_with(tmp_path / "made", "dense.c")
     assert {"-mcpu=cortex-m4", "-Os", "-Wconversion", "-ffp-contract=off", "-std=c11"} <= set(alone)

@@ -34,12 +34,8 @@ MODELS = (
 STREAMS = {"tflm_audio_preprocessor_int8"}
 
 #: What runs on a core in this mode: microWakeWord in every one, compiled on the main core also all others.
-ON_CORES = [
-    *(("cortex-m4", "compiled", name) for name in ("mww", "lrt", "tflm")),
-    ("cortex-m4", "interpreted", "mww"),
-    ("cortex-m55", "compiled", "mww"),
-    ("cortex-m55", "interpreted", "mww"),
-]
+COMPILED = [*(("cortex-m4", "compiled", name) for name in ("mww", "lrt", "tflm")), ("cortex-m55", "compiled", "mww")]
+ON_CORES = deep_but([*COMPILED, *((core, "interpreted", "mww") for core in ("cortex-m4", "cortex-m55"))], *COMPILED)
 
 #: What runs on the host: all are interpreted, and one of each kind is compiled in both modes; the others are deep.
 SHORT = (

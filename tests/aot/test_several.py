@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import subprocess
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +11,7 @@ import numpy as np
 import pytest
 import tiny
 from cases import interpreted
-from needs import ROOT, deep_but
+from needs import deep_but, need_tools
 from test_project import QUICK, make
 
 from twinfer.aot.build import boards
@@ -89,9 +87,8 @@ def test_models_for_several_memories_are_compiled_one_by_one(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("mode", get_args(Mode))
-def test_firmware(mode: Mode, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_firmware(mode: Mode, board_tools: None) -> None:
     """One program under QEMU runs the models in turn, over one arena, with the bits of the interpreter."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(ROOT / "build" / "cache"))
     card = find("cortex-m4")
     graphs = {name: tiny.MODELS[name]().graph for name in ("dense", "conv")}
     own = {name: make_plan(graph, card.target, Options(mode=mode)) for name, graph in graphs.items()}
@@ -203,8 +200,7 @@ def test_all_models_of_a_folder_are_measured(odd: int, tmp_path: Path, monkeypat
 @pytest.mark.parametrize("compiler", ["gcc", "clang"])
 def test_in_turn_in_one_arena(compiler: str, tmp_path: Path) -> None:
     """A program of a user's runs both models in turn in the arena of the group; each gives its own bits every time."""
-    if not shutil.which(compiler) and not os.environ.get("CI"):
-        pytest.skip(f"{compiler} is needed")
+    need_tools(compiler)
     own = [(name, plan, "") for name, plan in plans("interpreted").items() if name != "state"]
     write_all(own, "g", tmp_path)
     done = make(tmp_path, f"CC={compiler}", "all")

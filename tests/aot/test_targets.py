@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import tiny
+from needs import need_tools
 
 from twinfer.aot.build import firmware, toolchain
 from twinfer.aot.build.jobs import LOOP, step_counts
@@ -28,11 +29,7 @@ from twinfer.runtime.target import computer
 M4 = find("cortex-m4")
 
 #: Those of Arm's that run Linux -> what their kernels may use.
-COMPUTERS = {
-    "aarch64": (),
-    "aarch64-dotprod": ("neon_dotprod",),
-    "aarch64-i8mm": ("neon_dotprod", "neon_i8mm"),
-}
+COMPUTERS = {"aarch64": (), "aarch64-dotprod": ("neon_dotprod",), "aarch64-i8mm": ("neon_dotprod", "neon_i8mm")}
 
 
 def test_those_that_come_along() -> None:
@@ -154,8 +151,7 @@ def test_a_card_with_a_folder_of_code_may_say_anything(tmp_path: Path) -> None:
 
 def test_what_is_printed_of_a_card_stays_text(tmp_path: Path) -> None:
     """The card does not come from a file. No text of it runs, ends a comment, or begins a line."""
-    if not shutil.which("make") or not shutil.which("gcc"):
-        pytest.skip("make and gcc are needed")
+    need_tools("make", "gcc")
     hostile = '$(shell touch ran)`touch ran`*/ #error \n#error @name@ "${x}; \\'
     card = replace(find("cortex-m4"), name=hostile, machine=hostile, flags=(f"-DX={hostile}",))
     card = replace(card, compiler=hostile, binutils=hostile)

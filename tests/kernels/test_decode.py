@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from cases import cases_of, graph_of
+from cases import cases_of, graph_of, outputs_of
 
 from twinfer.bench.peers.engines import open_peer
 from twinfer.converter.passes import run as optimized
@@ -66,22 +66,14 @@ def test_the_plan_is_that_of_plain_constants() -> None:
         value = rng.integers(-128, 128, (1, 40)).astype(np.int8)
         (want,) = peer([value])
         for this in (plan, other, smaller):
-            engine = Session(this)
-            engine.feed([value])
-            engine.run()
-            assert np.array_equal(engine.outputs()[0], want)
+            np.testing.assert_array_equal(outputs_of(Session(this), [value])[0], want)
 
 
 def test_passes_leave_its_meaning() -> None:
     coded, _ = compressed(np.random.default_rng(4))
     value = np.arange(-20, 20, dtype=np.int8)[None]
-    results = []
-    for graph in (coded, optimized(coded), infer_shapes(coded)):
-        engine = Session(make_plan(read(write(graph)), HOST))
-        engine.feed([value])
-        engine.run()
-        results.append(engine.outputs()[0].tobytes())
-    assert len(set(results)) == 1
+    plans = [make_plan(read(write(graph)), HOST) for graph in (coded, optimized(coded), infer_shapes(coded))]
+    assert len({outputs_of(Session(plan), [value])[0].tobytes() for plan in plans}) == 1
 
 
 def coded(kind: int, *own: int, table: bytes = bytes(64), data: bytes = bytes(32), version: int = 1) -> Node:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cases import interpreted
+from cases import interpreted, outputs_of, same
 
 from twinfer.converter.build import Builder
 from twinfer.kernels_c import lib
@@ -36,10 +36,8 @@ def dense(kind: str, shape: tuple[int, ...], out: int, *, keep: bool = True, val
 
 
 def outputs(graph: Graph, memory: Memory = "layers", threads: int = 1, level: int | None = None) -> list[Any]:
-    session = Session(make_plan(graph, isa.this_computer(), Options(memory=memory)), level, threads)
-    session.feed(random_inputs(graph))
-    session.run()
-    return session.outputs()
+    plan = make_plan(graph, isa.this_computer(), Options(memory=memory))
+    return outputs_of(Session(plan, level, threads), random_inputs(graph))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -69,8 +67,4 @@ def test_coded_weights_of_int16(shape: tuple[int, ...], coding: Any) -> None:
     graph = dense("INT16", shape, 32, values=3)
     plans = [make_plan(graph, AVX512_VNNI, Options(weights=how)) for how in ("plain", coding)]
     assert plans[1].constant_bytes < 0.8 * plans[0].constant_bytes
-    sessions = [Session(plan, 0) for plan in plans]
-    for session in sessions:
-        session.feed(random_inputs(graph))
-        session.run()
-    np.testing.assert_array_equal(*(session.outputs()[0] for session in sessions))
+    same(*(outputs_of(Session(plan, 0), random_inputs(graph)) for plan in plans))

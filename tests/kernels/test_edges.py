@@ -9,15 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cases import (
-    assert_equal,
-    assert_exact,
-    assert_exact_on,
-    cases_of,
-    distinct_plans,
-    graph_of,
-    outputs_of,
-)
+from cases import assert_exact, assert_exact_on, graph_of, outputs_of
 
 from twinfer.aot.build.firmware import build
 from twinfer.aot.build.runner import Job, run_jobs
@@ -25,15 +17,13 @@ from twinfer.aot.build.targets import find
 from twinfer.aot.print.emit import emit
 from twinfer.bench.peers.engines import open_peer
 from twinfer.runtime.graph import Array, Graph, Node
-from twinfer.runtime.op import Case, along, tensor
+from twinfer.runtime.op import along, tensor
 from twinfer.runtime.ops.core.plane import plane
 from twinfer.runtime.ops.recurrent.lstm import CELL, GATES, HIDDEN
 from twinfer.runtime.options import Options
 from twinfer.runtime.plan.make import make_plan
-from twinfer.runtime.registry import operators
-from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.run.session import Session
-from twinfer.runtime.target import DSP, GENERIC, HOST, MVE, TARGETS
+from twinfer.runtime.target import DSP, GENERIC, HOST, MVE
 from twinfer.runtime.write.tflite import write
 
 EVERY = np.arange(-128, 128, dtype=np.int8)
@@ -153,28 +143,6 @@ def test_what_a_softmax_leaves_out() -> None:
     want = assert_exact(node, [x])
     (peer,) = open_peer("tflm", write(graph_of(node)), 1)([x])
     np.testing.assert_array_equal(want, peer)
-
-
-STATEFUL = [
-    pytest.param(case, id=name)
-    for op in ("SVDF", "UNIDIRECTIONAL_SEQUENCE_LSTM")
-    for name, case in cases_of(op).items()
-]
-
-
-@pytest.mark.parametrize("case", STATEFUL)
-def test_state_goes_on(case: Case) -> None:
-    """Each of several runs gives numpy's outputs for the state after the run before."""
-    graph = graph_of(case.node)
-    sessions = [Session(plan) for _, plan in distinct_plans(graph, TARGETS)]
-    for session, seed in product(sessions, range(4)):
-        (x,) = random_inputs(graph, seed)
-        before = {t: session.view(t).copy() for t in graph.tensors if t.variable}
-        inputs = [None if t is None else before.get(t, x if t.data is None else t.data) for t in case.node.inputs]
-        session.view(graph.inputs[0])[...] = x
-        session.run()
-        want = operators()[case.node.op].reference(case.node, inputs)
-        assert_equal([session.view(t) for t in graph.outputs], want, graph.outputs, case.tolerance, f"run {seed}")
 
 
 def test_a_sum_that_is_a_power_of_two() -> None:

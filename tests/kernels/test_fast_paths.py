@@ -7,8 +7,6 @@ nodes also run on every core under QEMU.
 
 from __future__ import annotations
 
-import os
-import shutil
 from itertools import product
 from typing import Any
 
@@ -17,7 +15,7 @@ import pytest
 from cases import assert_exact, assert_exact_on
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from needs import deep_but
+from needs import deep_but, need_tools
 
 from twinfer.aot.build.targets import find, names
 from twinfer.runtime.graph import Array, Node
@@ -120,15 +118,6 @@ def test_on_the_host(op: str, type: str, seed: int) -> None:
     assert_exact(node, [value])
 
 
-@pytest.mark.deep
-@pytest.mark.parametrize("type", TYPES)
-@pytest.mark.parametrize("op", OPERATORS)
-def test_many_on_the_host(op: str, type: str) -> None:
-    for seed in range(300):
-        node, value = node_of(np.random.default_rng(seed), op, type)
-        assert_exact(node, [value])
-
-
 @pytest.mark.parametrize("type", TYPES)
 @pytest.mark.parametrize("band", [1, 300])
 def test_bands_of_rows(band: int, type: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -169,9 +158,7 @@ def test_every_choice_is_tried(op: str, type: str) -> None:
 
 @pytest.mark.parametrize("core", deep_but(names(), "cortex-m4", "cortex-m55"))
 def test_under_qemu(core: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
-    missing = [tool for tool in (find(core).compiler, find(core).emulator) if shutil.which(tool) is None]
-    if missing and not os.environ.get("CI"):
-        pytest.skip(f"{' and '.join(missing)}: not installed")
+    need_tools(find(core).compiler, find(core).emulator)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     rng, nodes = np.random.default_rng(20261121), list[tuple[Node, list[Array]]]()
     for op, type in [*product(OPERATORS, TYPES)] * ON_CORES:

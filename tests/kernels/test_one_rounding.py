@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from itertools import product
 
 import numpy as np
 import pytest
-from cases import with_common_instances
+from cases import outputs_of, with_common_instances
 from hypothesis import given
 from hypothesis import strategies as st
-from needs import ROOT
+from needs import need_tools
 from numpy.typing import NDArray
 
 from twinfer.aot.build.firmware import build
@@ -49,10 +47,8 @@ def outputs(scales: NDArray[np.float32], sums: Sums, zero: int, activation: str)
     plan = make_plan(layer(scales, sums, zero, activation), HOST)
     (step,) = plan.steps
     assert step.call.kernel == "tw_fully_connected_wide_s8"
-    session = Session(plan)
-    session.feed([np.zeros((1, 4), np.int8)])
-    session.run()
-    return session.outputs()[0][0].astype(np.int32), bool(step.call.params["fast"])
+    (values,) = outputs_of(Session(plan), [np.zeros((1, 4), np.int8)])
+    return values[0].astype(np.int32), bool(step.call.params["fast"])
 
 
 def expected(scales: NDArray[np.float32], sums: Sums, zero: int, activation: str) -> Sums:
@@ -89,13 +85,11 @@ def test_every_shift(shift: int, activation: str) -> None:
 
 @pytest.mark.deep
 @pytest.mark.parametrize("activation", ["NONE", "RELU"])
-def test_every_shift_on_neon(activation: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("kept_builds")
+def test_every_shift_on_neon(activation: str) -> None:
     """Under QEMU: SQRDMULH and SRSHL round as TFLM does, at every shift."""
     card, rng = find("aarch64"), np.random.default_rng(1)
-    missing = [tool for tool in (card.compiler, card.emulator) if shutil.which(tool) is None]
-    if missing and not os.environ.get("CI"):
-        pytest.skip(f"{' and '.join(missing)}: not installed")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(ROOT / "build" / "cache"))
+    need_tools(card.compiler, card.emulator)
     projects, wanted = [], []
     for i, (shift, zero) in enumerate(product(range(-31, 9), (-128, -7, 0, 127))):
         scales = scales_at(rng, shift)

@@ -9,7 +9,7 @@ import math
 from typing import Any
 
 import pytest
-from cases import assert_equal, cases_of, distinct_plans, graph_of, numpy_outputs, outputs_of, values_of
+from cases import about, assert_equal, cases_of, distinct_plans, graph_of, numpy_outputs, outputs_of, values_of
 
 from twinfer import kernels_c
 from twinfer.bench.peers.engines import open_peer
@@ -22,12 +22,14 @@ from twinfer.runtime.target import AVX2, DSP, GENERIC, HOST, MVE, TARGETS
 from twinfer.runtime.write.tflite import write
 
 
-def all_cases() -> list[Any]:
-    return [pytest.param(case, id=name) for op in operators() for name, case in cases_of(op).items()]
+@pytest.mark.parametrize("op", operators())
+def test_reference_and_interpreter(op: str) -> None:
+    for name, case in cases_of(op).items():
+        with about(name):
+            assert_same_in_all_engines(case)
 
 
-@pytest.mark.parametrize("case", all_cases())
-def test_reference_and_interpreter(case: Case) -> None:
+def assert_same_in_all_engines(case: Case) -> None:
     graph = graph_of(case.node)
     values = values_of(case, graph)
     want = numpy_outputs(case, graph, values)

@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cases import assert_equal, cases_of, compiled_together, graph_of
-from needs import ROOT
+from cases import assert_equal, cases_of, compiled_together, graph_of, runs_of
 
 from twinfer.bench.peers.engines import open_peer
 from twinfer.runtime.graph import Array, Graph, Node, Tensor
@@ -19,7 +18,6 @@ from twinfer.runtime.ops.recurrent._lstm_cases import Form, case
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.registry import operators
 from twinfer.runtime.run.inputs import random_inputs
-from twinfer.runtime.run.poison import poison
 from twinfer.runtime.run.session import Session
 from twinfer.runtime.target import GENERIC
 from twinfer.runtime.write.tflite import write
@@ -50,18 +48,6 @@ def fed(graph: Graph) -> list[list[Array]]:
     return [random_inputs(graph, 100 + seed) for seed in range(RUNS)]
 
 
-def by(engine: Any, graph: Graph, sequence: Sequence[Sequence[Array]]) -> list[list[Array]]:
-    """The outputs of all runs; between them, memory that holds no value is filled with rubbish."""
-    engine.reset_variables()
-    outputs = []
-    for values in sequence:
-        poison(engine)
-        engine.feed(values)
-        engine.run()
-        outputs.append([np.array(value) for value in engine.outputs()])
-    return outputs
-
-
 def test_every_operator_with_a_state_is_here() -> None:
     stateful = {op for op in operators() if any(t and t.variable for c in cases_of(op).values() for t in c.node.inputs)}
     assert stateful == set(OPERATORS)
@@ -81,7 +67,7 @@ def test_runs_of_the_oracle(one: Case) -> None:
         peer.feed(values)
         peer.invoke()
         wanted.append([np.array(value) for value in peer.outputs()])
-    for run, got in enumerate(by(Session(make_plan(graph, GENERIC)), graph, sequence)):
+    for run, got in enumerate(runs_of(Session(make_plan(graph, GENERIC)), sequence)):
         assert_equal(got, wanted[run], graph.outputs, FURTHER * one.tolerance, f"run {run}")
     if graph.outputs[0].size > 8:
         assert all((wanted[0][0] != want[0]).any() for want in wanted[1:]), "the outputs never change"
@@ -140,13 +126,13 @@ def test_fixed_point_of_16_bits_is_close(bits: int) -> None:
 
 
 @pytest.mark.parametrize("op", OPERATORS)
-def test_compiled_runs_are_interpreted_runs(op: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(ROOT / "build" / "cache"))
+@pytest.mark.usefixtures("kept_builds")
+def test_compiled_runs_are_interpreted_runs(op: str) -> None:
     graphs = {name.replace("-", "_"): graph_of(one.node) for name, one in cases_of(op).items()}
     plans = {name: make_plan(graph, GENERIC) for name, graph in graphs.items()}
     engines = compiled_together(plans)
     for name, graph in graphs.items():
         sequence = fed(graph)
-        got, want = (by(engine, graph, sequence) for engine in (engines[name], Session(plans[name], 0)))
+        got, want = (runs_of(engine, sequence) for engine in (engines[name], Session(plans[name], 0)))
         for run in range(RUNS):
             assert_equal(got[run], want[run], graph.outputs, 0, f"{name}, run {run}")

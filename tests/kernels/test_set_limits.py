@@ -16,6 +16,7 @@ from cases import assert_exact_on
 from twinfer.aot.build.targets import find
 from twinfer.runtime.graph import Array, Node
 from twinfer.runtime.op import along, tensor
+from twinfer.runtime.ops.conv import conv2d
 from twinfer.runtime.ops.recurrent import svdf
 from twinfer.runtime.plan.lower import lower_node
 from twinfer.runtime.shapes import infer_node
@@ -34,10 +35,7 @@ def depthwise(x: tuple[int, ...], window: tuple[int, int], times: int = 1, type:
     c, wide = x[3] * times, "INT32" if type == "INT8" else "INT64"
     w = along(tensor((1, *window, c), "INT8", [0.01] * c, data=np.full((1, *window, c), 127)), 3)
     bias = tensor((c,), wide, [0.0005] * c, data=np.arange(c) * 11 - 5)
-    options = {
-        "padding": "VALID", "stride_h": 1, "stride_w": 1, "dilation_h_factor": 1, "dilation_w_factor": 1,
-        "depth_multiplier": times, "fused_activation_function": "NONE", **more,
-    }  # fmt: skip
+    options = {**conv2d.DEFAULTS, "padding": "VALID", "depth_multiplier": times, **more}
     source, y = tensor(x, type, 0.05, name="x"), tensor((1,), type, 0.05 * np.prod(window) ** 0.5 / 4, name="y")
     return _shaped(Node("DEPTHWISE_CONV_2D", (source, w, bias), (y,), options)), [extreme(x, type)]
 
@@ -76,12 +74,8 @@ def conv(depth: int) -> Drawn:
     node, (value,) = dense(depth)
     x, w, bias = (node.input(i) for i in range(3))
     x, w = replace(x, shape=(1, 2, 1, depth)), replace(w, shape=(4, 1, 1, depth), data=w.data.reshape(4, 1, 1, depth))
-    options = {
-        "padding": "VALID", "stride_h": 1, "stride_w": 1, "dilation_h_factor": 1, "dilation_w_factor": 1,
-        "fused_activation_function": "NONE",
-    }  # fmt: skip
     y = replace(node.output, shape=(1, 2, 1, 4))
-    return Node("CONV_2D", (x, w, bias), (y,), options), [value.reshape(x.shape)]
+    return Node("CONV_2D", (x, w, bias), (y,), {**conv2d.DEFAULTS, "padding": "VALID"}), [value.reshape(x.shape)]
 
 
 def product(rows: int, depth: int, cols: int) -> Drawn:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cases import SEED, cases_of, graph_of
+from cases import SEED, cases_of, graph_of, runs_of
 
 from twinfer.aot.build.host import compile_plans
 from twinfer.bench.peers.engines import open_peer
@@ -18,7 +18,6 @@ from twinfer.runtime.op import tensor
 from twinfer.runtime.ops.signal import circular_buffer, delay, framer, overlap_add, spectral_subtraction, stacker
 from twinfer.runtime.ops.signal._custom import custom, runs
 from twinfer.runtime.plan.make import make_plan
-from twinfer.runtime.run.poison import poison
 from twinfer.runtime.run.session import Session
 from twinfer.runtime.target import HOST
 from twinfer.runtime.write.tflite import write
@@ -44,15 +43,7 @@ def values(graph: Graph, count: int) -> list[Array]:
 
 
 def streamed(engine: Session, stream: Sequence[Array]) -> list[list[Array]]:
-    """The outputs of every run, copied, all memory that need not last being rubbish before each."""
-    poison(engine)
-    engine.reset_variables()
-    outputs = []
-    for value in stream:
-        engine.feed([value])
-        engine.run()
-        outputs.append([np.array(output) for output in engine.outputs()])
-    return outputs
+    return runs_of(engine, [[value] for value in stream])
 
 
 def same(got: Sequence[Sequence[Array]], want: Sequence[Sequence[Array]]) -> bool:

@@ -425,11 +425,7 @@ def test_without_a_compiler(folder: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 RAISING = {
     "infer": ("return [x.shape]", "return [x.form]", r"infer of CUSTOM:LeakyIntegrator raised AttributeError"),
-    "params": (
-        '"steps": steps',
-        '"stops": steps',
-        r"lower of .* missing \['steps'\], unknown .* \(line \d+\)",
-    ),
+    "params": ('"steps": steps', '"stops": steps', r"lower of .* missing \['steps'\], unknown .* \(line \d+\)"),
     "kernel": ('Call("leaky', 'Call("lucky', r"lower of .* no header defines the kernel lucky_integrator_f32"),
 }
 

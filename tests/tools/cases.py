@@ -6,7 +6,9 @@ import dataclasses
 import re
 import shutil
 import subprocess
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -29,7 +31,9 @@ from twinfer.runtime.graph import Array, Graph, Node, Tensor
 from twinfer.runtime.op import Case
 from twinfer.runtime.options import USUAL, Options
 from twinfer.runtime.plan.first_values import first_value
-from twinfer.runtime.plan.make import make_plan
+from twinfer.runtime.plan.lower import UNTUNED, Lowered
+from twinfer.runtime.plan.make import STAGES, make_plan
+from twinfer.runtime.plan.make import Job as Planning
 from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.program import Argument, Loop, Step, part_of
 from twinfer.runtime.registry import operators, variants
@@ -66,10 +70,24 @@ COMMON = (
 
 def cases_of(op: str) -> dict[str, Case]:
     """The cases of an operator by test name, those of uint8 that follow from int8 behind the operator's own."""
-    cases = operators()[op].cases(np.random.default_rng(SEED))
+    return dict(_cases(op, operators()[op].cases))
+
+
+@cache
+def _cases(op: str, make: Callable[[np.random.Generator], Iterable[Case]]) -> dict[str, Case]:
     name = op.removeprefix("CUSTOM:").lower()
-    named = {f"{name}-{i}": case for i, case in enumerate(cases)}
+    named = {f"{name}-{i}": case for i, case in enumerate(make(np.random.default_rng(SEED)))}
     return named | unsigned_cases(op, named)
+
+
+@contextmanager
+def about(name: str) -> Iterator[None]:
+    """Names the case of many that fails."""
+    try:
+        yield
+    except Exception as error:
+        error.add_note(f"case {name}")
+        raise
 
 
 def graph_of(node: Node) -> Graph:
@@ -109,11 +127,19 @@ def numpy_outputs(case: Case, graph: Graph, values: Sequence[Any]) -> list[Any]:
 
 def outputs_of(engine: Session, values: Sequence[Any]) -> list[Any]:
     """The outputs of one run."""
-    poison(engine)  # no run may rely on zeroed memory
+    return runs_of(engine, [values])[0]
+
+
+def runs_of(engine: Session, sequence: Iterable[Sequence[Any]]) -> list[list[Any]]:
+    """The outputs of runs from the first state on; memory that need not last is full of rubbish before each."""
     engine.reset_variables()
-    engine.feed(values)
-    engine.run()
-    return engine.outputs()
+    outputs = []
+    for values in sequence:
+        poison(engine)
+        engine.feed(values)
+        engine.run()
+        outputs.append(engine.outputs())
+    return outputs
 
 
 def over_rubbish(engine: Session, graph: Graph, seed: int = 1) -> list[Array]:
@@ -132,14 +158,27 @@ def interpreted(graph: Graph, values: Sequence[Any], target: Any, level: int) ->
     return outputs_of(Session(make_plan(graph, target), level), values)
 
 
-def distinct_plans(graph: Graph, targets: Iterable[Target], options: Options = USUAL) -> Iterator[tuple[Target, Plan]]:
-    """A plan per target; of those with the same program only the first."""
+def lowered(graph: Graph, target: Target, options: Options = USUAL) -> Lowered:
+    """What ``make_plan`` makes of a graph before anything gets a place, which takes most of its time."""
+    value: Any = graph
+    for name, _, stage in STAGES:
+        if name == "Place":
+            break
+        value = stage(value, Planning(target, options, UNTUNED))
+    made: Lowered = value
+    return made
+
+
+def distinct_plans(
+    graph: Graph, targets: Iterable[Target], options: Options = USUAL, make: Callable[..., Any] = make_plan
+) -> Iterator[tuple[Target, Any]]:
+    """A plan per target, or what else ``make`` makes of it; of those with the same program only the first."""
     seen, kinds = set[str](), set[object]()
     for target in targets:
         if (kind := _kind(graph, target, options)) in kinds:
             continue
         kinds.add(kind)
-        plan = make_plan(graph, target, options)
+        plan = make(graph, target, options)
         text = repr(list(_content(plan.steps)))
         if text not in seen:
             seen.add(text)
@@ -168,17 +207,25 @@ def planned(op: str, targets: Iterable[Target], every: int = 1, of: str | None =
     for name, case in sampled(cases_of(op).items(), every, of or op):
         graph = graph_of(case.node)
         for target, plan in distinct_plans(graph, targets):
-            yield Planned(f"{target.name}_{name}".replace("-", "_"), graph, values_of(case, graph), plan)
+            yield _planned(name, case, graph, target, plan)
 
 
-def by_kernels(ops: Iterable[str], targets: Collection[Target]) -> list[list[Planned]]:
-    """The planned cases of operators in lists: those of one list are for one target and call the same kernels."""
-    alike: dict[object, list[Planned]] = {}
+def _planned(name: str, case: Case, graph: Graph, target: Target, plan: Plan) -> Planned:
+    return Planned(f"{target.name}_{name}".replace("-", "_"), graph, values_of(case, graph), plan)
+
+
+def by_kernels(ops: Iterable[str], targets: Collection[Target]) -> list[tuple[Planned, Planned]]:
+    """Of the cases of each operator that call the same kernels for a target, the first and the last, planned."""
+    alike: dict[object, list[tuple[str, Case, Graph, Target]]] = {}
     for op in ops:
-        for case in planned(op, targets):
-            kernels = dict.fromkeys(call.kernel for step in case.plan.steps for call, _ in unroll(step.body))
-            alike.setdefault((op, case.plan.target, *kernels), []).append(case)
-    return list(alike.values())
+        for name, case in cases_of(op).items():
+            graph = graph_of(case.node)
+            for target, made in distinct_plans(graph, targets, make=lowered):
+                kernels = dict.fromkeys(call.kernel for step in made.steps for call, _ in unroll(step.body))
+                alike.setdefault((op, target, *kernels), []).append((name, case, graph, target))
+    ends = [(found[0], found[-1]) for found in alike.values()]
+    plans = {each[0] + each[3].name: _planned(*each, make_plan(*each[2:])) for pair in ends for each in pair}
+    return [(plans[a[0] + a[3].name], plans[b[0] + b[3].name]) for a, b in ends]
 
 
 def assert_exact(node: Node, values: Sequence[Array], targets: Iterable[Target] = TARGETS) -> Array:
@@ -243,9 +290,9 @@ def with_common_instances(projects: Sequence[Project]) -> list[Project]:
 
 
 def compiled_together(plans: Mapping[str, Plan]) -> dict[str, CompiledSession]:
-    """Engines of all plans in one library, compiled in little time: the layers of every other plan share kernels."""
-    policies: list[Policy | None] = [None, share_all]
-    projects = [emit(plan, name, policy=policies[i % 2]) for i, (name, plan) in enumerate(plans.items())]
+    """Engines of all plans in one library, compiled in little time: the layers of two in three plans share kernels."""
+    policies: list[Policy | None] = [None, share_all, share_all]
+    projects = [emit(plan, name, policy=policies[i % 3]) for i, (name, plan) in enumerate(plans.items())]
     path = build_library(with_common_instances(projects), find_compiler(), flags_at("-O1"))
     library = loaded(path)
     return {name: CompiledSession(plan, name, library) for name, plan in plans.items()}

@@ -95,13 +95,8 @@ class _Chain:
                 return self.b.op("GATHER_ND", [self.y, at])
         steps = np.array([self.pick(1, -1, 2) if i == axis else 1 for i in range(len(n))], np.int32)
         whole = (1 << len(n)) - 1
-        masks: dict[str, Any] = {
-            "begin_mask": whole,
-            "end_mask": whole,
-            "ellipsis_mask": 0,
-            "new_axis_mask": 0,
-            "shrink_axis_mask": 0,
-        }
+        others = dict.fromkeys(("ellipsis_mask", "new_axis_mask", "shrink_axis_mask"), 0)
+        masks: dict[str, Any] = {"begin_mask": whole, "end_mask": whole, **others}
         zeros = np.zeros(len(n), np.int32)
         return self.b.op("STRIDED_SLICE", [self.y, zeros, zeros, steps], **masks, offset=False)
 

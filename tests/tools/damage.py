@@ -48,6 +48,8 @@ class Damage:
         return self.rng.choice(fit or self.graph.tensors)
 
     def node(self, **changes: Callable[[Node], Any]) -> None:
+        if not self.graph.nodes:
+            return
         old = self.rng.choice(self.graph.nodes)
         new = replace(old, **{name: change(old) for name, change in changes.items()})
         self.graph = replace(self.graph, nodes=tuple(new if n is old else n for n in self.graph.nodes))
@@ -81,7 +83,7 @@ class Damage:
         if isinstance(value, tuple):
             return tuple(self.rng.choice(NUMBERS) for _ in range(self.rng.randint(0, 4)))
         choices = {bool: (not value,), int: NUMBERS, float: SCALES, str: ("SAME", "VALID", "NONE", "TANH", "RELU6")}
-        return self.rng.choice(choices[type(value)])
+        return self.rng.choice(choices.get(type(value), (value,)))
 
     def constant(self) -> None:
         t = self.any(constant=True)

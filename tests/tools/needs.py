@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import random
+import shutil
 from collections.abc import Iterable
 from importlib.util import find_spec
 from pathlib import Path
@@ -42,10 +43,18 @@ def deep_but(items: Iterable[Any], *kept: object) -> list[Any]:
 
 def needs(*packages: str) -> Any:
     """The first of the packages. Skips the module if one is missing; fails in CI."""
-    missing = [name for name in packages if find_spec(name) is None]
+    _without([name for name in packages if find_spec(name) is None])
+    return importlib.import_module(packages[0])
+
+
+def need_tools(*programs: str) -> None:
+    """Skips the test if a program is not installed; fails in CI."""
+    _without([name for name in programs if name and shutil.which(name) is None])
+
+
+def _without(missing: list[str]) -> None:
     if missing:
         message = f"{' and '.join(missing)}: not installed"
         if os.environ.get("CI"):
             pytest.fail(message, pytrace=False)
         pytest.skip(message, allow_module_level=True)
-    return importlib.import_module(packages[0])

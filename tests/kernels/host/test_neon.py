@@ -5,7 +5,6 @@ The bits are those of all other kernels: ``tests/aot/test_qemu.py`` and ``test_f
 
 from __future__ import annotations
 
-import os
 import shutil
 from itertools import product
 from pathlib import Path
@@ -13,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from cases import graph_of, measure, numpy_outputs, with_common_instances
-from needs import ROOT
+from needs import need_tools
 
 from twinfer.aot.build.firmware import build
 from twinfer.aot.build.runner import Job, run_jobs
@@ -53,12 +52,8 @@ int main(int count, char **names) {
 
 
 @pytest.fixture(autouse=True)
-def tools(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without the tools the tests are skipped, but fail in CI."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(ROOT / "build" / "cache"))
-    missing = [tool for tool in (find("aarch64").compiler, find("aarch64").emulator) if shutil.which(tool) is None]
-    if missing and not os.environ.get("CI"):
-        pytest.skip(f"{' and '.join(missing)}: not installed")
+def tools(kept_builds: None) -> None:
+    need_tools(find("aarch64").compiler, find("aarch64").emulator)
 
 
 def assembly(folder: Path, compiler: tuple[str, ...], arch: str, header: str, kernel: str) -> str:
@@ -73,10 +68,7 @@ def assembly(folder: Path, compiler: tuple[str, ...], arch: str, header: str, ke
 
 @pytest.mark.parametrize(
     "compiler",
-    [
-        ("aarch64-linux-gnu-gcc",),
-        ("clang", "--target=aarch64-linux-gnu", "-isystem", "/usr/aarch64-linux-gnu/include"),
-    ],
+    [("aarch64-linux-gnu-gcc",), ("clang", "--target=aarch64-linux-gnu", "-isystem", "/usr/aarch64-linux-gnu/include")],
     ids=["gcc", "clang"],
 )
 def test_compilers_use_the_instructions(compiler: tuple[str, ...], tmp_path: Path) -> None:

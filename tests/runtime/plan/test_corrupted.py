@@ -117,7 +117,7 @@ def corrupted(draw: Any, plan: Plan) -> Plan:
     return with_chain(plan, chain, rings={**chain.rings, tensor: new})
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=250, deadline=None)
 @given(st.integers(0, 119), st.data())
 def test_no_wrong_plan_is_taken(seed: int, data: st.DataObject) -> None:
     """One to three corruptions, the first ones such that the proof takes them."""

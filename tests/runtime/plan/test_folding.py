@@ -71,7 +71,7 @@ def graphs(count: int) -> dict[str, Graph]:
 
 @pytest.mark.parametrize("mode", deep_but(["compiled", "interpreted"], "compiled"))
 def test_compiled(mode: Mode) -> None:
-    models, options = graphs(32), Options(mode=mode)
+    models, options = graphs(20), Options(mode=mode)
     plans = {
         name: make_plan(graph, TARGETS[i % len(TARGETS)], options) for i, (name, graph) in enumerate(models.items())
     }

@@ -85,7 +85,7 @@ def test_the_arena_has_no_room_for_it(memory: Memory) -> None:
 
 def plans(mode: Mode, *targets: Target) -> dict[str, tuple[Graph, Plan]]:
     every = {}
-    for i in range(18):
+    for i in range(12):
         graph = graph_of(i)
         options = replace(BORROWED, memory=MEMORIES[i % 2], mode=mode)
         every[f"n{i}"] = graph, make_plan(graph, targets[i % len(targets)], options)

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from cases import over_rubbish
 from row_nets import network
 
 from twinfer.converter.build import Builder
@@ -19,8 +20,6 @@ from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.plan.plan import Plan, Region
 from twinfer.runtime.plan.regions.traffic import Traffic, costs, traffic
 from twinfer.runtime.program import COPY, Call, Chain, Loop, Slice, Step
-from twinfer.runtime.run.inputs import random_inputs
-from twinfer.runtime.run.poison import poison
 from twinfer.runtime.run.session import Session
 from twinfer.runtime.target import GENERIC, Bank
 
@@ -66,11 +65,7 @@ def test_real_layers_at_the_limit(what: str, n: int) -> None:
 
 
 def outputs(plan: Plan) -> list[bytes]:
-    session = Session(plan)
-    session.feed(random_inputs(plan.graph, 1))
-    poison(session)
-    session.run()
-    return [value.tobytes() for value in session.outputs()]
+    return [value.tobytes() for value in over_rubbish(Session(plan), plan.graph)]
 
 
 def test_rings_have_no_more_rows_than_the_table_has_room_for(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from itertools import pairwise
 
 import numpy as np
@@ -37,6 +38,7 @@ each_model = pytest.mark.parametrize("model", deep_but(MODELS, "kws_int8", "ic_i
 each_core = pytest.mark.parametrize("core", deep_but(["cortex-m0", "cortex-m4", "cortex-m55"], "cortex-m4"))
 
 
+@cache
 def planned(model: str, core: str, **options: object) -> Plan:
     return make_plan(load(model).graph, find(core).target, Options(**options))  # type: ignore[arg-type]
 
@@ -65,7 +67,7 @@ def test_every_ram_from_the_least_to_that_of_layers(model: str) -> None:
     """The plan fits, costs no more than one for less, and one byte below the least there is none."""
     least, most = (planned(model, "cortex-m4", memory=way).memory_bytes for way in ("rows", "layers"))
     costs = []
-    for ram in sorted({least, *range(least, most, max(1, (most - least) // 6)), most}):
+    for ram in sorted({least, *range(least, most, max(1, (most - least) // 4)), most}):
         plan = planned(model, "cortex-m4", ram=ram)
         assert plan.memory_bytes <= ram
         costs.append(rows_share(plan))

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from cases import compiled_together
+from cases import compiled_together, over_rubbish, same
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -20,7 +20,6 @@ from twinfer.runtime.plan.lower import Lowered, lower
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.plan.order import Steps, lowest, reorder
 from twinfer.runtime.program import Step
-from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.run.session import Session
 from twinfer.runtime.target import GENERIC, HOST
 
@@ -106,7 +105,7 @@ def test_as_low_as_the_best_of_all_orders(seed: int, nodes: int) -> None:
         assert found.peak == peak(steps, found.steps) == best < usual
 
 
-@pytest.mark.parametrize("shape", [(2, 4), (3, 5), (4, 8), (12, 8), pytest.param((20, 10), marks=pytest.mark.deep)])
+@pytest.mark.parametrize("shape", [(2, 4), (4, 8), pytest.param((20, 10), marks=pytest.mark.deep)])
 def test_branches_one_after_the_other(shape: tuple[int, int]) -> None:
     """Up to some hundred steps; the arena shrinks with the peak."""
     graph = branches(*shape)
@@ -121,7 +120,7 @@ def test_branches_one_after_the_other(shape: tuple[int, int]) -> None:
 @pytest.mark.parametrize("memory", ["layers", "rows"])
 def test_the_same_bits(memory: Memory) -> None:
     """In the interpreter and in C; plan.nodes says what runs when, and an order is the same every time."""
-    graphs = {f"dag{seed}": random_dag(seed, 14) for seed in range(30)} | {"branches": branches(4, 6)}
+    graphs = {f"dag{seed}": random_dag(seed, 14) for seed in range(12)} | {"branches": branches(4, 6)}
     plans = {name: make_plan(graph, GENERIC, Options(memory=memory)) for name, graph in graphs.items()}
     changed = [name for name, plan in plans.items() if list(plan.nodes) != list(plan.graph.nodes)]
     assert len(changed) >= 3
@@ -130,15 +129,9 @@ def test_the_same_bits(memory: Memory) -> None:
         assert [step.position for step in plan.steps] == sorted(step.position for step in plan.steps)
         again = make_plan(graph, GENERIC, Options(memory=memory))
         assert [node.index for node in again.nodes] == [node.index for node in plan.nodes]
-        want = outputs_of(Session(make_plan(graph, GENERIC, Options(preserve_all=True))), graph)
+        want = over_rubbish(Session(make_plan(graph, GENERIC, Options(preserve_all=True))), graph)
         for session in (Session(plan), compiled):
-            assert outputs_of(session, graph) == want
-
-
-def outputs_of(session: Session, graph: Graph) -> list[bytes]:
-    session.feed(random_inputs(graph, 3))
-    session.run()
-    return [value.tobytes() for value in session.outputs()]
+            same(over_rubbish(session, graph), want)
 
 
 def test_the_state_is_used_in_the_order_of_the_file() -> None:

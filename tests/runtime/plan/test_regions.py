@@ -92,7 +92,7 @@ def test_rows_that_are_given(seed: int, share: float) -> None:
 def pairs_for(mode: Mode) -> dict[str, tuple[Plan, Plan]]:
     """Plans in one arena and split ones, of networks by layers, by rows and with given rows."""
     options = [replace(each, mode=mode) for each in (LAYERS, Options(memory="rows"), FED)]
-    return {f"n{i}": split(network(i), TARGETS[i % len(TARGETS)], options[i % 3], i % 7 / 6) for i in range(21)}
+    return {f"n{i}": split(network(i), TARGETS[i % len(TARGETS)], options[i % 3], i % 7 / 6) for i in range(14)}
 
 
 @pytest.mark.parametrize("mode", deep_but(["compiled", "interpreted"], "compiled"))

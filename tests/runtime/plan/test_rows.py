@@ -80,13 +80,13 @@ def unread_rows() -> Graph:
 @pytest.mark.parametrize("mode", deep_but(["compiled", "interpreted"], "compiled"))
 def test_compiled(mode: Mode) -> None:
     """Many networks in one library."""
-    graphs = {f"n{seed}": network(seed, ("INT8", "INT8", "INT16", "FLOAT32")[seed % 4]) for seed in range(24)}
+    graphs = {f"n{seed}": network(seed, ("INT8", "INT8", "INT16", "FLOAT32")[seed % 4]) for seed in range(16)}
     graphs["unread"] = unread_rows()
     plans = {
         name: make_plan(graph, TARGETS[i % len(TARGETS)], replace(ROWS, mode=mode))
         for i, (name, graph) in enumerate(graphs.items())
     }
-    assert sum(bool(plan.chains) for plan in plans.values()) >= 12
+    assert sum(bool(plan.chains) for plan in plans.values()) >= 8
     assert [len(chain.layers) for chain in chains(plans["unread"])] == [7]
     for name, session in compiled_together(plans).items():
         want = over_rubbish(Session(make_plan(graphs[name], plans[name].target, LAYERS)), graphs[name], 1)
@@ -98,12 +98,12 @@ def test_compiled(mode: Mode) -> None:
 def test_sanitized(mode: Mode, tmp_path: Path) -> None:
     """Under ASan and UBSan; M4 and M55 have kernels of their own."""
     programs = []
-    for seed in range(15):
+    for seed in range(8):
         graph = network(seed, ("INT8", "FLOAT32", "INT16")[seed % 3])
         plan = make_plan(graph, TARGETS[seed % len(TARGETS)], replace(ROWS, mode=mode))
         policy = share_all if seed % 4 else None
         programs.append((emit(plan, f"n{seed}", policy=policy), random_inputs(graph, seed)))
-    assert sum(bool(project.plan.chains) for project, _ in programs) >= 8
+    assert sum(bool(project.plan.chains) for project, _ in programs) >= 4
     assert_sanitized(tmp_path, programs)
 
 
@@ -114,34 +114,18 @@ def networks() -> list[Plan]:
     return [plan for plan in plans if any(len(chain.layers) > 1 for chain in chains(plan))]
 
 
-def test_the_proof_notices_a_ring_that_is_too_small() -> None:
-    """One row less than the most that are needed at a time."""
-    tried = 0
+def test_the_proof_notices_rings_of_a_row_less() -> None:
+    """A row less in all, or of those that are kept when it is full; or one more kept than there is room for."""
+    smaller, fewer = 0, 0
     for plan in networks():
         for chain in chains(plan):
             for tensor, ring in chain.rings.items():
-                if ring.capacity == 1:
-                    continue
-                small = replace_ring(plan, chain, tensor, ring._replace(capacity=ring.capacity - 1))
-                assert replay.fault(small) is not None
-                tried += 1
-    assert tried > 20
-
-
-def test_the_proof_notices_a_ring_that_keeps_too_little() -> None:
-    """One row less than the most that are needed when it is full; and one more, where there is no room for that."""
-    tried = 0
-    for plan in networks():
-        for chain in chains(plan):
-            for tensor, ring in chain.rings.items():
-                if ring.kept == 0:
-                    continue
-                less = replace_ring(plan, chain, tensor, ring._replace(kept=ring.kept - 1))
-                full = replace_ring(plan, chain, tensor, ring._replace(kept=ring.capacity))
-                assert replay.fault(less) is not None
-                assert replay.fault(full) is not None
-                tried += 1
-    assert tried > 20
+                wrong = [{"capacity": ring.capacity - 1}] if ring.capacity > 1 else []
+                wrong += [{"kept": ring.kept - 1}, {"kept": ring.capacity}] if ring.kept else []
+                for change in wrong:
+                    assert replay.fault(replace_ring(plan, chain, tensor, ring._replace(**change))) is not None
+                smaller, fewer = smaller + (ring.capacity > 1), fewer + (ring.kept > 0)
+    assert min(smaller, fewer) > 20
 
 
 def replace_ring(plan: Plan, chain: Chain, tensor: Tensor, ring: Ring) -> Plan:

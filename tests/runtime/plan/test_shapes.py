@@ -44,14 +44,7 @@ def flatten(batch: int = 1, more_outputs: bool = False) -> Graph:
     first = replace(tensor((), "INT32", name="first"), extra={"has_rank": True})
     wanted, y = tensor((2,), "INT32", name="wanted"), tensor((batch, 24), name="y")
     rest = tensor((), "INT32", data=np.array(24), name="rest")
-    cut = {
-        "begin_mask": 0,
-        "end_mask": 0,
-        "ellipsis_mask": 0,
-        "new_axis_mask": 0,
-        "shrink_axis_mask": 1,
-        "offset": False,
-    }
+    cut = {"shrink_axis_mask": 1}
     nodes = (
         Node("SHAPE", (x,), (shape,), {"out_type": "INT32"}),
         Node("STRIDED_SLICE", (shape, index(0), index(1), index(1)), (first,), cut),

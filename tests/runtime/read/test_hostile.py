@@ -100,7 +100,7 @@ def test_changed_bytes(changes: list[tuple[int, int]]) -> None:
 WORDS = [0, 1, 0x7F, 0xFF, 0x7FFF, 0xFFFF, 0x7FFFFFFF, 0x80000000, 0xFFFFFFF0, 0xFFFFFFFF]
 
 
-@pytest.mark.parametrize("value", deep_but(WORDS, 0, 0xFF, 0x7FFFFFFF, 0xFFFFFFFF))
+@pytest.mark.parametrize("value", deep_but(WORDS, 0, 0x7FFFFFFF))
 def test_extreme_words(value: int) -> None:
     data = bytearray(victim())
     refused = 0
@@ -113,19 +113,19 @@ def test_extreme_words(value: int) -> None:
 
 
 def test_unknown_enum_values_are_named() -> None:
-    data = bytearray(victim())
-    messages = set()
-    for position in range(8, len(data)):
-        byte, data[position] = data[position], 99
-        messages.add(attempt(bytes(data)))
-        data[position] = byte
-    text = "\n".join(messages)
-    for message in (
+    data, text = bytearray(victim()), ""
+    wanted = (
         "subgraph 0, operator 0, field builtin_options, field padding: value 99 is not a Padding (SAME, VALID)",
         "field fused_activation_function: value 99 is not a ActivationFunctionType (NONE, RELU, ",
         "subgraph 0, tensor 3 'conv/bias', field type: value 99 is not a TensorType (FLOAT32, ",
-    ):
-        assert message in text
+    )
+    for position in range(8, len(data)):
+        byte, data[position] = data[position], 99
+        text += attempt(bytes(data))
+        data[position] = byte
+        if all(message in text for message in wanted):
+            return
+    pytest.fail(text)
 
 
 #: Models that have, unlike the victim, an LSTM, sparse weights, strings, and what TensorFlow's converter writes.

@@ -103,7 +103,7 @@ def test_a_shape_that_is_a_value(corpus: Path, engine: type[Interpreter]) -> Non
             assert_close(fixed.get_tensor(details["index"]), golden[f"s{sample}_out{i}"], f"k = {k}, output {i}")
 
 
-@pytest.mark.corpus("app", sample=12)
+@pytest.mark.corpus("app", sample=6)
 def test_applications_on_every_choice_of_kernels(corpus_model: Any) -> None:
     """The kernels of other machines on this computer: SMLAD and Helium as plain C, against the same golden outputs."""
     graph, golden = read_file(corpus_model.path), corpus_model.golden()

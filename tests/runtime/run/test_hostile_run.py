@@ -55,7 +55,7 @@ def runs(graph: Graph, seed: int) -> bool:
 
 
 @pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("rounds", deep_but([60, 250], 60))
+@pytest.mark.parametrize("rounds", deep_but([40, 250], 40))
 @pytest.mark.parametrize("op", operators())
 def test_damaged_graphs(op: str, rounds: int) -> None:
     rng = random.Random(op)

@@ -6,7 +6,6 @@ gcc 11 and 12 delete calls of layers; ``../shared/research/gcc_lost_calls`` has 
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 from collections.abc import Iterable
 from dataclasses import replace
@@ -16,7 +15,7 @@ from typing import get_args
 import numpy as np
 import pytest
 import tiny
-from needs import SHARED, deep_but
+from needs import SHARED, deep_but, need_tools
 
 from twinfer.aot.build.project import write_project
 from twinfer.aot.build.targets import find
@@ -100,8 +99,7 @@ def test_bench(layer: int, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def self_test(folder: Path, *flags: str) -> subprocess.CompletedProcess[str]:
-    if not shutil.which("make") or not shutil.which("gcc"):
-        pytest.skip("make and gcc are needed")
+    need_tools("make", "gcc")
     command = ["make", "-C", str(folder), "clean", "test", *flags]
     return subprocess.run(command, capture_output=True, text=True, timeout=1200, check=False)
 
