@@ -48,7 +48,7 @@ seeds = st.integers(0, 2**32 - 1)
 
 
 def ours(graph: Graph, values: list[Any]) -> list[Any]:
-    return outputs_of(Session(make_plan(graph)), values)
+    return outputs_of(Session(make_plan(graph, options=PlanOptions(preserve_all=True))), values)
 
 
 @contextmanager

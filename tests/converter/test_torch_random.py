@@ -26,6 +26,13 @@ pytestmark = pytest.mark.filterwarnings("ignore:Using padding='same' with even k
 
 Draw = Callable[[Any], Any]
 
+
+@pytest.fixture(autouse=True)
+def _planned_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is converted is run: converting need not plan it first."""
+    monkeypatch.setattr("twinfer.converter.convert._check_runs", lambda graph: None)
+
+
 BOOL = st.booleans()
 SMALL = st.integers(1, 3)
 PLAIN = (

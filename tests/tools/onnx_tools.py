@@ -65,7 +65,8 @@ def run(graph: Graph, feeds: Mapping[str, Array]) -> list[Array]:
 
 
 def by_ours(graph: Graph, feeds: Mapping[str, Array]) -> list[Array]:
-    return _run(Interpreter(model_content=write(graph)), graph, feeds)
+    """Outputs by our interpreter, with memory of its own for each tensor: placing those of many branches takes long."""
+    return _run(Interpreter(model_content=write(graph), experimental_preserve_all_tensors=True), graph, feeds)
 
 
 def by_litert(graph: Graph, feeds: Mapping[str, Array]) -> list[Array]:

@@ -11,6 +11,7 @@ from cases import outputs_of
 from twinfer.converter.build import Builder
 from twinfer.converter.passes import Pass
 from twinfer.runtime.graph import Graph, Tensor
+from twinfer.runtime.options import Options
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.run.session import Session
@@ -56,8 +57,8 @@ ROUNDING = 1e-5
 
 
 def outputs(graph: Graph, feeds: Sequence[Sequence[Any]]) -> list[Any]:
-    """The outputs of every run in turn, by the interpreter's engine."""
-    engine = Session(make_plan(graph, HOST))
+    """The outputs of every run in turn, by the interpreter's engine; each tensor has memory of its own."""
+    engine = Session(make_plan(graph, HOST, Options(preserve_all=True)))
     return [value for values in feeds for value in outputs_of(engine, values)]
 
 
