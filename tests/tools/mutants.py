@@ -184,7 +184,7 @@ def asked_for(file: str, root: Path) -> str:
     if parts[0] == "kernels_c" or parts[:2] == ["runtime", "ops"]:
         operators = sorted((root / "runtime" / "ops" / parts[-1]).glob("*.py"))
         names = {name for path in operators for name in re.findall(r'\bOp\(\s*"(\w+)"', path.read_text())}
-        cases = " or ".join(f"[{name.lower()}-" for name in sorted(names))
+        cases = " or ".join(f"[{name.lower()}]" for name in sorted(names))
         return "tests/kernels/test_ops.py" + (f" -k {shlex.quote(cases)}" if names else "")
     folder = root / "tests" / Path(*parts[parts[0] == "twinfer" :])
     while not folder.is_dir():
