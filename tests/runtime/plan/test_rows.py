@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
-from itertools import takewhile
+from itertools import pairwise, takewhile
 from pathlib import Path
 
 import numpy as np
@@ -205,6 +205,20 @@ def _follow(spans: list[tuple[int, int, int]], capacity: int, kept: int) -> bool
         if len(there) > capacity or not set(range(low, end)) <= set(there):
             return False
     return True
+
+
+def test_the_proof_notices_a_ring_over_another_and_over_scratch_memory() -> None:
+    tried = 0
+    for plan in networks():
+        for chain in chains(plan):
+            over = [*pairwise(ring.memory for ring in chain.rings.values())]
+            for layer in chain.layers:
+                used = [layer.out, *(tensor for _, tensor, _ in layer.sources)] if layer.step.scratch else []
+                over += [(chain.rings[t].memory, layer.step.scratch) for t in used if t in chain.rings]
+            for one, other in over:
+                assert replay.fault(onto(plan, one, other)) is not None
+                tried += 1
+    assert tried > 20
 
 
 def test_the_proof_notices_a_ring_over_what_is_read_later() -> None:
