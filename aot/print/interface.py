@@ -85,8 +85,7 @@ def _tensor(plan: Plan, tensor: Tensor) -> Iterator[tuple[str, object]]:
         yield "ZERO_POINT", tensor.zero
 
 
-def _functions(plan: Plan, name: str) -> Iterator[str]:
-    """The declarations of the functions, each behind a comment on it."""
+def _of_run(plan: Plan, name: str) -> str:
     up, memory = name.upper(), Memory(plan)
     blocks = "".join(f"void *{r.value}, " for r in memory.blocks)
     refused = "one of the blocks" if plan.target.banks else " or ".join(r.value for r in memory.blocks)
@@ -126,11 +125,19 @@ def _functions(plan: Plan, name: str) -> Iterator[str]:
         f"inputs, outputs: pointers to {up}_INPUT_COUNT and {up}_OUTPUT_COUNT values, of any alignment. A value that "
         f"is NULL, or that is {home} plus its _OFFSET, is in place: {when}"
     )
-    yield _declared(about, f"int {name}_run({blocks}const void *const *inputs, void *const *outputs);")
+    return _declared(about, f"int {name}_run({blocks}const void *const *inputs, void *const *outputs);")
+
+
+def _functions(plan: Plan, name: str) -> Iterator[str]:
+    """The declarations of the functions, each behind a comment on it."""
+    regions = Memory(plan).blocks
+    blocks = "".join(f"void *{r.value}, " for r in regions)
+    yield _of_run(plan, name)
     if plan.fed:
-        own_arena = Feeding(plan, name).region.value
+        feed = Feeding(plan, name)
+        own_arena, rows = feed.region.value, f"{name.upper()}_INPUT_{feed.place}_ROWS"
         about = [
-            f"The same with input {number} row by row: begin, push_row for the first {up}_INPUT_{number}_ROWS rows, "
+            f"The same with input {feed.place} row by row: begin, push_row for the first {rows} rows, "
             f"then finish. Between these calls nothing else may write the {own_arena}.",
             "begin returns what a run does; so does finish, but 3 while rows are wanted, and 4 without a begin before. "
             "push_row returns how many rows are still wanted. Less than 0 is an error, which changes nothing: -1 if "
@@ -150,7 +157,7 @@ def _functions(plan: Plan, name: str) -> Iterator[str]:
     yield _declared(
         [f"The same over memory of {name}_static.c; only a program that uses them pays for it. Not reentrant."],
         f"int {name}_run_static(const void *const *inputs, void *const *outputs);",
-        *(f"void *{name}_{region.value}(void);" for region in memory.blocks),
+        *(f"void *{name}_{region.value}(void);" for region in regions),
     )
     about = ["SHA-256 of the model's file in hexadecimal, empty if it is not known; it comes with the weights."]
     yield _declared(about, f"extern const char {name}_model_sha256[65];")
