@@ -10,7 +10,7 @@ from cases import outputs_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_graphs import random_samples
-from test_compress import float_graph, outputs, quantised_samples
+from test_compress import float_graph, outputs
 
 from twinfer.bench.models.builtin import float_model, int8_model, samples
 from twinfer.bench.peers.engines import open_peer
@@ -86,7 +86,8 @@ def test_fitting_helps() -> None:
     for old, new in zip(layers_of(plain), layers_of(fitted), strict=True):
         assert (new.stored() == 0).sum() == (old.stored() == 0).sum()
     small = int8_model("digits")
-    own = np.array(quantised_samples(small, 80))
+    (x,) = small.inputs
+    own = np.clip(np.round(data[:, None] / x.scale + x.zero), -128, 127).astype(np.int8)
     three = Recipe(default=Choice(cluster=3))
     for step, wanted in ((prune, half), (cluster, three)):
         rough, smooth = step(small, wanted), step(small, wanted, {"input": own[:60]})
