@@ -213,6 +213,8 @@ def _usual(text: str, folder: Path) -> str:
     """The text without what is of this machine, this version or this moment."""
     text = text.replace(str(folder), "FOLDER").replace(str(SHARED), "SHARED").replace(version(), "VERSION")
     text = re.sub(r"^usage: .*\n(  .*\n)+", "", text, flags=re.MULTILINE)  # it differs between versions of Python
+    here = "cpu|cores|isa|system|python|litert|onnxruntime|tflm"
+    text = re.sub(rf'^( *"({here})": )[^{{\n]*?(,?)$', r"\1HERE\3", text, flags=re.MULTILINE)
     text = re.sub(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d(:\d\d)?", "DATE", text)
     return re.sub(r"\d+(\.\d+)? s\b", "TIME s", text)
 
