@@ -13,13 +13,13 @@ import pytest
 import tiny
 from needs import deep_but
 
-from twinfer.aot.build.sizes import WEIGHTS, Sizes, Symbol, _groups, image, sizes
+from twinfer.aot.build.sizes import _WORDS, WEIGHTS, Sizes, Symbol, _groups, image, sizes
 from twinfer.aot.build.targets import Card, find
 from twinfer.aot.print.emit import Project, emit
 from twinfer.bench.models.builtin import builtin
 from twinfer.bench.models.source import load
 from twinfer.converter.build import Builder
-from twinfer.runtime.constant import Constant
+from twinfer.runtime.constant import Constant, Role
 from twinfer.runtime.errors import ToolError
 from twinfer.runtime.options import Coding, Decoding, Mode, Options
 from twinfer.runtime.plan.make import make_plan
@@ -118,6 +118,10 @@ def test_multipliers_are_weights_and_tables_are_not(channels: int) -> None:
         assert groups[emitted.constants.symbol(table) or ""] == "tables"
         roles = [groups[emitted.constants.symbol(a) or ""] for a in conv.call.inputs if isinstance(a, Constant)]
         assert roles == want[target.name]
+
+
+def test_all_that_is_made_of_weights_counts_as_weights() -> None:
+    assert {role for role in Role if _WORDS[role] not in WEIGHTS} == {Role.TABLE, Role.INDEX}
 
 
 @MODES

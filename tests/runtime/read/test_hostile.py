@@ -309,6 +309,14 @@ def test_bytes_that_reach_outside() -> None:
     assert f"{len(data) - start + 1} elements at byte {start} reach outside of the file" in attempt(bytes(data))
 
 
+def test_a_string_that_reaches_outside() -> None:
+    data = bytearray(victim())
+    start = data.index(b"conv/bias")
+    struct.pack_into("<I", data, start - 4, len(data) - start + 1)
+    size = len(data) - start + 1
+    assert f"reaches outside of the file (byte {start}, {size} bytes, file {len(data)})" in attempt(bytes(data))
+
+
 def test_strings_must_be_utf8() -> None:
     data = victim().replace(b"conv/bias", b"conv/b\xff\xfes")
     assert "field name: the string b'conv/b\\xff\\xfes' is not UTF-8" in attempt(data)
