@@ -5,7 +5,6 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/pip install -q --disable-pip-version-check
 SOURCES := $(shell find kernels_c -name "*.h" -o -name "*.inc" -o -path "kernels_c/run/*.c") kernels_c/ffi_build.py
 KERNELS := $(VENV)/.kernels
-OWN := $(VENV)/.own
 INSTALLED := $(VENV)/.installed
 DEVELOP := $(VENV)/.develop
 JOBS ?= 2
@@ -42,7 +41,7 @@ REPEATABLE := OPENBLAS_NUM_THREADS=1 OPENBLAS_CORETYPE=Haswell
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
 
-demo: $(OWN)  ## interpreted beside compiled, on the models of MLPerf Tiny
+demo: $(INSTALLED)  ## interpreted beside compiled, on the models of MLPerf Tiny
 	$(BIN)/twinfer bench $(BUILTIN)
 
 prices: setup  ## what specialised bodies cost and save, anew, after kernels were changed (aot/print/prices.toml)
@@ -53,7 +52,9 @@ setup: $(DEVELOP)  ## the environment in .venv, with everything the tests need
 
 build: setup  ## the C kernels, for all instruction-set levels, after a header was changed
 
-kernels: $(OWN)  ## the C kernels for this CPU alone, after a header was changed: a third of the time
+kernels: $(DEVELOP)  ## the C kernels for this CPU alone, after a header was changed: a third of the time
+	TWINFER_LEVELS=own $(BIN)/python setup.py -q build_ext --inplace
+	rm -f $(KERNELS)
 
 test: setup lint  ## what CI runs first
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal --durations=40
@@ -165,21 +166,16 @@ $(BIN)/python:
 
 # The peers are worth having beside ours in the table, but there is a table without them. An editable install builds the
 # kernels for this CPU alone, in place of those for all levels.
-$(INSTALLED): pyproject.toml setup.py | $(BIN)/python
+$(INSTALLED): pyproject.toml setup.py $(SOURCES) | $(BIN)/python
 	$(PIP) -e '.[peers]' || $(PIP) -e .
-	rm -f $(KERNELS)
-	touch $@ $(OWN)
-
-$(OWN): $(SOURCES) | $(INSTALLED)
-	TWINFER_LEVELS=own $(BIN)/python setup.py -q build_ext --inplace
 	rm -f $(KERNELS)
 	touch $@
 
 $(DEVELOP): pyproject.toml setup.py | $(BIN)/python
 	$(PIP) -e '.[dev,peers]'
 	rm -f $(KERNELS)
-	touch $@ $(INSTALLED) $(OWN)
+	touch $@ $(INSTALLED)
 
 $(KERNELS): $(SOURCES) setup.py $(DEVELOP)
 	$(BIN)/python setup.py -q build_ext --inplace
-	touch $@ $(INSTALLED) $(OWN)
+	touch $@ $(INSTALLED)
