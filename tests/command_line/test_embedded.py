@@ -115,6 +115,9 @@ def test_standing_against_the_limits() -> None:
     average = limits.mean([standing], "speed")
     assert average is not None
     assert (average[0].good, average[1], str(average[0])) == (False, 1, "0.60")
+    other = limits.mean([standing], "balanced")
+    assert other is not None
+    assert other[0].good is None
     assert limits.standings([row]) == []
     hello = [{**peer, "recorded": "hello", "instructions": 3510} for peer in peers]
     assert limits.standings([{**row, "instructions": 883}, *hello])[0].instructions["speed"].good

@@ -21,13 +21,14 @@ from twinfer.aot.print.layer_functions import kernel_counts
 from twinfer.bench.explain import on_host, on_target
 from twinfer.bench.measure import compare, embedded
 from twinfer.bench.measure import cycles as estimated
-from twinfer.bench.measure.embedded import every
+from twinfer.bench.measure.embedded import MODES, every
 from twinfer.bench.measure.price import Build, instances
 from twinfer.bench.models import verify
 from twinfer.bench.models.source import Source, load
 from twinfer.bench.models.verify import Samples
 from twinfer.bench.report import document
 from twinfer.command_line.main import main, parser
+from twinfer.command_line.show.matrix import findings
 from twinfer.converter import convert
 from twinfer.converter.build import Builder
 from twinfer.converter.passes import PASSES
@@ -512,6 +513,20 @@ def test_every_sample_is_another(seeds: list[int], built: list[Any]) -> None:
     assert seeds[5:] == [4, 2]
 
 
+def test_every_sample_is_run(built: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The outputs that boards are held against are computed for every sample."""
+    samples = list[list[Any]]()
+    host_outputs = embedded.host_outputs
+
+    def noted(graph: Any, sample: Any) -> Any:
+        samples.append([value.tobytes() for value in sample])
+        return host_outputs(graph, sample)
+
+    monkeypatch.setattr(embedded, "host_outputs", noted)
+    embedded.verify_on(small(), [M4], samples=Samples(2, 8))
+    assert samples == [[value.tobytes() for value in random_inputs(small().graph, seed)] for seed in (8, 9)]
+
+
 def test_what_is_built_to_be_measured(built: list[Any]) -> None:
     """Compiled code for every setting and storage; interpreted code once per storage, as by default: its kernels
     are shared."""
@@ -523,6 +538,20 @@ def test_what_is_built_to_be_measured(built: list[Any]) -> None:
     options = [project.plan.options for project in built]
     assert [(o.mode, o.optimize, o.weights, o.decode) for o in options] == wanted
     assert all(row["error"] == "not built" and row["instructions"] is None for row in rows)
+
+
+def test_what_is_built_to_be_verified(built: list[Any]) -> None:
+    proof = embedded.verify_on(small(), [M4, M0], Options("size", "lut", "start", guard=True))
+    assert [(p.plan.target.name, p.mode) for p in built] == [
+        (card.name, mode) for card in (M4, M0) for mode in ("interpreted", "compiled")
+    ]
+    asked = {Options("size", "lut", "start", mode, guard=True, memory="layers") for mode in MODES}
+    assert {p.plan.options for p in built} == asked
+    assert all("GUARD_STATUS" in p.code["small.h"] for p in built), "watched"
+    assert proof.unrun == list(proof.notes) == list(proof.others)
+    said = " ".join(text.plain for text in findings([proof]))
+    assert f"small: not proven: it did not run {', '.join(proof.others)}" in said
+    assert "small: proven" not in said
 
 
 def test_compiling_takes_every_option(monkeypatch: pytest.MonkeyPatch) -> None:
