@@ -86,6 +86,7 @@ def _tensor(plan: Plan, tensor: Tensor) -> Iterator[tuple[str, object]]:
 
 
 def _of_run(plan: Plan, name: str) -> str:
+    """The declaration of the function for one inference."""
     up, memory = name.upper(), Memory(plan)
     blocks = "".join(f"void *{r.value}, " for r in memory.blocks)
     refused = "one of the blocks" if plan.target.banks else " or ".join(r.value for r in memory.blocks)

@@ -30,17 +30,12 @@ Shape = tuple[int, ...]
 
 #: Keras's warning when it turns a PyTorch tensor into an array under NumPy 2.
 pytestmark = [
+    pytest.mark.usefixtures("planned_once"),
     pytest.mark.filterwarnings("ignore:__array__ implementation doesn't accept a copy:DeprecationWarning"),
     pytest.mark.filterwarnings("ignore:Layer .* was passed an input with a mask:UserWarning"),
     pytest.mark.filterwarnings("ignore:You passed `rms_scaling=True`:UserWarning"),
     pytest.mark.filterwarnings("ignore:(?s).*using a softmax over axis:UserWarning"),
 ]
-
-
-@pytest.fixture(autouse=True)
-def _planned_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is converted is run: converting need not plan it first."""
-    monkeypatch.setattr("twinfer.converter.convert._check_runs", lambda graph: None)
 
 
 BOOL = st.booleans()

@@ -22,15 +22,12 @@ from torch.nn import functional as F  # noqa: E402
 import twinfer  # noqa: E402
 
 #: PyTorch's remark on how it pads.
-pytestmark = pytest.mark.filterwarnings("ignore:Using padding='same' with even kernel lengths:UserWarning")
+pytestmark = [
+    pytest.mark.usefixtures("planned_once"),
+    pytest.mark.filterwarnings("ignore:Using padding='same' with even kernel lengths:UserWarning"),
+]
 
 Draw = Callable[[Any], Any]
-
-
-@pytest.fixture(autouse=True)
-def _planned_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is converted is run: converting need not plan it first."""
-    monkeypatch.setattr("twinfer.converter.convert._check_runs", lambda graph: None)
 
 
 BOOL = st.booleans()

@@ -97,7 +97,7 @@ def to_q4(x: Raw, scale: float) -> tuple[Raw, Raw]:
 
 
 def inverse_root(x: NDArray[Any]) -> tuple[Raw, Raw]:
-    """1 / sqrt(x) as (mult, right): mult * 2**-(31 + right), for 0 <= x < 2**31; 0 counts as 1.
+    """1 / sqrt(x) as (mult, right): mult * 2**-(31 + right), for 0 <= x < 2**31, of any shape; 0 counts as 1.
 
     Source: TFLM quantization_util's GetInvSqrtQuantizedMultiplierExp: five Newton steps in Q3.
     """
