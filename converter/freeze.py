@@ -3,7 +3,7 @@ And batches that stay open in constants that say shapes, so that ``resize_tensor
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
@@ -12,7 +12,7 @@ import numpy as np
 
 from twinfer.converter.passes._rewrite import swap_tensors
 from twinfer.runtime.errors import InvalidArgumentError, TwinferError
-from twinfer.runtime.graph import DTYPES, Array, Graph, Node, Tensor
+from twinfer.runtime.graph import DTYPES, Graph, Node, Tensor
 from twinfer.runtime.shapes import infer_shapes
 
 
@@ -31,15 +31,14 @@ def freeze(graph: Graph, constants: Mapping[str, Any]) -> Graph:
     swap: dict[Tensor, Tensor] = {}
     for name, value in constants.items():
         if name not in named:
-            known = ", ".join(repr(tensor.name) for tensor in graph.inputs)
-            raise InvalidArgumentError(f"constant {name!r}: no input is called so; the inputs are: {known}")
+            raise no_input(name, [tensor.name for tensor in graph.inputs])
         if named[name] in swap:
             raise InvalidArgumentError(f"constant {name!r}: {named[name]} has one already, by its other name")
         if [tensor.name for tensor in graph.inputs].count(name) > 1:
             raise InvalidArgumentError(f"constant {name!r}: several inputs are called so; rename all but one")
         if named[name] in written:
             raise InvalidArgumentError(f"constant {name!r}: an operator writes this input, so it must stay one")
-        swap[named[name]] = _constant(named[name], np.asarray(value))
+        swap[named[name]] = fixed(named[name], value)
     graph, values = swap_tensors(graph, swap), set(swap.values())
     inputs = tuple(t for t in graph.inputs if t not in values)
     left = [{key: t for key, t in s.inputs.items() if t not in values} for s in graph.signatures]
@@ -53,7 +52,16 @@ def inputs_by_name(graph: Graph) -> dict[str, Tensor]:
     return {**keyed, **{tensor.name: tensor for tensor in graph.inputs}}
 
 
-def _constant(tensor: Tensor, value: Array) -> Tensor:
+def no_input(name: str, inputs: Iterable[str]) -> InvalidArgumentError:
+    """What is wrong with a constant of this name."""
+    known = ", ".join(map(repr, inputs))
+    return InvalidArgumentError(f"constant {name!r}: no input is called so; the inputs are: {known}")
+
+
+def fixed(tensor: Tensor, given: Any) -> Tensor:
+    """The input as a constant of this value. Extents that its ``shape_signature`` leaves open follow from the value;
+    InvalidArgumentError for one that does not fit."""
+    value = np.asarray(given)
     open_extent = any(d < 0 for d in tensor.shape_signature)
     shape = value.shape if open_extent and value.size != tensor.size else tensor.shape
     if tensor.type not in DTYPES or value.dtype.kind not in "biuf":

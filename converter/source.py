@@ -34,7 +34,7 @@ def read_source(source: Source, shapes: Shapes | None = None, constants: Mapping
         source = source if _suffix(source) in TO_CONVERT else read_file(source)
     if isinstance(source, Graph):
         return _close(freeze(without_plan(source), constants or {}), shapes or {})
-    return infer_shapes(freeze(_read(source, shapes), constants or {}), keep_half=True)
+    return infer_shapes(_read(source, shapes, constants), keep_half=True)
 
 
 _TORCH = "give the module itself to twinfer.from_torch(module, example_inputs), or save it by torch.export.save as .pt2"
@@ -83,18 +83,18 @@ def _suffix(path: str | os.PathLike[str]) -> str:
     return Path(path).suffix.lower()
 
 
-def _read(source: Source, shapes: Shapes | None) -> Graph:
+def _read(source: Source, shapes: Shapes | None, constants: Mapping[str, Any] | None) -> Graph:
     """The graph of a file of one of the kinds TO_CONVERT, of an onnx.ModelProto or an OnnxFile; InvalidArgumentError
     that says what to do with others."""
     suffix = _suffix(source) if isinstance(source, str | os.PathLike) else ""
     if suffix == ".keras":
         from twinfer.converter.keras import from_keras
 
-        return from_keras(source, shapes=shapes)
+        return freeze(from_keras(source, shapes=shapes), constants or {})
     if suffix == ".pt2":
         from twinfer.converter.torch import from_torch
 
-        return infer_shapes(from_torch(source, shapes=shapes))
+        return from_torch(source, shapes=shapes, constants=constants)
     kinds = {base.__module__.partition(".")[0] for base in type(source).__mro__}
     for package, function in (("keras", "from_keras(model)"), ("torch", "from_torch(model, example_inputs)")):
         if package in kinds:
@@ -103,7 +103,7 @@ def _read(source: Source, shapes: Shapes | None) -> Graph:
         raise InvalidArgumentError(f"convert takes a path, an onnx.ModelProto or a Graph, no {type(source).__name__}")
     from twinfer.converter.onnx import read_onnx
 
-    return read_onnx(source, shapes=shapes)
+    return read_onnx(source, shapes=shapes, constants=constants)
 
 
 def _close(graph: Graph, shapes: Shapes) -> Graph:

@@ -36,6 +36,7 @@ def from_torch(
     input_names: Sequence[str] | None = None,
     output_names: Sequence[str] | None = None,
     shapes: Mapping[str, Sequence[int]] | None = None,
+    constants: Mapping[str, Any] | None = None,
 ) -> Graph:
     """The model of a ``torch.nn.Module`` as a float Graph, for ``twinfer.convert`` to optimise and quantise::
 
@@ -48,7 +49,8 @@ def from_torch(
     example inputs already; export it from a module in evaluation mode (``model.eval()``). Only tensors of a file are
     unpickled. A file with objects of other classes, which could run code, is refused. ``input_names`` and
     ``output_names``: names of inputs and outputs; by default those of the arguments of ``forward`` and of torch's
-    results. ``shapes`` gives inputs that a program leaves dynamic a static shape by name. Inputs and outputs keep
+    results. ``shapes`` gives inputs that a program leaves dynamic a static shape by name, ``constants`` makes
+    inputs constants. Inputs and outputs keep
     torch's layout, images NCHW: ``convert(graph, channels_last=True)`` makes that NHWC.
 
     Raises ToolError without the extra ``torch``, InvalidArgumentError for arguments that do not fit,
@@ -64,7 +66,7 @@ def from_torch(
     proto = _export(module, inputs, (_names(input_names), _names(output_names)))
     from twinfer.converter.onnx import read_onnx
 
-    return read_onnx(proto, shapes=shapes)
+    return read_onnx(proto, shapes=shapes, constants=constants)
 
 
 def _load(path: str | os.PathLike[str]) -> torch.export.ExportedProgram:

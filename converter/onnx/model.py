@@ -6,11 +6,14 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
+from typing import Any
 
+import numpy as np
 import onnx
 
 from twinfer.converter.emit.emitter import SMALL, Emitter, constant
 from twinfer.converter.emit.finish import Problems, change_tensors, renamer, sign, with_outputs
+from twinfer.converter.freeze import fixed, no_input
 from twinfer.converter.onnx.fold import fold
 from twinfer.converter.onnx.gelu import Term, term_of
 from twinfer.converter.onnx.integer import integer
@@ -49,6 +52,9 @@ def static_shape(value: onnx.ValueInfoProto, given: Sequence[int] | None) -> Sha
     return shape
 
 
+_ANY = onnx.TensorShapeProto.Dimension()  # an extent of which nothing is said
+
+
 def _is_known(dim: onnx.TensorShapeProto.Dimension) -> bool:
     """Whether an extent is stated: some exporters write -1 for one that is open."""
     return dim.HasField("dim_value") and dim.dim_value >= 0
@@ -62,10 +68,26 @@ def _open(name: str, dims: Sequence[onnx.TensorShapeProto.Dimension] | None) -> 
     return f"input {name!r} {shown} has open dimensions; say them: --shape {name}={example}"
 
 
+def _fixed(value: onnx.ValueInfoProto, shape: Sequence[int] | None, given: Any) -> Tensor:
+    """The input as a constant, which decides dimensions that are open."""
+    kind, rank = type_of(value), len(np.shape(given))
+    dims = value.type.tensor_type.shape.dim if value.type.tensor_type.HasField("shape") else [_ANY] * rank
+    signature = () if shape is not None else tuple(d.dim_value if _is_known(d) else -1 for d in dims)
+    extents = static_shape(value, shape) if shape is not None else tuple(abs(d) for d in signature)
+    tensor = fixed(Tensor(value.name, kind, extents, shape_signature=signature), given)
+    if len(tensor.shape) != len(extents) or any(
+        d not in (-1, n) for d, n in zip(signature, tensor.shape, strict=False)
+    ):
+        raise InvalidArgumentError(f"input {value.name!r} {list(signature)} cannot be a constant {list(tensor.shape)}")
+    return tensor
+
+
 class Model:
     """Reads the nodes in order; ``graph`` finishes. Raises as ``read_onnx``."""
 
-    def __init__(self, proto: onnx.ModelProto, shapes: Mapping[str, Sequence[int]]) -> None:
+    def __init__(
+        self, proto: onnx.ModelProto, shapes: Mapping[str, Sequence[int]], constants: Mapping[str, Any]
+    ) -> None:
         self.proto = proto
         self.opsets = {o.domain: o.version for o in proto.opset_import}
         self.emitter = Emitter(proto.graph.name or "model")
@@ -74,7 +96,7 @@ class Model:
         self.lost: set[str] = set()  # values behind nodes that cannot be expressed
         self.terms: dict[str, Term] = {}  # what may be a part of GELU; with Erf in it, it is in no value yet
         self._initializers(proto.graph)
-        self._inputs(shapes)
+        self._inputs(shapes, constants)
         self._nodes(proto.graph)
         for value in proto.graph.output:
             self._spell_out(value.name)
@@ -95,14 +117,20 @@ class Model:
                 self.problems.add("initializer", str(error), tensor.name)
                 self.lost.add(tensor.name)
 
-    def _inputs(self, shapes: Mapping[str, Sequence[int]]) -> None:
+    def _inputs(self, shapes: Mapping[str, Sequence[int]], constants: Mapping[str, Any]) -> None:
         known = {*self.values, *self.lost}
         given = {value.name: value for value in self.proto.graph.input if value.name not in known}
         for name in shapes:
             if name not in given:
                 raise InvalidArgumentError(f"there is no input {name!r} to give a shape; there are: {', '.join(given)}")
+        for name in constants:
+            if name not in given:
+                raise no_input(name, given)
         for name, value in given.items():
             try:
+                if name in constants:
+                    self.values[name] = _fixed(value, shapes.get(name), constants[name])
+                    continue
                 self.values[name] = self.emitter.builder.input(
                     name, type_of(value), static_shape(value, shapes.get(name))
                 )

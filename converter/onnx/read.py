@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -32,20 +33,26 @@ Source = str | os.PathLike[str] | bytes | onnx.ModelProto | OnnxFile
 _DAMAGE = (DecodeError, OSError, onnx.checker.ValidationError, ValueError)
 
 
-def read_onnx(source: Source, *, shapes: Mapping[str, Sequence[int]] | None = None) -> Graph:
+def read_onnx(
+    source: Source,
+    *,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    constants: Mapping[str, Any] | None = None,
+) -> Graph:
     """Reads a model from a path, a file that is parsed already, a file's bytes or a ModelProto.
 
-    ``shapes`` gives inputs a static shape; those with open dimensions need one. Inputs and outputs keep their names,
+    ``shapes`` gives inputs a static shape; those with open dimensions need one. ``constants`` makes inputs constants,
+    from which shapes and the branch of an If may follow. Inputs and outputs keep their names,
     order, types and layout (NCHW); a signature ``serving_default`` names them. What depends on constants alone is
     computed here. Quantised models (QDQ, QLinear…) keep their scales; their uint8 becomes int8 inside.
 
-    Raises ModelError for a damaged model or weights with NaN or infinity, InvalidArgumentError for shapes that do not
-    fit or a file that cannot be read, and UnsupportedOperatorError once for all operators that cannot be expressed,
-    with node names and counts.
+    Raises ModelError for a damaged model or weights with NaN or infinity, InvalidArgumentError for shapes and constants
+    that do not fit or a file that cannot be read, and UnsupportedOperatorError once for all operators that cannot be
+    expressed, with node names and counts.
     """
     model = _usual_domain(_load(source))
     _check(model)
-    graph = Model(_inline(model), shapes or {}).graph()
+    graph = Model(_inline(model), shapes or {}, constants or {}).graph()
     return replace(graph, extra={CHANNELS_FIRST: {t.name for t in (*graph.inputs, *graph.outputs)}})
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 from flows import Sub
 
@@ -123,3 +124,41 @@ def test_inputs_that_cannot_become_constants() -> None:
     with pytest.raises(InvalidArgumentError, match="'main_0': several inputs are called so"):
         twinfer.convert(graph, constants={"main_0": [1, 2]})
     assert len(twinfer.convert(graph, constants={"main_2": [1, 2]}).inputs) == 2
+
+
+def onnx_model() -> Any:
+    """x [2, 6] in a shape that an input says, negative where another input is true."""
+    make, types = onnx.helper.make_tensor_value_info, onnx.TensorProto
+    branches = {}
+    for op in ("Neg", "Abs"):
+        node = onnx.helper.make_node(op, ["r"], [op])
+        branches[op] = onnx.helper.make_graph([node], op, [], [make(op, types.FLOAT, None)])
+    nodes = [
+        onnx.helper.make_node("Reshape", ["x", "s"], ["r"]),
+        onnx.helper.make_node("If", ["c"], ["y"], then_branch=branches["Neg"], else_branch=branches["Abs"]),
+    ]
+    inputs = [make("x", types.FLOAT, [2, 6]), make("s", types.INT64, ["n"]), make("c", types.BOOL, [])]
+    graph = onnx.helper.make_graph(nodes, "g", inputs, [make("y", types.FLOAT, None)])
+    return onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8)
+
+
+def test_of_an_onnx_model() -> None:
+    """Constants are there before the model is read: a shape and a branch follow from them."""
+    graph = twinfer.convert(onnx_model(), constants={"s": [3, 4], "c": True})
+    assert [(t.name, t.shape) for t in graph.inputs] == [("x", (2, 6))]
+    x = np.arange(12, dtype=np.float32).reshape(2, 6)
+    np.testing.assert_array_equal(run(graph, x)[0], -x.reshape(3, 4))
+
+
+@pytest.mark.parametrize(
+    ("constants", "message"),
+    [
+        ({"n": 3}, r"'n': no input is called so; the inputs are: 'x', 's', 'c'"),
+        ({"s": [[3, 4]]}, r"'s' \[-1\] cannot be a constant \[1, 2\]"),
+        ({"s": [2.5, 4]}, r"cannot hold \[2\.5"),
+        ({"x": [1, 2]}, "has 12 elements, its constant 2"),
+    ],
+)
+def test_what_does_not_fit_an_onnx_model(constants: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=message):
+        twinfer.convert(onnx_model(), constants=constants)
