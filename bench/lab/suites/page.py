@@ -9,8 +9,8 @@ from pathlib import Path
 
 from twinfer.bench.lab.suites.suite import KINDS, Outcome
 
-KEPT = Path(__file__).parents[1] / "data" / "coverage"
-PAGE = Path(__file__).parents[3] / "docs" / "coverage.md"
+KEPT = Path(__file__).resolve().parents[1] / "data" / "coverage"
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "coverage.md"
 
 #: Suite -> what it is, and what its cases are of.
 TITLES = {
