@@ -1,6 +1,6 @@
 """``make suites``: how much of what others wrote converts; ``python -m twinfer.bench.lab.suites --help``.
 
-Without ``-k`` the outcomes are written to ``bench/lab/data/coverage/SUITE.tsv``, and docs/coverage.md anew of all.
+Without ``-k`` the outcomes are written to ``bench/lab/data/coverage/<suite>.tsv``, and docs/coverage.md anew of all.
 """
 
 from __future__ import annotations
