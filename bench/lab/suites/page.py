@@ -86,4 +86,4 @@ def _row(title: str, what: str, outcomes: Sequence[Outcome]) -> str:
 
 
 def _cell(words: str) -> str:
-    return words.replace("|", "\\|").replace("<", "&lt;").replace("*", "\\*").replace("_", "\\_")
+    return re.sub(r"([|<*_\[])", r"\\\1", words)
