@@ -15,14 +15,13 @@ import onnx.inliner
 from google.protobuf.message import DecodeError
 
 from twinfer.converter import OnnxFile
+from twinfer.converter.onnx.bodies import inner_graphs
 from twinfer.converter.onnx.model import Model
+from twinfer.converter.onnx.versions import KNOWN, raised
 from twinfer.converter.passes.nhwc_io import CHANNELS_FIRST
 from twinfer.runtime.errors import ModelError
 from twinfer.runtime.graph import Graph
 from twinfer.runtime.read.files import read_bytes
-
-#: Opsets that are read. Those after 21 only add types to the operators that TFLite has.
-OPSETS = range(11, 26)
 
 #: How many nodes functions may become. Functions that call functions can double a model per line of the file.
 MOST_NODES = 1_000_000
@@ -50,7 +49,7 @@ def read_onnx(
     that do not fit or a file that cannot be read, and UnsupportedOperatorError once for all operators that cannot be
     expressed, with node names and counts.
     """
-    model = _usual_domain(_load(source))
+    model = raised(_usual_domain(_load(source)))
     _check(model)
     graph = Model(_inline(model), shapes or {}, constants or {}).graph()
     return replace(graph, extra={CHANNELS_FIRST: {t.name for t in (*graph.inputs, *graph.outputs)}})
@@ -114,7 +113,7 @@ def _usual_domain(model: onnx.ModelProto) -> onnx.ModelProto:
 def _in_domains(model: onnx.ModelProto) -> Iterator[onnx.NodeProto | onnx.OperatorSetIdProto]:
     """All nodes, those of functions and of graphs that nodes run among them, and all imports of opsets."""
     called = [node for function in model.functions for node in function.node]
-    graphs = [model.graph, *(graph for node in called for graph in _inner(node))]
+    graphs = [model.graph, *(graph for node in called for graph in inner_graphs(node))]
     yield from called
     yield from (node for outer in graphs for graph in _graphs(outer) for node in graph.node)
     yield from model.opset_import
@@ -152,19 +151,13 @@ def _called(nodes: Iterable[onnx.NodeProto]) -> Iterator[tuple[str, str, str]]:
     """Domain, name and overload of every node's operator or function, also in the graphs that nodes run."""
     for node in nodes:
         yield node.domain, node.op_type, node.overload
-        for inner in _inner(node):
+        for inner in inner_graphs(node):
             yield from _called(inner.node)
 
 
 def _check(model: onnx.ModelProto) -> None:
-    """ModelError unless the nodes are sound, by ONNX's own checker, and have an opset that is read."""
-    opsets = {o.domain: o.version for o in model.opset_import}
-    opset = opsets.get("")
-    if opset not in OPSETS:
-        raise ModelError(
-            f"the model has opset {opset}; opsets {OPSETS.start} to {OPSETS.stop - 1} are read: "
-            "export it with opset 17 or 21, or use onnx.version_converter"
-        )
+    """ModelError unless the nodes are sound, by ONNX's own checker."""
+    opsets = {"": KNOWN, **{o.domain: o.version for o in model.opset_import}}
     for graph in _graphs(model.graph):
         _check_nodes(graph, model.ir_version, opsets)
         for tensor in graph.initializer:
@@ -175,12 +168,8 @@ def _graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
     """The graph, and the graphs that its nodes run."""
     yield graph
     for node in graph.node:
-        for inner in _inner(node):
+        for inner in inner_graphs(node):
             yield from _graphs(inner)
-
-
-def _inner(node: onnx.NodeProto) -> list[onnx.GraphProto]:
-    return [graph for a in node.attribute for graph in (*([a.g] if a.HasField("g") else []), *a.graphs)]
 
 
 def _check_nodes(graph: onnx.GraphProto, ir_version: int, opsets: dict[str, int]) -> None:
@@ -199,11 +188,11 @@ def _check_nodes(graph: onnx.GraphProto, ir_version: int, opsets: dict[str, int]
 
 def _alone(node: onnx.NodeProto) -> onnx.NodeProto:
     """The node with empty graphs: nodes inside these may read names around them, which the checker does not know."""
-    if not _inner(node):
+    if not inner_graphs(node):
         return node
     bare = onnx.NodeProto()
     bare.CopyFrom(node)
-    for graph in _inner(bare):
+    for graph in inner_graphs(bare):
         del graph.node[:], graph.output[:]
     return bare
 

@@ -16,7 +16,7 @@ from onnx.backend.test.case.test_case import TestCase as Case
 from onnx_tools import compare, run
 
 from twinfer.converter.onnx import read_onnx
-from twinfer.converter.onnx.read import OPSETS
+from twinfer.converter.onnx.versions import OPSETS
 from twinfer.runtime.errors import TwinferError, UnsupportedOperatorError
 
 OPERATORS = """

@@ -1,0 +1,221 @@
+"""Reads the nodes of an ONNX graph in order: values by name, operators into an Emitter, and what cannot be
+expressed."""
+
+from __future__ import annotations
+
+from collections import ChainMap
+from collections.abc import Iterable, Mapping, MutableMapping, Sequence
+
+import onnx
+
+from twinfer.converter.emit.emitter import Emitter, constant
+from twinfer.converter.emit.finish import Problems
+from twinfer.converter.onnx.bodies import Body, body_of, outer_names
+from twinfer.converter.onnx.fold import fold
+from twinfer.converter.onnx.gelu import Term, term_of
+from twinfer.converter.onnx.node import HINTS, NO_IMPORTER, OnnxNode, attributes_of, importers
+from twinfer.converter.onnx.versions import additions
+from twinfer.runtime.errors import ModelError, TwinferError, UnsupportedOperatorError
+from twinfer.runtime.graph import Tensor
+
+#: Functions within functions; ONNX's own have three.
+DEEPEST = 8
+
+
+class Reader:
+    """Reads the nodes of one graph. A graph that a node runs, and the body of a function, have a reader of their own.
+
+    ``values``: what nodes may read, by name. ``stated``: types and shapes of values, where the model says them.
+    """
+
+    def __init__(
+        self,
+        emitter: Emitter,
+        opsets: Mapping[str, int],
+        values: MutableMapping[str, Tensor] | None = None,
+        outer: Reader | None = None,
+    ) -> None:
+        self.emitter = emitter
+        self.opsets = opsets
+        self.values: MutableMapping[str, Tensor] = {} if values is None else values
+        self.problems: Problems = Problems() if outer is None else outer.problems
+        self.stated: dict[str, Tensor] = {}
+        self.lost: set[str] = set()  # values behind nodes that cannot be expressed
+        self.terms: dict[str, Term] = {}  # what may be a part of GELU; with Erf in it, it is in no value yet
+        self.depth: int = 0 if outer is None else outer.depth
+
+    def initializers(self, graph: onnx.GraphProto) -> None:
+        for tensor in graph.initializer:
+            try:
+                self.values[tensor.name] = constant(onnx.numpy_helper.to_array(tensor), tensor.name)
+            except UnsupportedOperatorError as error:
+                self.problems.add("initializer", str(error), tensor.name)
+                self.lost.add(tensor.name)
+
+    def nodes(self, nodes: Iterable[onnx.NodeProto]) -> None:
+        for node in nodes:
+            branch = self._branch(node)
+            if branch is None:
+                self._node(node)
+            else:
+                self._inline(branch, node)
+
+    def _branch(self, proto: onnx.NodeProto) -> onnx.GraphProto | None:
+        """The branch that an If with a constant condition runs; None for other nodes."""
+        own = proto.op_type == "If" and not proto.domain
+        condition = self.values.get(proto.input[0]) if own else None
+        if condition is None or condition.data is None or condition.size != 1:
+            return None
+        taken = "then_branch" if condition.data.item() else "else_branch"
+        branches: list[onnx.GraphProto] = [a.g for a in proto.attribute if a.name == taken]
+        return branches[0]
+
+    def _inline(self, branch: onnx.GraphProto, proto: onnx.NodeProto) -> None:
+        """Reads a branch in place of the If. It sees the values around it, and its outputs are the If's."""
+        reader = Reader(self.emitter, self.opsets, ChainMap({}, self.values), self)
+        reader.lost = set(self.lost)
+        for name in outer_names(branch):
+            self.spell_out(name)
+        reader.initializers(branch)
+        reader.nodes(branch.node)
+        results = reader.results(value.name for value in branch.output)
+        if results is None:
+            self.lost.update(proto.output)
+        else:
+            self._store(proto, results)
+
+    def results(self, names: Iterable[str]) -> list[Tensor] | None:
+        """Values by name; None if one is lost."""
+        tensors = []
+        for name in names:
+            self.spell_out(name)
+            if name not in self.values and name not in self.lost:
+                raise ModelError(f"output {name!r} of a graph that a node runs is written by no node")
+            tensors.append(self.values.get(name))
+        return None if self.lost.intersection(names) or None in tensors else [t for t in tensors if t is not None]
+
+    def _node(self, proto: onnx.NodeProto) -> None:
+        """Reads one node; what cannot be expressed is noted, and its outputs are lost to the nodes behind."""
+        op = f"{proto.domain}:{proto.op_type}" if proto.domain else proto.op_type
+        name = proto.name or next(filter(None, proto.output), "?")
+        if self._is_term(op, name, proto):
+            return
+        for read in proto.input:
+            self.spell_out(read)
+        try:
+            if self.lost.isdisjoint(proto.input):
+                self._store(proto, self._results(op, proto))
+            elif op in importers():
+                self.lost.update(proto.output)
+            else:
+                raise UnsupportedOperatorError(HINTS.get(proto.op_type, NO_IMPORTER))
+        except UnsupportedOperatorError as error:
+            self.problems.add(op, str(error), name)
+            self._lose(proto)
+        except ModelError:
+            if not self.problems.by_reason:
+                raise
+            self._lose(proto)  # what was put in for lost values may be wrong
+
+    def _is_term(self, op: str, name: str, proto: onnx.NodeProto) -> bool:
+        """Notes the result if it is a part of GELU. Returns whether Erf is in it, so that its own value waits."""
+        if op not in ("Add", "Div", "Erf", "Mul") or not self.lost.isdisjoint(proto.input):
+            return False
+        operands = [self._operand(read) for read in proto.input]
+        term = None if None in operands else term_of(op, name, *(each for each in operands if each is not None))
+        if term is not None:
+            self.terms[proto.output[0]] = term
+        return term is not None and bool(term.share)
+
+    def _operand(self, name: str) -> Term | float | None:
+        """A float value as a term, or as a number if it is a constant of one element; None for others."""
+        value = self.values.get(name)
+        if value is None or name in self.terms:
+            return self.terms.get(name)
+        if value.type != "FLOAT32" or value.quant is not None:
+            return None
+        if value.data is None:
+            return Term(value)
+        return float(value.data.reshape(-1)[0]) if value.shape in ((), (1,)) else None
+
+    def spell_out(self, name: str) -> None:
+        """Emits a term with Erf in it, because another operator reads it, if it is GELU."""
+        term = self.terms.get(name)
+        if term is None or name in self.values or name in self.lost:
+            return
+        if term.is_gelu:
+            self.emitter.place = name
+            self.values[name] = term.emit(self.emitter)
+        else:
+            if term.erf not in self.problems.by_reason.get(("Erf", HINTS["Erf"]), ()):
+                self.problems.add("Erf", HINTS["Erf"], term.erf)
+            self._lose_value(name)
+
+    def _results(self, op: str, proto: onnx.NodeProto) -> Sequence[Tensor | None]:
+        """What a node gives: computed here if all that it reads is constant, else by its importer, else by the
+        operators that ONNX defines it with."""
+        inputs = tuple(self._value(proto, name) for name in proto.input)
+        folded = fold(proto, inputs, self.opsets, self.emitter.budget)
+        if folded is not None:
+            return folded
+        opset = self.opsets.get(proto.domain, 1)
+        refusal = UnsupportedOperatorError(additions(proto, opset) or HINTS.get(proto.op_type, NO_IMPORTER))
+        imported = op in importers()
+        if imported and not additions(proto, opset):
+            try:
+                return self._run(OnnxNode(op, proto.name, opset, inputs, tuple(proto.output), attributes_of(proto)))
+            except UnsupportedOperatorError as error:
+                refusal = error
+        body = body_of(proto, inputs, opset) if self.depth < DEEPEST else None
+        if body is None:
+            raise refusal
+        try:
+            return self._expanded(body, inputs)
+        except UnsupportedOperatorError as error:
+            raise refusal if imported else error from None
+        except ModelError as error:
+            raise ModelError(f"{op} {proto.name or list(proto.output)}: {error}") from None
+
+    def _expanded(self, body: Body, inputs: Sequence[Tensor | None]) -> Sequence[Tensor | None]:
+        given = {name: t for name, t in zip(body.inputs, inputs, strict=False) if t is not None}
+        reader = Reader(self.emitter, body.opsets, given, self)
+        reader.problems, reader.depth = Problems(), self.depth + 1
+        reader.nodes(body.nodes)
+        results = reader.results(body.outputs)
+        for (op, reason), _ in reader.problems.by_reason.items():
+            raise UnsupportedOperatorError(f"ONNX defines it by operators, of which {op}: {reason}")
+        return [] if results is None else results
+
+    def _store(self, proto: onnx.NodeProto, results: Sequence[Tensor | None]) -> None:
+        self.values.update((name, t) for name, t in zip(proto.output, results, strict=False) if name and t is not None)
+
+    def _value(self, proto: onnx.NodeProto, name: str) -> Tensor | None:
+        if name and name not in self.values:
+            raise ModelError(f"{proto.op_type} {proto.name or list(proto.output)} reads {name!r}, which nothing writes")
+        return self.values[name] if name else None
+
+    def _run(self, node: OnnxNode) -> Sequence[Tensor | None]:
+        self.emitter.place = next(filter(None, node.outputs), node.op)
+        try:
+            results = importers()[node.op](self.emitter, node)
+        except TwinferError as error:
+            if isinstance(error, UnsupportedOperatorError) or str(error).startswith(str(node)):
+                raise
+            raise ModelError(f"{node}: {error}") from None
+        except (ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError) as error:
+            given = ", ".join("none" if t is None else f"{t.type}{list(t.shape)}" for t in node.inputs)
+            attributes = ", ".join(f"{key}={str(value)[:60]}" for key, value in node.attributes.items()) or "none"
+            raise ModelError(f"{node}: inputs {given} and attributes {attributes} do not fit together") from error
+        return [results] if isinstance(results, Tensor) else results
+
+    def _lose(self, proto: onnx.NodeProto) -> None:
+        """Puts stand-ins of the right type and shape in place of the node's outputs, to check the nodes behind."""
+        for name in filter(None, proto.output):
+            self._lose_value(name)
+
+    def _lose_value(self, name: str) -> None:
+        tensor = self.stated.get(name)
+        if tensor is None:
+            self.lost.add(name)
+        else:
+            self.values[name] = self.emitter.builder.add(tensor)
