@@ -148,7 +148,7 @@ networks: real-data  ## trains the networks of accuracy and compression anew (be
 	$(PIP) -e '.[torch]'
 	$(REPEATABLE) $(BIN)/python -m twinfer.bench.lab.networks
 
-new-op: $(BIN)/python  ## the files of a new operator (NAME=BITCAST FAMILY=move)
+new-op: $(BIN)/python  ## the files of a new operator (NAME=DILATE FAMILY=move)
 	$(BIN)/python tests/tools/new_op.py $(NAME) $(FAMILY)
 
 operators: build  ## docs/operators.md anew, from what the operators' cases pass through

@@ -23,13 +23,13 @@ def project(tmp_path: Path) -> Path:
 
 
 def test_what_is_written_works(project: Path) -> None:
-    header, module, table = make("BITCAST", "move", project)
+    header, module, table = make("DILATE", "move", project)
     check = ["gcc", "-std=c11", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", "-x", "c", "-include", str(header)]
     subprocess.run([*check, "/dev/null"], check=True)
     there: dict[str, object] = {}
     exec(compile(module.read_text(), str(module), "exec", dont_inherit=True), there)
     op = there["OP"]
-    assert op.name == "BITCAST"  # type: ignore[attr-defined]
+    assert op.name == "DILATE"  # type: ignore[attr-defined]
     for case in op.cases(np.random.default_rng(0)):  # type: ignore[attr-defined]
         assert op.infer(case.node) == [case.node.output.shape]  # type: ignore[attr-defined]
     (rows,) = (
@@ -37,16 +37,16 @@ def test_what_is_written_works(project: Path) -> None:
         for each in ast.parse(table.read_text()).body
         if isinstance(each, ast.Assign) and each.targets[0].id == "ROWS"
     )  # type: ignore[attr-defined]
-    assert ast.literal_eval(rows.keys[-1]) == "BITCAST"  # type: ignore[attr-defined]
+    assert ast.literal_eval(rows.keys[-1]) == "DILATE"  # type: ignore[attr-defined]
 
 
 def test_what_is_refused(project: Path) -> None:
-    make("BITCAST", "move", project)
+    make("DILATE", "move", project)
     for name, family, message in (
-        ("BITCAST", "move", "BITCAST is there already"),
+        ("DILATE", "move", "DILATE is there already"),
         ("TILE", "move", "TILE is there already"),
         ("a-b", "move", "needs TFLite's name"),
-        ("BITCAST", "moves", "no family moves; there are: move"),
+        ("DILATE", "moves", "no family moves; there are: move"),
     ):
         with pytest.raises(ValueError, match=message):
             make(name, family, project)

@@ -73,6 +73,7 @@ ROWS = {
     "RESIZE_NEAREST_NEIGHBOR": _ReordersImage(
         versions={"INT8": 2, "INT16": 4}, needs=((3, option("half_pixel_centers")), (3, option("align_corners")))
     ),
+    "BITCAST": Row(bytes=True),
     "SHAPE": Row(),
     "RANK": Row(),
     "BROADCAST_ARGS": Row(),

@@ -19,6 +19,7 @@ OPERATORS: Mapping[str, Sequence[str]] = {
     "depthwise.depthwise_conv2d": ["DEPTHWISE_CONV_2D"],
     "elementwise.add": ["ADD", "SUB"],
     "elementwise.add_n": ["ADD_N"],
+    "elementwise.bitwise": ["BITWISE_XOR", "RIGHT_SHIFT"],
     "elementwise.cast": ["CAST"],
     "elementwise.compare": [
         "LESS", "EQUAL", "LESS_EQUAL", "GREATER", "GREATER_EQUAL", "NOT_EQUAL", "LOGICAL_AND", "LOGICAL_OR",
@@ -41,6 +42,7 @@ OPERATORS: Mapping[str, Sequence[str]] = {
     "functions.logistic": ["LOGISTIC"],
     "functions.relu": ["RELU", "RELU6", "RELU_N1_TO_1", "RELU_0_TO_1"],
     "functions.tanh": ["TANH"],
+    "move.bitcast": ["BITCAST"],
     "move.concatenation": ["CONCATENATION", "PACK"],
     "move.depth_space": ["DEPTH_TO_SPACE", "SPACE_TO_DEPTH"],
     "move.dynamic_update_slice": ["DYNAMIC_UPDATE_SLICE"],

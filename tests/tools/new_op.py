@@ -1,4 +1,4 @@
-"""Makes the files of a new operator: ``make new-op NAME=BITCAST FAMILY=move``.
+"""Makes the files of a new operator: ``make new-op NAME=DILATE FAMILY=move``.
 
 They work at once: the operator copies float32. What is to be written stands in them as TODO.
 """
