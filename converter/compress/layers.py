@@ -107,7 +107,8 @@ class Weights:
     def _matrix(self, values: NDArray[np.float64]) -> Matrix:
         if self.at.depthwise:  # [1, height, width, outputs]
             return rows_of(values, self.at.axis)[:, :, None]
-        return values.reshape(len(values), -1, values.shape[-1])
+        inputs = values.shape[-2 if self.at.axis == values.ndim - 1 else -1]
+        return rows_of(values, self.at.axis).reshape(self._outputs, -1, inputs)
 
 
 def layers_of(graph: Graph) -> list[Weights]:

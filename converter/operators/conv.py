@@ -57,4 +57,6 @@ ROWS = {
             (5, option("quantized_bias_type")),
         ),
     ),
+    "CONV_3D": Row(parameters=Parameters(weights=1, bias=2, axis=4), fuses=True),
+    "CONV_3D_TRANSPOSE": Row(values=(2,), parameters=Parameters(weights=1, bias=3, axis=3), fuses=True),
 }

@@ -13,6 +13,7 @@ from typing import Any
 #: The operators that a file has, if it has any, by the names of its family and its own.
 OPERATORS: Mapping[str, Sequence[str]] = {
     "conv.conv2d": ["CONV_2D"],
+    "conv.conv_3d": ["CONV_3D", "CONV_3D_TRANSPOSE"],
     "conv.transpose_conv": ["TRANSPOSE_CONV"],
     "dense.batch_matmul": ["BATCH_MATMUL"],
     "dense.fully_connected": ["FULLY_CONNECTED"],

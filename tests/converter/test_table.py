@@ -18,7 +18,7 @@ from twinfer.runtime.read import schema
 from twinfer.runtime.registry import operators
 
 #: Operators of TFLite without kernel and row in twinfer: names for operators that the tests add.
-NEW_LAYER, NEW_FUNCTION, NEW_MOVE = "CONV_3D", "COMPLEX_ABS", "DILATE"
+NEW_LAYER, NEW_FUNCTION, NEW_MOVE = "LSH_PROJECTION", "COMPLEX_ABS", "DILATE"
 
 
 def test_every_operator_has_one_row() -> None:
