@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
-import json
-import logging
 import os
-import warnings
-import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, cast
 
-from twinfer.runtime.errors import InvalidArgumentError, ModelError, ToolError, TwinferError, UnsupportedOperatorError
+from twinfer.converter.torch.load import load, quiet
+from twinfer.runtime.errors import InvalidArgumentError, ToolError, TwinferError, UnsupportedOperatorError
 from twinfer.runtime.graph import Graph
-from twinfer.runtime.read.files import check_file
 
 if TYPE_CHECKING:
     import torch
 
 #: The opset that torch writes: the first one with GELU, and the one that torch's translations are written for.
 OPSET = 20
-
-#: Beginnings of the names under which torch keeps compiled code and objects other than tensors.
-_OBJECTS = ("custom_obj_", "opaque_obj_", "aotinductor")
 
 #: A module, a program of ``torch.export.export``, or the path of one that ``torch.export.save`` wrote (.pt2).
 Source = Any
@@ -61,59 +54,12 @@ def from_torch(
     if missing:
         raise ToolError(f"PyTorch models need the package {' and '.join(missing)}: pip install 'twinfer[torch]'")
     if isinstance(module, str | os.PathLike):
-        module = _load(module)
+        module = load(module)
     inputs = _inputs(module, example_inputs)
     proto = _export(module, inputs, (_names(input_names), _names(output_names)))
     from twinfer.converter.onnx import read_onnx
 
     return read_onnx(proto, shapes=shapes, constants=constants)
-
-
-def _load(path: str | os.PathLike[str]) -> torch.export.ExportedProgram:
-    import torch
-
-    check_file(path)
-    try:
-        _refuse_objects(path)
-        with _quiet(), _weights_only():
-            return torch.export.load(path)
-    except TwinferError:
-        raise
-    except Exception as error:  # whatever torch meets in a file that it did not write
-        raise ModelError(f"{os.fspath(path)} is no program of torch.export.save, or damaged") from error
-
-
-def _refuse_objects(path: str | os.PathLike[str]) -> None:
-    """Raises ModelError for an archive with pickled objects beside tensors, or with compiled code: both may run
-    anything."""
-    with zipfile.ZipFile(path) as archive:
-        configs = [archive.read(name).decode() for name in archive.namelist() if name.endswith(".json")]
-        texts = [*archive.namelist(), *(text for config in configs for text in _texts(json.loads(config)))]
-    if code := [text for text in texts if any(part.startswith(_OBJECTS) for part in text.split("/"))]:
-        raise ModelError(f"{os.fspath(path)} holds {code[0]}, which may run code: export a module of tensors alone")
-
-
-def _texts(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict | list):
-        for part in value.values() if isinstance(value, dict) else value:
-            yield from _texts(part)
-
-
-@contextmanager
-def _weights_only() -> Iterator[None]:
-    """Makes torch unpickle tensors only: otherwise example inputs in a .pt2 file could run code."""
-    name = "TORCH_FORCE_WEIGHTS_ONLY_LOAD"
-    before = os.environ.get(name)
-    os.environ[name] = "1"
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ[name]
-        else:
-            os.environ[name] = before
 
 
 def _inputs(module: Source, given: Any) -> tuple[Any, ...]:
@@ -141,7 +87,7 @@ def _export(module: Source, inputs: tuple[Any, ...], names: tuple[list[str] | No
     import torch
 
     try:
-        with _quiet(), torch.no_grad():
+        with quiet(), torch.no_grad():
             program = _program(module, inputs)
             _refuse_projections(program)
             program = torch.onnx.export(
@@ -200,21 +146,3 @@ def _evaluation(module: torch.nn.Module) -> Iterator[None]:
     finally:
         for part, training in modes:
             part.training = training
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Hides what torch says about itself: deprecations inside it, how its LSTM and GRU keep their weights, that
-    torchvision is not installed, and tracebacks of files that it cannot load."""
-    logs = [logging.getLogger(name) for name in ("torch.onnx._internal.exporter._registration", "torch.export")]
-    levels = [log.level for log in logs]
-    for log in logs:
-        log.setLevel(logging.ERROR)
-    try:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", r".*LeafSpec.* is deprecated", FutureWarning)
-            warnings.filterwarnings("ignore", r"(?s).*_flat_weights.* assigned during export", UserWarning)
-            yield
-    finally:
-        for log, level in zip(logs, levels, strict=True):
-            log.setLevel(level)
