@@ -1,4 +1,5 @@
-"""Custom operators: TFLM's audio front end, ring buffer and decoder of weights, and TFLite's detections.
+"""Custom operators: TFLM's audio front end, ring buffer and decoder of weights, TFLite's detections, and those of
+MediaPipe that ``passes/custom_operators.py`` has no other form for.
 
 Most are integer arithmetic of their own kind. Nothing quantises them, and they stay as they are.
 """
@@ -17,4 +18,8 @@ ROWS = {
     "CUSTOM:CIRCULAR_BUFFER": Row(),
     "CUSTOM:TFLM_DECODE": Row(),
     "CUSTOM:TFLite_Detection_PostProcess": Row(),
+    "CUSTOM:Convolution2DTransposeBias": Row(),
+    "CUSTOM:MaxPoolingWithArgmax2D": Row(),
+    "CUSTOM:MaxUnpooling2D": Row(),
+    "CUSTOM:LiteRtMaxUnpooling2D": Row(),
 }

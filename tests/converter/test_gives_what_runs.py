@@ -53,10 +53,10 @@ def without_kernel(b: Builder, x: Tensor) -> Any:
 
 
 def custom(b: Builder, x: Tensor) -> Any:
-    return b.op("CUSTOM:Convolution2DTransposeBias", [x], (1, 8))
+    return b.op("CUSTOM:TransformLandmarks", [x], (1, 8))
 
 
-@pytest.mark.parametrize(("make", "name"), [(without_kernel, "REDUCE_PROD"), (custom, "Convolution2DTransposeBias")])
+@pytest.mark.parametrize(("make", "name"), [(without_kernel, "REDUCE_PROD"), (custom, "TransformLandmarks")])
 def test_what_has_no_kernel_is_said_at_convert(make: Any, name: str, tmp_path: Any) -> None:
     b = Builder("net")
     graph = b.graph([make(b, b.input("x", "FLOAT32", (1, 8)))])

@@ -9,6 +9,7 @@ from twinfer.converter.build import Builder
 from twinfer.converter.passes.batch_norm import batch_norm
 from twinfer.converter.passes.common_subexpressions import common_subexpressions
 from twinfer.converter.passes.constant_folding import constant_folding
+from twinfer.converter.passes.custom_operators import custom_operators
 from twinfer.converter.passes.dead_code import dead_code
 from twinfer.converter.passes.dilations import dilations
 from twinfer.converter.passes.elementwise_constants import elementwise_constants
@@ -23,6 +24,7 @@ from twinfer.converter.passes.multiplications import multiplications
 from twinfer.converter.passes.reshapes import reshapes
 from twinfer.converter.passes.transposes import transposes
 from twinfer.runtime.graph import Tensor
+from twinfer.runtime.op import tensor
 
 
 @shows(constant_folding)
@@ -325,3 +327,21 @@ def dilates_floats(b: Builder) -> list[Tensor]:
     layer = b.op("CONV_2D", [split, b.constant(w)], **CONV, padding="SAME")
     z = b.op("BATCH_TO_SPACE_ND", [layer, block, np.array(NONE, np.int32)])
     return [y, z, b.op("NEG", [split])]
+
+
+@shows(custom_operators)
+def becomes_builtin(b: Builder) -> list[Tensor]:
+    """A transposed convolution; a maximum with numbers, and values put back by these."""
+    x = b.input("x", "FLOAT32", (1, 4, 6, 2))
+    y = tensor((1, 8, 12, 3), name="y")
+    b.node("CUSTOM:Convolution2DTransposeBias", [x, floats(3, 2, 2, 2), floats(3)], [y], extra=options(1, 2, 2))
+    most, numbers = tensor((1, 2, 3, 2), name="most"), tensor((1, 2, 3, 2), name="numbers")
+    b.node("CUSTOM:MaxPoolingWithArgmax2D", [x], [most, numbers], extra=options(2, 2, 2, 2, 2, 0))
+    back = tensor((1, 4, 6, 2), name="back")
+    b.node("CUSTOM:MaxUnpooling2D", [most, numbers], [back], extra=options(2, 2, 2, 2, 2, 0))
+    return [y, numbers, back]
+
+
+def options(*numbers: int) -> dict[str, bytes]:
+    """Custom options that are a struct: padding, width and height of strides and windows, activation."""
+    return {"custom_options": np.array(numbers, np.int32).tobytes()}
