@@ -140,6 +140,16 @@ class Emitter:
                 return node.op in ("ARG_MAX", "ARG_MIN", "LOGISTIC", "RELU", "RELU6", "RELU_0_TO_1", "SOFTMAX")
         return False
 
+    def quantised(self, x: Tensor) -> bool:
+        """Whether integers are known to stand for real numbers, as far as the operators before x tell."""
+        for node in reversed(self.builder.nodes):
+            if x not in node.outputs or x.quant is not None or x in self.quants:
+                continue
+            if ROWS.get(node.op, UNKNOWN).moves is None:
+                return False
+            x = node.input(ROWS[node.op].first)
+        return x.quant is not None or x in self.quants
+
     def quantized(self, op: str, x: Tensor, kind: str, quant: Quant) -> Tensor:
         """An element-wise operator with a quantised result."""
         self.builder.add(x)

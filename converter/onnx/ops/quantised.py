@@ -14,7 +14,7 @@ import numpy as np
 
 from twinfer.converter.emit.emitter import Emitter
 from twinfer.converter.onnx.node import OnnxNode, positive
-from twinfer.converter.onnx.ops import conv, dense, elementwise, move
+from twinfer.converter.onnx.ops import conv, dense, elementwise, move, pool
 from twinfer.converter.onnx.ops.move import tensor_type
 from twinfer.runtime.errors import ModelError, UnsupportedOperatorError
 from twinfer.runtime.graph import EMPTY, Array, Quant, Tensor
@@ -198,9 +198,9 @@ def matmul_integer(g: Emitter, node: OnnxNode) -> Tensor:
 MICROSOFT = {
     "QGemm": qgemm,
     "QLinearAdd": _qlinear("Add", elementwise.IMPORTERS["Add"], 2),
-    "QLinearAveragePool": _qlinear("AveragePool", conv.average_pool),
+    "QLinearAveragePool": _qlinear("AveragePool", pool.average_pool),
     "QLinearConcat": qlinear_concat,
-    "QLinearGlobalAveragePool": _qlinear("GlobalAveragePool", conv.IMPORTERS["GlobalAveragePool"]),
+    "QLinearGlobalAveragePool": _qlinear("GlobalAveragePool", pool.global_average_pool),
     "QLinearLeakyRelu": _qlinear("LeakyRelu", elementwise.leaky_relu),
     "QLinearMul": _qlinear("Mul", elementwise.IMPORTERS["Mul"], 2),
     "QLinearSigmoid": _qlinear("Sigmoid", elementwise.IMPORTERS["Sigmoid"]),

@@ -1,0 +1,118 @@
+"""Convolutions, pools, resizing and Fourier transforms: our interpreter and LiteRT give what ONNX Runtime gives."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import helper
+from onnx_tools import by_litert, by_onnxruntime, by_ours, model
+
+from twinfer.converter.onnx import read_onnx
+
+Shape = tuple[int, ...]
+
+#: Operator, inputs' shapes (lists are values), which of them come at run time, attributes.
+NODES: dict[str, tuple[str, list[Any], int, dict[str, Any]]] = {
+    "conv, weights at run time": ("Conv", [(2, 4, 7, 6), (6, 2, 3, 2), (6,)], 3, {"group": 2, "pads": [1, 0, 2, 1]}),
+    "depthwise, weights at run time": ("Conv", [(1, 3, 9), (6, 1, 4)], 2, {"group": 3, "auto_pad": "SAME_LOWER"}),
+    "volumes": ("Conv", [(1, 4, 5, 6, 4), (6, 2, 3, 2, 3), (6,)], 1, {"group": 2, "strides": [2, 1, 1]}),
+    "volumes, dilated": ("Conv", [(2, 1, 6, 6, 6), (3, 1, 2, 3, 2)], 1, {"dilations": [2, 1, 3], "pads": [1] * 6}),
+    "transposed at run time": ("ConvTranspose", [(1, 3, 4, 5), (3, 2, 3, 2), (2,)], 3, {"strides": [2, 3]}),
+    "transposed, depthwise": (
+        "ConvTranspose", [(1, 4, 5, 4), (4, 1, 4, 3), (4,)], 1,
+        {"group": 4, "strides": [2, 2], "pads": [1, 0, 1, 2], "output_padding": [1, 0]},
+    ),
+    "transposed, groups at run time": ("ConvTranspose", [(1, 4, 5), (4, 3, 3)], 2, {"group": 2, "dilations": [2]}),
+    "transposed and cut": ("ConvTranspose", [(1, 2, 9), (2, 3, 2)], 1, {"dilations": [2], "pads": [3, 4]}),
+    "transposed volumes": (
+        "ConvTranspose", [(1, 3, 3, 2, 4), (3, 2, 2, 3, 2), (2,)], 1,
+        {"strides": [2, 1, 2], "pads": [0, 1, 0, 1, 0, 1], "output_padding": [1, 0, 1]},
+    ),
+    "transposed to a shape": (
+        "ConvTranspose", [(1, 2, 3, 3), (2, 2, 3, 3)], 1, {"strides": [3, 2], "output_shape": [10, 8]}
+    ),
+    "maxima, dilated": (
+        "MaxPool", [(2, 3, 13, 11)], 1,
+        {"kernel_shape": [3, 4], "dilations": [2, 3], "strides": [2, 1], "pads": [1, 2, 0, 1]},
+    ),
+    "maxima of volumes": (
+        "MaxPool", [(1, 2, 5, 6, 7)], 1, {"kernel_shape": [2, 3, 2], "strides": [2, 1, 2], "ceil_mode": 1}
+    ),
+    "means of volumes": (
+        "AveragePool", [(1, 2, 5, 6, 7)], 1,
+        {"kernel_shape": [2, 3, 2], "strides": [1, 2, 2], "pads": [0, 1, 1, 1, 1, 0], "count_include_pad": 1},
+    ),
+    "means, dilated": (
+        "AveragePool", [(1, 2, 9, 8)], 1, {"kernel_shape": [3, 2], "dilations": [2, 3], "pads": [1, 1, 2, 1]}
+    ),
+    "norms": ("LpPool", [(1, 3, 8, 9)], 1, {"kernel_shape": [2, 3], "strides": [2, 2], "pads": [0, 1, 1, 0]}),
+    "cubic norms": ("LpPool", [(1, 3, 12)], 1, {"kernel_shape": [4], "p": 3}),
+    "norm of all": ("GlobalLpPool", [(2, 3, 4, 5)], 1, {"p": 1}),
+    "mean of volumes": ("GlobalAveragePool", [(2, 3, 4, 5, 2)], 1, {}),
+    "DFT": ("DFT", [(2, 90, 3, 1), [90], [1]], 1, {"onesided": 1}),
+    "DFT of complex numbers": ("DFT", [(2, 64, 2), [60], [-2]], 1, {"inverse": 1}),
+    "STFT": ("STFT", [(2, 700, 1), [80], np.hanning(200).astype(np.float32), [200]], 1, {}),
+}  # fmt: skip
+
+
+def _values(rng: np.random.Generator, inputs: list[Any]) -> dict[str, np.ndarray]:
+    made = [rng.standard_normal(s) if isinstance(s, tuple) else s for s in inputs]
+    arrays = [np.asarray(v, np.int64 if isinstance(v, list) else np.float32) for v in made]
+    # single numbers are scalars
+    return {f"x{i}": a.reshape(()) if a.dtype == np.int64 and a.size == 1 else a for i, a in enumerate(arrays)}
+
+
+@pytest.mark.parametrize("name", NODES)
+def test_node(name: str) -> None:
+    op, inputs, fed, attributes = NODES[name]
+    values = _values(np.random.default_rng(3), inputs)
+    feeds = dict(list(values.items())[:fed])
+    constants = dict(list(values.items())[fed:])
+    proto = model([helper.make_node(op, list(values), ["y"], **attributes)], feeds, constants, ["y"], opset=20)
+    (want,) = by_onnxruntime(proto, feeds)
+    graph = read_onnx(proto)
+    share = 1e-4 if op == "STFT" else 1e-5  # ONNX Runtime's own is 2e-5 off
+    for run in (by_ours, by_litert):
+        (got,) = run(graph, feeds)
+        np.testing.assert_allclose(got, want, rtol=0, atol=share * np.abs(want).max(), err_msg=run.__name__)
+
+
+@pytest.mark.parametrize("attributes", [
+    {"kernel_shape": [2, 2], "strides": [2, 2]},
+    {"kernel_shape": [3, 2], "strides": [2, 3], "pads": [1, 0, 1, 1], "storage_order": 1},
+    {"kernel_shape": [2, 3], "dilations": [2, 1], "ceil_mode": 1},
+])  # fmt: skip
+def test_places_of_maxima(attributes: dict[str, Any]) -> None:
+    feeds = {"x": np.random.default_rng(0).standard_normal((2, 3, 8, 9)).astype(np.float32)}
+    proto = model([helper.make_node("MaxPool", ["x"], ["y", "at"], **attributes)], feeds, {}, ["y", "at"])
+    graph = read_onnx(proto)
+    for run in (by_ours, by_litert):
+        for got, want in zip(run(graph, feeds), by_onnxruntime(proto, feeds), strict=True):
+            np.testing.assert_array_equal(got, want)
+
+
+def test_maxima_put_back() -> None:
+    feeds = {"x": np.random.default_rng(0).standard_normal((2, 3, 8, 6)).astype(np.float32)}
+    window = {"kernel_shape": [2, 3], "strides": [2, 3]}
+    nodes = [
+        helper.make_node("MaxPool", ["x"], ["y", "at"], **window),
+        helper.make_node("MaxUnpool", ["y", "at"], ["z"], **window),
+    ]
+    proto = model(nodes, feeds, {}, ["z"])
+    for run in (by_ours, by_litert):
+        np.testing.assert_array_equal(run(read_onnx(proto), feeds)[0], by_onnxruntime(proto, feeds)[0])
+
+
+def test_a_large_dilated_maximum_is_a_few_operators() -> None:
+    feeds = {"x": np.zeros((1, 1, 130, 170), np.float32)}
+    window = {"kernel_shape": [60, 80], "dilations": [2, 2]}
+    graph = read_onnx(model([helper.make_node("MaxPool", ["x"], ["y"], **window)], feeds, {}, ["y"]))
+    assert len(graph.nodes) < 20
+
+
+def test_bytes_without_scales_are_pooled() -> None:
+    feeds = {"x": np.random.default_rng(0).integers(0, 256, (1, 2, 6, 6)).astype(np.uint8)}
+    proto = model([helper.make_node("MaxPool", ["x"], ["y"], kernel_shape=[3, 3], strides=[2, 2])], feeds, {}, ["y"])
+    np.testing.assert_array_equal(by_ours(read_onnx(proto), feeds)[0], by_onnxruntime(proto, feeds)[0])
