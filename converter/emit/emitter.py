@@ -109,6 +109,10 @@ class Emitter:
             return value
         return constant(value, self._constant())
 
+    def known(self, value: NDArray[Any]) -> Tensor:
+        """The array as a constant with a name of its own."""
+        return constant(value, self._constant())
+
     def _constant(self) -> str:
         return f"{self.place}/constant_{self._next()}"
 

@@ -40,7 +40,7 @@ def model(
         [onnx.ValueInfoProto(name=name) for name in outputs],
         [onnx.numpy_helper.from_array(v, k) for k, v in constants.items()],
     )
-    opsets = [helper.make_opsetid("", opset), helper.make_opsetid("com.microsoft", 1)]
+    opsets = [helper.make_opsetid(*o) for o in (("", opset), ("com.microsoft", 1), ("ai.onnx.ml", 3))]
     return onnx.shape_inference.infer_shapes(helper.make_model(graph, opset_imports=opsets, ir_version=8))
 
 

@@ -17,7 +17,7 @@ TITLES = {
     "onnx": ("ONNX's backend tests", "operators"),
     "keras": ("Keras", "layers and functions"),
     "torch": ("PyTorch", "modules and functions"),
-    "strangers": ("Models out of packages", "models"),
+    "strangers": ("Models out of packages", "packages"),
 }
 
 
