@@ -88,11 +88,15 @@ def _export(module: Source, inputs: tuple[Any, ...], names: tuple[list[str] | No
 
     try:
         with quiet(), torch.no_grad():
+            from twinfer.converter.torch.rewrite import rewritten
+
             program = _program(module, inputs)
             _refuse_projections(program)
+            given = names[0] or _tensor_inputs(program)
             program = torch.onnx.export(
-                program, input_names=names[0], output_names=names[1], opset_version=OPSET, dynamo=True, verbose=False
-            )
+                rewritten(program), input_names=given, output_names=names[1], opset_version=OPSET, dynamo=True,
+                verbose=False,
+            )  # fmt: skip
     except TwinferError:
         raise
     except Exception as error:  # what a module's own code and torch's exporter raise can be anything
@@ -112,6 +116,13 @@ def _program(module: Source, inputs: tuple[Any, ...]) -> torch.export.ExportedPr
             what = f"{type(module).__name__} does not run with these example inputs"
             raise InvalidArgumentError(f"{what}: {_reason(error)}") from error
         return torch.export.export(module, inputs, strict=False)
+
+
+def _tensor_inputs(program: torch.export.ExportedProgram) -> list[str]:
+    from torch.export.graph_signature import InputKind, TensorArgument
+
+    specs = program.graph_signature.input_specs
+    return [s.arg.name for s in specs if s.kind is InputKind.USER_INPUT and isinstance(s.arg, TensorArgument)]
 
 
 def _refuse_projections(program: torch.export.ExportedProgram) -> None:

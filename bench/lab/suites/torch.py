@@ -20,6 +20,9 @@ from twinfer.bench.lab.suites.suite import Case, Trial
 from twinfer.converter.convert import convert
 from twinfer.converter.torch import from_torch
 
+#: Beginnings of the names of tensors that are weights of a function.
+WEIGHTS = ("kernel", "table")
+
 DATA = Path(__file__).parents[1] / "data"
 
 
@@ -46,20 +49,25 @@ def _lines(name: str) -> list[str]:
 
 
 class Function(nn.Module):  # type: ignore[misc]
-    """An expression as a module of the tensors in it."""
+    """An expression as a module of the tensors in it. Those called weights are a part of it."""
 
-    def __init__(self, code: CodeType, names: list[str]) -> None:
+    def __init__(self, code: CodeType, names: list[str], given: Mapping[str, Any]) -> None:
         super().__init__()
-        self.code, self.names = code, names
+        self.code, self.names = code, [name for name in names if not name.startswith(WEIGHTS)]
+        self.weights = [name for name in names if name.startswith(WEIGHTS)]
+        for name in self.weights:
+            self.register_buffer(name, given[name])
 
     def forward(self, *tensors: torch.Tensor) -> Any:
-        return eval(self.code, {"torch": torch, "F": F, **dict(zip(self.names, tensors, strict=True))})
+        weights = {name: getattr(self, name) for name in self.weights}
+        return eval(self.code, {"torch": torch, "F": F, **weights, **dict(zip(self.names, tensors, strict=True))})
 
 
 def _function(text: str, _: str, given: Mapping[str, Any]) -> tuple[nn.Module, tuple[Any, ...]]:
     code = compile(text, "case", "eval")
     names = [name for name in code.co_names if name in given and re.search(rf"(?<![.\w]){name}\b(?!=)", text)]
-    return Function(code, names), tuple(given[name] for name in names)
+    function = Function(code, names, given)
+    return function, tuple(given[name] for name in function.names)
 
 
 def _module(text: str, arguments: str, given: Mapping[str, Any]) -> tuple[nn.Module, tuple[Any, ...]]:
