@@ -46,7 +46,6 @@ REFUSED = (
     ("Reduce.*", r"empty_set", "reductions of nothing"),
     ("BatchNormalization|Dropout", r"training", "training mode: models are read for inference"),
     ("Cast", r"", "ONNX tries types that TFLite's kernels lack only; see onnx_draws.py for the others"),
-    ("Resize", r"tf_crop_and_resize", "the values outside the image have no place in TFLite's operators"),
     ("Identity", r"sequence|opt", "sequences and optional values"),
     ("DequantizeLinear|QuantizeLinear", r"e4m3|e5m2|e2m1|int[24]$", "TFLite's kernels lack the type"),
     ("DequantizeLinear|QuantizeLinear", r"blocked", "TFLite has one scale per tensor or channel"),

@@ -51,6 +51,13 @@ NODES: dict[str, tuple[str, list[Any], int, dict[str, Any]]] = {
     "cubic norms": ("LpPool", [(1, 3, 12)], 1, {"kernel_shape": [4], "p": 3}),
     "norm of all": ("GlobalLpPool", [(2, 3, 4, 5)], 1, {"p": 1}),
     "mean of volumes": ("GlobalAveragePool", [(2, 3, 4, 5, 2)], 1, {}),
+    "resized volumes": ("Resize", [(1, 2, 3, 4, 5), None, None, [1, 2, 6, 8, 10]], 1, {"mode": "linear"}),
+    "resized line": ("Resize", [(1, 2, 9), None, np.float32([1, 1, 2])], 1, {"nearest_mode": "floor"}),
+    "large and cubic": ("Resize", [(1, 1, 40, 50), None, None, [1, 1, 90, 95]], 1, {"mode": "cubic"}),
+    "cropped and resized": (
+        "Resize", [(1, 2, 8, 7), np.float32([0, 0, -0.1, 0.2, 1, 1, 0.7, 1.3]), None, [1, 2, 5, 9]], 1,
+        {"mode": "linear", "coordinate_transformation_mode": "tf_crop_and_resize", "extrapolation_value": 2.5},
+    ),
     "DFT": ("DFT", [(2, 90, 3, 1), [90], [1]], 1, {"onesided": 1}),
     "DFT of complex numbers": ("DFT", [(2, 64, 2), [60], [-2]], 1, {"inverse": 1}),
     "STFT": ("STFT", [(2, 700, 1), [80], np.hanning(200).astype(np.float32), [200]], 1, {}),
@@ -58,10 +65,11 @@ NODES: dict[str, tuple[str, list[Any], int, dict[str, Any]]] = {
 
 
 def _values(rng: np.random.Generator, inputs: list[Any]) -> dict[str, np.ndarray]:
-    made = [rng.standard_normal(s) if isinstance(s, tuple) else s for s in inputs]
-    arrays = [np.asarray(v, np.int64 if isinstance(v, list) else np.float32) for v in made]
-    # single numbers are scalars
-    return {f"x{i}": a.reshape(()) if a.dtype == np.int64 and a.size == 1 else a for i, a in enumerate(arrays)}
+    """Inputs by name; single numbers are scalars."""
+    made = {f"x{i}": rng.standard_normal(s) if isinstance(s, tuple) else s for i, s in enumerate(inputs)}
+    kinds = {name: np.int64 if isinstance(v, list) else np.float32 for name, v in made.items()}
+    arrays = {name: np.asarray(v, kinds[name]) for name, v in made.items() if v is not None}
+    return {n: a.reshape(()) if a.dtype == np.int64 and a.size == 1 else a for n, a in arrays.items()}
 
 
 @pytest.mark.parametrize("name", NODES)
@@ -70,7 +78,8 @@ def test_node(name: str) -> None:
     values = _values(np.random.default_rng(3), inputs)
     feeds = dict(list(values.items())[:fed])
     constants = dict(list(values.items())[fed:])
-    proto = model([helper.make_node(op, list(values), ["y"], **attributes)], feeds, constants, ["y"], opset=20)
+    names = [f"x{i}" if given is not None else "" for i, given in enumerate(inputs)]
+    proto = model([helper.make_node(op, names, ["y"], **attributes)], feeds, constants, ["y"], opset=20)
     (want,) = by_onnxruntime(proto, feeds)
     graph = read_onnx(proto)
     share = 1e-4 if op == "STFT" else 1e-5  # ONNX Runtime's own is 2e-5 off
