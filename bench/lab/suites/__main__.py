@@ -30,6 +30,7 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("-k", default="", metavar="TEXT", help="only cases with this in their name or subject")
     parser.add_argument("--again", action="store_true", help="only cases that have not passed, by what is kept")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, metavar="N", help="cases at once (cores)")
+    parser.add_argument("--compiled", action="store_true", help="compile every model, too: the same bits (takes long)")
     parser.add_argument("--all", action="store_true", help="show every case that has not passed, not only causes")
     given = parser.parse_args(words)
     for name in given.suites or SUITES:
@@ -39,7 +40,14 @@ def main(words: Sequence[str] | None = None) -> None:
         if given.again:
             asked = [c for c in asked if c.name not in kept or kept[c.name].kind != "passed"]
         console = Console()
-        done = list(track(run(asked, given.jobs), f"{name}: {len(asked)} cases", len(asked), console=console))
+        done = list(
+            track(
+                run(asked, given.jobs, compiled=given.compiled),
+                f"{name}: {len(asked)} cases",
+                len(asked),
+                console=console,
+            )
+        )
         _show(console, name, done, every=given.all or bool(given.k))
         if not given.k:
             kept = {c.name: kept[c.name] for c in cases if c.name in kept} | {each.name: each for each in done}

@@ -12,6 +12,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from twinfer.aot.build.compiled import compile
 from twinfer.bench.peers.litert import Litert
 from twinfer.runtime.errors import TwinferError
 from twinfer.runtime.graph import Array, Graph
@@ -57,14 +58,15 @@ class Outcome:
     beside: str = ""
 
 
-def run(cases: Sequence[Case], jobs: int = 2, seconds: float = 120) -> Iterator[Outcome]:
-    """The outcomes, as they come. A case that takes longer than ``seconds`` or ends its process has failed."""
+def run(cases: Sequence[Case], jobs: int = 2, seconds: float = 120, *, compiled: bool = False) -> Iterator[Outcome]:
+    """The outcomes, as they come. A case that takes longer than ``seconds`` or ends its process has failed.
+    ``compiled``: models are compiled, too, and must give the interpreter's bits."""
     context = multiprocessing.get_context("fork")  # what is imported already need not be imported again
     waiting, live = list(reversed(cases)), dict[Any, tuple[Any, Case, float, list[str]]]()
     while waiting or live:
         while waiting and len(live) < jobs:
             ours, theirs = context.Pipe(duplex=False)
-            process = context.Process(target=_try, args=(waiting[-1], theirs), daemon=True)
+            process = context.Process(target=_try, args=(waiting[-1], theirs, compiled), daemon=True)
             process.start()
             theirs.close()
             live[ours] = (process, waiting.pop(), time.monotonic() + seconds, [])
@@ -92,12 +94,16 @@ def _outcome(case: Case, said: Sequence[str], end: str) -> Outcome:
     return Outcome(case.name, case.subject, kind, cause, case.beside)
 
 
-def _try(case: Case, pipe: Any) -> None:
+def _try(case: Case, pipe: Any, compiled: bool) -> None:
     """Converts and runs, here and in LiteRT, and says after each what came of it."""
     try:
         trial = case.convert()
         model = write(trial.graph)
-        cause = _difference(_run_here(model, trial.inputs), trial)
+        outputs = _run_by(Interpreter(model_content=model), trial.inputs)
+        cause = _difference(outputs, trial)
+        if compiled and not cause:
+            same = map(_same_bits, _run_by(compile(model), trial.inputs), outputs)
+            cause = "" if all(same) else "compiled C gives other bits than the interpreter"
         pipe.send(f"wrong: {cause}" if cause else "passed")
     except TwinferError as error:
         pipe.send(f"refused: {_reason(str(error))}")
@@ -122,13 +128,16 @@ def _reason(text: str) -> str:
     return "; ".join(f"{op}: {why}" for op, why in lines) or text
 
 
-def _run_here(model: bytes, inputs: Mapping[str, Array]) -> list[Array]:
-    interpreter = Interpreter(model_content=model)
-    interpreter.allocate_tensors()
-    for detail in interpreter.get_input_details():
-        interpreter.set_tensor(detail["index"], inputs[detail["name"]])
-    interpreter.invoke()
-    return [interpreter.get_tensor(detail["index"]) for detail in interpreter.get_output_details()]
+def _run_by(engine: Interpreter, inputs: Mapping[str, Array]) -> list[Array]:
+    engine.allocate_tensors()
+    for detail in engine.get_input_details():
+        engine.set_tensor(detail["index"], inputs[detail["name"]])
+    engine.invoke()
+    return [engine.get_tensor(detail["index"]) for detail in engine.get_output_details()]
+
+
+def _same_bits(a: Array, b: Array) -> bool:
+    return a.shape == b.shape and (a.tobytes() == b.tobytes() or np.array_equal(a, b, equal_nan=a.dtype.kind == "f"))
 
 
 def _difference(outputs: Sequence[Array], trial: Trial) -> str:
