@@ -241,10 +241,10 @@ def optimise(
     if channels_last:
         names = (channels_last,) if isinstance(channels_last, str) else channels_last
         graph = to_channels_last(graph, () if isinstance(names, bool) else tuple(names))
-    if graph.subgraphs:
-        names = ", ".join(repr(g.extra.get("subgraph_name", g.name)) for g in graph.subgraphs[:3])
-        more = ", …" if len(graph.subgraphs) > 3 else ""
-        count = f"{len(graph.subgraphs)} subgraph(s)"
+    if beside := [each for each in graph.subgraphs if "read" not in each.extra]:  # those of ONNX were optimised there
+        names = ", ".join(repr(g.extra.get("subgraph_name", g.name)) for g in beside[:3])
+        more = ", …" if len(beside) > 3 else ""
+        count = f"{len(beside)} subgraph(s)"
         what = f"{graph.name}: the main graph is converted, {count} beside it stay as they are"
         warnings.warn(f"{what}: {names}{more}", ModelWarning, stacklevel=4)
     return with_versions(run(graph, passes, after))

@@ -97,6 +97,13 @@ class Emitter:
         outputs = [Tensor(self._name(op, i), _carried(kind), tuple(shape)) for i, shape in enumerate(shapes)]
         return self.builder.node(op, tensors, outputs, options)
 
+    def call(self, op: str, inputs: Sequence[Tensor], like: Sequence[Tensor], **options: Any) -> tuple[Tensor, ...]:
+        """An operator that runs subgraphs, with outputs of these types and shapes."""
+        for tensor in inputs:
+            self.builder.add(tensor)
+        outputs = [Tensor(self._name(op, i), _carried(t.type), t.shape, t.quant) for i, t in enumerate(like)]
+        return self.builder.node(op, inputs, outputs, options)
+
     def _name(self, op: str, i: int) -> str:
         return f"{self.place}/{op.lower()}_{self._next()}" + (f"_{i}" if i else "")
 

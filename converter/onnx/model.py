@@ -10,17 +10,15 @@ from typing import Any
 import numpy as np
 import onnx
 
-from twinfer.converter.emit.emitter import SMALL, Emitter
-from twinfer.converter.emit.finish import change_tensors, renamer, sign, with_outputs
+from twinfer.converter.emit.emitter import Emitter
 from twinfer.converter.freeze import fixed, no_input
-from twinfer.converter.onnx.integer import integer
+from twinfer.converter.onnx.finish import finish
 from twinfer.converter.onnx.node import Shape
 from twinfer.converter.onnx.ops.move import tensor_type
 from twinfer.converter.onnx.reader import Reader
 from twinfer.converter.onnx.versions import KNOWN
-from twinfer.converter.table import row_of
 from twinfer.runtime.errors import InvalidArgumentError, ModelError, UnsupportedOperatorError
-from twinfer.runtime.graph import EMPTY, Graph, Quant, Tensor
+from twinfer.runtime.graph import Graph, Tensor
 from twinfer.runtime.shapes import EXTENT_LIMIT, shape_of
 
 
@@ -104,7 +102,8 @@ class Model:
         for name in self.outputs:
             if name not in self.reader.values:
                 raise ModelError(f"output {name!r} is written by no node")
-        return finish(self.reader.emitter, self.reader.values, self.outputs)
+        graph = finish(self.reader.emitter, self.reader.values, self.outputs)
+        return replace(graph, subgraphs=tuple(self.reader.subgraphs))
 
     def _inputs(self, shapes: Mapping[str, Sequence[int]], constants: Mapping[str, Any]) -> None:
         known = {*self.reader.values, *self.reader.lost}
@@ -135,31 +134,3 @@ def _stated(graph: onnx.GraphProto) -> Mapping[str, Tensor]:
         with suppress(InvalidArgumentError, UnsupportedOperatorError):
             stated[value.name] = Tensor(value.name, type_of(value), static_shape(value, None))
     return stated
-
-
-def finish(g: Emitter, values: Mapping[str, Tensor], outputs: Sequence[str]) -> Graph:
-    """The graph of what was emitted. An output that is an input, a constant or another output gets a copy."""
-    graph, taken = with_outputs(g, [(name, values[name]) for name in outputs])
-    name = renamer(graph, {**{t: name for name, t in reversed(list(values.items()))}, **taken})
-    quants = _spread(graph, g.quants)
-    graph = change_tensors(graph, lambda t: replace(t, name=name(t), quant=quants.get(t)))
-    return sign(change_tensors(integer(graph), _plain))
-
-
-def _spread(graph: Graph, quants: Mapping[Tensor, Quant]) -> dict[Tensor, Quant]:
-    """Quantisations of integer tensors, passed on through the operators that only move their elements."""
-    known = {**{t: t.quant for t in graph.tensors if t.quant is not None}, **quants}
-    for nodes in (graph.nodes, graph.nodes[::-1]):
-        for node in nodes:
-            if row_of(node).moves is not None:
-                ends = [t for t in (*node.inputs, *node.outputs) if t is not None and t.type in SMALL]
-                quant = next((known[t] for t in ends if t in known), None)
-                known.update({t: quant for t in ends if quant is not None and t not in known})
-    return known
-
-
-def _plain(tensor: Tensor) -> Tensor:
-    """Constants without the integers that they were dequantised from, and without the type that they had in ONNX."""
-    if tensor.type == "FLOAT32" and tensor.quant is not None:
-        return replace(tensor, quant=None, extra=EMPTY)
-    return replace(tensor, extra=EMPTY) if "narrow" in tensor.extra else tensor

@@ -102,9 +102,6 @@ HINTS = {
     "DynamicQuantizeLinear": "its scales are known at run time only: convert the float model and quantise it",
     "DynamicQuantizeLSTM": "convert the float model and quantise it",
     "Erf": "TFLite has it within GELU only: 0.5 * x * (1 + erf(x / sqrt(2)))",
-    "If": "export the model with the branch that is taken",
-    "Loop": "export the model with the loop unrolled",
-    "Scan": "export the model with the loop unrolled",
     "NonZero": "shapes that depend on values are not known ahead: leave it to the program that runs the model",
     "NonMaxSuppression": "end the model before it and leave it to the program that runs the model",
 }

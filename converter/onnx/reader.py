@@ -10,13 +10,14 @@ import onnx
 
 from twinfer.converter.emit.emitter import Emitter, constant
 from twinfer.converter.emit.finish import Problems
-from twinfer.converter.onnx.bodies import Body, body_of, outer_names
+from twinfer.converter.onnx.bodies import Body, body_of, inner_graphs, outer_names
+from twinfer.converter.onnx.control import CONTROL
 from twinfer.converter.onnx.fold import fold
 from twinfer.converter.onnx.gelu import Term, term_of
 from twinfer.converter.onnx.node import HINTS, NO_IMPORTER, OnnxNode, attributes_of, importers
 from twinfer.converter.onnx.versions import additions
 from twinfer.runtime.errors import ModelError, TwinferError, UnsupportedOperatorError
-from twinfer.runtime.graph import Tensor
+from twinfer.runtime.graph import Graph, Tensor
 
 #: Functions within functions; ONNX's own have three.
 DEEPEST = 8
@@ -42,6 +43,8 @@ class Reader:
         self.stated: dict[str, Tensor] = {}
         self.lost: set[str] = set()  # values behind nodes that cannot be expressed
         self.terms: dict[str, Term] = {}  # what may be a part of GELU; with Erf in it, it is in no value yet
+        self.subgraphs: list[Graph] = [] if outer is None else outer.subgraphs
+        self.whole = onnx.GraphProto()
         self.depth: int = 0 if outer is None else outer.depth
 
     def initializers(self, graph: onnx.GraphProto) -> None:
@@ -54,37 +57,31 @@ class Reader:
 
     def nodes(self, nodes: Iterable[onnx.NodeProto]) -> None:
         for node in nodes:
-            branch = self._branch(node)
-            if branch is None:
-                self._node(node)
-            else:
-                self._inline(branch, node)
+            self._node(node)
 
-    def _branch(self, proto: onnx.NodeProto) -> onnx.GraphProto | None:
-        """The branch that an If with a constant condition runs; None for other nodes."""
-        own = proto.op_type == "If" and not proto.domain
-        condition = self.values.get(proto.input[0]) if own else None
-        if condition is None or condition.data is None or condition.size != 1:
-            return None
-        taken = "then_branch" if condition.data.item() else "else_branch"
-        branches: list[onnx.GraphProto] = [a.g for a in proto.attribute if a.name == taken]
-        return branches[0]
-
-    def _inline(self, branch: onnx.GraphProto, proto: onnx.NodeProto) -> None:
-        """Reads a branch in place of the If. It sees the values around it, and its outputs are the If's."""
+    def branch(self, graph: onnx.GraphProto) -> Reader:
+        """Of a graph that is read in place: it sees the values around it."""
         reader = Reader(self.emitter, self.opsets, ChainMap({}, self.values), self)
-        reader.lost = set(self.lost)
-        for name in outer_names(branch):
-            self.spell_out(name)
-        reader.initializers(branch)
-        reader.nodes(branch.node)
-        results = reader.results(value.name for value in branch.output)
-        if results is None:
-            self.lost.update(proto.output)
-        else:
-            self._store(proto, results)
+        reader.lost, reader.whole = set(self.lost), graph
+        return reader
 
-    def results(self, names: Iterable[str]) -> list[Tensor] | None:
+    def subgraph(self, name: str, graph: onnx.GraphProto) -> Reader:
+        """Of a graph that becomes a subgraph."""
+        emitter = Emitter(name)
+        emitter.budget = self.emitter.budget
+        reader = Reader(emitter, self.opsets, {}, self)
+        reader.whole = graph
+        return reader
+
+    def results(self, given: Sequence[Tensor] = ()) -> list[Tensor] | None:
+        """Reads the graph that a node runs, with these inputs; its outputs, None if one is lost."""
+        graph = self.whole
+        self.values.update(zip((value.name for value in graph.input), given, strict=False))
+        self.initializers(graph)
+        self.nodes(graph.node)
+        return self.outputs([value.name for value in graph.output])
+
+    def outputs(self, names: Iterable[str]) -> list[Tensor] | None:
         """Values by name; None if one is lost."""
         tensors = []
         for name in names:
@@ -100,12 +97,13 @@ class Reader:
         name = proto.name or next(filter(None, proto.output), "?")
         if self._is_term(op, name, proto):
             return
-        for read in proto.input:
-            self.spell_out(read)
+        read = [*proto.input, *(name for graph in inner_graphs(proto) for name in outer_names(graph))]
+        for value in read:
+            self.spell_out(value)
         try:
-            if self.lost.isdisjoint(proto.input):
+            if self.lost.isdisjoint(read):
                 self._store(proto, self._results(op, proto))
-            elif op in importers():
+            elif op in importers() or op in CONTROL:
                 self.lost.update(proto.output)
             else:
                 raise UnsupportedOperatorError(HINTS.get(proto.op_type, NO_IMPORTER))
@@ -151,13 +149,15 @@ class Reader:
                 self.problems.add("Erf", HINTS["Erf"], term.erf)
             self._lose_value(name)
 
-    def _results(self, op: str, proto: onnx.NodeProto) -> Sequence[Tensor | None]:
+    def _results(self, op: str, proto: onnx.NodeProto) -> Sequence[Tensor | None] | None:
         """What a node gives: computed here if all that it reads is constant, else by its importer, else by the
-        operators that ONNX defines it with."""
+        operators that ONNX defines it with. None if a result is lost in a graph that it runs."""
         inputs = tuple(self._value(proto, name) for name in proto.input)
         folded = fold(proto, inputs, self.opsets, self.emitter.budget)
         if folded is not None:
             return folded
+        if op in CONTROL:
+            return CONTROL[op](self, proto, inputs)
         opset = self.opsets.get(proto.domain, 1)
         refusal = UnsupportedOperatorError(additions(proto, opset) or HINTS.get(proto.op_type, NO_IMPORTER))
         imported = op in importers()
@@ -170,23 +170,28 @@ class Reader:
         if body is None:
             raise refusal
         try:
-            return self._expanded(body, inputs)
+            return self._expanded(body, proto, inputs)
         except UnsupportedOperatorError as error:
             raise refusal if imported else error from None
         except ModelError as error:
             raise ModelError(f"{op} {proto.name or list(proto.output)}: {error}") from None
 
-    def _expanded(self, body: Body, inputs: Sequence[Tensor | None]) -> Sequence[Tensor | None]:
+    def _expanded(self, body: Body, proto: onnx.NodeProto, inputs: Sequence[Tensor | None]) -> Sequence[Tensor | None]:
         given = {name: t for name, t in zip(body.inputs, inputs, strict=False) if t is not None}
         reader = Reader(self.emitter, body.opsets, given, self)
         reader.problems, reader.depth = Problems(), self.depth + 1
         reader.nodes(body.nodes)
-        results = reader.results(body.outputs)
+        asked = {inner: outer for inner, outer in zip(body.outputs, proto.output, strict=False) if outer}
+        results = reader.outputs(asked)
         for (op, reason), _ in reader.problems.by_reason.items():
             raise UnsupportedOperatorError(f"ONNX defines it by operators, of which {op}: {reason}")
-        return [] if results is None else results
+        named = dict(zip(asked.values(), results or (), strict=False))
+        return [named.get(name) for name in proto.output]
 
-    def _store(self, proto: onnx.NodeProto, results: Sequence[Tensor | None]) -> None:
+    def _store(self, proto: onnx.NodeProto, results: Sequence[Tensor | None] | None) -> None:
+        if results is None:
+            self.lost.update(proto.output)
+            return
         self.values.update((name, t) for name, t in zip(proto.output, results, strict=False) if name and t is not None)
 
     def _value(self, proto: onnx.NodeProto, name: str) -> Tensor | None:

@@ -29,6 +29,17 @@ def _compare(op: str) -> Importer:
     return lambda g, node: g.binary(op, node.input(0), node.input(1), type="BOOL")
 
 
+def equal(g: Emitter, node: OnnxNode) -> Tensor:
+    """EQUAL; with a constant infinity, whether x is at that end of float32, which TFLite's operators limit it to."""
+    for x, y in (node.inputs, node.inputs[::-1]):
+        if x is not None and y is not None and y.data is not None and y.type == "FLOAT32":
+            for sign, op in ((-1, "LESS_EQUAL"), (1, "GREATER_EQUAL")):
+                if y.size and (y.data == sign * np.inf).all():
+                    most = np.full(y.shape, sign * np.finfo(np.float32).max, np.float32)
+                    return g.binary(op, x, most, type="BOOL")
+    return _compare("EQUAL")(g, node)
+
+
 def _variadic(op: str) -> Importer:
     return lambda g, node: reduce(lambda a, b: g.binary(op, a, b), (node.input(i) for i in range(len(node.inputs))))
 
@@ -67,7 +78,7 @@ UNARY = {
 }  # fmt: skip
 BINARY = {"Add": "ADD", "Sub": "SUB", "Mul": "MUL", "Div": "DIV", "And": "LOGICAL_AND", "Or": "LOGICAL_OR"}
 COMPARE = {
-    "Equal": "EQUAL", "Less": "LESS", "LessOrEqual": "LESS_EQUAL", "Greater": "GREATER",
+    "Less": "LESS", "LessOrEqual": "LESS_EQUAL", "Greater": "GREATER",
     "GreaterOrEqual": "GREATER_EQUAL",
 }  # fmt: skip
 VARIADIC = {"Min": "MINIMUM", "Max": "MAXIMUM", "Sum": "ADD"}
@@ -127,6 +138,7 @@ IMPORTERS: dict[str, Importer] = {
     **{name: _unary(op) for name, op in UNARY.items()},
     **{name: _binary(op) for name, op in BINARY.items()},
     **{name: _compare(op) for name, op in COMPARE.items()},
+    "Equal": equal,
     **{name: _variadic(op) for name, op in VARIADIC.items()},
     "IsNaN": lambda g, node: g.binary("NOT_EQUAL", node.input(0), node.input(0), type="BOOL"),  # NaN differs from NaN
     "Mean": mean,
