@@ -68,21 +68,6 @@ def test_the_branch_of_a_constant_condition(taken: bool) -> None:
     compare(run(graph, feeds), by_onnxruntime(proto, feeds))
 
 
-def looped() -> Node:
-    ends = [value("i", [], TensorProto.INT64), value("on", [], TensorProto.BOOL), value("v", [1, 4])]
-    nodes = [helper.make_node("Add", ["v", "x"], ["w"]), helper.make_node("Identity", ["on"], ["still"])]
-    outputs = [value("still", [], TensorProto.BOOL), value("w", [1, 4])]
-    return helper.make_node("Loop", ["n", "", "x"], ["y"], body=helper.make_graph(nodes, "body", ends, outputs))
-
-
-def test_control_flow_of_a_run_is_refused_for_what_it_is() -> None:
-    relu, neg = (branch(op, helper.make_node(op, ["x"], [op])) for op in ("Relu", "Neg"))
-    with pytest.raises(UnsupportedOperatorError, match=r"If \(1x\): export the model with the branch that is taken"):
-        read_onnx(model([choice("c", relu, neg)], {"x": FLOAT, "c": np.array(True)}, {}, ["y"]))
-    with pytest.raises(UnsupportedOperatorError, match=r"Loop \(1x\): export the model with the loop unrolled"):
-        read_onnx(model([looped()], {"x": FLOAT}, {"n": np.array(3)}, ["y"]))
-
-
 # -- shapes ------------------------------------------------------------------------------------------------------------
 
 
