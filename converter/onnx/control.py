@@ -3,9 +3,8 @@ rest becomes TFLite's IF and WHILE, with subgraphs for branches and steps."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import onnx
@@ -13,12 +12,10 @@ import onnx
 from twinfer.converter.emit.emitter import constant
 from twinfer.converter.onnx.bodies import inner_graphs, outer_names
 from twinfer.converter.onnx.finish import finish
+from twinfer.converter.onnx.reader import Control, Reader
 from twinfer.converter.passes import PIPELINE, run
 from twinfer.runtime.errors import ModelError, UnsupportedOperatorError
 from twinfer.runtime.graph import Graph, Tensor
-
-if TYPE_CHECKING:
-    from twinfer.converter.onnx.reader import Reader
 
 #: Steps times nodes of a loop that is written out. With layers in it, steps are written out up to the second number:
 #: ``converter.loops`` makes a loop of them again, in integers, too.
@@ -305,7 +302,7 @@ def _test(
 
 
 #: Operator -> what reads it.
-CONTROL: Mapping[str, Callable[[Reader, onnx.NodeProto, Sequence[Tensor | None]], Results]] = {
+CONTROL: Mapping[str, Control] = {
     "If": if_,
     "Loop": loop,
     "Scan": scan,

@@ -12,6 +12,7 @@ import onnx
 
 from twinfer.converter.emit.emitter import Emitter
 from twinfer.converter.freeze import fixed, no_input
+from twinfer.converter.onnx.control import CONTROL
 from twinfer.converter.onnx.finish import finish
 from twinfer.converter.onnx.node import Shape
 from twinfer.converter.onnx.ops.move import tensor_type
@@ -88,7 +89,7 @@ class Model:
     ) -> None:
         self.proto = proto
         opsets = {"": KNOWN, **{o.domain: o.version for o in proto.opset_import}}
-        self.reader = Reader(Emitter(proto.graph.name or "model"), opsets)
+        self.reader = Reader(Emitter(proto.graph.name or "model"), opsets, control=CONTROL)
         self.reader.stated.update(_stated(proto.graph))
         self.reader.initializers(proto.graph)
         self._inputs(shapes, constants)

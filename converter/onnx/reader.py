@@ -4,29 +4,33 @@ expressed."""
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Iterable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 
 import onnx
 
 from twinfer.converter.emit.emitter import Emitter, constant
 from twinfer.converter.emit.finish import Problems
 from twinfer.converter.onnx.bodies import Body, body_of, inner_graphs, outer_names
-from twinfer.converter.onnx.control import CONTROL
 from twinfer.converter.onnx.fold import fold
 from twinfer.converter.onnx.gelu import Term, term_of
 from twinfer.converter.onnx.node import HINTS, NO_IMPORTER, OnnxNode, attributes_of, importers
 from twinfer.converter.onnx.versions import additions
 from twinfer.runtime.errors import ModelError, TwinferError, UnsupportedOperatorError
-from twinfer.runtime.graph import Graph, Tensor
+from twinfer.runtime.graph import EMPTY, Graph, Tensor
 
 #: Functions within functions; ONNX's own have three.
 DEEPEST = 8
+
+
+#: What reads an operator that runs graphs, given reader, node and inputs. None if a result is lost in these.
+Control = Callable[["Reader", onnx.NodeProto, Sequence[Tensor | None]], Sequence[Tensor] | None]
 
 
 class Reader:
     """Reads the nodes of one graph. A graph that a node runs, and the body of a function, have a reader of their own.
 
     ``values``: what nodes may read, by name. ``stated``: types and shapes of values, where the model says them.
+    ``control``: what reads the operators that run graphs.
     """
 
     def __init__(
@@ -35,6 +39,7 @@ class Reader:
         opsets: Mapping[str, int],
         values: MutableMapping[str, Tensor] | None = None,
         outer: Reader | None = None,
+        control: Mapping[str, Control] = EMPTY,
     ) -> None:
         self.emitter = emitter
         self.opsets = opsets
@@ -43,6 +48,7 @@ class Reader:
         self.stated: dict[str, Tensor] = {}
         self.lost: set[str] = set()  # values behind nodes that cannot be expressed
         self.terms: dict[str, Term] = {}  # what may be a part of GELU; with Erf in it, it is in no value yet
+        self.control: Mapping[str, Control] = control if outer is None else outer.control
         self.subgraphs: list[Graph] = [] if outer is None else outer.subgraphs
         self.whole = onnx.GraphProto()
         self.depth: int = 0 if outer is None else outer.depth
@@ -103,7 +109,7 @@ class Reader:
         try:
             if self.lost.isdisjoint(read):
                 self._store(proto, self._results(op, proto))
-            elif op in importers() or op in CONTROL:
+            elif op in importers() or op in self.control:
                 self.lost.update(proto.output)
             else:
                 raise UnsupportedOperatorError(HINTS.get(proto.op_type, NO_IMPORTER))
@@ -156,8 +162,8 @@ class Reader:
         folded = fold(proto, inputs, self.opsets, self.emitter.budget)
         if folded is not None:
             return folded
-        if op in CONTROL:
-            return CONTROL[op](self, proto, inputs)
+        if op in self.control:
+            return self.control[op](self, proto, inputs)
         opset = self.opsets.get(proto.domain, 1)
         refusal = UnsupportedOperatorError(additions(proto, opset) or HINTS.get(proto.op_type, NO_IMPORTER))
         imported = op in importers()
