@@ -1,4 +1,4 @@
-"""Convolutions, pools, resizing and Fourier transforms: our interpreter and LiteRT give what ONNX Runtime gives."""
+"""Convolutions, pools, resizing, sampling and spectra: our interpreter and LiteRT give what ONNX Runtime gives."""
 
 from __future__ import annotations
 
@@ -57,6 +57,16 @@ NODES: dict[str, tuple[str, list[Any], int, dict[str, Any]]] = {
     "cropped and resized": (
         "Resize", [(1, 2, 8, 7), np.float32([0, 0, -0.1, 0.2, 1, 1, 0.7, 1.3]), None, [1, 2, 5, 9]], 1,
         {"mode": "linear", "coordinate_transformation_mode": "tf_crop_and_resize", "extrapolation_value": 2.5},
+    ),
+    "image at places": (
+        "GridSample", [(2, 3, 5, 7), (2, 4, 3, 2)], 2,
+        {"mode": "cubic", "padding_mode": "reflection", "align_corners": 1},
+    ),
+    "volume at places": ("GridSample", [(2, 3, 1, 4, 5), (2, 2, 3, 4, 3)], 2, {"padding_mode": "border"}),
+    "places": ("AffineGrid", [(2, 3, 4), [2, 1, 2, 3, 4]], 1, {}),
+    "taps at places": (
+        "DeformConv", [(2, 4, 6, 5), (6, 2, 3, 2), (2, 24, 4, 4), (6,), (2, 12, 4, 4)], 5,
+        {"group": 2, "offset_group": 2},
     ),
     "DFT": ("DFT", [(2, 90, 3, 1), [90], [1]], 1, {"onesided": 1}),
     "DFT of complex numbers": ("DFT", [(2, 64, 2), [60], [-2]], 1, {"inverse": 1}),
