@@ -9,7 +9,7 @@ from twinfer.runtime.errors import ModelError
 
 #: Opsets that are read as they are, and those that ONNX's own converter raises first.
 OPSETS = range(11, 29)
-OLD = range(7, 11)
+OLD = range(1, 11)
 
 #: The last opset that the importers were written for. Later ones are read where an operator has nothing more.
 KNOWN = 25
