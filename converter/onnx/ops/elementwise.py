@@ -108,6 +108,14 @@ def hard_sigmoid(g: Emitter, node: OnnxNode) -> Tensor:
     return functions.hard_sigmoid(g, node.input(0), alpha, beta)
 
 
+def prelu(g: Emitter, node: OnnxNode) -> Tensor:
+    """Slopes that broadcast to x or, as before opset 7, one for each channel, which is dimension 1."""
+    x, slope = node.input(0), node.input(1)
+    if len(slope.shape) == 1 and slope.size > 1 and slope.size == x.shape[1] != x.shape[-1]:
+        slope = g.reshape(slope, (slope.size, *[1] * (len(x.shape) - 2)))
+    return g.emit("PRELU", [x, slope], x.shape)
+
+
 def selu(g: Emitter, node: OnnxNode) -> Tensor:
     alpha, gamma = node.attribute("alpha", functions.SELU_ALPHA), node.attribute("gamma", functions.SELU_GAMMA)
     return functions.selu(g, node.input(0), float(alpha), float(gamma))
@@ -152,7 +160,7 @@ IMPORTERS: dict[str, Importer] = {
     "HardSigmoid": hard_sigmoid,
     "LeakyRelu": leaky_relu,
     "LogSoftmax": _normalised("LOG_SOFTMAX"),
-    "PRelu": lambda g, node: g.emit("PRELU", [node.input(0), node.input(1)], node.input(0).shape),
+    "PRelu": prelu,
     "Selu": selu,
     "Softmax": _normalised("SOFTMAX", beta=1.0),
     "Mish": lambda g, node: functions.mish(g, node.input(0)),
