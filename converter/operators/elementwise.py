@@ -58,6 +58,7 @@ ROWS = {
     "POW": _Elements((0, 1)),
     "ATAN2": _Elements((0, 1)),
     "ADD_N": Row(ALL),
+    "BUCKETIZE": _Elements(),
     "BITWISE_XOR": _Elements((0, 1), bytes=True),
     "RIGHT_SHIFT": _Elements((0, 1), bytes=True),
     "PRELU": _Elements((0, 1), types=INT8, scales=Scales(imported=True)),  # slopes must be INT8

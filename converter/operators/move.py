@@ -59,6 +59,10 @@ ROWS = {
         dimensions=Dimensions(rows=(1,)), versions={"FLOAT32": 2, "INT32": 2, "INT8": 3, "INT16": 3}
     ),
     "REVERSE_V2": _Reorders(types=INT8, versions={"BOOL": 2, "INT8": 3}),
+    "REVERSE_SEQUENCE": _Reorders(types=("INT16",)),
+    "MATRIX_DIAG": Row(),
+    "MATRIX_SET_DIAG": Row((0, 1), types=INT8_AND_INT16, scales=_SAME),
+    "SPARSE_TO_DENSE": Row((2, 3), versions={"INT8": 3, "UINT8": 3, "INT64": 2}),
     "DEPTH_TO_SPACE": _ReordersImage(types=INT8, versions={"INT8": 2}),
     "SPACE_TO_DEPTH": _ReordersImage(types=INT8, versions={"INT8": 2}),
     "BATCH_TO_SPACE_ND": _ReordersImage(types=INT8, versions={"INT8": 2, "INT16": 4}, needs=(_NOT_4,)),

@@ -27,6 +27,10 @@ ROWS = {
     "ARG_MIN": _Index(),
     "CUMSUM": Row(),
     "SEGMENT_SUM": Row(),
+    **dict.fromkeys(
+        ("UNSORTED_SEGMENT_SUM", "UNSORTED_SEGMENT_PROD", "UNSORTED_SEGMENT_MAX", "UNSORTED_SEGMENT_MIN"), Row()
+    ),
+    **dict.fromkeys(("NON_MAX_SUPPRESSION_V4", "NON_MAX_SUPPRESSION_V5"), Row((0, 1))),
     "TOPK_V2": Row(versions={"INT8": 2, "INT16": 3}),
     "SOFTMAX": _AlongLast(
         types=INT8_AND_INT16,

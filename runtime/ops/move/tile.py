@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 
 from twinfer.runtime.graph import Array, Node
-from twinfer.runtime.op import Case, Op, Shape, need
-from twinfer.runtime.ops.move._move import Axis, case, example, index, indices, mover, slice_call, steps
+from twinfer.runtime.op import Case, Op, Shape, need, unsupported
+from twinfer.runtime.ops.core.loops import LOOPS, filled
+from twinfer.runtime.ops.move._move import Axis, case, collapse, example, index, indices, mover, slice_call, steps
+from twinfer.runtime.params import Param
 from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target
 
@@ -45,10 +47,33 @@ def _lower_broadcast(node: Node, target: Target) -> Call:
 
 
 def _lower_tile(node: Node, target: Target) -> Call:
+    """As a slice whose axes are read several times; by a kernel of its own where these are too many loops."""
     x, walk = node.input(0), list[Axis]()
     for times, n, step in zip(indices(node, 1), x.shape, steps(x.shape, x.dtype.itemsize), strict=True):
         walk += [(times, 0), (n, step)]
-    return slice_call(node, 0, walk)
+    if not node.output.size or len(collapse(walk, x.dtype.itemsize)[0]) <= LOOPS + 1:
+        return slice_call(node, 0, walk)
+    axes = _repeated(x.shape, indices(node, 1))
+    if len(axes) > LOOPS:
+        raise unsupported(
+            node, f"{x} is repeated along {len(axes)} axes, {LOOPS} are the limit: repeat it in two steps"
+        )
+    params: dict[str, Param] = {
+        "row": axes[-1][0] * x.dtype.itemsize, "n": filled([n for n, _ in axes], 1),
+        "times": filled([times for _, times in axes], 1),
+    }  # fmt: skip
+    return Call("tw_tile", params, (x,), (node.output,))
+
+
+def _repeated(shape: Shape, times: list[int]) -> list[Axis]:
+    """Extent and repetitions of every axis; one that is not repeated is part of the one before it."""
+    axes: list[Axis] = []
+    for n, count in zip(shape, times, strict=True):
+        if axes and count == 1:
+            axes[-1] = (axes[-1][0] * n, axes[-1][1])
+        else:
+            axes.append((n, count))
+    return axes
 
 
 def broadcast_cases(rng: np.random.Generator) -> Iterator[Case]:
@@ -70,6 +95,10 @@ def tile_cases(rng: np.random.Generator) -> Iterator[Case]:
         out = tuple(n * t for n, t in zip(shape, times, strict=True))
         for type in ("INT8", ("FLOAT32", "INT32", "BOOL", "INT64")[i % 4]):
             yield case("TILE", (example(type, shape), index(times)), [out], "litert")
+    for shape, times in (((2, 3, 2, 3), (2, 3, 2, 2)), ((2, 1, 3, 2, 2), (3, 2, 2, 3, 2)), ((2,) * 5, (2, 2, 1, 2, 2))):
+        out = tuple(n * t for n, t in zip(shape, times, strict=True))
+        yield case("TILE", (example("INT8", shape), index(times)), [out], "litert")
+        yield case("TILE", (example("FLOAT32", shape), index(times)), [out], "litert")
 
 
 OPS = (
