@@ -54,6 +54,12 @@ CARRIED = frozenset({"FLOAT32", "INT8", "INT16", "INT32", "INT64", "UINT8", "BOO
 
 #: Types that most of TFLite's operators compute in as quantised numbers only.
 SMALL = frozenset({"INT8", "INT16", "UINT8"})
+
+#: Operators whose results are not below zero, and those whose results are not where their input 0 is not.
+POSITIVE = frozenset({"ARG_MAX", "ARG_MIN", "LOGISTIC", "RELU", "RELU6", "RELU_0_TO_1", "SOFTMAX", "SQUARE"})
+MOVES = frozenset(
+    {"CAST", "GATHER", "GATHER_ND", "MAX_POOL_2D", "RESHAPE", "SLICE", "SQRT", "STRIDED_SLICE", "TILE", "TRANSPOSE"}
+)
 NHWC = (0, 2, 3, 1)
 NCHW = (0, 3, 1, 2)
 
@@ -85,16 +91,24 @@ class Emitter:
         return self.emit_all(op, inputs, [shape], type, **options)[0]
 
     def emit_all(
-        self, op: str, inputs: Sequence[Operand], shapes: Sequence[Shape], type: str = "", **options: Any
+        self,
+        op: str,
+        inputs: Sequence[Operand],
+        shapes: Sequence[Shape],
+        type: str | Sequence[str] = "",
+        **options: Any,
     ) -> tuple[Tensor, ...]:
-        """An operator with several outputs; UnsupportedOperatorError if TFLite cannot compute in one of the types."""
+        """An operator with several outputs, of one type or of one each; UnsupportedOperatorError if TFLite cannot
+        compute in one of the types."""
         tensors = [self.operand(value) for value in inputs]
         kind = type or next(t.type for t in tensors if t is not None)
+        kinds = [kind] * len(shapes) if isinstance(kind, str) else kind
         for tensor in tensors:
-            _carried(tensor.type if tensor else kind)
             if tensor is not None:
+                _carried(tensor.type)
                 self.builder.add(tensor)
-        outputs = [Tensor(self._name(op, i), _carried(kind), tuple(shape)) for i, shape in enumerate(shapes)]
+        named = zip(kinds, shapes, strict=True)
+        outputs = [Tensor(self._name(op, i), _carried(kind), tuple(shape)) for i, (kind, shape) in enumerate(named)]
         return self.builder.node(op, tensors, outputs, options)
 
     def call(self, op: str, inputs: Sequence[Tensor], like: Sequence[Tensor], **options: Any) -> tuple[Tensor, ...]:
@@ -143,13 +157,13 @@ class Emitter:
         return x if x.type == kind else self.unary("CAST", x, kind, in_data_type=x.type, out_data_type=kind)
 
     def nonnegative(self, x: Tensor) -> bool:
-        """Whether an activation cut off what is below zero, as far as can be told from the operators before x."""
+        """Whether nothing in x is below zero, as far as can be told from constants and from the operators before x."""
         for node in reversed(self.builder.nodes):
-            if x in node.outputs and node.op in ("MAX_POOL_2D", "RESHAPE", "TRANSPOSE"):
+            if x in node.outputs and node.op in MOVES:
                 x = node.input(0)
             elif x in node.outputs:
-                return node.op in ("ARG_MAX", "ARG_MIN", "LOGISTIC", "RELU", "RELU6", "RELU_0_TO_1", "SOFTMAX")
-        return False
+                return node.op in POSITIVE or (node.op == "TOPK_V2" and x is node.outputs[1])
+        return x.data is not None and bool((x.data >= 0).all())
 
     def quantised(self, x: Tensor) -> bool:
         """Whether integers are known to stand for real numbers, as far as the operators before x tell."""
@@ -241,19 +255,44 @@ class Emitter:
         return self.emit("GATHER", [x, at], (*x.shape[:axis], *at.shape, *x.shape[axis + 1 :]), axis=axis)
 
     def take_along(self, x: Tensor, indices: Tensor | NDArray[Any], axis: int) -> Tensor:
-        """Single elements: each index says which along the axis, its own place says where along the others."""
+        """Single elements: each index says which along the axis, its own place says where along the others.
+
+        What is known at run time only is picked row by row along the last dimension, so that no table is needed.
+        """
         at = self.from_front(indices, x.shape[axis])
-        steps = [math.prod(x.shape[i + 1 :]) for i in range(len(x.shape))]
+        x = self.part(x, [0] * len(x.shape), [x.shape[i] if i == axis else n for i, n in enumerate(at.shape)])
+        if at.data is None:
+            return self._by_rows(x, at, axis)
+        lines = np.moveaxis(np.asarray(at.data), axis, -1).reshape(-1, at.shape[axis])
+        if len(lines) and (lines == lines[0]).all():
+            return self.gather(x, lines[0], axis)
+        flat = self.reshape(x, (x.size,))
+        return self.emit("GATHER", [flat, self.along_flat(at, x.shape, axis)], at.shape, axis=0)
+
+    def _by_rows(self, x: Tensor, at: Tensor, axis: int) -> Tensor:
+        """Elements or, where numbers are repeated along all dimensions behind the axis, slices."""
+        made = next((node for node in reversed(self.builder.nodes) if at in node.outputs), None)
+        given = made.input(0) if made is not None and made.op == "TILE" else at
+        if given.shape[: axis + 1] == at.shape[: axis + 1] and math.prod(given.shape[axis + 1 :]) == 1:
+            numbers = self.reshape(given, at.shape[: axis + 1])
+            return self.emit("GATHER", [x, numbers], at.shape, axis=axis, batch_dims=axis)
+        order = [*(i for i in range(len(x.shape)) if i != axis), axis]
+        x, at = self.transpose(x, order), self.transpose(at, order)
+        y = self.emit("GATHER", [x, at], at.shape, axis=len(order) - 1, batch_dims=len(order) - 1)
+        return self.transpose(y, [order.index(i) for i in range(len(order))])
+
+    def along_flat(self, at: Tensor, shape: Shape, axis: int) -> Tensor:
+        """Where single elements lie in a tensor of this shape that has become one line: ``at`` says where along the
+        axis, the place of each number where along the others. Constants are computed here."""
+        steps = [math.prod(shape[i + 1 :]) for i in range(len(shape))]
         self.budget.afford(8 * len(steps) * at.size, "a table of its elements")
         places = np.indices(at.shape)
-        first = np.asarray(sum(step * places[i] for i, step in enumerate(steps) if i != axis), at.dtype)
-        first = np.broadcast_to(first, at.shape)
-        flat = self.reshape(x, (x.size,))
+        first = sum(step * places[i] for i, step in enumerate(steps) if i != axis)
+        first = np.broadcast_to(np.asarray(first, at.dtype), at.shape)
         if at.data is not None:
-            return self.emit("GATHER", [flat, first + at.data * np.int32(steps[axis])], at.shape, axis=0)
+            return constant(np.asarray(first + at.data * np.int32(steps[axis])), self._constant())
         at = at if steps[axis] == 1 else self.binary("MUL", at, np.array(steps[axis], at.dtype))
-        at = self.binary("ADD", at, first) if first.any() else at
-        return self.emit("GATHER", [flat, at], at.shape, axis=0)
+        return self.binary("ADD", at, first) if first.any() else at
 
     def from_front(self, indices: Tensor | NDArray[Any], extent: int | Sequence[int]) -> Tensor:
         """Indices counted from the front, where sources may count them from the end and TFLite's operators may not.

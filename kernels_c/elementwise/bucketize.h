@@ -28,11 +28,10 @@ TW_INLINE int32_t tw_bucket(const float *boundaries, int32_t count, float x) {
 #define TW_BUCKETS(type)                                                                                               \
     const int32_t size = params->size, count = params->count;                                                          \
     for (int32_t i = 0; i < size; ++i)                                                                                 \
-        ((int32_t *)out[0])[i] = tw_bucket((const float *)in[1], count, (float)((const type *)in[0])[i]);
+    ((int32_t *)out[0])[i] = tw_bucket((const float *)in[1], count, (float)((const type *)in[0])[i])
 
-TW_KERNEL(tw_bucketize_f32){TW_BUCKETS(float)} TW_KERNEL(tw_bucketize_s32){
-    TW_BUCKETS(int32_t)} TW_KERNEL(tw_bucketize_s64) {
-    TW_BUCKETS(int64_t)
-}
+TW_KERNEL(tw_bucketize_f32) { TW_BUCKETS(float); }
+TW_KERNEL(tw_bucketize_s32) { TW_BUCKETS(int32_t); }
+TW_KERNEL(tw_bucketize_s64) { TW_BUCKETS(int64_t); }
 
 #endif

@@ -31,21 +31,17 @@ TW_INLINE float tw_segment_of_f32(int32_t kind, float a, float b) {
     }
 }
 
+/* Puts the run elements of every slice to those of its segment in y. */
 #define TW_SEGMENTS(type, put, least, most)                                                                            \
     const int32_t *at = (const int32_t *)in[1], run = params->run, kind = params->kind;                                \
-    const type *x = (const type *)in[0];                                                                               \
+    const type *x = (const type *)in[0], first = kind == 0 ? 0 : kind == 1 ? 1 : kind == 2 ? least : most;             \
     type *y = (type *)out[0];                                                                                          \
-    const type first = kind == 0 ? 0 : kind == 1 ? 1 : kind == 2 ? least : most;                                       \
     for (int32_t i = 0; i < params->segments * run; ++i) y[i] = first;                                                 \
-    for (int32_t i = 0; i < params->count; ++i, x += run) {                                                            \
-        if (at[i] < 0 || at[i] >= params->segments) continue;                                                          \
-        type *to = y + (ptrdiff_t)at[i] * run;                                                                         \
-        for (int32_t k = 0; k < run; ++k) to[k] = put(kind, to[k], x[k]);                                              \
-    }
+    for (int32_t i = 0; i < params->count; ++i, x += run)                                                              \
+        for (int32_t k = 0; at[i] >= 0 && at[i] < params->segments && k < run; ++k)                                    \
+    y[at[i] * run + k] = put(kind, y[at[i] * run + k], x[k])
 
-TW_KERNEL(tw_unsorted_segment_s32){
-    TW_SEGMENTS(int32_t, tw_segment_of_s32, INT32_MIN, INT32_MAX)} TW_KERNEL(tw_unsorted_segment_f32) {
-    TW_SEGMENTS(float, tw_segment_of_f32, -FLT_MAX, FLT_MAX)
-}
+TW_KERNEL(tw_unsorted_segment_s32) { TW_SEGMENTS(int32_t, tw_segment_of_s32, INT32_MIN, INT32_MAX); }
+TW_KERNEL(tw_unsorted_segment_f32) { TW_SEGMENTS(float, tw_segment_of_f32, -FLT_MAX, FLT_MAX); }
 
 #endif

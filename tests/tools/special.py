@@ -197,12 +197,20 @@ KNOWN = (
         ),
         _ours,
     ),
+    Known(
+        "LiteRT chooses boxes without area, or with a NaN, again and again, and sorts equal scores anyhow",
+        lambda node, inputs: node.op.startswith("NON_MAX_SUPPRESSION"),
+        _ours,
+    ),
 )
 
 #: What peers refuse to compute.
 REFUSED = {
     "FLOOR_DIV": "LiteRT divides by no 0",
     "FLOOR_MOD": "LiteRT divides by no 0",
+    **dict.fromkeys(
+        ("NON_MAX_SUPPRESSION_V4", "NON_MAX_SUPPRESSION_V5"), "thresholds and sigma are no numbers below 0"
+    ),
     "CUSTOM:TFLite_Detection_PostProcess": "no box may have a negative size",
 }
 

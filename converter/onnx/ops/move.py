@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 import onnx
 
 from twinfer.converter.build import TYPES
-from twinfer.converter.emit.emitter import NCHW, NHWC, Emitter, Operand, constant
+from twinfer.converter.emit.emitter import NCHW, NHWC, Emitter, constant
 from twinfer.converter.onnx.node import Importer, OnnxNode, positive
 from twinfer.runtime.errors import ModelError, UnsupportedOperatorError
-from twinfer.runtime.graph import Tensor
+from twinfer.runtime.graph import DTYPES, Tensor
 
 
 def dropout(g: Emitter, node: OnnxNode) -> tuple[Tensor, Tensor]:
@@ -122,22 +121,23 @@ def slice_(g: Emitter, node: OnnxNode) -> Tensor:
 
 
 def pad(g: Emitter, node: OnnxNode) -> Tensor:
-    """Constant padding as PAD, other modes as GATHER of the elements that they repeat; negative padding cuts."""
-    x, mode = node.input(0), node.attribute("mode", "constant")
+    """Constant padding as PAD, reflected as MIRROR_PAD, other modes as GATHER of the elements that they repeat.
+    Negative padding cuts."""
+    x, mode, value = node.input(0), str(node.attribute("mode", "constant")), node.constant(2)
     pads = _pads(node)
-    if mode != "constant":
-        for axis, both in enumerate(pads):
-            if any(both):
-                kept = np.arange(max(-both[0], 0), x.shape[axis] - max(-both[1], 0))
-                more = max(both[0], 0), max(both[1], 0)
-                x = g.gather(x, np.pad(kept, more, mode=mode), axis)
-        return x
-    value = node.constant(2)
     cuts = [(max(-before, 0), max(-after, 0)) for before, after in pads]
-    sizes = [d - sum(cut) for d, cut in zip(x.shape, cuts, strict=True)]
-    x = g.part(x, [cut[0] for cut in cuts], sizes)
-    fill = 0 if value is None or not value.size else value.reshape(-1)[0]
-    return g.pad(x, [(max(before, 0), max(after, 0)) for before, after in pads], fill)
+    more = [(max(before, 0), max(after, 0)) for before, after in pads]
+    x = g.part(x, [cut[0] for cut in cuts], [d - sum(cut) for d, cut in zip(x.shape, cuts, strict=True)])
+    if mode == "constant":
+        fill = 0 if value is None or not value.size else value.reshape(-1)[0]
+        return g.pad(x, more, fill)
+    if mode == "reflect" and x.type != "BOOL" and all(max(both) < d for both, d in zip(more, x.shape, strict=True)):
+        shape = tuple(d + sum(both) for d, both in zip(x.shape, more, strict=True))
+        return g.emit("MIRROR_PAD", [x, np.array(more, np.int32)], shape, mode="REFLECT") if shape != x.shape else x
+    for axis, both in enumerate(more):
+        if any(both):
+            x = g.gather(x, np.pad(np.arange(x.shape[axis]), both, mode=mode), axis)  # type: ignore[call-overload]
+    return x
 
 
 def _pads(node: OnnxNode) -> list[tuple[int, int]]:
@@ -151,62 +151,6 @@ def _pads(node: OnnxNode) -> list[tuple[int, int]]:
     return pads
 
 
-def scatter_elements(g: Emitter, node: OnnxNode) -> Tensor:
-    x, axis = node.input(0), node.axis(0)
-    at = g.from_front(_known(node), x.shape[axis])
-    return _scattered(g, node, [at.data if d == axis else places for d, places in enumerate(np.indices(at.shape))])
-
-
-def scatter_nd(g: Emitter, node: OnnxNode) -> Tensor:
-    at = g.from_front(_known(node), node.input(0).shape[: node.input(1).shape[-1]])
-    return _scattered(g, node, list(np.moveaxis(np.asarray(at.data), -1, 0)))
-
-
-def _known(node: OnnxNode) -> np.ndarray:
-    """Constant indices of an operator that has no form in TFLite for others."""
-    node.need(node.input(1).data is not None, "indices that are known at run time only; make them constants")
-    return np.asarray(node.input(1).data)
-
-
-def _scattered(g: Emitter, node: OnnxNode, at: list[Any]) -> Tensor:
-    """Elements of input 2 at these places of input 0: each element is picked from the one or the other."""
-    node.need(node.attribute("reduction", "none") == "none", "reductions; add or compare the tensors instead")
-    x, updates = node.input(0), node.input(2)
-    g.budget.afford(8 * x.size, "a table of its elements")
-    table = np.arange(x.size).reshape(x.shape)
-    table[tuple(at)] = x.size + np.arange(updates.size).reshape(updates.shape)
-    return g.gather(g.concat([g.reshape(part, (part.size,)) for part in (x, updates)], 0), table, 0)
-
-
-def gather_nd(g: Emitter, node: OnnxNode) -> Tensor:
-    """Slices by indices [..., k] of the first k dimensions, which become one where the indices are constants."""
-    node.need(not node.attribute("batch_dims", 0), "batch_dims; leave them out")
-    x, indices = node.input(0), node.input(1)
-    depth = indices.shape[-1]
-    at = g.from_front(indices, x.shape[:depth])
-    if at.data is None:
-        return g.emit("GATHER_ND", [x, at], (*at.shape[:-1], *x.shape[depth:]))
-    flat = g.reshape(x, (math.prod(x.shape[:depth]), *x.shape[depth:]))
-    return g.gather(flat, np.asarray(np.ravel_multi_index(tuple(np.moveaxis(at.data, -1, 0)), x.shape[:depth])), 0)
-
-
-def one_hot(g: Emitter, node: OnnxNode) -> Tensor:
-    """Indices beyond the depth, on either side, give rows without a one, as in TFLite."""
-    indices, depth, values = node.input(0), node.constant(1), node.input(2)
-    indices = indices if indices.type in ("INT32", "INT64") else g.cast(indices, "INT32")
-    count, rank = int(np.asarray(depth).reshape(-1)[0]), len(indices.shape)
-    axis = positive(node, int(node.attribute("axis", -1)), rank + 1)
-    ends = [g.part(values, (i,), (1,)) if values.data is None else constant(values.data[i : i + 1]) for i in (0, 1)]
-    off, on = (g.reshape(end, ()) for end in ends)
-    if indices.data is None:
-        places: Operand = g.from_front(indices, count)
-    else:
-        places = np.where(indices.data < 0, indices.data + count, indices.data).astype(indices.dtype)
-    inputs: list[Operand] = [places, np.array(count, np.int32), on, off]
-    shape = (*indices.shape[:axis], count, *indices.shape[axis:])
-    return g.emit("ONE_HOT", inputs, shape, values.type, axis=axis if axis < rank else -1)
-
-
 def trilu(g: Emitter, node: OnnxNode) -> Tensor:
     """Zeros below or above a diagonal of the last two dimensions."""
     x, given = node.input(0), node.constant(1)
@@ -215,6 +159,15 @@ def trilu(g: Emitter, node: OnnxNode) -> Tensor:
     ones = np.ones(x.shape[-2:], np.bool_)
     kept = np.triu(ones, k) if node.attribute("upper", 1) else np.tril(ones, k)
     return g.emit("SELECT_V2", [kept, x, np.array(0, x.dtype)], x.shape, x.type)
+
+
+def eye_like(g: Emitter, node: OnnxNode) -> Tensor:
+    """Ones on a diagonal of a matrix with the input's shape: a constant."""
+    x, code = node.input(0), node.attribute("dtype", None)
+    kind = x.type if code is None else tensor_type(int(code))
+    g.budget.afford(x.size * DTYPES[kind].itemsize, "a diagonal matrix")
+    rows, columns = x.shape
+    return constant(np.eye(rows, columns, int(node.attribute("k", 0))).astype(DTYPES[kind]))
 
 
 def depth_to_space(g: Emitter, node: OnnxNode) -> Tensor:
@@ -242,9 +195,13 @@ def tile(g: Emitter, node: OnnxNode) -> Tensor:
 
 
 IMPORTERS: dict[str, Importer] = {
+    "BitCast": lambda g, node: g.emit(
+        "BITCAST", [node.input(0)], node.input(0).shape, tensor_type(int(node.attribute("to", 0)))
+    ),
     "Cast": lambda g, node: g.cast(node.input(0), tensor_type(int(node.attribute("to", 0)))),
     "CastLike": cast_like,
     "Dropout": dropout,
+    "EyeLike": eye_like,
     "Expand": expand,
     "Flatten": flatten,
     "Identity": lambda g, node: node.input(0),
@@ -258,13 +215,7 @@ IMPORTERS: dict[str, Importer] = {
     "Unsqueeze": unsqueeze,
     "Concat": concat,
     "DepthToSpace": depth_to_space,
-    "Gather": lambda g, node: g.gather(node.input(0), node.input(1), node.axis(0)),
-    "GatherElements": lambda g, node: g.take_along(node.input(0), node.input(1), node.axis(0)),
-    "GatherND": gather_nd,
-    "OneHot": one_hot,
     "Pad": pad,
-    "ScatterElements": scatter_elements,
-    "ScatterND": scatter_nd,
     "Slice": slice_,
     "SpaceToDepth": space_to_depth,
     "Split": split,

@@ -90,9 +90,8 @@ def reference(node: Node, inputs: list[Any]) -> list[Array]:
                 if score == before:
                     chosen.append(box)
                     told.append(score)
-                else:
+                elif score > least.item():  # no NaN
                     waiting[box] = score, len(chosen)
-                continue
     numbers, told_scores = np.zeros(node.output.shape, np.int32), np.zeros(node.output.shape, np.float32)
     numbers[: len(chosen)], told_scores[: len(told)] = chosen, told
     return [numbers, *[told_scores] * _soft(node), np.array(len(chosen), np.int32)]
