@@ -20,18 +20,21 @@ from twinfer.converter.onnx.versions import OPSETS
 from twinfer.runtime.errors import TwinferError, UnsupportedOperatorError
 
 OPERATORS = """
-Abs Add ArgMax ArgMin AveragePool BatchNormalization Cast Celu Clip Concat Constant ConstantOfShape Conv ConvInteger
-ConvTranspose CumSum DepthToSpace DequantizeLinear Div Dropout Einsum Elu Exp Expand Flatten GRU Gather GatherElements
-GatherND Gelu Gemm GlobalAveragePool GlobalMaxPool GroupNormalization HardSigmoid HardSwish Identity
-InstanceNormalization LSTM LayerNormalization LeakyRelu Log LogSoftmax MatMul MatMulInteger Max MaxPool Mean Min Mish
-Mul Neg OneHot PRelu Pad Pow QLinearConv QLinearMatMul QuantizeLinear RNN Reciprocal ReduceL1 ReduceL2 ReduceLogSum
-ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceSum ReduceSumSquare Relu Reshape Resize ScatterElements ScatterND
-Selu Shape Sigmoid Size Slice Softmax Softplus Softsign SpaceToDepth Split Sqrt Squeeze Sub Sum Swish Tanh Tile
-Transpose Trilu Unsqueeze Where
+Abs Add ArgMax ArgMin AveragePool BatchNormalization BitCast Cast Celu Clip Compress Concat Constant ConstantOfShape
+Conv ConvInteger ConvTranspose CumSum DepthToSpace DequantizeLinear Div Dropout Einsum Elu Exp Expand EyeLike Flatten
+Gather GatherElements GatherND Gelu Gemm GlobalAveragePool GlobalMaxPool GroupNormalization GRU HardSigmoid HardSwish
+Identity InstanceNormalization LayerNormalization LeakyRelu Log LogSoftmax LSTM MatMul MatMulInteger Max MaxPool Mean
+Min Mish Mul Neg OneHot Pad Pow PRelu QLinearConv QLinearMatMul QuantizeLinear Reciprocal ReduceL1 ReduceL2 ReduceLogSum
+ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceSum ReduceSumSquare Relu Reshape Resize ReverseSequence RNN
+ScatterElements ScatterND Selu Shape Sigmoid Size Slice Softmax Softplus Softsign SpaceToDepth Split Sqrt Squeeze Sub
+Sum Swish Tanh TensorScatter Tile TopK Transpose Trilu Unsqueeze Where
 """.split()  # noqa: SIM905
 
 #: Operators with all inputs at run time here. Others get input 0 at run time; the rest are initializers.
-ALL_INPUTS = "Add Concat Div Einsum Gemm MatMul Max Mean Min Mul Pow Sub Sum Where".split()  # noqa: SIM905
+ALL_INPUTS = """
+Add Concat Div Einsum Gather GatherElements GatherND Gemm MatMul Max Mean Min Mul Pow ReverseSequence ScatterElements
+ScatterND Sub Sum TensorScatter Where
+""".split()  # noqa: SIM905
 #: Operators with initializers only: their shapes depend on values, which must be known ahead.
 NO_INPUTS = ("ConstantOfShape",)
 
@@ -43,6 +46,8 @@ REFUSED = (
     ("Add|Sub|Mul|Div", r"_u?int(8|16)$", "TFLite's arithmetic has 8 and 16 bits for quantised numbers only"),
     ("Add|Sub|Mul|Div|Max|Min", r"_uint(16|32|64)$|_float(16|64)$", "TFLite's arithmetic lacks the type"),
     ("Pow", r"types_float32_uint|types_int64|types_int32_float32", "TFLite has powers of integers in int32 only"),
+    ("BitCast|EyeLike|TopK", r"with_dtype|float64|_uint(16|32|64)", "TFLite's kernels lack the type"),
+    ("Compress|ReverseSequence", r"bfloat16", "TFLite's kernels lack the type"),
     ("Reduce.*", r"empty_set", "reductions of nothing"),
     ("BatchNormalization|Dropout", r"training", "training mode: models are read for inference"),
     ("Cast", r"", "ONNX tries types that TFLite's kernels lack only; see onnx_draws.py for the others"),
@@ -54,8 +59,6 @@ REFUSED = (
     ("MatMul|Celu|Einsum", r"float16", "TFLite's kernels lack the type"),
     ("CumSum", r"int32", "it is a product of floats"),
     ("Einsum", r"batch_diagonal", "a letter twice in one operand"),
-    ("GatherND", r"batch_dim1", "batch_dims"),
-    ("ScatterElements|ScatterND", r"duplicate|reduction|_add|_mul|_max|_min", "reductions"),
 )
 
 #: Tests that cannot run here -> why.
