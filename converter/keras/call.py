@@ -6,7 +6,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import keras
@@ -37,7 +37,7 @@ class Call:
     """``layer`` called with ``args`` and ``kwargs``, in which tensors stand as Tensors and weights as arrays.
 
     ``shapes`` and ``types`` are those of its outputs. ``again`` emits another layer, or a Python function of Keras,
-    over tensors.
+    over arguments as above, and returns its outputs.
     """
 
     layer: Any
@@ -45,7 +45,7 @@ class Call:
     kwargs: Mapping[str, Any]
     shapes: Sequence[Shape]
     types: Sequence[str]
-    again: Callable[[Any, Sequence[Tensor]], list[Tensor]]
+    again: Callable[..., list[Tensor]]
 
     @property
     def name(self) -> str:
@@ -129,17 +129,36 @@ def as_tensor(g: Emitter, value: Any) -> Tensor:
 #: Emits the operators for one call of a layer and returns its outputs.
 Importer = Callable[[Emitter, Call], Tensor | Sequence[Tensor]]
 
+
+#: Importers that ``composed`` made.
+COMPOSED = set[Importer]()
+
+
+def composed(function: Callable[..., Any]) -> Importer:
+    """An operation that is made of others: ``function`` writes it in ``keras.ops``, of the operation, which has the
+    attributes, and of its arguments. What comes out is right, also where Keras is wrong about shape or type ahead."""
+
+    def run(g: Emitter, call: Call) -> list[Tensor]:
+        return call.again(partial(function, call.layer), call.args, call.kwargs)
+
+    COMPOSED.add(run)
+    return run
+
 #: What would help where a layer has no importer; the others get ``NO_IMPORTER``.
 HINTS = {
-    "Masking": "masks are not carried: convert the model for sequences of full length",
     "ConvLSTM2D": "write it as convolutions over the steps",
     "StackedRNNCells": "use one recurrent layer behind the other",
     "TextVectorization": "do it in the program that runs the model, and feed numbers",
     "StringLookup": "do it in the program that runs the model, and feed numbers",
 }
 
-#: Layers whose importers take a mask, and what they call it.
-MASKS = {"MultiHeadAttention": "attention_mask", "Softmax": "mask"}
+#: Layers whose importers take masks, and what they call them. For others that are given one there is an error.
+MASKS: Mapping[str, Sequence[str]] = {
+    "BatchNormalization": ("mask",),  # it has an effect in training alone
+    "GlobalAveragePooling1D": ("mask",),
+    "MultiHeadAttention": ("attention_mask", "key_mask", "query_mask", "value_mask"),
+    "Softmax": ("mask",),
+}
 NO_IMPORTER = "there is no form of it in TFLite's operators here; replace it by other layers"
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import keras
@@ -14,6 +13,7 @@ from twinfer.converter.emit.emitter import Emitter
 from twinfer.converter.emit.finish import Problems
 from twinfer.converter.keras.call import (
     CARRIED,
+    COMPOSED,
     HINTS,
     MASKS,
     NAMES,
@@ -25,6 +25,7 @@ from twinfer.converter.keras.call import (
     importer_of,
     numbers,
 )
+from twinfer.converter.keras.symbolic import symbolic
 from twinfer.runtime.errors import ModelError, UnsupportedOperatorError
 from twinfer.runtime.graph import Tensor
 
@@ -32,11 +33,10 @@ from twinfer.runtime.graph import Tensor
 class Walk:
     """Emits the calls that symbolic tensors come from, given Tensors for some of them."""
 
-    def __init__(
-        self, g: Emitter, inputs: Sequence[Any], tensors: Sequence[Tensor], masked: set[Tensor] | None = None
-    ) -> None:
+    def __init__(self, g: Emitter, inputs: Sequence[Any], tensors: Sequence[Tensor], outer: Walk | None = None) -> None:
         self.g = g
-        self.masked = set() if masked is None else masked  # Keras hides steps of these, as Embedding(mask_zero) says
+        self.code = False  # what is walked comes from code: the names of its operations are numbers that Keras gave
+        self.masks: dict[Tensor, tuple[Walk, Any]] = {} if outer is None else outer.masks  # symbol of the steps to hide
         self.problems = Problems()
         self.names: dict[Tensor, str] = {}  # the layer that a tensor comes from
         self.values = dict(zip(inputs, tensors, strict=True))  # symbolic tensors are equal only to themselves
@@ -69,9 +69,10 @@ class Walk:
             outputs = [_stand_in(name, symbol) for symbol in node.output_tensors]  # stand-ins may have been wrong
         for symbol, tensor in zip(node.output_tensors, outputs, strict=True):
             self.values[symbol] = tensor
-            self.names[tensor] = name
-            if getattr(symbol, "_keras_mask", None) is not None:
-                self.masked.add(tensor)
+            if not self.code or isinstance(node.operation, keras.layers.Layer):
+                self.names[tensor] = name
+            if (mask := getattr(symbol, "_keras_mask", None)) is not None:
+                self.masks[tensor] = self, mask
 
     def _filled(self, arguments: Any) -> Any:
         """Arguments with Tensors for symbolic tensors, and arrays for variables and constants."""
@@ -88,9 +89,12 @@ class Walk:
     def called(self, layer: Any, args: Any, kwargs: Mapping[str, Any]) -> list[Tensor]:
         """The outputs of a layer or operation over these arguments."""
         importer = importer_of(layer)
-        self._refuse_masks(layer, args, kwargs, importer is not None)
-        self.g.place = layer.name
+        if not self.code or isinstance(layer, keras.layers.Layer):
+            self.g.place = layer.name
         if importer is not None:
+            _refuse_masks(layer, args, kwargs)
+            if importer in COMPOSED:
+                return list(importer(self.g, Call(layer, tuple(args), kwargs, (), (), self.again)))
             shapes, types = _described(layer, args, kwargs)
             given = importer(self.g, Call(layer, tuple(args), kwargs, shapes, types, self.again))
             outputs = [given] if isinstance(given, Tensor) else list(given)
@@ -100,57 +104,51 @@ class Walk:
             return outputs
         call = type(layer).call
         known = call.__qualname__ in ("Functional.call", "Sequential.call") and call.__module__.startswith("keras.")
-        if isinstance(layer, keras.Model) and known:  # its own graph says all of what it does
-            return self._nested(list(layer.inputs), list(layer.outputs), _tensors((args, kwargs)))
+        tensors = _tensors((args, kwargs))
+        if isinstance(layer, keras.Model) and known and not any(t in self.masks for t in tensors):
+            return self._nested(list(layer.inputs), list(layer.outputs), tensors)  # its own graph says what it does
         name = type(layer).__name__
         if not isinstance(layer, keras.layers.Layer) or name in HINTS:
             raise UnsupportedOperatorError(HINTS.get(name, NO_IMPORTER))
-        with _as_before(layer):  # what its ``call`` does with symbolic tensors
-            return self._through(layer, layer.call, args, kwargs)
+        return self._through(layer.call, args, kwargs, layer)  # what its code does with symbolic tensors
 
-    def _refuse_masks(self, layer: Any, args: Any, kwargs: Mapping[str, Any], known: bool) -> None:
-        """UnsupportedOperatorError for a layer that would act on a mask: one that it is given, by name or by place,
-        but for those of MASKS, or one that its inputs carry."""
-        if not isinstance(layer, keras.layers.Layer):
-            return
-        names = [n for n in _parameters(layer.call) if n == "mask" or (n.endswith("_mask") and n != "use_causal_mask")]
-        given = {**dict(zip(_parameters(layer.call), args, strict=False)), **kwargs}
-        given.pop(MASKS.get(type(layer).__name__, "") if known else "", None)
-        stated = any(v is not None for name in names for v in keras.tree.flatten(given.get(name)))
-        carried = bool(names) and any(t in self.masked for t in _tensors((args, kwargs)))
-        if carried or isinstance(given.get("mask"), Tensor) or (known and stated):
-            raise UnsupportedOperatorError("masks are not carried: convert the model for sequences of full length")
-
-    def again(self, function: Any, tensors: Sequence[Tensor]) -> list[Tensor]:
-        """The outputs of another layer, or of a function made of Keras's operations, over Tensors."""
+    def again(self, function: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | None = None) -> list[Tensor]:
+        """The outputs of another layer, or of a function made of Keras's operations, over Tensors and arrays."""
         name = getattr(function, "__name__", "")
         if name in functions() and getattr(keras.activations, name, None) is function:
-            return [functions()[name](self.g, tensors[0])]
+            return [functions()[name](self.g, args[0])]
         if not isinstance(function, keras.layers.Layer):
-            return self._through(function, function, [*tensors], {})
+            return self._through(function, args, kwargs or {})
         place = self.g.place
-        outputs = self.called(function, list(tensors), {})
+        outputs = self.called(function, list(args), kwargs or {})
         self.g.place = place
         return outputs
 
-    def _through(self, owner: Any, function: Callable[..., Any], args: Any, kwargs: Mapping[str, Any]) -> list[Tensor]:
+    def _through(
+        self, function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], layer: Any = None
+    ) -> list[Tensor]:
         """A function's outputs: it runs on symbolic tensors in place of Tensors; the calls that it makes are read."""
-        given = _tensors((args, kwargs))
+        given = list(dict.fromkeys(_tensors((args, kwargs))))
         symbols = {t: _symbol(t) for t in given}
-        masks = [keras.KerasTensor(t.shape[:2], dtype="bool") for t in given if t in self.masked]
-        for tensor, mask in zip((t for t in given if t in self.masked), masks, strict=True):
-            symbols[tensor]._keras_mask = mask  # layers inside meet it
-        hidden = [Tensor("mask", "BOOL", tuple(mask.shape)) for mask in masks]
+        masks = {t: walk.run([mask])[0] for t, (walk, mask) in list(self.masks.items()) if t in symbols}
+        for tensor, mask in masks.items():
+            symbols[tensor]._keras_mask = symbols.setdefault(mask, _symbol(mask))  # layers inside meet it
         args, kwargs = _each_tensor(symbols.__getitem__, (list(args), dict(kwargs)))
         try:
-            outputs = keras.tree.flatten(function(*args, **_predicting(function, kwargs)))
+            with symbolic(layer):
+                outputs = keras.tree.flatten(function(*args, **_predicting(function, kwargs)))
+        except UnsupportedOperatorError:
+            raise
         except Exception as error:  # the user's own code: it may raise anything
             raise UnsupportedOperatorError(f"{NO_IMPORTER} (its code cannot be followed: {error})") from error
-        return self._nested([*(symbols[t] for t in given), *masks], outputs, [*given, *hidden])
+        return self._nested(list(symbols.values()), outputs, list(symbols), code=True)
 
-    def _nested(self, inputs: Sequence[Any], outputs: Sequence[Any], tensors: Sequence[Tensor]) -> list[Tensor]:
+    def _nested(
+        self, inputs: Sequence[Any], outputs: Sequence[Any], tensors: Sequence[Tensor], code: bool = False
+    ) -> list[Tensor]:
         """The outputs of a graph inside a layer; what cannot be expressed in it becomes a problem of this walk."""
-        inner = Walk(self.g, inputs, tensors, self.masked)
+        inner = Walk(self.g, inputs, tensors, self)
+        inner.code = code
         place = self.g.place
         symbols = [o for o in outputs if isinstance(o, keras.KerasTensor)]
         results = dict(zip(symbols, inner.run(symbols), strict=True))
@@ -211,13 +209,13 @@ def _predicting(function: Callable[..., Any], kwargs: Mapping[str, Any]) -> dict
     return {**kwargs, "training": False} if "training" in parameters else dict(kwargs)
 
 
-@contextmanager
-def _as_before(layer: Any) -> Iterator[None]:
-    """Running a layer's code adds calls to the layers inside it, which remember them; takes these away again."""
-    inside = list(layer._flatten_layers())
-    before = [len(part._inbound_nodes) for part in inside]
-    try:
-        yield
-    finally:
-        for part, count in zip(inside, before, strict=True):
-            del part._inbound_nodes[count:]
+def _refuse_masks(layer: Any, args: Any, kwargs: Mapping[str, Any]) -> None:
+    """UnsupportedOperatorError for a layer with an importer that is given a mask, by name or by place, which the
+    importer would not look at."""
+    if not isinstance(layer, keras.layers.Layer):
+        return
+    given = {**dict(zip(_parameters(layer.call), args, strict=False)), **kwargs}
+    names = {n for n in given if n == "mask" or (n.endswith("_mask") and n != "use_causal_mask")}
+    left = names - set(MASKS.get(type(layer).__name__, ()))
+    if any(v is not None for name in left for v in keras.tree.flatten(given[name])):
+        raise UnsupportedOperatorError("masks are not carried: convert the model for sequences of full length")

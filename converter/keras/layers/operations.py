@@ -43,6 +43,15 @@ def _comparison(op: str) -> Importer:
     return run
 
 
+def round_to(g: Emitter, call: Call) -> Tensor:
+    """To a number of decimals."""
+    x = g.cast(call.input(), call.type)
+    if not (decimals := call.layer.decimals):
+        return g.unary("ROUND", x)
+    factor = np.array(10.0**decimals, np.float32)
+    return g.binary("DIV", g.unary("ROUND", g.binary("MUL", x, factor)), factor)
+
+
 def _unary(op: str) -> Importer:
     return lambda g, call: g.unary(op, g.cast(call.input(), call.type))
 
@@ -69,10 +78,11 @@ def clip(g: Emitter, call: Call) -> Tensor:
 def _reduction(op: str) -> Importer:
     def run(g: Emitter, call: Call) -> Tensor:
         x = g.cast(call.input(), call.type)
-        call.need(getattr(call.layer, "initial", None) is None, "an initial value; use maximum or minimum behind it")
         g.computes(op, x.type)
         axes = np.array(dimensions(call.layer.axis, x), np.int32)
-        return g.emit(op, [x, axes], call.shape, keep_dims=bool(call.layer.keepdims))
+        y = g.emit(op, [x, axes], call.shape, keep_dims=bool(call.layer.keepdims))
+        first = getattr(call.layer, "initial", None)
+        return y if first is None else g.binary(op.replace("REDUCE_", "") + "IMUM", y, np.array(first, y.dtype))
 
     return run
 
@@ -145,17 +155,19 @@ def where(g: Emitter, call: Call) -> Tensor:
 def take(g: Emitter, call: Call) -> Tensor:
     x, indices = as_tensor(g, call.argument(0, "x")), call.argument(1, "indices")
     axis = call.layer.axis
-    call.need(axis is not None, "take from all elements in order; give it an axis")
-    return g.gather(x, indices if isinstance(indices, Tensor) else np.asarray(indices), axis % len(x.shape))
+    x, axis = (g.reshape(x, (x.size,)), 0) if axis is None else (x, axis % len(x.shape))
+    return g.gather(x, indices if isinstance(indices, Tensor) else np.asarray(indices), axis)
 
 
 def take_along_axis(g: Emitter, call: Call) -> Tensor:
     x, indices, axis = as_tensor(g, call.argument(0, "x")), call.argument(1, "indices"), call.layer.axis
     indices = indices if isinstance(indices, Tensor) else np.asarray(indices)
     x, axis = (g.reshape(x, (x.size,)), 0) if axis is None else (x, axis % len(x.shape))
-    same = all(a == b for i, (a, b) in enumerate(zip(x.shape, indices.shape, strict=True)) if i != axis)
-    call.need(same, "indices that are repeated along other dimensions; repeat them by keras.ops.broadcast_to")
-    return g.take_along(x, indices, axis)
+    most = np.maximum(x.shape, indices.shape)
+    whole, wanted = (tuple(n if i == axis else int(m) for i, (n, m) in enumerate(zip(shape, most, strict=True)))
+                     for shape in (x.shape, indices.shape))  # fmt: skip
+    at = g.repeat(indices, wanted) if isinstance(indices, Tensor) else np.broadcast_to(indices, wanted)
+    return g.take_along(g.repeat(x, whole), at, axis)
 
 
 def one_hot(g: Emitter, call: Call) -> Tensor:
@@ -175,23 +187,25 @@ def flip(g: Emitter, call: Call) -> Tensor:
     return x
 
 
-def repeated(g: Emitter, call: Call) -> Tensor:
-    x, times, axis = call.input(), call.layer.repeats, call.layer.axis
-    call.need(axis is not None and isinstance(times, int), "repeats that differ, or without an axis")
-    return g.gather(x, np.repeat(np.arange(x.shape[axis]), times), axis % len(x.shape))
-
-
 def padded(g: Emitter, call: Call) -> Tensor:
     own, x = call.layer, call.input()
-    call.need(own.mode == "constant", f"padding of mode {own.mode}; use constant")
-    value = call.argument(1, "constant_values")
     pads = np.broadcast_to(np.asarray(own.pad_width), (len(x.shape), 2))
+    if own.mode in ("reflect", "symmetric"):
+        return g.emit("MIRROR_PAD", [x, pads.astype(np.int32)], call.shape, mode=own.mode.upper())
+    if own.mode in ("edge", "wrap"):
+        for axis, (before, after) in enumerate(pads):
+            n = x.shape[axis]
+            at = np.arange(-before, n + after)
+            x = g.gather(x, at.clip(0, n - 1) if own.mode == "edge" else at % n, axis) if before + after else x
+        return x
+    call.need(own.mode == "constant", f"padding of mode {own.mode}; use constant, reflect, symmetric, edge or wrap")
+    value = call.argument(1, "constant_values")
     return g.pad(x, [(int(a), int(b)) for a, b in pads], 0 if value is None else value)
 
 
 UNARY = {
     "Abs": "ABS", "Absolute": "ABS", "Ceil": "CEIL", "Cos": "COS", "Exp": "EXP", "Floor": "FLOOR", "Log": "LOG",
-    "LogicalNot": "LOGICAL_NOT", "Negative": "NEG", "Round": "ROUND", "Rsqrt": "RSQRT", "Sign": "SIGN", "Sin": "SIN",
+    "LogicalNot": "LOGICAL_NOT", "Negative": "NEG", "Rsqrt": "RSQRT", "Sign": "SIGN", "Sin": "SIN",
     "Sqrt": "SQRT",
 }  # fmt: skip
 BINARY = {
@@ -228,7 +242,7 @@ IMPORTERS: dict[str, Importer] = {
     "ops.OneHot": one_hot,
     "ops.Pad": padded,
     "ops.Power": power,
-    "ops.Repeat": repeated,
+    "ops.Round": round_to,
     "ops.Split": split,
     "ops.Square": square,
     "ops.Stack": stack,
