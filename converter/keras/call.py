@@ -73,6 +73,10 @@ class Call:
     def argument(self, i: int, name: str, default: Any = None) -> Any:
         return self.args[i] if i < len(self.args) else self.kwargs.get(name, default)
 
+    def follow(self) -> list[Tensor]:
+        """The outputs of the layer's own code, for options that its importer has no better form of."""
+        return self.again(self.layer.call, self.args, self.kwargs)
+
     def need(self, condition: bool, reason: str) -> None:
         """UnsupportedOperatorError with the reason unless the condition holds; the reader adds layer and name."""
         if not condition:
@@ -134,7 +138,7 @@ Importer = Callable[[Emitter, Call], Tensor | Sequence[Tensor]]
 COMPOSED = set[Importer]()
 
 
-def composed(function: Callable[..., Any]) -> Importer:
+def composed(function: Any) -> Importer:
     """An operation that is made of others: ``function`` writes it in ``keras.ops``, of the operation, which has the
     attributes, and of its arguments. What comes out is right, also where Keras is wrong about shape or type ahead."""
 
@@ -143,6 +147,7 @@ def composed(function: Callable[..., Any]) -> Importer:
 
     COMPOSED.add(run)
     return run
+
 
 #: What would help where a layer has no importer; the others get ``NO_IMPORTER``.
 HINTS = {

@@ -29,6 +29,8 @@ from twinfer.converter.keras.symbolic import symbolic
 from twinfer.runtime.errors import ModelError, UnsupportedOperatorError
 from twinfer.runtime.graph import Tensor
 
+NO_MASKS = "masks are not carried: convert the model for sequences of full length"
+
 
 class Walk:
     """Emits the calls that symbolic tensors come from, given Tensors for some of them."""
@@ -94,7 +96,7 @@ class Walk:
         if importer is not None:
             _refuse_masks(layer, args, kwargs)
             if importer in COMPOSED:
-                return list(importer(self.g, Call(layer, tuple(args), kwargs, (), (), self.again)))
+                return [*importer(self.g, Call(layer, tuple(args), kwargs, (), (), self.again))]  # type: ignore[misc]
             shapes, types = _described(layer, args, kwargs)
             given = importer(self.g, Call(layer, tuple(args), kwargs, shapes, types, self.again))
             outputs = [given] if isinstance(given, Tensor) else list(given)
@@ -104,13 +106,15 @@ class Walk:
             return outputs
         call = type(layer).call
         known = call.__qualname__ in ("Functional.call", "Sequential.call") and call.__module__.startswith("keras.")
-        tensors = _tensors((args, kwargs))
-        if isinstance(layer, keras.Model) and known and not any(t in self.masks for t in tensors):
-            return self._nested(list(layer.inputs), list(layer.outputs), tensors)  # its own graph says what it does
+        if isinstance(layer, keras.Model) and known:  # its own graph says all of what it does
+            tensors = [t for t in _tensors((args, kwargs.get("inputs"))) if t not in _tensors(kwargs.get("mask"))]
+            if any(t in self.masks for t in tensors) and any(_takes_masks(part) for part in layer._flatten_layers()):
+                raise UnsupportedOperatorError(NO_MASKS)
+            return self._nested(list(layer.inputs), list(layer.outputs), tensors)
         name = type(layer).__name__
         if not isinstance(layer, keras.layers.Layer) or name in HINTS:
             raise UnsupportedOperatorError(HINTS.get(name, NO_IMPORTER))
-        return self._through(layer.call, args, kwargs, layer)  # what its code does with symbolic tensors
+        return self._through(layer.call, args, kwargs)  # what its code does with symbolic tensors
 
     def again(self, function: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | None = None) -> list[Tensor]:
         """The outputs of another layer, or of a function made of Keras's operations, over Tensors and arrays."""
@@ -124,9 +128,7 @@ class Walk:
         self.g.place = place
         return outputs
 
-    def _through(
-        self, function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], layer: Any = None
-    ) -> list[Tensor]:
+    def _through(self, function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Tensor]:
         """A function's outputs: it runs on symbolic tensors in place of Tensors; the calls that it makes are read."""
         given = list(dict.fromkeys(_tensors((args, kwargs))))
         symbols = {t: _symbol(t) for t in given}
@@ -134,14 +136,14 @@ class Walk:
         for tensor, mask in masks.items():
             symbols[tensor]._keras_mask = symbols.setdefault(mask, _symbol(mask))  # layers inside meet it
         args, kwargs = _each_tensor(symbols.__getitem__, (list(args), dict(kwargs)))
-        try:
-            with symbolic(layer):
+        with symbolic(getattr(function, "__self__", None)):
+            try:
                 outputs = keras.tree.flatten(function(*args, **_predicting(function, kwargs)))
-        except UnsupportedOperatorError:
-            raise
-        except Exception as error:  # the user's own code: it may raise anything
-            raise UnsupportedOperatorError(f"{NO_IMPORTER} (its code cannot be followed: {error})") from error
-        return self._nested(list(symbols.values()), outputs, list(symbols), code=True)
+            except UnsupportedOperatorError:
+                raise
+            except Exception as error:  # the user's own code: it may raise anything
+                raise UnsupportedOperatorError(f"{NO_IMPORTER} (its code cannot be followed: {error})") from error
+            return self._nested(list(symbols.values()), outputs, list(symbols), code=True)
 
     def _nested(
         self, inputs: Sequence[Any], outputs: Sequence[Any], tensors: Sequence[Tensor], code: bool = False
@@ -218,4 +220,9 @@ def _refuse_masks(layer: Any, args: Any, kwargs: Mapping[str, Any]) -> None:
     names = {n for n in given if n == "mask" or (n.endswith("_mask") and n != "use_causal_mask")}
     left = names - set(MASKS.get(type(layer).__name__, ()))
     if any(v is not None for name in left for v in keras.tree.flatten(given[name])):
-        raise UnsupportedOperatorError("masks are not carried: convert the model for sequences of full length")
+        raise UnsupportedOperatorError(NO_MASKS)
+
+
+def _takes_masks(layer: Any) -> bool:
+    names = _parameters(layer.call)
+    return not isinstance(layer, keras.Model) and any(n == "mask" or n.endswith("_mask") for n in names)

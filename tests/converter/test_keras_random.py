@@ -23,7 +23,6 @@ from keras import layers as L  # noqa: E402
 from onnx_tools import compare, run  # noqa: E402
 
 import twinfer  # noqa: E402
-from twinfer.converter.keras.call import importers  # noqa: E402
 
 ops = keras.ops
 Shape = tuple[int, ...]
@@ -519,12 +518,6 @@ def test_layer_normalization_over_any_dimension(axis: Any) -> None:
     compare(run(graph, {graph.inputs[0].name: x}), [(x - middle) / np.sqrt(variance + 0.1) * gamma + beta], 1e-5)
 
 
-def test_all_that_has_an_importer_is_tried() -> None:
-    tried = {*CASES, *MERGES, "Concatenate", "Dot", "MultiHeadAttention", "Embedding", "RandomHue", "RandomSaturation"}
-    named = {f"ops.{name.replace('_', '')}" for name in OPERATIONS} | {"ops.converttotensor", "ops.getitem", "ops.prod"}
-    assert {n for n in importers() if n not in tried and n.lower() not in named} == set()
-
-
 FIRST = [name for name in CASES if "data_format" in inspect.signature(getattr(L, name)).parameters]
 
 
@@ -538,6 +531,8 @@ def test_channels_first_is_refused_or_right(name: str) -> None:
     model = keras.Model(x, getattr(L, name)(**own, data_format="channels_first")(x))
     if name.startswith(("Random", "SpatialDropout")):  # nothing happens in prediction
         return check(x, model.output, values((1, *x.shape[1:])))
+    if name.startswith("Global"):
+        return check(x, model.output, values((1, *x.shape[1:])))
     with pytest.raises(twinfer.UnsupportedOperatorError, match="channels_first; build the model with channels_last"):
         twinfer.from_keras(model)
 
@@ -546,21 +541,31 @@ def masked(x: Any) -> Any:
     return L.Embedding(4, 3, mask_zero=True)(x)
 
 
-REFUSED: dict[str, Callable[[Any], Any]] = {
-    "by the layer before": lambda x: L.LSTM(2)(masked(x)),
-    "through others": lambda x: L.GRU(2)(L.Add()([L.ReLU()(masked(x)), L.LayerNormalization()(masked(x))])),
+CARRIED: dict[str, Callable[[Any], Any]] = {
     "of attention": lambda x: L.MultiHeadAttention(1, 2)(masked(x), masked(x)),
     "of queries": lambda x: L.MultiHeadAttention(1, 2)(masked(x), L.Embedding(4, 3)(x)),
     "of keys": lambda x: L.MultiHeadAttention(1, 2)(L.Embedding(4, 3)(x), L.Embedding(4, 3)(x), masked(x)),
     "of one of two": lambda x: L.Attention()([L.Embedding(4, 3)(x), masked(x)]),
     "of a layer that is followed": lambda x: L.Attention()([masked(x), masked(x)]),
+    "by place": lambda x: L.GlobalAveragePooling1D()(L.Embedding(4, 3)(x), x > 1),
+    "of a query": lambda x: L.MultiHeadAttention(1, 2)(L.Embedding(4, 3)(x), L.Embedding(4, 3)(x), query_mask=x > 1),
+    "through others": lambda x: L.GlobalAveragePooling1D()(L.Add()([L.ReLU()(masked(x)), masked(x)])),
+    "by Masking": lambda x: L.GlobalAveragePooling1D()(L.BatchNormalization()(L.Masking()(L.Rescaling(1)(x[..., None])))),
+}  # fmt: skip
+REFUSED: dict[str, Callable[[Any], Any]] = {
+    "by the layer before": lambda x: L.LSTM(2)(masked(x)),
+    "through others": lambda x: L.GRU(2)(L.Add()([L.ReLU()(masked(x)), L.LayerNormalization()(masked(x))])),
     "of a model inside": lambda x: keras.Model(y := keras.Input((5, 3)), L.SimpleRNN(2)(y))(masked(x)),
-    "by place": lambda x: L.GlobalAveragePooling1D()(L.Embedding(4, 3)(x), x > 0),
     "by place, behind a state": lambda x: L.LSTM(2)(L.Embedding(4, 3)(x), None, x > 0),
     "by name": lambda x: L.Bidirectional(L.LSTM(2))(L.Embedding(4, 3)(x), mask=x > 0),
     "a constant": lambda x: L.LSTM(2)(L.Embedding(4, 3)(x), mask=np.ones((1, 5), bool)),
-    "of a query": lambda x: L.MultiHeadAttention(1, 2)(L.Embedding(4, 3)(x), L.Embedding(4, 3)(x), query_mask=x > 0),
 }
+
+
+@pytest.mark.parametrize("how", CARRIED)
+def test_masks_are_carried(how: str) -> None:
+    x = keras.Input((5,), batch_size=2, dtype="int32")
+    check(x, CARRIED[how](x), np.array([[1, 2, 3, 0, 0], [2, 1, 2, 3, 0]], np.int32))
 
 
 @pytest.mark.parametrize("how", REFUSED)

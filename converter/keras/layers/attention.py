@@ -29,9 +29,10 @@ def multi_head_attention(g: Emitter, call: Call) -> list[Tensor]:
     own, query, value = call.layer, call.argument(0, "query"), call.argument(1, "value")
     key = call.argument(2, "key")
     key = value if key is None else key
-    call.need(len(query.shape) == len(value.shape) == 3, "inputs that are not [batch, time, depth]; reshape them")
-    for name in ("_use_gate", "_sliding_window"):
-        call.need(not getattr(own, name, None), f"{name[1:]}; build the layer without it")
+    options = any(getattr(own, name, None) for name in ("_use_gate", "_sliding_window"))
+    masks = any(call.argument(i, f"{name}_mask") is not None for i, name in ((3, "query"), (4, "value"), (5, "key")))
+    if options or masks or not len(query.shape) == len(value.shape) == 3:
+        return call.follow()
     factor = 1 / math.sqrt(own._query_dense.kernel.shape[-1])
     q, k = _heads(g, query, own._query_dense, factor), _heads(g, key, own._key_dense)
     scores = product(g, q, k, adjoint=True)

@@ -147,9 +147,11 @@ def _pool(op: str) -> Importer:
 
 def _everywhere(op: str) -> Importer:
     def run(g: Emitter, call: Call) -> Tensor:
-        call.channels_last()
+        if call.argument(1, "mask") is not None:
+            return call.follow()[0]
         x, keep = call.input(), bool(call.layer.keepdims)
-        axes = np.arange(1, len(x.shape) - 1, dtype=np.int32)
+        first = call.layer.data_format == "channels_first"
+        axes = np.arange(2 if first else 1, len(x.shape) - (not first), dtype=np.int32)
         return g.emit(op, [x, axes], call.shape, keep_dims=keep)
 
     return run
@@ -168,4 +170,5 @@ IMPORTERS: dict[str, Callable[[Emitter, Call], Tensor]] = {
 for _kind, _over, _op in (("Average", "AVERAGE_POOL_2D", "MEAN"), ("Max", "MAX_POOL_2D", "REDUCE_MAX")):
     for _rank in ("1D", "2D"):
         IMPORTERS[f"{_kind}Pooling{_rank}"] = _pool(_over)
+    for _rank in ("1D", "2D", "3D"):
         IMPORTERS[f"Global{_kind}Pooling{_rank}"] = _everywhere(_op)

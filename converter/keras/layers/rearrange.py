@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any
 
 import keras
@@ -33,7 +34,7 @@ def array_split(own: Any, x: Any) -> Any:
         return ops.split(x, count, axis=axis)
     each, more = divmod(x.shape[axis], count)
     ends = np.cumsum([0] + [each + (i < more) for i in range(count)])
-    return [x[_index(len(x.shape), axis, slice(int(a), int(b)))] for a, b in zip(ends, ends[1:], strict=False)]
+    return [x[_index(len(x.shape), axis, slice(int(a), int(b)))] for a, b in pairwise(ends)]
 
 
 def _split(axis: int) -> Callable[[Any, Any], Any]:
@@ -75,7 +76,7 @@ def diagonal(own: Any, x: Any, axes: tuple[int, int] | None = None, offset: int 
     first, second = axes or (own.axis1, own.axis2)
     offset = own.offset if offset is None else offset
     rank = len(x.shape)
-    pair = (first % rank, second % rank)
+    pair = first % rank, second % rank
     order = [*(i for i in range(rank) if i not in pair), *pair]
     moved = ops.transpose(x, order)
     rows, columns = moved.shape[-2:]
@@ -98,14 +99,15 @@ def diagflat(own: Any, x: Any) -> Any:
 
 
 def meshgrid(own: Any, *xs: Any) -> Any:
-    xs, swap = [ops.reshape(x, (-1,)) for x in xs], own.indexing == "xy" and len(xs) > 1
     places = list(range(len(xs)))
-    if swap:
+    if own.indexing == "xy" and len(xs) > 1:
         places[:2] = [1, 0]
     shape = [0] * len(xs)
     for x, place in zip(xs, places, strict=True):
-        shape[place] = x.shape[0]
-    lines = [ops.reshape(x, [-1 if i == place else 1 for i in range(len(xs))]) for x, place in zip(xs, places, strict=True)]
+        shape[place] = math.prod(x.shape)
+    lines = [
+        ops.reshape(x, [-1 if i == place else 1 for i in range(len(xs))]) for x, place in zip(xs, places, strict=True)
+    ]
     return [ops.broadcast_to(line, shape) for line in lines]
 
 

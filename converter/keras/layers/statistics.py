@@ -130,7 +130,9 @@ def _quantiles(nan: bool, percent: bool = False) -> Callable[..., Any]:
             raise UnsupportedOperatorError("quantiles that are an input; give them as numbers")
         levels = np.asarray(keras.ops.convert_to_numpy(q) if keras.ops.is_tensor(q) else q, np.float64)
         levels, method = levels / 100 if percent else levels, getattr(own, "method", "linear")
-        flat, _, back = _over(x if keras.backend.is_float_dtype(x.dtype) else ops.cast(x, "float32"), own.axis, own.keepdims)
+        flat, _, back = _over(
+            x if keras.backend.is_float_dtype(x.dtype) else ops.cast(x, "float32"), own.axis, own.keepdims
+        )
         if not nan:
             return back(_levels(ops.sort(flat), levels, method))
         there = ops.sum(ops.cast(number(flat), "int32"), axis=-1, keepdims=True)
@@ -216,7 +218,9 @@ def trapezoid(own: Any, y: Any) -> Any:
     axis, step = own.axis % len(y.shape), own.dx
     if own.x is not None:
         step = ops.diff(own.x, axis=-1)
-        step = step if len(own.x.shape) > 1 else ops.reshape(step, [-1 if i == axis else 1 for i in range(len(y.shape))])
+        step = (
+            step if len(own.x.shape) > 1 else ops.reshape(step, [-1 if i == axis else 1 for i in range(len(y.shape))])
+        )
     late, early = ([slice(None)] * len(y.shape) for _ in range(2))
     late[axis], early[axis] = slice(1, None), slice(None, -1)
     return ops.sum((y[tuple(late)] + y[tuple(early)]) * step * 0.5, axis=axis)
@@ -349,7 +353,9 @@ def _position(op: str) -> Callable[[Emitter, Call], Tensor]:
         x, axis = call.input(), call.layer.axis
         x, axis = (g.reshape(x, (x.size,)), 0) if axis is None else (x, axis % len(x.shape))
         x = g.cast(x, "INT32") if x.type == "BOOL" else x
-        y = g.emit(op, [x, np.array(axis, np.int32)], (*x.shape[:axis], *x.shape[axis + 1 :]), "INT32", output_type="INT32")
+        y = g.emit(
+            op, [x, np.array(axis, np.int32)], (*x.shape[:axis], *x.shape[axis + 1 :]), "INT32", output_type="INT32"
+        )
         return g.reshape(g.cast(y, call.type), call.shape)
 
     return run
