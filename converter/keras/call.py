@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Any
 
@@ -82,11 +82,6 @@ class Call:
         if not condition:
             raise UnsupportedOperatorError(reason)
 
-    def channels_last(self) -> None:
-        """UnsupportedOperatorError for a layer that has the channels in front."""
-        order = getattr(self.layer, "data_format", None)
-        self.need(order != "channels_first", "data_format channels_first; build the model with channels_last")
-
     def weight(self, name: str) -> NDArray[np.float32]:
         return array(getattr(self.layer, name), f"{self.name}/{name}")
 
@@ -132,6 +127,27 @@ def as_tensor(g: Emitter, value: Any) -> Tensor:
 
 #: Emits the operators for one call of a layer and returns its outputs.
 Importer = Callable[[Emitter, Call], Tensor | Sequence[Tensor]]
+
+
+def any_order(importer: Importer) -> Importer:
+    """The importer of a layer over images [n, ..., c], also for one that has the channels in front."""
+
+    def run(g: Emitter, call: Call) -> Tensor | Sequence[Tensor]:
+        order = call.layer.data_format or keras.config.image_data_format()
+        if order != "channels_first":
+            return importer(g, call)
+        x = call.input()
+        rank = len(x.shape)
+        behind, front = (0, *range(2, rank), 1), (0, rank - 1, *range(1, rank - 1))
+        whole = len(call.shape) == rank
+        shape = tuple(call.shape[i] for i in behind) if whole else call.shape
+        moved = g.transpose(x, behind)
+        y = importer(
+            g, replace(call, args=(moved, *call.args[1:]), kwargs=call.kwargs if call.args else {}, shapes=[shape])
+        )
+        return g.transpose(y, front) if whole and isinstance(y, Tensor) else y
+
+    return run
 
 
 #: Importers that ``composed`` made.

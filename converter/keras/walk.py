@@ -75,6 +75,43 @@ class Walk:
                 self.names[tensor] = name
             if (mask := getattr(symbol, "_keras_mask", None)) is not None:
                 self.masks[tensor] = self, mask
+            elif (carried := self._carried(node)) is not None:
+                self.masks[tensor] = carried
+
+    def _carried(self, node: Any) -> tuple[Walk, Any] | None:
+        """The mask that a layer hands on from its first input, in a graph that was made before there was one."""
+        layer, symbol = node.operation, node.input_tensors[0] if node.input_tensors else None
+        known = self.masks.get(self.values[symbol]) if symbol is not None else None
+        if (
+            known is None
+            or getattr(symbol, "_keras_mask", None) is not None
+            or not isinstance(layer, keras.layers.Layer)
+        ):
+            return None
+        same = type(layer).compute_mask is keras.layers.Layer.compute_mask
+        return (known if same else (self, None)) if layer.supports_masking else None
+
+    def _with_masks(self, layer: Any, args: Any, kwargs: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The arguments with the masks that the inputs carry where the layer takes some, as Keras adds them."""
+        names = _parameters(layer.call)
+        given = {**dict(zip(names, args, strict=False)), **kwargs}
+        inputs = {
+            name: value for name, value in given.items() if name and _tensors(value) and not name.endswith("mask")
+        }
+        keys = ["mask"] if len(inputs) == 1 else [f"{name}_mask" for name in inputs]
+        found = {
+            key: keras.tree.map_structure(self._mask, value) for key, value in zip(keys, inputs.values(), strict=True)
+        }
+        masks = {key: m for key, m in found.items() if key in names and _tensors(m) and not _tensors(given.get(key))}
+        return {**kwargs, **masks}
+
+    def _mask(self, tensor: Any) -> Tensor | None:
+        if not isinstance(tensor, Tensor) or tensor not in self.masks:
+            return None
+        walk, symbol = self.masks[tensor]
+        if symbol is None:
+            raise UnsupportedOperatorError(NO_MASKS)
+        return walk.run([symbol])[0]
 
     def _filled(self, arguments: Any) -> Any:
         """Arguments with Tensors for symbolic tensors, and arrays for variables and constants."""
@@ -91,6 +128,8 @@ class Walk:
     def called(self, layer: Any, args: Any, kwargs: Mapping[str, Any]) -> list[Tensor]:
         """The outputs of a layer or operation over these arguments."""
         importer = importer_of(layer)
+        if isinstance(layer, keras.layers.Layer):
+            kwargs = self._with_masks(layer, args, kwargs)
         if not self.code or isinstance(layer, keras.layers.Layer):
             self.g.place = layer.name
         if importer is not None:
@@ -108,8 +147,6 @@ class Walk:
         known = call.__qualname__ in ("Functional.call", "Sequential.call") and call.__module__.startswith("keras.")
         if isinstance(layer, keras.Model) and known:  # its own graph says all of what it does
             tensors = [t for t in _tensors((args, kwargs.get("inputs"))) if t not in _tensors(kwargs.get("mask"))]
-            if any(t in self.masks for t in tensors) and any(_takes_masks(part) for part in layer._flatten_layers()):
-                raise UnsupportedOperatorError(NO_MASKS)
             return self._nested(list(layer.inputs), list(layer.outputs), tensors)
         name = type(layer).__name__
         if not isinstance(layer, keras.layers.Layer) or name in HINTS:
@@ -132,7 +169,7 @@ class Walk:
         """A function's outputs: it runs on symbolic tensors in place of Tensors; the calls that it makes are read."""
         given = list(dict.fromkeys(_tensors((args, kwargs))))
         symbols = {t: _symbol(t) for t in given}
-        masks = {t: walk.run([mask])[0] for t, (walk, mask) in list(self.masks.items()) if t in symbols}
+        masks = {t: mask for t in symbols if (mask := self._mask(t)) is not None}
         for tensor, mask in masks.items():
             symbols[tensor]._keras_mask = symbols.setdefault(mask, _symbol(mask))  # layers inside meet it
         args, kwargs = _each_tensor(symbols.__getitem__, (list(args), dict(kwargs)))
@@ -221,8 +258,3 @@ def _refuse_masks(layer: Any, args: Any, kwargs: Mapping[str, Any]) -> None:
     left = names - set(MASKS.get(type(layer).__name__, ()))
     if any(v is not None for name in left for v in keras.tree.flatten(given[name])):
         raise UnsupportedOperatorError(NO_MASKS)
-
-
-def _takes_masks(layer: Any) -> bool:
-    names = _parameters(layer.call)
-    return not isinstance(layer, keras.Model) and any(n == "mask" or n.endswith("_mask") for n in names)

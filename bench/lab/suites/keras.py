@@ -14,14 +14,14 @@ from typing import Any
 
 os.environ.setdefault("KERAS_BACKEND", "torch")
 
-import keras  # noqa: E402
-import numpy as np  # noqa: E402
+import keras
+import numpy as np
 
-from twinfer.bench.lab.suites import keras_layers, keras_ops  # noqa: E402
-from twinfer.bench.lab.suites.suite import Case, Trial  # noqa: E402
-from twinfer.converter.convert import convert  # noqa: E402
-from twinfer.converter.keras import from_keras  # noqa: E402
-from twinfer.runtime.graph import Array  # noqa: E402
+from twinfer.bench.lab.suites import keras_layers, keras_ops
+from twinfer.bench.lab.suites.suite import Case, Trial
+from twinfer.converter.convert import convert
+from twinfer.converter.keras import from_keras
+from twinfer.runtime.graph import Array
 
 
 def cases() -> Iterator[Case]:

@@ -110,7 +110,11 @@ def convolutions() -> Iterator[Row]:
             ("groups", {"groups": 2, "filters": 4}), ("depthwise groups", {"groups": last[-1], "filters": 12}),
             ("no bias", {"use_bias": False, "kernel_size": 1}),
         ):  # fmt: skip
-            yield f"Conv{rank}D {name}", getattr(L, f"Conv{rank}D")(**{"filters": 5, "kernel_size": 3, **options}), image
+            yield (
+                f"Conv{rank}D {name}",
+                getattr(L, f"Conv{rank}D")(**{"filters": 5, "kernel_size": 3, **options}),
+                image,
+            )
         yield f"Conv{rank}D channels_first", getattr(L, f"Conv{rank}D")(5, 3, padding="same", **CHANNELS_FIRST), first
         for name, options in (
             ("plain", {}), ("same", {"padding": "same"}), ("strides same", {"strides": 2, "padding": "same"}),
@@ -270,7 +274,13 @@ def features() -> Iterator[Row]:
             continue
     for mode in ("log", "magnitude", "psd", "real", "imag", "angle", "stft"):
         yield f"STFTSpectrogram {mode}", L.STFTSpectrogram(mode=mode, frame_length=64, frame_step=32), ((1200, 1),)
-    options: dict[str, Any] = {"frame_length": 60, "frame_step": 40, "fft_length": 64, "padding": "same", "periodic": True}
+    options: dict[str, Any] = {
+        "frame_length": 60,
+        "frame_step": 40,
+        "fft_length": 64,
+        "padding": "same",
+        "periodic": True,
+    }
     yield "STFTSpectrogram options", L.STFTSpectrogram("magnitude", window="hamming", **options), ((1200, 2),)
     yield "STFTSpectrogram expand_dims", L.STFTSpectrogram("magnitude", 64, 32, expand_dims=True), ((600, 1),)
     mel: dict[str, Any] = {"fft_length": 128, "sequence_stride": 64, "num_mel_bins": 12, "sampling_rate": 8000}
@@ -315,10 +325,14 @@ def attentions() -> Iterator[Row]:
         kind = getattr(L, name)
         yield name, lambda *x, k=kind: k()(list(x)), (query, value)
         yield f"{name} key", lambda *x, k=kind: k()(list(x)), (query, (7, 6), value)
-        yield f"{name} use_scale", lambda *x, k=kind: k(use_scale=name == "Attention")(list(x)), (query, value)
+        yield f"{name} use_scale", lambda *x, k=kind: k(use_scale=k is L.Attention)(list(x)), (query, value)
         masks = lambda q, v, m, k=kind: k()([q, v], mask=[None, m])  # noqa: E731
         yield f"{name} mask", masks, (query, value, bits(7))
-        yield f"{name} both masks", lambda q, v, a, b, k=kind: k()([q, v], mask=[a, b]), (query, value, bits(4), bits(7))
+        yield (
+            f"{name} both masks",
+            lambda q, v, a, b, k=kind: k()([q, v], mask=[a, b]),
+            (query, value, bits(4), bits(7)),
+        )
         scores = lambda *x, k=kind: k()(list(x), return_attention_scores=True)  # noqa: E731
         yield f"{name} scores", scores, (query, value)
         yield f"{name} causal", lambda q, k=kind: k()([q, q], use_causal_mask=True), (query,)

@@ -1,4 +1,4 @@
-"""Every function of ``keras.ops`` that makes sense on tensors of known shapes, inside a functional model: Keras 3.15."""
+"""Every function of ``keras.ops`` that makes sense on tensors of known shapes, in a functional model: Keras 3.15."""
 
 from __future__ import annotations
 
@@ -94,9 +94,9 @@ def elementwise() -> Iterator[Row]:
 
 def binary() -> Iterator[Row]:
     for name in (
-        "add", "arctan2", "divide", "equal", "fmax", "fmin", "greater", "greater_equal", "heaviside", "hypot", "isclose",
-        "less", "less_equal", "logaddexp", "logaddexp2", "maximum", "minimum", "multiply", "not_equal", "subtract",
-        "true_divide", "divide_no_nan", "fmod", "mod", "floor_divide",
+        "add", "arctan2", "divide", "equal", "fmax", "fmin", "greater", "greater_equal", "heaviside", "hypot",
+        "isclose", "less", "less_equal", "logaddexp", "logaddexp2", "maximum", "minimum", "multiply", "not_equal",
+        "subtract", "true_divide", "divide_no_nan", "fmod", "mod", "floor_divide",
     ):  # fmt: skip
         yield name, getattr(ops, name), (X, real(4, 1, seed=9))
     for name in ("equal", "floor_divide", "fmod", "mod", "multiply", "gcd", "lcm", "power"):
@@ -325,7 +325,11 @@ def nn() -> Iterator[Row]:
         yield f"adaptive_average_pool {name}", lambda x: ops.adaptive_average_pool(x, (3,) * (len(x.shape) - 2)), (x,)
         yield f"adaptive_max_pool {name}", lambda x: ops.adaptive_max_pool(x, (3,) * (len(x.shape) - 2)), (x,)
         yield f"conv {name}", lambda x, r=rank: ops.conv(x, real(*[3] * r, 4, 6), 2, padding="same"), (x,)
-        yield f"conv_transpose {name}", lambda x, r=rank: ops.conv_transpose(x, real(*[3] * r, 6, 4), 2, data_format="channels_last"), (x,)
+        yield (
+            f"conv_transpose {name}",
+            lambda x, r=rank: ops.conv_transpose(x, real(*[3] * r, 6, 4), 2, data_format="channels_last"),
+            (x,),
+        )
     yield "conv by a tensor", lambda x, w: ops.conv(x, w), (image, real(3, 3, 4, 6))
     yield "depthwise_conv", lambda x: ops.depthwise_conv(x, real(3, 3, 4, 2), padding="same"), (image,)
     separable = lambda x: ops.separable_conv(x, real(3, 3, 4, 2), real(1, 1, 8, 6))  # noqa: E731
@@ -392,7 +396,8 @@ def images() -> Iterator[Row]:
     yield "image.ssim", lambda x, y: ops.image.ssim(x, y, filter_size=5), (IMAGES, IMAGES[::-1].copy())
     yield "image.elastic_transform", lambda x: ops.image.elastic_transform(x, alpha=0.0, seed=1), (IMAGES,)
     scaled = lambda x: ops.image.scale_and_translate(  # noqa: E731
-        x, (2, 12, 7, 3), np.array([1.4, 0.8], np.float32), np.array([0.5, 0.2], np.float32), (1, 2), "linear")  # fmt: skip
+        x, (2, 12, 7, 3), np.array([1.4, 0.8], np.float32), np.array([0.5, 0.2], np.float32), (1, 2), "linear"
+    )
     yield "image.scale_and_translate", scaled, (IMAGES,)
 
 

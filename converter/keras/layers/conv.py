@@ -1,8 +1,8 @@
-"""Convolutions and pooling with one and two spatial dimensions. Those with one have a height of one."""
+"""Convolutions and transposed convolutions with one to three spatial dimensions. One gets a height of one."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,41 +10,67 @@ from numpy.typing import NDArray
 
 from twinfer.converter.emit.emitter import Emitter, Shape, constant
 from twinfer.converter.emit.products import as_image, spread, transpose_conv
-from twinfer.converter.keras.call import Call
+from twinfer.converter.emit.volumes import conv_3d, transpose_conv_3d
+from twinfer.converter.keras.call import Call, Importer, any_order, array
 from twinfer.runtime.graph import Tensor
-
-
-def both(value: Any, rest: int = 1) -> Shape:
-    """(height, width) of two numbers or one; ``rest`` is the height if only the width is given."""
-    numbers = tuple(int(v) for v in (value if isinstance(value, list | tuple) else (value,)))
-    return numbers if len(numbers) == 2 else (rest, *numbers)
-
-
-def extents(size: Shape, kernel: Shape, strides: Shape, dilations: Shape, padding: str) -> Shape:
-    """Height and width of the result, as TFLite's padding makes them."""
-    rows = zip(size, kernel, strides, dilations, strict=True)
-    if padding == "SAME":
-        return tuple(-(-n // s) for n, _, s, _ in rows)
-    return tuple((n - (k - 1) * d - 1) // s + 1 for n, k, s, d in rows)
-
 
 Floats = NDArray[np.float32]
 
 
+def each(value: Any, rank: int) -> Shape:
+    """One number for each of so many dimensions."""
+    return tuple(int(v) for v in value) if isinstance(value, list | tuple) else (int(value),) * rank
+
+
+@dataclass(frozen=True)
+class Steps:
+    """Strides, dilations and padding, with a height of one for a single spatial dimension."""
+
+    strides: Shape
+    dilations: Shape
+    padding: str
+
+    @classmethod
+    def of(cls, own: Any, rank: int) -> Steps:
+        lead = (1,) * (rank == 1)
+        return cls((*lead, *each(own.strides, rank)), (*lead, *each(own.dilation_rate, rank)), str(own.padding).lower())
+
+    def outputs(self, size: Shape, kernel: Shape) -> Shape:
+        rows = zip(size, kernel, self.strides, self.dilations, strict=True)
+        if self.padding == "same":
+            return tuple(-(-n // s) for n, _, s, _ in rows)
+        return tuple((n - (k - 1) * d - 1) // s + 1 for n, k, s, d in rows)
+
+
 def _image_weight(w: Floats) -> Floats:
     """[*kernel, a, b] with a height of one if it has none."""
-    return w if w.ndim == 4 else w[None]
+    return w if w.ndim > 3 else w[None]
 
 
-def _windowed(g: Emitter, call: Call, x: Tensor, w: tuple[Tensor, Floats | None], depthwise: bool = False) -> Tensor:
+def convolution(g: Emitter, x: Tensor, w: Floats, bias: Floats | None, steps: Steps) -> Tensor:
+    """Of x [n, *spatial, c] with w [*kernel, c / groups, out]: a depthwise one where every group reads one channel and
+    there are several; else CONV_2D, which knows groups."""
+    w = _image_weight(w)
+    if w.ndim == 5:
+        addend = np.zeros(w.shape[-1], np.float32) if bias is None else bias
+        padding = "SAME" if steps.padding == "same" else "VALID"
+        return conv_3d(g, x, constant(w, f"{g.place}/kernel"), addend, steps.strides, steps.dilations, padding)
+    if w.shape[2] == 1 and x.shape[-1] > 1:
+        weights, depthwise = constant(w.transpose(2, 0, 1, 3)), True
+    else:
+        weights, depthwise = constant(w.transpose(3, 0, 1, 2)), False
+    return as_image(g, x, lambda image: _windowed(g, image, (weights, bias), steps, depthwise))
+
+
+def _windowed(g: Emitter, x: Tensor, w: tuple[Tensor, Floats | None], steps: Steps, depthwise: bool) -> Tensor:
     """CONV_2D with weights [out, kh, kw, in], or DEPTHWISE_CONV_2D with [1, kh, kw, out], and bias [out]."""
-    own, (weights, bias) = call.layer, w
+    weights, bias = w
     kernel, out = weights.shape[1:3], weights.shape[3 if depthwise else 0]
-    strides, dilations = both(own.strides), both(own.dilation_rate)
-    if own.padding == "causal":
+    strides, dilations = steps.strides, steps.dilations
+    if steps.padding == "causal":
         x = g.pad(x, [(0, 0), (0, 0), ((kernel[1] - 1) * dilations[1], 0), (0, 0)])
-    padding = "SAME" if own.padding == "same" else "VALID"
-    shape = (x.shape[0], *extents(x.shape[1:3], kernel, strides, dilations, padding), out)
+    shape = (x.shape[0], *steps.outputs(x.shape[1:3], kernel), out)
+    padding = "SAME" if steps.padding == "same" else "VALID"
     options: dict[str, Any] = {"padding": padding, "stride_h": strides[0], "stride_w": strides[1]}
     options |= {"dilation_h_factor": dilations[0], "dilation_w_factor": dilations[1]}
     if depthwise:
@@ -53,66 +79,57 @@ def _windowed(g: Emitter, call: Call, x: Tensor, w: tuple[Tensor, Floats | None]
     return g.emit("DEPTHWISE_CONV_2D" if depthwise else "CONV_2D", [x, weights, addend], shape, **options)
 
 
-def conv(g: Emitter, call: Call) -> Tensor:
-    """A depthwise convolution where every group reads one channel and there are several; else CONV_2D, which knows
-    groups."""
-    call.channels_last()
-    call.need(not getattr(call.layer, "quantization_mode", None), "quantised weights; convert the float model")
-    w, bias = _image_weight(call.weight("kernel")), call.optional("bias")
-    if call.layer.groups > 1 and w.shape[2] == 1:
-        weights, depthwise = constant(w.transpose(2, 0, 1, 3)), True
-    else:
-        weights, depthwise = constant(w.transpose(3, 0, 1, 2)), False
-    y = as_image(g, call.input(), lambda x: _windowed(g, call, x, (weights, bias), depthwise))
-    return call.activated(y)
-
-
-def _depthwise_weights(w: Floats) -> Tensor:
-    """[*kernel, in, multiplier] as [1, kh, kw, in * multiplier]."""
+def by_channel(g: Emitter, x: Tensor, w: Floats, bias: Floats | None, steps: Steps) -> Tensor:
+    """Every channel with kernels of its own: w [*kernel, c, multiplier]."""
     w = _image_weight(w)
-    return constant(w.reshape(1, *w.shape[:2], -1))
+    weights = constant(w.reshape(1, *w.shape[:2], -1))
+    return as_image(g, x, lambda image: _windowed(g, image, (weights, bias), steps, True))
+
+
+def pointwise(g: Emitter, x: Tensor, w: Floats, bias: Floats | None) -> Tensor:
+    """A convolution of 1 x 1."""
+    return convolution(g, x, w, bias, Steps((1,) * max(w.ndim - 2, 2), (1,) * max(w.ndim - 2, 2), "valid"))
+
+
+def conv(g: Emitter, call: Call) -> Tensor:
+    x = call.input()
+    steps = Steps.of(call.layer, len(x.shape) - 2)
+    return call.activated(convolution(g, x, call.weight("kernel"), call.optional("bias"), steps))
 
 
 def depthwise(g: Emitter, call: Call) -> Tensor:
-    call.channels_last()
-    weights = _depthwise_weights(call.weight("kernel"))
-    w = (weights, call.optional("bias"))
-    return call.activated(as_image(g, call.input(), lambda x: _windowed(g, call, x, w, True)))
+    x = call.input()
+    steps = Steps.of(call.layer, len(x.shape) - 2)
+    return call.activated(by_channel(g, x, call.weight("kernel"), call.optional("bias"), steps))
 
 
 def separable(g: Emitter, call: Call) -> Tensor:
     """A depthwise convolution without bias, and one of 1x1 behind it."""
-    call.channels_last()
-    first = _depthwise_weights(call.weight("depthwise_kernel"))
-    second = constant(_image_weight(call.weight("pointwise_kernel")).transpose(3, 0, 1, 2))
-    bias = call.optional("bias")
-
-    def run(x: Tensor) -> Tensor:
-        seen = _windowed(g, call, x, (first, None), True)
-        addend = np.zeros(second.shape[0], np.float32) if bias is None else bias
-        shape = (*seen.shape[:3], second.shape[0])
-        return g.emit("CONV_2D", [seen, second, addend], shape, padding="VALID", stride_h=1, stride_w=1)
-
-    return call.activated(as_image(g, call.input(), run))
+    x = call.input()
+    steps = Steps.of(call.layer, len(x.shape) - 2)
+    seen = by_channel(g, x, call.weight("depthwise_kernel"), None, steps)
+    return call.activated(pointwise(g, seen, call.weight("pointwise_kernel"), call.optional("bias")))
 
 
-def transposed(g: Emitter, call: Call) -> Tensor:
-    call.channels_last()
-    own = call.layer
-    w = spread(_image_weight(call.weight("kernel")).transpose(2, 3, 0, 1), both(own.dilation_rate))
-    weights = constant(np.ascontiguousarray(w.transpose(0, 2, 3, 1)))
-    bias = call.optional("bias")
-    addend = np.zeros(weights.shape[0], np.float32) if bias is None else bias
+def transposition(g: Emitter, x: Tensor, w: Floats, bias: Floats | None, steps: Steps, size: Shape) -> Tensor:
+    """A transposed convolution of x [n, *spatial, in] with w [*kernel, out, in] to a result [n, *size, out]."""
+    w = _image_weight(w)
+    rank = w.ndim - 2
+    w = spread(np.moveaxis(w, (-2, -1), (0, 1)), steps.dilations)  # [out, in, *kernel]
+    addend = np.zeros(w.shape[0], np.float32) if bias is None else bias
+    strides, kernel, size = steps.strides, w.shape[2:], (*(1,) * (rank - len(size)), *size)
 
-    strides, size, kernel = both(own.strides), both(call.shape[1:-1]), weights.shape[1:3]
+    def run(image: Tensor) -> Tensor:
+        full = tuple((n - 1) * s + k for n, s, k in zip(image.shape[1:-1], strides, kernel, strict=True))
+        rows = zip(image.shape[1:-1], kernel, strides, size, strict=True)
+        begin = tuple(_begin(*row) if steps.padding == "same" else 0 for row in rows)
+        places = strides, full, begin, size
+        if rank == 3:
+            weights = constant(np.ascontiguousarray(w.transpose(2, 3, 4, 0, 1)), f"{g.place}/kernel")
+            return transpose_conv_3d(g, image, weights, addend, places)
+        return transpose_conv(g, image, (constant(np.ascontiguousarray(w.transpose(0, 2, 3, 1))), addend), places)
 
-    def run(x: Tensor) -> Tensor:
-        full = tuple((n - 1) * s + k for n, s, k in zip(x.shape[1:3], strides, kernel, strict=True))
-        rows = zip(x.shape[1:3], kernel, strides, size, strict=True)
-        begin = tuple(_begin(*row) if own.padding == "same" else 0 for row in rows)
-        return transpose_conv(g, x, (weights, addend), (strides, full, begin, size))
-
-    return call.activated(as_image(g, call.input(), run))
+    return run(x) if rank == 3 else as_image(g, x, run)
 
 
 def _begin(length: int, kernel: int, stride: int, size: int) -> int:
@@ -121,54 +138,46 @@ def _begin(length: int, kernel: int, stride: int, size: int) -> int:
     return kernel - 1 - min(-(-padding // 2), kernel - 1)
 
 
-Importer = Callable[[Emitter, Call], Tensor]
+def transposed(g: Emitter, call: Call) -> Tensor:
+    x = call.input()
+    steps = Steps.of(call.layer, len(x.shape) - 2)
+    y = transposition(g, x, call.weight("kernel"), call.optional("bias"), steps, tuple(call.shape[1:-1]))
+    return call.activated(y)
 
 
-def _pool(op: str) -> Importer:
-    def run(g: Emitter, call: Call) -> Tensor:
-        call.channels_last()
-        kernel, strides = both(call.layer.pool_size), both(call.layer.strides)
-        padding = "SAME" if call.layer.padding == "same" else "VALID"
-        options: dict[str, Any] = {
-            "filter_height": kernel[0],
-            "filter_width": kernel[1],
-            "stride_h": strides[0],
-            "stride_w": strides[1],
-        }
-
-        def pooled(x: Tensor) -> Tensor:
-            size = extents(x.shape[1:3], kernel, strides, (1, 1), padding)
-            return g.emit(op, [x], (x.shape[0], *size, x.shape[3]), padding=padding, **options)
-
-        return as_image(g, call.input(), pooled)
-
-    return run
+def _weight(call: Call, i: int, name: str) -> Floats:
+    value = call.argument(i, name)
+    call.need(not isinstance(value, Tensor), f"{name} that is an input; make it a weight")
+    return array(value, f"{call.name}/{name}")
 
 
-def _everywhere(op: str) -> Importer:
-    def run(g: Emitter, call: Call) -> Tensor:
-        if call.argument(1, "mask") is not None:
-            return call.follow()[0]
-        x, keep = call.input(), bool(call.layer.keepdims)
-        first = call.layer.data_format == "channels_first"
-        axes = np.arange(2 if first else 1, len(x.shape) - (not first), dtype=np.int32)
-        return g.emit(op, [x, axes], call.shape, keep_dims=keep)
-
-    return run
+def conv_operation(g: Emitter, call: Call) -> Tensor:
+    x, w = call.input(), _weight(call, 1, "kernel")
+    return convolution(g, x, w, None, Steps.of(call.layer, len(x.shape) - 2))
 
 
-IMPORTERS: dict[str, Callable[[Emitter, Call], Tensor]] = {
-    "Conv1D": conv,
-    "Conv1DTranspose": transposed,
-    "Conv2D": conv,
-    "Conv2DTranspose": transposed,
-    "DepthwiseConv1D": depthwise,
-    "DepthwiseConv2D": depthwise,
-    "SeparableConv1D": separable,
-    "SeparableConv2D": separable,
+def depthwise_operation(g: Emitter, call: Call) -> Tensor:
+    x, w = call.input(), _weight(call, 1, "kernel")
+    return by_channel(g, x, w, None, Steps.of(call.layer, len(x.shape) - 2))
+
+
+def separable_operation(g: Emitter, call: Call) -> Tensor:
+    x, first, second = call.input(), _weight(call, 1, "depthwise_kernel"), _weight(call, 2, "pointwise_kernel")
+    return pointwise(g, by_channel(g, x, first, None, Steps.of(call.layer, len(x.shape) - 2)), second, None)
+
+
+def transposed_operation(g: Emitter, call: Call) -> Tensor:
+    x, w = call.input(), _weight(call, 1, "kernel")
+    return transposition(g, x, w, None, Steps.of(call.layer, len(x.shape) - 2), tuple(call.shape[1:-1]))
+
+
+IMPORTERS: dict[str, Importer] = {
+    **{f"Conv{rank}D": any_order(conv) for rank in (1, 2, 3)},
+    **{f"Conv{rank}DTranspose": any_order(transposed) for rank in (1, 2, 3)},
+    **{f"DepthwiseConv{rank}D": any_order(depthwise) for rank in (1, 2)},
+    **{f"SeparableConv{rank}D": any_order(separable) for rank in (1, 2)},
+    "ops.Conv": any_order(conv_operation),
+    "ops.ConvTranspose": any_order(transposed_operation),
+    "ops.DepthwiseConv": any_order(depthwise_operation),
+    "ops.SeparableConv": any_order(separable_operation),
 }
-for _kind, _over, _op in (("Average", "AVERAGE_POOL_2D", "MEAN"), ("Max", "MAX_POOL_2D", "REDUCE_MAX")):
-    for _rank in ("1D", "2D"):
-        IMPORTERS[f"{_kind}Pooling{_rank}"] = _pool(_over)
-    for _rank in ("1D", "2D", "3D"):
-        IMPORTERS[f"Global{_kind}Pooling{_rank}"] = _everywhere(_op)

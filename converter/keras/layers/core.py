@@ -30,8 +30,8 @@ def embedding(g: Emitter, call: Call) -> Tensor:
 #: Layers that act in training alone.
 IDENTITIES = (
     "ActivityRegularization", "AlphaDropout", "Dropout", "GaussianDropout", "GaussianNoise", "Identity",
-    "SpatialDropout1D", "SpatialDropout2D", "RandomBrightness", "RandomContrast", "RandomFlip", "RandomHue",
-    "RandomRotation", "RandomSaturation", "RandomTranslation", "RandomZoom",
+    "SpatialDropout1D", "SpatialDropout2D", "SpatialDropout3D", "RandomBrightness", "RandomContrast", "RandomFlip",
+    "RandomHue", "RandomRotation", "RandomSaturation", "RandomTranslation", "RandomZoom",
 )  # fmt: skip
 
 
