@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -44,7 +43,7 @@ def _differs(
     query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, dropout_p: float = 0.0,
     is_causal: bool = False, *, scale: float | None = None, enable_gqa: bool = False,
 ) -> bool:  # fmt: skip
-    """Whether torch.onnx lacks the form: it has four dimensions alone, repeats shared keys, and gives a query whose keys
+    """Whether torch.onnx lacks the form: it has four dimensions only, repeats shared keys, and gives queries whose keys
     are all masked the mean of the values."""
     masked = attn_mask is not None and attn_mask.dtype == torch.bool
     return dropout_p == 0 and (query.ndim != 4 or enable_gqa or masked)
