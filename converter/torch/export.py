@@ -91,7 +91,6 @@ def _export(module: Source, inputs: tuple[Any, ...], names: tuple[list[str] | No
             from twinfer.converter.torch.rewrite import rewritten
 
             program = _program(module, inputs)
-            _refuse_projections(program)
             given = names[0] or _tensor_inputs(program)
             program = torch.onnx.export(
                 rewritten(program), input_names=given, output_names=names[1], opset_version=OPSET, dynamo=True,
@@ -123,20 +122,6 @@ def _tensor_inputs(program: torch.export.ExportedProgram) -> list[str]:
 
     specs = program.graph_signature.input_specs
     return [s.arg.name for s in specs if s.kind is InputKind.USER_INPUT and isinstance(s.arg, TensorArgument)]
-
-
-def _refuse_projections(program: torch.export.ExportedProgram) -> None:
-    """UnsupportedOperatorError for LSTMs whose output is projected: torch writes them as ONNX's LSTM, which is none."""
-    import torch
-
-    for node in program.graph.nodes:
-        if node.target is torch.ops.aten.lstm.input:
-            shown, hidden = (state.meta["val"].shape[-1] for state in cast(Any, node.args[1]))
-            if shown != hidden:
-                raise UnsupportedOperatorError(
-                    f"{node.name}: nn.LSTM(proj_size={shown}), which ONNX does not have; "
-                    "leave proj_size out and put an nn.Linear behind it"
-                )
 
 
 def _reason(error: BaseException) -> str:
