@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 #: The opset that torch writes: the first one with GELU, and the one that torch's translations are written for.
 OPSET = 20
 
+_INSTEAD = "compute it otherwise, or end the model before it and leave it to the program that runs the model"
+
 #: A module, a program of ``torch.export.export``, or the path of one that ``torch.export.save`` wrote (.pt2).
 Source = Any
 
@@ -30,6 +33,7 @@ def from_torch(
     output_names: Sequence[str] | None = None,
     shapes: Mapping[str, Sequence[int]] | None = None,
     constants: Mapping[str, Any] | None = None,
+    check: bool = True,
 ) -> Graph:
     """The model of a ``torch.nn.Module`` as a float Graph, for ``twinfer.convert`` to optimise and quantise::
 
@@ -43,12 +47,13 @@ def from_torch(
     unpickled. A file with objects of other classes, which could run code, is refused. ``input_names`` and
     ``output_names``: names of inputs and outputs; by default those of the arguments of ``forward`` and of torch's
     results. ``shapes`` gives inputs that a program leaves dynamic a static shape by name, ``constants`` makes
-    inputs constants. Inputs and outputs keep
-    torch's layout, images NCHW: ``convert(graph, channels_last=True)`` makes that NHWC.
+    inputs constants. Inputs and outputs keep torch's layout, images NCHW: ``convert(graph, channels_last=True)`` makes
+    that NHWC. ``check``: the graph runs here on the example inputs, beside the module. A ModelWarning says by how much
+    an output is off if that is more than 0.01 % of its range.
 
     Raises ToolError without the extra ``torch``, InvalidArgumentError for arguments that do not fit,
     UnsupportedOperatorError for what torch cannot export or TFLite cannot express (all operators at once), ModelError
-    for weights with NaN or infinity.
+    for weights with NaN or infinity, and by ``check`` for outputs that are off by more than 1 %.
     """
     missing = [name for name in ("torch", "onnx", "onnxscript") if find_spec(name) is None]
     if missing:
@@ -56,10 +61,30 @@ def from_torch(
     if isinstance(module, str | os.PathLike):
         module = load(module)
     inputs = _inputs(module, example_inputs)
-    proto = _export(module, inputs, (_names(input_names), _names(output_names)))
+    program = _program(module, inputs)
+    names = _names(input_names) or _tensor_inputs(program)
+    proto = _export(program, type(module).__name__, (names, _names(output_names)))
     from twinfer.converter.onnx import read_onnx
 
-    return read_onnx(proto, shapes=shapes, constants=constants)
+    graph = read_onnx(proto, shapes=shapes, constants=constants)
+    if check:
+        _check(graph, module, program, names, constants or {})
+    return graph
+
+
+def _check(
+    graph: Graph, module: Source, program: torch.export.ExportedProgram, names: list[str], constants: Mapping[str, Any]
+) -> None:
+    """Compares the graph with the module itself, or with a program that came without."""
+    from twinfer.converter.torch.compare import compare
+
+    if program.example_inputs is None:
+        return
+    if module is program:
+        compare(graph, cast(Any, program.module()), program.example_inputs, names, constants)
+    else:
+        with _evaluation(module):
+            compare(graph, module, program.example_inputs, names, constants)
 
 
 def _inputs(module: Source, given: Any) -> tuple[Any, ...]:
@@ -82,39 +107,46 @@ def _names(given: Sequence[str] | None) -> list[str] | None:
     return [given] if isinstance(given, str) else None if given is None else list(given)
 
 
-def _export(module: Source, inputs: tuple[Any, ...], names: tuple[list[str] | None, list[str] | None]) -> Any:
-    """The onnx.ModelProto; UnsupportedOperatorError with torch's reason if there is none."""
-    import torch
-
-    try:
-        with quiet(), torch.no_grad():
-            from twinfer.converter.torch.rewrite import rewritten
-
-            program = _program(module, inputs)
-            given = names[0] or _tensor_inputs(program)
-            program = torch.onnx.export(
-                rewritten(program), input_names=given, output_names=names[1], opset_version=OPSET, dynamo=True,
-                verbose=False,
-            )  # fmt: skip
-    except TwinferError:
-        raise
-    except Exception as error:  # what a module's own code and torch's exporter raise can be anything
-        raise UnsupportedOperatorError(f"torch cannot export {type(module).__name__}: {_reason(error)}") from error
-    return cast(Any, program).model_proto
-
-
 def _program(module: Source, inputs: tuple[Any, ...]) -> torch.export.ExportedProgram:
     import torch
 
     if isinstance(module, torch.export.ExportedProgram):
         return module
-    with _evaluation(module):
+    with _evaluation(module), torch.no_grad():
         try:
             module(*inputs)  # a plain run shows an error in the user's own code better than a traced one
         except Exception as error:
             what = f"{type(module).__name__} does not run with these example inputs"
             raise InvalidArgumentError(f"{what}: {_reason(error)}") from error
-        return torch.export.export(module, inputs, strict=False)
+        with _exporting(type(module).__name__):
+            return torch.export.export(module, inputs, strict=False)
+
+
+def _export(program: torch.export.ExportedProgram, name: str, names: tuple[list[str] | None, list[str] | None]) -> Any:
+    """The onnx.ModelProto."""
+    import torch
+
+    from twinfer.converter.torch.rewrite import rewritten
+
+    with _exporting(name), torch.no_grad():
+        exported = torch.onnx.export(
+            rewritten(program), input_names=names[0], output_names=names[1], opset_version=OPSET, dynamo=True,
+            verbose=False,
+        )  # fmt: skip
+    return cast(Any, exported).model_proto
+
+
+@contextmanager
+def _exporting(name: str) -> Iterator[None]:
+    """UnsupportedOperatorError with torch's reason for whatever its exporter raises, and what the module's own code
+    raises in it."""
+    try:
+        with quiet():
+            yield
+    except TwinferError:
+        raise
+    except Exception as error:
+        raise UnsupportedOperatorError(f"torch cannot export {name}: {_reason(error)}") from error
 
 
 def _tensor_inputs(program: torch.export.ExportedProgram) -> list[str]:
@@ -129,6 +161,8 @@ def _reason(error: BaseException) -> str:
     while error.__cause__ is not None:
         error = error.__cause__
     text = " ".join(str(error).split()) or "no reason given"
+    if missing := re.search(r"No ONNX function found for <OpOverload\(op='\w+\.(\w+)'", text):
+        return f"torch.onnx has no form of {missing[1]}: {_INSTEAD}"
     return f"{type(error).__name__}: {text[:240]}"
 
 

@@ -108,7 +108,14 @@ class Unknown(nn.Module):
     """Operators that there is no importer for."""
 
     def forward(self, x: Any) -> Any:
-        return torch.special.digamma(torch.det(x))
+        return torch.special.airy_ai(torch.linalg.eigvalsh(x))
+
+
+class Large(nn.Module):
+    """A matrix that is too large to spell out."""
+
+    def forward(self, x: Any) -> Any:
+        return torch.linalg.inv(x)
 
 
 class Evil:
@@ -164,8 +171,19 @@ def test_what_is_refused() -> None:
         ),
         ([], wrong, twinfer.InvalidArgumentError, "no builtins.list"),
         (Branch(), wrong, twinfer.UnsupportedOperatorError, "torch cannot export Branch: .*data-dependent"),
-        (nn.LSTM(3, 4, proj_size=2), torch.zeros(5, 1, 3), twinfer.UnsupportedOperatorError, r"nn.LSTM\(proj_size=2\)"),
-        (Unknown(), torch.eye(3), twinfer.UnsupportedOperatorError, "torch cannot export|Det"),
+        (
+            nn.LSTM(3, 4, proj_size=2),
+            (torch.zeros(5, 1, 3), (torch.ones(1, 1, 2), torch.ones(1, 1, 4))),
+            twinfer.UnsupportedOperatorError,
+            r"nn.LSTM\(proj_size=2\) with a first hidden state that is not 0: call it without",
+        ),
+        (Unknown(), torch.eye(3), twinfer.UnsupportedOperatorError, "torch.onnx has no form of _linalg_eigh: compute"),
+        (
+            Large(),
+            torch.eye(17),
+            twinfer.UnsupportedOperatorError,
+            "17 x 17 matrices at run time; the limit is 16 x 16",
+        ),
     ]
     for module, inputs, error, message in cases:
         with pytest.raises(error, match=message):

@@ -52,19 +52,13 @@ def mode(x: Tensor, dim: int = -1, keepdim: bool = False) -> tuple[Tensor, Tenso
     return (value, place) if keepdim else (value.squeeze(dim), place.squeeze(dim))
 
 
-def _shifted(x: Tensor, dim: int, by: int, fill: float) -> Tensor:
-    """Elements that are ``by`` places before; ``fill`` where there are none."""
-    rest = x.narrow(dim, 0, x.shape[dim] - by)
-    pads = [0] * (2 * (x.ndim - 1 - dim % x.ndim)) + [by, 0]
-    return F.pad(rest, pads, value=fill)
-
-
 def cumprod(x: Tensor, dim: int, dtype: Any = None) -> Tensor:
     """Products of spans that double in length."""
     x = x if dtype is None else x.to(dtype)
     by = 1
     while x.ndim and by < x.shape[dim]:
-        x, by = x * _shifted(x, dim, by, 1), 2 * by
+        first, rest = x.narrow(dim, 0, by), x.narrow(dim, by, x.shape[dim] - by)
+        x, by = torch.cat([first, rest * x.narrow(dim, 0, x.shape[dim] - by)], dim), 2 * by
     return x
 
 
@@ -74,10 +68,11 @@ def cumulative(largest: bool) -> Any:
     def extremes(x: Tensor, dim: int) -> tuple[Tensor, Tensor]:
         shape = [-1 if i == dim % x.ndim else 1 for i in range(x.ndim)]
         places = torch.arange(x.shape[dim], dtype=torch.float32).reshape(shape).expand(x.shape)
-        edge = torch.finfo(x.dtype).min if x.is_floating_point() else -_HIGHEST[x.dtype]
         by = 1
         while by < x.shape[dim]:
-            before, where = _shifted(x, dim, by, edge if largest else -edge), _shifted(places, dim, by, 0)
+            before, where = (
+                torch.cat([t.narrow(dim, 0, by), t.narrow(dim, 0, x.shape[dim] - by)], dim) for t in (x, places)
+            )
             keep = x >= before if largest else x <= before
             x, places, by = torch.where(keep, x, before), torch.where(keep, places, where), 2 * by
         return x, places.long()
