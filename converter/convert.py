@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Unpack
 
@@ -25,7 +25,7 @@ from twinfer.converter.quantize.quantize import Options, quantize
 from twinfer.converter.quantize.recipe import Recipe
 from twinfer.converter.quantize.rounding import grams
 from twinfer.converter.quantize.samples import Samples, samples_of
-from twinfer.converter.source import Shapes, Source, files_of, open_source, read_source
+from twinfer.converter.source import Source, files_of, open_source, read_source
 from twinfer.converter.table import with_versions
 from twinfer.runtime.errors import ModelError, ModelWarning, UnsupportedOperatorError
 from twinfer.runtime.graph import Graph
@@ -39,13 +39,15 @@ from twinfer.runtime.write.tflite import check_suffix, write
 
 @dataclass(frozen=True)
 class Conversion:
-    """The result of a conversion, and how it came about. ``source`` is the optimised graph. ``pruned`` is ``source``
+    """The result of a conversion, and how it came about. ``imported`` is the graph as it was read. ``source`` is the
+    optimised graph. ``pruned`` is ``source``
     with fewer weights, or ``source`` itself. ``flat`` is ``pruned``, quantised and clustered as asked. ``graph`` is the
     result: ``flat`` with loops in the place of steps that repeat.
     ``seen`` is what calibration saw of ``pruned``. ``quality`` says what quantisation did to the outputs (None: nothing
     was quantised, or no output is float)."""
 
     graph: Graph
+    imported: Graph
     source: Graph
     pruned: Graph
     flat: Graph
@@ -137,9 +139,10 @@ def conversion(source: Source, **how: Unpack[How]) -> Conversion:
     steps = passes if passes is not None else TO_QUANTIZE if how.get("quantize") else PIPELINE
     steps = (*steps, equalize) if how.get("equalize") else steps
     laid_out = how.get("channels_last", False)
-    graph = optimise(source, how.get("shapes"), steps, how.get("after"), laid_out, how.get("constants"))
+    imported = read_source(source, how.get("shapes"), how.get("constants"))
+    graph = optimise(imported, steps, how.get("after"), laid_out)
     job = _Job(how, how.get("calibration"), [])
-    converted = Conversion(graph, graph, graph, graph, {}, recipe)
+    converted = Conversion(graph, imported, graph, graph, graph, {}, recipe)
     for name, about, stage in STAGES:
         before, converted = converted, stage(converted, job)
         tell(name, about, before, converted)
@@ -228,16 +231,13 @@ STAGES = (
 
 
 def optimise(
-    source: Source,
-    shapes: Shapes | None = None,
+    graph: Graph,
     passes: Sequence[Pass] = TO_QUANTIZE,
     after: Callable[[str, Graph], None] | None = None,
     channels_last: bool | Sequence[str] = False,
-    constants: Mapping[str, Any] | None = None,
 ) -> Graph:
-    """The graph of a source after the passes, by default those that quantisation begins with. Warns if there are
+    """The graph of ``read_source`` after the passes, by default those that quantisation begins with. Warns if there are
     others beside it."""
-    graph = read_source(source, shapes, constants)
     if channels_last:
         names = (channels_last,) if isinstance(channels_last, str) else channels_last
         graph = to_channels_last(graph, () if isinstance(names, bool) else tuple(names))

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from twinfer.aot.build.compiled import CompiledModel, compile
+    from twinfer.converter.check import check
     from twinfer.converter.convert import convert, convert_file
     from twinfer.converter.keras import from_keras
     from twinfer.converter.search.find import search
@@ -58,6 +59,7 @@ __all__ = [
     "TwinferError",
     "UnsupportedOperatorError",
     "__version__",
+    "check",
     "compile",
     "convert",
     "convert_file",
@@ -73,6 +75,7 @@ __all__ = [
 
 _HOME = {
     "twinfer.aot.build.compiled": ("CompiledModel", "compile"),
+    "twinfer.converter.check": ("check",),
     "twinfer.converter.convert": ("convert", "convert_file"),
     "twinfer.converter.keras": ("from_keras",),
     "twinfer.converter.search.find": ("search",),

@@ -24,13 +24,9 @@ from twinfer.runtime.shapes import EXTENT_LIMIT, shape_of
 def read_keras(model: Any, batch: int, shapes: Mapping[str, Sequence[int]]) -> Graph:
     with warnings.catch_warnings():  # Keras reads PyTorch's tensors in a way that NumPy 2 calls old
         warnings.filterwarnings("ignore", "__array__ implementation doesn't accept a copy", DeprecationWarning)
-        if isinstance(model, str | os.PathLike):
-            model = _load(os.fspath(model))
-        if not isinstance(model, keras.Model):
-            what = f"{type(model).__module__}.{type(model).__qualname__}"
-            raise InvalidArgumentError(f"from_keras takes a keras.Model or the path of a .keras file, no {what}")
+        model = loaded(model)
         g = Emitter(model.name)
-        sources, results = _functional(model)
+        sources, results = named_ends(model)
         inputs = [g.builder.input(*described) for described in _inputs(sources, batch, shapes)]
         walk = Walk(g, list(sources.values()), inputs)
         outputs = walk.run(list(results.values()))
@@ -38,6 +34,16 @@ def read_keras(model: Any, batch: int, shapes: Mapping[str, Sequence[int]]) -> G
         graph, taken = with_outputs(g, list(zip(results, outputs, strict=True)))
         name = renamer(graph, {**walk.names, **{t: t.name for t in graph.inputs}, **taken})  # as the layers are called
         return sign(change_tensors(graph, lambda t: replace(t, name=name(t))))
+
+
+def loaded(model: Any) -> keras.Model:
+    """The model, or that of a .keras file; InvalidArgumentError for what is neither, ModelError for damaged files."""
+    if isinstance(model, str | os.PathLike):
+        return _load(os.fspath(model))
+    if not isinstance(model, keras.Model):
+        what = f"{type(model).__module__}.{type(model).__qualname__}"
+        raise InvalidArgumentError(f"from_keras takes a keras.Model or the path of a .keras file, no {what}")
+    return model
 
 
 def _load(path: str) -> keras.Model:
@@ -48,7 +54,7 @@ def _load(path: str) -> keras.Model:
         raise ModelError(f"{path} cannot be loaded by Keras {keras.__version__}: {error}") from error
 
 
-def _functional(model: keras.Model) -> tuple[dict[str, Any], dict[str, Any]]:
+def named_ends(model: keras.Model) -> tuple[dict[str, Any], dict[str, Any]]:
     """Symbolic inputs and outputs by the model's names for them."""
     try:
         given = getattr(model, "input", None), getattr(model, "output", None)  # a Sequential has neither

@@ -24,7 +24,7 @@ from twinfer.converter.search.space import METHODS, PRECISIONS, Setting, Space
 from twinfer.converter.search.strategy import Ledger, Told, explore
 from twinfer.converter.search.trial import Bench, Cost, Job, Trial, make_job
 from twinfer.converter.search.workers import workers
-from twinfer.converter.source import Shapes, Source
+from twinfer.converter.source import Shapes, Source, read_source
 from twinfer.runtime.errors import InvalidArgumentError, ToolError
 from twinfer.runtime.graph import Graph
 from twinfer.runtime.options import USUAL
@@ -145,7 +145,7 @@ def search(
     seed, limit, told = how.get("seed", 0), how.get("trials", TRIALS), how.get("progress")
     space = _space(how)
     passes = (*TO_QUANTIZE, *([equalize] if how.get("equalize") else []))
-    graph = optimise(source, how.get("shapes"), passes, channels_last=how.get("channels_last", False))
+    graph = optimise(read_source(source, how.get("shapes")), passes, channels_last=how.get("channels_last", False))
     samples = gather(graph, data, how.get("calibration"), seed=seed, count=how.get("calibrate"))
     model, setup = write(graph), _setup(how, samples)
     about: dict[str, Any] = {"model": hashlib.sha256(model).hexdigest(), "data": samples.sha256, "search": setup}

@@ -58,11 +58,11 @@ def planned(plan: Plan) -> Facts:
     return {**about, **{name: getattr(how, name) for name in names}}
 
 
-def converted(source: Any, output: Any, **how: Any) -> Facts:
+def converted(source: Any, **how: Any) -> Facts:
     how["after"] = how["after"] is not None
     how["constants"] = {name: value.tolist() for name, value in how["constants"].items()}
     del how["progress"]
-    return {"source": files_of(source)[0], "output": output, **how}
+    return {"source": files_of(source)[0], **how}
 
 
 def written(plan: Plan, name: str, folder: str, *, sha256: str, card: Any) -> Facts:
@@ -77,7 +77,7 @@ def on(source: Any, card: Any, **how: Any) -> Facts:
 
 #: Module and name of a front door, and what is noted of a call.
 DOORS: list[tuple[Any, str, Callable[..., Facts]]] = [
-    (convert, "convert_file", converted),
+    (convert, "conversion", converted),
     (find, "search", lambda source, data, max_loss, progress, **how:
         {"source": source, "data": data, "max_loss": max_loss, **how}),
     (streaming, "stream", lambda graph, axis, hop: {"inputs": len(graph.inputs), "axis": axis, "hop": hop}),
@@ -133,7 +133,7 @@ def ask(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Ask:
     return asked
 
 
-CONVERT: Facts = {"source": "net.onnx", "output": "out.tflite", "quantize": None, "calibration": None}
+CONVERT: Facts = {"source": "net.onnx", "quantize": None, "calibration": None}
 CONVERT |= {"method": "minmax", "recipe": None, "bias_correction": False, "adaptive_rounding": False, "equalize": False}
 CONVERT |= {"prune": None, "prune_block": None, "prune_scope": None, "cluster": None, "compensate": False}
 CONVERT |= {"channels_last": False, "store_plan": False, "loops": True, "inference_type": None, "shapes": {}}
@@ -184,7 +184,6 @@ MATRIX: dict[str, tuple[Facts, dict[str, Facts]]] = {
     "convert net.onnx -o out.tflite": (
         CONVERT,
         {
-            "--output other.tflite": {"output": "other.tflite"},
             "--quantize int16x8": {"quantize": "int16x8"},
             "--calibration d.npz": {"calibration": "d.npz"},
             "--method percentile-99": {"method": "percentile-99"},
@@ -349,6 +348,7 @@ MATRIX: dict[str, tuple[Facts, dict[str, Facts]]] = {
 ELSEWHERE = {
     "bench": {"--compare", "--max-drift"},
     "compile": {"--io", "--tuned"},
+    "convert": {"--output", "--no-check", "--samples", "--max-error"},
     "run": {"--input", "--output", "--seed", "--io", "--real-outputs"},
     "verify": {"--io"},
     "explain": {"--ladder", "--techniques", "--input-rows", "--input-in-place", "--io", "--json", "--html"},

@@ -10,6 +10,7 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from twinfer.command_line.checking import add_check, checked, is_asked, show_check
 from twinfer.command_line.command import Command
 from twinfer.command_line.options import files_read, shapes_of, source_of
 from twinfer.converter.passes import Pass
@@ -23,12 +24,15 @@ if TYPE_CHECKING:
 EXAMPLES = (
     "model.onnx -o model.tflite",
     "model.onnx -o model.tflite --quantize int8 --calibration samples.npz --method mse --report",
+    "model.onnx -o model.tflite --check --samples samples.npz",
     "model.keras -o model.tflite --quantize int8 --calibration samples.npz",
     "model.onnx -o model.tflite --quantize int8 --calibration data.npz --prune 0.7 --cluster 4 --compensate --report",
     "model.tflite -o small.tflite --quantize int4 --calibration samples.npz --recipe keep_first_float.toml",
 )
 
-#: Arguments that ``convert_file`` takes as they are.
+STATUS = "\n\nexit status: 0 it is written, 1 it is written, but differs from the source by more than --max-error"
+
+#: Arguments that ``conversion`` takes as they are.
 _GIVEN = (
     *("quantize", "calibration", "method", "recipe", "bias_correction", "adaptive_rounding", "equalize"),
     *("prune", "prune_block", "prune_scope", "cluster", "compensate", "channels_last", "loops", "store_plan"),
@@ -58,6 +62,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--no-loops", dest="loops", action="store_false", help=about)
     about = "store where TFLM is to put each tensor, as OfflineMemoryAllocation in the metadata"
     command.add_argument("--store-plan", action="store_true", help=about)
+    add_check(command)
 
 
 def _add_quantisation(command: argparse.ArgumentParser) -> None:
@@ -98,38 +103,37 @@ def _add_compression(command: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     from twinfer.bench.page.page import need_library
     from twinfer.command_line.terminal import progress, say
-    from twinfer.converter.convert import convert_file
+    from twinfer.converter.convert import conversion
     from twinfer.converter.offline.stored import stored_plan
     from twinfer.converter.source import open_source
     from twinfer.runtime.errors import InvalidArgumentError
     from twinfer.runtime.read.files import check_places
+    from twinfer.runtime.write.tflite import check_suffix
 
     model = open_source(arguments.model)
-    read = [*files_read(arguments.model, model), arguments.calibration, arguments.recipe]
+    read = [*files_read(arguments.model, model), arguments.calibration, arguments.recipe, arguments.samples]
     check_places([arguments.output, arguments.report], inputs=read)
+    check_suffix(arguments.output)
     if arguments.report is not None and not (arguments.quantize or arguments.prune or arguments.cluster):
         raise InvalidArgumentError("--report shows what --quantize, --prune and --cluster cost: give one of them, too")
     if arguments.report is not None and _is_page(arguments.report):
         need_library()
     with progress(1) as told:
         told(0, "reading", 0)
-        conversion = convert_file(
-            source_of(model),
-            arguments.output,
-            **_how(arguments),
-            after=_dump(arguments.dump, read),
-            progress=_step(told, "calibrating"),
-        )
-    say(f"{arguments.output}: {_summary(conversion.graph)}")
+        source, dump = source_of(model), _dump(arguments.dump, read)
+        made = conversion(source, **_how(arguments), after=dump, progress=_step(told, "calibrating"))
+    check = checked(source, made, arguments, _how(arguments)["constants"])
+    made.graph.save(arguments.output)
+    say(f"{arguments.output}: {_summary(made.graph)}")
     if arguments.store_plan:
-        say(str(stored_plan(conversion.graph)))
-    report = None if arguments.report is None else _compare(conversion, arguments.calibration)
-    if (quality := conversion.quality) is not None:
+        say(str(stored_plan(made.graph)))
+    report = None if arguments.report is None else _compare(made, arguments.calibration)
+    if (quality := made.quality) is not None:
         costly = quality.worst if report is None else report.sensitivity[: len(quality.worst)]
         say(f"{arguments.quantize}: {replace(quality, worst=costly)}")  # the figures that the report shows
     if report is not None:
         _show(report, arguments.report, Path(arguments.output).name)
-    return 0
+    return show_check(check, whole=is_asked(arguments))
 
 
 def _is_page(file: str) -> bool:
@@ -137,7 +141,7 @@ def _is_page(file: str) -> bool:
 
 
 def _how(arguments: argparse.Namespace) -> dict[str, Any]:
-    """The arguments of ``convert_file`` that say how."""
+    """The arguments of ``conversion`` that say how."""
     from twinfer.command_line.arrays import constants_of
 
     return {
@@ -226,4 +230,4 @@ def _show(report: Report, file: str, name: str) -> None:
 
 
 ABOUT = "turn a float model into a .tflite file, optimised and, on request, quantised"
-COMMAND = Command("convert", ABOUT, EXAMPLES, add_arguments, run)
+COMMAND = Command("convert", ABOUT, EXAMPLES, add_arguments, run, more=STATUS)
