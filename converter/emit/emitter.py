@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
@@ -50,7 +50,19 @@ Operand = Tensor | NDArray[Any] | None
 WIDER = {"int4": np.int8, "uint4": np.uint8, "int2": np.int8, "uint2": np.uint8, "bfloat16": np.float32}
 
 #: Types that TFLite's kernels compute in. What only the exporter's shape arithmetic uses is folded before.
-CARRIED = frozenset({"FLOAT32", "INT8", "INT16", "INT32", "INT64", "UINT8", "BOOL"})
+CARRIED = frozenset({"FLOAT32", "INT8", "INT16", "INT32", "INT64", "UINT8", "BOOL", "UINT16", "UINT32", "UINT64"})
+
+#: Types that few of TFLite's operators take, and the types that the others compute in for them; back, CAST wraps.
+WIDE = MappingProxyType({"UINT16": "INT32", "UINT32": "INT64", "UINT64": "INT64"})
+TAKES_ALL = frozenset({"BITCAST", "CAST", "RESHAPE"})
+
+#: Operators that give the same bits for signed and unsigned integers.
+SAME_BITS = frozenset({"ADD", "SUB", "MUL", "SUM", "EQUAL", "NOT_EQUAL", "SELECT_V2", "BITWISE_XOR", "NEG"})
+
+#: Operators that compare only: of unsigned integers after 2^63 was taken off each.
+COMPARE = frozenset(
+    {"LESS", "LESS_EQUAL", "GREATER", "GREATER_EQUAL", "MAXIMUM", "MINIMUM", "REDUCE_MAX", "REDUCE_MIN", "TOPK_V2"}
+)
 
 #: Types that most of TFLite's operators compute in as quantised numbers only.
 SMALL = frozenset({"INT8", "INT16", "UINT8"})
@@ -101,6 +113,8 @@ class Emitter:
         """An operator with several outputs, of one type or of one each; UnsupportedOperatorError if TFLite cannot
         compute in one of the types."""
         tensors = [self.operand(value) for value in inputs]
+        if op not in TAKES_ALL and any(t is not None and t.type in WIDE for t in tensors):
+            return self._widened(op, tensors, shapes, type, options)
         kind = type or next(t.type for t in tensors if t is not None)
         kinds = [kind] * len(shapes) if isinstance(kind, str) else kind
         for tensor in tensors:
@@ -110,6 +124,31 @@ class Emitter:
         named = zip(kinds, shapes, strict=True)
         outputs = [Tensor(self._name(op, i), _carried(kind), tuple(shape)) for i, (kind, shape) in enumerate(named)]
         return self.builder.node(op, tensors, outputs, options)
+
+    def _widened(
+        self, op: str, tensors: Sequence[Tensor | None], shapes: Sequence[Shape], type: Any, options: Mapping[str, Any]
+    ) -> tuple[Tensor, ...]:
+        """The operator in a signed type that holds the numbers of unsigned ones, and its results cast back."""
+        moves = op in ROWS and ROWS[op].moves is not None
+        largest = any(t is not None and t.type == "UINT64" for t in tensors)
+        if largest and not (moves or op in SAME_BITS or op in COMPARE):
+            raise UnsupportedOperatorError("UINT64, of which TFLite has no arithmetic; cast to INT64 before")
+        wide = [None if t is None else self._signed(t, op in COMPARE) for t in tensors]
+        kind = type or next(t.type for t in tensors if t is not None)
+        kinds = [kind] * len(shapes) if isinstance(kind, str) else kind
+        asked = WIDE.get(type, type) if isinstance(type, str) else [WIDE.get(each, each) for each in type]
+        results = self.emit_all(op, wide, shapes, asked, **options)
+        if largest and op in COMPARE:
+            results = tuple(self._shifted(t) if each in WIDE else t for t, each in zip(results, kinds, strict=True))
+        return tuple(self.cast(t, each) if each in WIDE else t for t, each in zip(results, kinds, strict=True))
+
+    def _signed(self, x: Tensor, compared: bool) -> Tensor:
+        wide = self.cast(x, WIDE.get(x.type, x.type))
+        return self._shifted(wide) if compared and x.type == "UINT64" else wide
+
+    def _shifted(self, x: Tensor) -> Tensor:
+        """x + 2^63, which wraps: the order of unsigned integers becomes that of signed ones."""
+        return self.binary("ADD", x, np.array(np.iinfo(np.int64).min))
 
     def call(self, op: str, inputs: Sequence[Tensor], like: Sequence[Tensor], **options: Any) -> tuple[Tensor, ...]:
         """An operator that runs subgraphs, with outputs of these types and shapes."""
@@ -139,21 +178,38 @@ class Emitter:
 
     def computes(self, op: str, kind: str) -> None:
         """UnsupportedOperatorError for sums and products of bytes: TFLite has them for quantised numbers only."""
-        if kind in SMALL and not ROWS.get(op, UNKNOWN).bytes:
+        if not self.takes(op, kind):
             raise UnsupportedOperatorError(f"arithmetic in {kind} without quantisation; cast to INT32")
+
+    def takes(self, op: str, kind: str) -> bool:
+        """Whether an operator takes numbers of a type that are not quantised. INT32 holds those of others, and CAST
+        wraps what comes out."""
+        return kind not in SMALL or ROWS.get(op, UNKNOWN).bytes
 
     def binary(self, op: str, x: Operand, y: Operand, type: str = "", **options: Any) -> Tensor:
         """An element-wise operator over two operands that broadcast."""
         a, b = self.operand(x), self.operand(y)
-        self.computes(op, next(t.type for t in (a, b) if t is not None))
+        kind = next(t.type for t in (a, b) if t is not None)
+        if a is not None and b is not None and not self.takes(op, kind):
+            result = self.binary(op, self.cast(a, "INT32"), self.cast(b, "INT32"), type, **options)
+            return result if type else self.cast(result, kind)
         shape = np.broadcast_shapes(*(t.shape for t in (a, b) if t is not None))
         return self.emit(op, [a, b], shape, type, **options)
 
     def unary(self, op: str, x: Tensor, type: str = "", **options: Any) -> Tensor:
-        self.computes(op, x.type)
+        if not self.takes(op, x.type):
+            result = self.unary(op, self.cast(x, "INT32"), type, **options)
+            return result if type else self.cast(result, x.type)
         return self.emit(op, [x], x.shape, type, **options)
 
     def cast(self, x: Tensor, kind: str) -> Tensor:
+        if x.data is not None and x.type in DTYPES and x.type != kind and x.quant is None and x.dtype.kind in "iu":
+            return constant(x.data.astype(DTYPES[kind]), self._constant())
+        for near, other in ((x.type, kind), (kind, x.type)):
+            if near == "UINT64" and other not in ("UINT64", "INT64"):  # LiteRT has no CAST of it, but its bits
+                return self.cast(self.cast(x, "INT64"), kind)
+        if {x.type, kind} == {"UINT64", "INT64"}:
+            return self.emit("BITCAST", [x], x.shape, kind)
         return x if x.type == kind else self.unary("CAST", x, kind, in_data_type=x.type, out_data_type=kind)
 
     def nonnegative(self, x: Tensor) -> bool:

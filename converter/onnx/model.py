@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -15,10 +16,10 @@ from twinfer.converter.freeze import fixed, no_input
 from twinfer.converter.onnx.control import CONTROL
 from twinfer.converter.onnx.finish import finish
 from twinfer.converter.onnx.node import Shape
-from twinfer.converter.onnx.ops.move import tensor_type
-from twinfer.converter.onnx.reader import Reader
+from twinfer.converter.onnx.ops.move import HALVES_AND_DOUBLES, tensor_type
+from twinfer.converter.onnx.reader import Reader, single
 from twinfer.converter.onnx.versions import KNOWN
-from twinfer.runtime.errors import InvalidArgumentError, ModelError, UnsupportedOperatorError
+from twinfer.runtime.errors import InvalidArgumentError, ModelError, ModelWarning, UnsupportedOperatorError
 from twinfer.runtime.graph import Graph, Tensor
 from twinfer.runtime.shapes import EXTENT_LIMIT, shape_of
 
@@ -98,12 +99,14 @@ class Model:
         for name in self.outputs:
             self.reader.spell_out(name)
         self.reader.problems.report()
+        _warn_of_floats(proto.graph)
 
     def graph(self) -> Graph:
         for name in self.outputs:
             if name not in self.reader.values:
                 raise ModelError(f"output {name!r} is written by no node")
-        graph = finish(self.reader.emitter, self.reader.values, self.outputs)
+        values = {name: single(t) for name, t in self.reader.values.items()}
+        graph = finish(self.reader.emitter, values, self.outputs)
         return replace(graph, subgraphs=tuple(self.reader.subgraphs))
 
     def _inputs(self, shapes: Mapping[str, Sequence[int]], constants: Mapping[str, Any]) -> None:
@@ -126,6 +129,19 @@ class Model:
             except UnsupportedOperatorError as error:
                 self.reader.problems.add("input", str(error), name)
                 self.reader.lost.add(name)
+
+
+def _warn_of_floats(graph: onnx.GraphProto) -> None:
+    """A ModelWarning if inputs, outputs or casts have another type of floats than the float32 that they become."""
+    values = [*graph.input, *graph.output]
+    kinds = {value.name: value.type.tensor_type.elem_type for value in values}
+    casts = {node.output[0]: a.i for node in graph.node for a in node.attribute if node.op_type == "Cast"}
+    codes = {getattr(onnx.TensorProto, name): name.lower() for name in HALVES_AND_DOUBLES}
+    if names := {codes[code]: None for code in (*kinds.values(), *casts.values()) if code in codes}:
+        seen = [name for name, code in kinds.items() if code in codes]
+        more = f"; so do inputs and outputs: {', '.join(seen[:8])}{', …' if len(seen) > 8 else ''}" if seen else ""
+        what = f"{graph.name}: what is {' or '.join(names)} there becomes float32{more}"
+        warnings.warn(what, ModelWarning, stacklevel=4)
 
 
 def _stated(graph: onnx.GraphProto) -> Mapping[str, Tensor]:

@@ -5,7 +5,9 @@ from __future__ import annotations
 
 from collections import ChainMap
 from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
+from dataclasses import replace
 
+import numpy as np
 import onnx
 
 from twinfer.converter.emit.emitter import Emitter, constant
@@ -94,7 +96,7 @@ class Reader:
             self.spell_out(name)
             if name not in self.values and name not in self.lost:
                 raise ModelError(f"output {name!r} of a graph that a node runs is written by no node")
-            tensors.append(self.values.get(name))
+            tensors.append(single(self.values[name]) if name in self.values else None)
         return None if self.lost.intersection(names) or None in tensors else [t for t in tensors if t is not None]
 
     def _node(self, proto: onnx.NodeProto) -> None:
@@ -162,6 +164,7 @@ class Reader:
         folded = fold(proto, inputs, self.opsets, self.emitter.budget)
         if folded is not None:
             return folded
+        inputs = tuple(t and single(t) for t in inputs)
         if op in self.control:
             return self.control[op](self, proto, inputs)
         opset = self.opsets.get(proto.domain, 1)
@@ -230,3 +233,12 @@ class Reader:
             self.lost.add(name)
         else:
             self.values[name] = self.emitter.builder.add(tensor)
+
+
+def single(tensor: Tensor) -> Tensor:
+    """A constant in FLOAT32 if it is of halves or doubles; finite numbers stay finite."""
+    if tensor.data is None or tensor.type not in ("FLOAT16", "FLOAT64"):
+        return tensor
+    most, data = np.finfo(np.float32).max, np.asarray(tensor.data)
+    data = np.where(np.isfinite(data), np.clip(data, -most, most), data).astype(np.float32)
+    return replace(tensor, type="FLOAT32", data=data)

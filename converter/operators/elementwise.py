@@ -64,7 +64,7 @@ ROWS = {
     "PRELU": _Elements((0, 1), types=INT8, scales=Scales(imported=True)),  # slopes must be INT8
     "MAXIMUM": _Extreme(),
     "MINIMUM": _Extreme(),
-    "EQUAL": _Comparison(bytes=True, versions={"INT8": 2, "INT16": 4}),
+    "EQUAL": _Comparison(versions={"INT8": 2, "INT16": 4}),
     "NOT_EQUAL": _Comparison(versions={"INT8": 2}),
     "GREATER": _Comparison(versions={"INT8": 2}),
     "GREATER_EQUAL": _Comparison(versions=INT8_2_INT16_3),

@@ -13,6 +13,9 @@ from twinfer.converter.onnx.node import Importer, OnnxNode, positive
 from twinfer.runtime.errors import ModelError, UnsupportedOperatorError
 from twinfer.runtime.graph import DTYPES, Tensor
 
+#: ONNX's types whose values are carried in FLOAT32.
+HALVES_AND_DOUBLES = ("FLOAT16", "BFLOAT16", "DOUBLE")
+
 
 def dropout(g: Emitter, node: OnnxNode) -> tuple[Tensor, Tensor]:
     """Dropout does nothing when a model runs. The mask is true everywhere, if anything reads it."""
@@ -66,15 +69,20 @@ def shape(g: Emitter, node: OnnxNode) -> Tensor:
 
 
 def cast_like(g: Emitter, node: OnnxNode) -> Tensor:
-    narrow = node.input(1).extra.get("narrow")
-    if narrow is not None:  # the constant is carried in a wider type than it has
+    narrow = node.input(1).extra.get("narrow", "bfloat16")
+    if narrow != "bfloat16":  # the constant is carried in a wider type than it has
         raise UnsupportedOperatorError(f"tensors of type {narrow.upper()}; export the model in float32")
     return g.cast(node.input(0), node.input(1).type)
 
 
 def tensor_type(code: int) -> str:
-    """TFLite's name of an ONNX element type; UnsupportedOperatorError if it has none."""
+    """TFLite's name of an ONNX element type, FLOAT32 for all floats of 16 and 64 bits; UnsupportedOperatorError if it
+    has none."""
     name = onnx.TensorProto.DataType.Name(code) if code in onnx.TensorProto.DataType.values() else str(code)
+    if name in HALVES_AND_DOUBLES:
+        return "FLOAT32"
+    if name == "STRING":
+        raise UnsupportedOperatorError("strings, which TFLite does not compute with: make numbers of them before")
     try:
         return TYPES[np.dtype(onnx.helper.tensor_dtype_to_np_dtype(code))]
     except KeyError:
