@@ -199,8 +199,6 @@ WRONG: list[tuple[str, tuple[int, ...], list[Any], dict[str, Any], str]] = [
     ("Pad", ROW, [ints([1, 1])], {}, "2 pads for 2 axes"),
     ("DepthToSpace", (1, 6, 2, 2), [], {"blocksize": 2}, "6 channels do not divide by 2x2"),
     ("GroupNormalization", IMAGE, [(4,), (4,)], {"num_groups": 3}, "4 channels do not divide by 3 groups"),
-    ("ScatterElements", ROW, [ints([[0]]), (1, 1)], {"reduction": "add"}, "reductions; add or compare"),
-    ("GatherND", ROW, [ints([[0], [1]])], {"batch_dims": 1}, "batch_dims; leave them out"),
     ("Resize", ROW, [None, None, ints([0, 6])], {}, "dimension 0 of .* becomes 0"),
     ("Resize", ROW, [None, np.float32([1, 2, 3])], {}, "it needs 2 scales or sizes"),
     ("Resize", ROW, [], {}, "it needs 2 scales or sizes"),
