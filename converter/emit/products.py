@@ -59,7 +59,7 @@ def as_image(g: Emitter, x: Tensor, run: Callable[[Tensor], Tensor]) -> Tensor:
 
 
 def transpose_conv(
-    g: Emitter, x: Tensor, constants: tuple[Tensor, Tensor | np.ndarray], places: tuple[Shape, Shape, Shape, Shape]
+    g: Emitter, x: Tensor, constants: tuple[Tensor, Operand], places: tuple[Shape, Shape, Shape, Shape]
 ) -> Tensor:
     """TRANSPOSE_CONV of x [n, h, w, in], over the full extent and cut where the padding is not SAME.
 

@@ -20,6 +20,7 @@ from twinfer.converter.quantize.groups import Groups
 from twinfer.converter.quantize.masks import ENDLESS, WORTH, depth, named_outputs, spans
 from twinfer.converter.quantize.methods import method
 from twinfer.converter.quantize.observed import Calibration
+from twinfer.converter.quantize.places import places
 from twinfer.converter.quantize.recipe import DEFAULT, Choice, Recipe
 from twinfer.converter.quantize.rounding import Gram, adaptive
 from twinfer.converter.quantize.weights import Layer, bias_tensor, correction, integers, weight_quant, weight_tensor
@@ -95,6 +96,7 @@ class _Writer:
         self.border = self.options.border(self.recipe)
         self.spans = {type: spans(self.source, self._spread, self._floor, type) for type in LIMITS}
         self.choices = {node: precision_of(node, self.recipe.of_node(node), self._limits) for node in self.source.nodes}
+        self.choices |= {node: replace(self.choices[node], precision="float") for node in places(self.source)}
         types = {node: choice.type for node, choice in self.choices.items() if choice.precision != "float"}
         self._producer = {t: node for node in self.source.nodes for t in node.outputs}
         self.groups = Groups(self.source, types, self._range, tie_scales(self.source) if self.options.loops else ())

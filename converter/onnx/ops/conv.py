@@ -16,6 +16,9 @@ from twinfer.converter.onnx.window import Window, channels_last, pad_image, wind
 from twinfer.runtime.errors import ModelError
 from twinfer.runtime.graph import Tensor
 
+#: Groups of a transposed convolution that become one each; of more every one would be small.
+_FEW = 4
+
 
 def conv(g: Emitter, node: OnnxNode) -> Tensor:
     """A depthwise convolution where every group reads one channel and there are several; else CONV_2D, which knows
@@ -66,20 +69,42 @@ def conv_transpose(g: Emitter, node: OnnxNode) -> Tensor:
     full = tuple((n - 1) * s + e for n, s, e in zip(x.shape[2:], strides, window.extents, strict=True))
     begin, size = _kept(node, full, strides, x.shape[2:])
     bias = bias_of(node, out)
-    if groups > 1 or not window.undilated:
+    if groups > _FEW or not window.undilated:
         pads = [(e - 1 - b, b + n - f + e - 1) for e, b, n, f in zip(window.extents, begin, size, full, strict=True)]
         weights = _as_conv(g, w, groups)
         return channels_last(g, x, lambda image: _stuffed(g, image, weights, bias, window, pads))
-    places = (strides, full, begin, size)
-    if rank == 3:
-        volumes = g.transpose(w, (2, 3, 4, 1, 0))
-        return channels_last(g, x, lambda image: transpose_conv_3d(g, image, volumes, bias, places))
-    if rank == 1:
-        places = ((1, *strides), (1, *full), (0, *begin), (1, *size))
+    places, addend = (strides, full, begin, size), g.operand(bias)
+
+    def run(image: Tensor) -> Tensor:
+        images = [_cut(g, image, rank + 1, i, groups) for i in range(groups)]
+        each = [(_cut(g, w, 0, i, groups), addend and _cut(g, addend, 0, i, groups)) for i in range(groups)]
+        return g.concat([_transposed(g, *both, places) for both in zip(images, each, strict=True)], rank + 1)
+
+    return channels_last(g, x, run)
+
+
+def _cut(g: Emitter, x: Tensor, axis: int, i: int, count: int) -> Tensor:
+    """Part ``i`` of so many equal ones along an axis."""
+    each = x.shape[axis] // count
+    shape = tuple(each if d == axis else n for d, n in enumerate(x.shape))
+    if x.data is None or count == 1:
+        return g.part(x, [i * each if d == axis else 0 for d in range(len(shape))], shape)
+    quant = None if x.quant is not None and x.quant.per_channel else x.quant
+    return move_constant(x, shape, quant, lambda data: np.split(data, count, axis)[i])
+
+
+def _transposed(
+    g: Emitter, x: Tensor, constants: tuple[Tensor, Tensor | None], places: tuple[Shape, Shape, Shape, Shape]
+) -> Tensor:
+    """x [n, *spatial, in] with weights [in, out, *kernel]; ``places`` as ``transpose_conv`` has them."""
+    w, bias = constants
+    if len(w.shape) == 5:
+        return transpose_conv_3d(g, x, g.transpose(w, (2, 3, 4, 1, 0)), bias, places)
     weights = g.transpose(_with_height(g, w), (1, 2, 3, 0))
-    return channels_last(
-        g, x, lambda x: as_image(g, x, lambda image: transpose_conv(g, image, (weights, bias), places))
-    )
+    if len(w.shape) == 3:
+        strides, full, begin, size = places
+        places = ((1, *strides), (1, *full), (0, *begin), (1, *size))
+    return as_image(g, x, lambda image: transpose_conv(g, image, (weights, bias), places))
 
 
 def _as_conv(g: Emitter, w: Tensor, groups: int) -> Tensor:
@@ -103,8 +128,8 @@ def _stuffed(
 ) -> Tensor:
     """The convolution, with strides of one, over x with zeros between its elements and this padding, which is a cut
     where it is negative."""
-    for i, stride in enumerate(window.strides):
-        x = _spread(g, x, i + 1, stride)
+    x = _spread(g, x, window.strides)
+    pads = [(before, after - s + 1) for (before, after), s in zip(pads, window.strides, strict=True)]
     cuts = [(max(-before, 0), max(-after, 0)) for before, after in pads]
     sizes = [n - sum(cut) for n, cut in zip(x.shape[1:-1], cuts, strict=True)]
     x = g.part(x, [0, *(cut[0] for cut in cuts), 0], (x.shape[0], *sizes, x.shape[-1]))
@@ -112,16 +137,21 @@ def _stuffed(
     return _conv(g, x, w, bias, Window(window.kernel, (1,) * len(pads), window.dilations, padding))
 
 
-def _spread(g: Emitter, x: Tensor, axis: int, stride: int) -> Tensor:
-    """x with zeros between the elements of an axis, which then lie a stride apart."""
-    size = x.shape[axis]
-    if stride == 1 or size == 1:
+def _spread(g: Emitter, x: Tensor, strides: Shape) -> Tensor:
+    """x [n, *spatial, c] with as many zeros behind every element as lead to the next multiple of the strides."""
+    n, *size, c = x.shape
+    if set(strides) == {1}:
         return x
-    before, behind = math.prod(x.shape[:axis]), math.prod(x.shape[axis + 1 :])
-    rows = g.pad(g.reshape(x, (before, size, behind)), [(0, 0), (0, 0), (0, (stride - 1) * behind)])
-    rows = g.reshape(rows, (before, size * stride * behind))
-    rows = g.part(rows, (0, 0), (before, ((size - 1) * stride + 1) * behind))
-    return g.reshape(rows, (*x.shape[:axis], (size - 1) * stride + 1, *x.shape[axis + 1 :]))
+    if len(size) == 1:
+        size, strides = [1, *size], (1, *strides)
+    if len(size) == 3:
+        planes = _spread(g, g.reshape(x, (n * size[0], *size[1:], c)), strides[1:])
+        rows = g.reshape(planes, (n, size[0], 1, math.prod(planes.shape[1:])))
+        y = _spread(g, rows, (strides[0], 1))
+    else:
+        (h, w), (down, right) = size, strides
+        y = g.pad(g.reshape(x, (n * h, 1, w, c)), [(0, 0), (0, down - 1), (0, 0), (0, (right - 1) * c)])
+    return g.reshape(y, (n, *(d * s for d, s in zip(x.shape[1:-1], strides[-len(x.shape) + 2 :], strict=True)), c))
 
 
 def _kept(node: OnnxNode, full: Shape, strides: Shape, size: Shape) -> tuple[Shape, Shape]:

@@ -9,6 +9,7 @@ import pytest
 from onnx import helper
 from onnx_tools import by_litert, by_onnxruntime, by_ours, model
 
+from twinfer.converter.convert import convert
 from twinfer.converter.onnx import read_onnx
 
 Shape = tuple[int, ...]
@@ -21,8 +22,12 @@ NODES: dict[str, tuple[str, list[Any], int, dict[str, Any]]] = {
     "volumes, dilated": ("Conv", [(2, 1, 6, 6, 6), (3, 1, 2, 3, 2)], 1, {"dilations": [2, 1, 3], "pads": [1] * 6}),
     "transposed at run time": ("ConvTranspose", [(1, 3, 4, 5), (3, 2, 3, 2), (2,)], 3, {"strides": [2, 3]}),
     "transposed, depthwise": (
-        "ConvTranspose", [(1, 4, 5, 4), (4, 1, 4, 3), (4,)], 1,
-        {"group": 4, "strides": [2, 2], "pads": [1, 0, 1, 2], "output_padding": [1, 0]},
+        "ConvTranspose", [(1, 6, 5, 4), (6, 1, 4, 3), (6,)], 1,
+        {"group": 6, "strides": [2, 2], "pads": [1, 0, 1, 2], "output_padding": [1, 0]},
+    ),
+    "transposed, two groups": ("ConvTranspose", [(1, 4, 5, 3), (4, 2, 2, 3)], 1, {"group": 2, "strides": [1, 2]}),
+    "transposed volumes, groups": (
+        "ConvTranspose", [(1, 5, 2, 3, 2), (5, 1, 2, 2, 2)], 1, {"group": 5, "strides": [2] * 3}
     ),
     "transposed, groups at run time": ("ConvTranspose", [(1, 4, 5), (4, 3, 3)], 2, {"group": 2, "dilations": [2]}),
     "transposed and cut": ("ConvTranspose", [(1, 2, 9), (2, 3, 2)], 1, {"dilations": [2], "pads": [3, 4]}),
@@ -122,6 +127,18 @@ def test_maxima_put_back() -> None:
     proto = model(nodes, feeds, {}, ["z"])
     for run in (by_ours, by_litert):
         np.testing.assert_array_equal(run(read_onnx(proto), feeds)[0], by_onnxruntime(proto, feeds)[0])
+
+
+def test_places_stay_float_beside_int8() -> None:
+    """In 256 steps places on 60 pixels would be a quarter of one off, and their distances to pixels nothing at all."""
+    rng = np.random.default_rng(0)
+    feeds = {"x": rng.standard_normal((1, 2, 60, 60)).astype(np.float32)}
+    feeds["grid"] = rng.uniform(-1, 1, (1, 9, 8, 2)).astype(np.float32)
+    proto = model([helper.make_node("GridSample", ["x", "grid"], ["y"])], feeds, {}, ["y"])
+    seen = {name: value[None] for name, value in feeds.items()}
+    graph = convert(proto, quantize="int8", inference_type="FLOAT32", calibration=seen)
+    want = by_onnxruntime(proto, feeds)[0]
+    assert np.sqrt(np.mean((by_ours(graph, feeds)[0] - want) ** 2)) < 0.02 * want.std()
 
 
 def test_a_large_dilated_maximum_is_a_few_operators() -> None:
