@@ -301,6 +301,16 @@ class Emitter:
         shape[axis] = sum(part.shape[axis] for part in parts)
         return self.emit("CONCATENATION", parts, tuple(shape), axis=axis)
 
+    def split(self, x: Tensor, sizes: Sequence[int], axis: int) -> tuple[Tensor, ...]:
+        """Parts of these sizes along an axis, one behind the other."""
+        if len(sizes) < 2:
+            return (x,) * len(sizes)
+        shapes = [(*x.shape[:axis], n, *x.shape[axis + 1 :]) for n in sizes]
+        where = np.array(axis, np.int32)
+        if len(set(sizes)) == 1:
+            return self.emit_all("SPLIT", [where, x], shapes, x.type, num_splits=len(sizes))
+        return self.emit_all("SPLIT_V", [x, np.array(sizes, np.int32), where], shapes, num_splits=len(sizes))
+
     def flip(self, x: Tensor, axis: int) -> Tensor:
         """The elements along an axis in reverse order."""
         return self.gather(x, np.arange(x.shape[axis] - 1, -1, -1), axis)

@@ -98,6 +98,8 @@ class Model:
         self.outputs = [value.name for value in proto.graph.output]
         for name in self.outputs:
             self.reader.spell_out(name)
+            if name in self.reader.sequences:
+                self.reader.problems.add("output", "a sequence of tensors; give its tensors as outputs", name)
         self.reader.problems.report()
         _warn_of_floats(proto.graph)
 

@@ -97,13 +97,19 @@ def _plain(value: Any) -> Any:
 #: Emits the operators for one ONNX node and returns its outputs; absent ones are None.
 Importer = Callable[[Emitter, OnnxNode], Tensor | Sequence[Tensor | None]]
 
+#: Why an operator is refused that gives as many elements as some values say.
+NO_SIZE = "has no fixed size, as its values at run time decide it"
+
 #: What would help where an operator has no importer; the others get ``NO_IMPORTER``.
 HINTS = {
     "DynamicQuantizeLinear": "its scales are known at run time only: convert the float model and quantise it",
     "DynamicQuantizeLSTM": "convert the float model and quantise it",
     "Erf": "TFLite has it within GELU only: 0.5 * x * (1 + erf(x / sqrt(2)))",
-    "NonZero": "shapes that depend on values are not known ahead: leave it to the program that runs the model",
-    "NonMaxSuppression": "end the model before it and leave it to the program that runs the model",
+    "NonZero": f"its result {NO_SIZE}; multiply by a mask, use Where, or make its input a constant",
+    "NonMaxSuppression": f"its result {NO_SIZE}; end the model before it, with boxes and scores as outputs, and run it "
+    "in the program that runs the model",
+    "Range": f"its result {NO_SIZE}; make its limits constants (convert --constant NAME=VALUE)",
+    "Unique": f"its result {NO_SIZE}; leave it to the program that runs the model",
 }
 NO_IMPORTER = "there is no form of it in TFLite's operators here; export the model without it"
 

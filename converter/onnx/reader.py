@@ -12,6 +12,7 @@ import onnx
 
 from twinfer.converter.emit.emitter import Emitter, constant
 from twinfer.converter.emit.finish import Problems
+from twinfer.converter.onnx import sequences
 from twinfer.converter.onnx.bodies import Body, body_of, inner_graphs, outer_names
 from twinfer.converter.onnx.fold import fold
 from twinfer.converter.onnx.gelu import Term, term_of
@@ -32,7 +33,7 @@ class Reader:
     """Reads the nodes of one graph. A graph that a node runs, and the body of a function, have a reader of their own.
 
     ``values``: what nodes may read, by name. ``stated``: types and shapes of values, where the model says them.
-    ``control``: what reads the operators that run graphs.
+    ``control``: what reads the operators that run graphs. ``sequences``: of tensors, by name.
     """
 
     def __init__(
@@ -51,6 +52,7 @@ class Reader:
         self.lost: set[str] = set()  # values behind nodes that cannot be expressed
         self.terms: dict[str, Term] = {}  # what may be a part of GELU; with Erf in it, it is in no value yet
         self.control: Mapping[str, Control] = control if outer is None else outer.control
+        self.sequences: dict[str, tuple[Tensor, ...]] = {} if outer is None else outer.sequences
         self.subgraphs: list[Graph] = [] if outer is None else outer.subgraphs
         self.whole = onnx.GraphProto()
         self.depth: int = 0 if outer is None else outer.depth
@@ -160,7 +162,9 @@ class Reader:
     def _results(self, op: str, proto: onnx.NodeProto) -> Sequence[Tensor | None] | None:
         """What a node gives: computed here if all that it reads is constant, else by its importer, else by the
         operators that ONNX defines it with. None if a result is lost in a graph that it runs."""
-        inputs = tuple(self._value(proto, name) for name in proto.input)
+        if sequences.is_of(proto, self.sequences):
+            return sequences.read(self, proto)
+        inputs = tuple(self.value(proto, name) for name in proto.input)
         folded = fold(proto, inputs, self.opsets, self.emitter.budget)
         if folded is not None:
             return folded
@@ -203,7 +207,7 @@ class Reader:
             return
         self.values.update((name, t) for name, t in zip(proto.output, results, strict=False) if name and t is not None)
 
-    def _value(self, proto: onnx.NodeProto, name: str) -> Tensor | None:
+    def value(self, proto: onnx.NodeProto, name: str) -> Tensor | None:
         if name and name not in self.values:
             raise ModelError(f"{proto.op_type} {proto.name or list(proto.output)} reads {name!r}, which nothing writes")
         return self.values[name] if name else None

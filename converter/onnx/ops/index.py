@@ -6,12 +6,9 @@ import numpy as np
 
 from twinfer.converter.emit import indexing
 from twinfer.converter.emit.emitter import Emitter, Operand, constant
-from twinfer.converter.onnx.node import Importer, OnnxNode, positive
+from twinfer.converter.onnx.node import NO_SIZE, Importer, OnnxNode, positive
 from twinfer.runtime.errors import ModelError
 from twinfer.runtime.graph import Tensor
-
-#: Why operators are refused whose results have as many elements as some values say.
-NO_SIZE = "so that the result has no fixed size"
 
 
 def scatter(g: Emitter, node: OnnxNode) -> Tensor:
@@ -62,7 +59,7 @@ def top_k(g: Emitter, node: OnnxNode) -> tuple[Tensor, Tensor]:
 def compress(g: Emitter, node: OnnxNode) -> Tensor:
     """The elements for which a constant is true, along an axis or of all in one line."""
     x, condition = node.input(0), node.input(1)
-    why = f"its condition is computed at run time, {NO_SIZE}; use Where, or make it a constant"
+    why = f"its result {NO_SIZE}; multiply by a mask, use Where, or make its condition a constant"
     node.need(condition.data is not None, why)
     axis = 0 if node.attribute("axis", None) is None else node.axis(0)
     x = g.reshape(x, (x.size,)) if node.attribute("axis", None) is None else x

@@ -9,7 +9,7 @@ import onnx
 
 from twinfer.converter.build import TYPES
 from twinfer.converter.emit.emitter import NCHW, NHWC, Emitter, constant
-from twinfer.converter.onnx.node import Importer, OnnxNode, positive
+from twinfer.converter.onnx.node import HINTS, Importer, OnnxNode, positive
 from twinfer.runtime.errors import ModelError, UnsupportedOperatorError
 from twinfer.runtime.graph import DTYPES, Tensor
 
@@ -107,13 +107,7 @@ def split(g: Emitter, node: OnnxNode) -> tuple[Tensor, ...]:
         sizes = (*[each] * (parts - 1), extent - each * (parts - 1))
     if sum(sizes) != x.shape[axis] or len(sizes) != len(node.outputs) or min(sizes) < 0:
         raise ModelError(f"{node}: {list(x.shape)} cannot be split along {axis} into {list(sizes)}")
-    if len(sizes) == 1:
-        return (x,)
-    shapes = [(*x.shape[:axis], n, *x.shape[axis + 1 :]) for n in sizes]
-    where = np.array(axis, np.int32)
-    if len(set(sizes)) == 1:
-        return g.emit_all("SPLIT", [where, x], shapes, x.type, num_splits=len(sizes))
-    return g.emit_all("SPLIT_V", [x, np.array(sizes, np.int32), where], shapes, num_splits=len(sizes))
+    return g.split(x, sizes, axis)
 
 
 def slice_(g: Emitter, node: OnnxNode) -> Tensor:
@@ -202,6 +196,11 @@ def tile(g: Emitter, node: OnnxNode) -> Tensor:
     return g.emit("TILE", [x, np.array(repeats, np.int32)], tuple(d * r for d, r in zip(x.shape, repeats, strict=True)))
 
 
+def refused(g: Emitter, node: OnnxNode) -> Tensor:
+    """An operator whose body would say less: of its constants alone there is something to compute."""
+    raise UnsupportedOperatorError(HINTS[node.op])
+
+
 IMPORTERS: dict[str, Importer] = {
     "BitCast": lambda g, node: g.emit(
         "BITCAST", [node.input(0)], node.input(0).shape, tensor_type(int(node.attribute("to", 0)))
@@ -213,6 +212,7 @@ IMPORTERS: dict[str, Importer] = {
     "Expand": expand,
     "Flatten": flatten,
     "Identity": lambda g, node: node.input(0),
+    "Range": refused,
     "Reshape": reshape,
     "Shape": shape,
     "Size": lambda g, node: constant(np.array(node.input(0).size, np.int64)),
