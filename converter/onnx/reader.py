@@ -163,8 +163,8 @@ class Reader:
         """What a node gives: computed here if all that it reads is constant, else by its importer, else by the
         operators that ONNX defines it with. None if a result is lost in a graph that it runs."""
         if sequences.is_of(proto, self.sequences):
-            return sequences.read(self, proto)
-        inputs = tuple(self.value(proto, name) for name in proto.input)
+            return self._read_sequence(proto)
+        inputs = tuple(self._value(proto, name) for name in proto.input)
         folded = fold(proto, inputs, self.opsets, self.emitter.budget)
         if folded is not None:
             return folded
@@ -189,6 +189,14 @@ class Reader:
         except ModelError as error:
             raise ModelError(f"{op} {proto.name or list(proto.output)}: {error}") from None
 
+    def _read_sequence(self, proto: onnx.NodeProto) -> Sequence[Tensor]:
+        inputs = tuple(None if name in self.sequences else self._value(proto, name) for name in proto.input)
+        node = OnnxNode(
+            proto.op_type, proto.name, self.opsets.get("", 1), inputs, tuple(proto.output), attributes_of(proto)
+        )
+        self.emitter.place = proto.output[0]
+        return sequences.read(self.emitter, self.sequences, proto, node)
+
     def _expanded(self, body: Body, proto: onnx.NodeProto, inputs: Sequence[Tensor | None]) -> Sequence[Tensor | None]:
         given = {name: t for name, t in zip(body.inputs, inputs, strict=False) if t is not None}
         reader = Reader(self.emitter, body.opsets, given, self)
@@ -207,7 +215,7 @@ class Reader:
             return
         self.values.update((name, t) for name, t in zip(proto.output, results, strict=False) if name and t is not None)
 
-    def value(self, proto: onnx.NodeProto, name: str) -> Tensor | None:
+    def _value(self, proto: onnx.NodeProto, name: str) -> Tensor | None:
         if name and name not in self.values:
             raise ModelError(f"{proto.op_type} {proto.name or list(proto.output)} reads {name!r}, which nothing writes")
         return self.values[name] if name else None

@@ -5,18 +5,14 @@ They are known while a model is read, so that each tensor is read where it is ta
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 import onnx
 
 from twinfer.converter.emit.emitter import Emitter, constant
-from twinfer.converter.onnx.node import OnnxNode, attributes_of, positive
+from twinfer.converter.onnx.node import OnnxNode, positive
 from twinfer.runtime.errors import ModelError, UnsupportedOperatorError
 from twinfer.runtime.graph import Tensor
-
-if TYPE_CHECKING:
-    from twinfer.converter.onnx.reader import Reader
 
 Tensors = tuple[Tensor, ...]
 
@@ -29,20 +25,15 @@ def is_of(proto: onnx.NodeProto, known: Mapping[str, Tensors]) -> bool:
     return not proto.domain and (proto.op_type in OPERATORS or any(name in known for name in proto.input))
 
 
-def read(reader: Reader, proto: onnx.NodeProto) -> Sequence[Tensor]:
-    """What the node gives; a sequence is kept in ``reader.sequences``.
+def read(g: Emitter, known: dict[str, Tensors], proto: onnx.NodeProto, node: OnnxNode) -> Sequence[Tensor]:
+    """What the node gives; its inputs are None where they are sequences. A sequence is added to ``known``.
 
     UnsupportedOperatorError where something is known at run time only.
     """
-    known, name = reader.sequences, proto.op_type
-    if name not in OPERATORS:
+    if node.op not in OPERATORS:
         raise UnsupportedOperatorError("a sequence of tensors; take its tensors out (SequenceAt) or put them together")
-    given = [known.get(each) for each in proto.input]
-    tensors = tuple(None if each in known else reader.value(proto, each) for each in proto.input)
-    opset = reader.opsets.get("", 1)
-    node = OnnxNode(name, proto.name, opset, tensors, tuple(proto.output), attributes_of(proto))
-    reader.emitter.place = proto.output[0]
-    result = OPERATORS[name](reader.emitter, next((each for each in given if each is not None), ()), node)
+    given = next((known[name] for name in proto.input if name in known), ())
+    result = OPERATORS[node.op](g, given, node)
     if isinstance(result, Tensor):
         return [result]
     known[proto.output[0]] = result
