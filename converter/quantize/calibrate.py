@@ -125,7 +125,7 @@ def finite(value: Array, tensor: Tensor, i: int, graph: Graph) -> Array:
         why = "a row that is masked whole has no greatest value: leave one value of each row unmasked, or mask by -1e9"
     else:
         why = "look at the model's weights and that sample"
-        why += "" if np.isnan(bad) else "; only masks that nothing but SOFTMAX reads may be infinite"
+        why += "" if np.isnan(bad) else "; only masks that nothing but SOFTMAX or MAX_POOL_2D reads may be infinite"
     raise InvalidArgumentError(f"{tensor} takes the value {bad} on calibration sample {i}: {why}")
 
 

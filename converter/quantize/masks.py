@@ -1,7 +1,8 @@
 """Attention masks: values so far below a row's greatest that SOFTMAX gives them no weight.
 
 A mask is -infinity, -1e9 or -1e4, chosen in place of scores or added to them. A range that reached it would leave the
-scores no steps. Any other value will do that is as good as -infinity to SOFTMAX, so ranges end there.
+scores no steps. Any other value will do that is as good as -infinity to SOFTMAX, so ranges end there. To MAX_POOL_2D
+the least of its other values is as good as the -infinity that images are padded with.
 """
 
 from __future__ import annotations
@@ -32,6 +33,9 @@ STEPS = {"INT8": 255, "INT16": 32767}
 #: Tensor -> the range beyond which no reader can tell its values apart.
 Spans = Mapping[Tensor, Range]
 
+#: What MAX_POOL_2D reads below this is padding of -infinity, or the maximum of nothing else, which is the lowest float.
+_LEAST = -1e38
+
 ENDLESS: Range = (-math.inf, math.inf)
 
 #: Tensor -> least and greatest value; None if that is not known.
@@ -39,9 +43,10 @@ Limits = Callable[[Tensor], Range | None]
 
 
 def spans(graph: Graph, limits: Limits, floor: Callable[[Node, int], float], type: str = "INT16") -> Spans:
-    """The spans of tensors that only SOFTMAX reads, by way of operators that move, choose, add or scale.
+    """The spans of tensors that only SOFTMAX or MAX_POOL_2D read, by way of operators that move, choose, add or scale.
 
-    ``floor`` gives the value below which a SOFTMAX node whose output has 2**bits steps sees nothing; -infinity: none.
+    ``floor`` gives the value below which a SOFTMAX node whose output has 2**bits steps, or a MAX_POOL_2D node, sees
+    nothing; -infinity: none.
     Clipping commutes with moves and choices. A sum is beyond an end if one value is beyond it by more than the other
     can make up.
     """
@@ -69,6 +74,8 @@ def _need(node: Node, i: int, out: Range, limits: Limits, floor: Callable[[Node,
     row, (low, high) = row_of(node), out
     if node.op == "SOFTMAX":
         return floor(node, 8 if type == "INT8" else 16), math.inf
+    if node.op == "MAX_POOL_2D":
+        return max(low, floor(node, 8)), high
     if out == ENDLESS or i not in row.scaled(node):
         return ENDLESS
     if row.scales.same and (row.moves is not None or (row.elementwise and len(row.values or ()) == 2)):
@@ -104,12 +111,12 @@ def maskable(graph: Graph) -> Spans:
         known = (0.0, 0.0) if tensor.data is None else data_range(tensor)
         return known if all(map(math.isfinite, known)) else (0.0, 0.0)
 
-    return spans(graph, limits, lambda node, bits: 0.0)
+    return spans(graph, limits, lambda node, bits: 0.0 if node.op == "SOFTMAX" else _LEAST)
 
 
 def far(value: Array, span: Range) -> tuple[np.ndarray, np.ndarray]:
     """Which values are masks, below and above."""
-    below = value < -FAR if span[0] > -math.inf else np.zeros(value.shape, bool)
+    below = value < min(span[0], -FAR) if span[0] > -math.inf else np.zeros(value.shape, bool)
     above = value > FAR if span[1] < math.inf else np.zeros(value.shape, bool)
     return below, above
 

@@ -143,10 +143,12 @@ class _Writer:
         return None if limits is None else self._cut(tensor, limits, type)
 
     def _floor(self, node: Node, bits: int) -> float:
-        """The value below which SOFTMAX sees nothing; -infinity if its input's range stays as it is."""
+        """The value below which SOFTMAX or MAX_POOL_2D see nothing; -infinity if the input's range stays as it is."""
         seen = self.seen.get(node.input(0))
         if seen is None or not seen.count:
             return -math.inf
+        if node.op == "MAX_POOL_2D":
+            return seen.low if seen.far[0] else -math.inf
         floor = (0.0 if math.isinf(seen.peak) else seen.peak) - depth(node, bits)
         wide = max(seen.high, 0.0) - seen.low > WORTH * (max(seen.high, 0.0) - min(floor, 0.0))
         return floor if seen.far[0] or wide else -math.inf

@@ -129,6 +129,18 @@ def test_maxima_put_back() -> None:
         np.testing.assert_array_equal(run(read_onnx(proto), feeds)[0], by_onnxruntime(proto, feeds)[0])
 
 
+@pytest.mark.parametrize(
+    "window", [{"strides": [2, 2], "pads": [1, 1, 1, 1]}, {"dilations": [2, 3], "pads": [2, 1, 2, 1]}]
+)
+def test_padding_of_maxima_takes_no_steps_of_int8(window: dict[str, Any]) -> None:
+    """-infinity around an image without positive values."""
+    feeds = {"x": np.random.default_rng(0).uniform(-5, -3, (1, 2, 12, 12)).astype(np.float32)}
+    proto = model([helper.make_node("MaxPool", ["x"], ["y"], kernel_shape=[3, 3], **window)], feeds, {}, ["y"])
+    graph = convert(proto, quantize="int8", inference_type="FLOAT32", calibration={"x": feeds["x"][None]})
+    assert any(n.op == "MAX_POOL_2D" and n.output.type == "INT8" for n in graph.nodes)
+    np.testing.assert_allclose(by_ours(graph, feeds)[0], by_onnxruntime(proto, feeds)[0], rtol=0, atol=0.02)
+
+
 def test_places_stay_float_beside_int8() -> None:
     """In 256 steps places on 60 pixels would be a quarter of one off, and their distances to pixels nothing at all."""
     rng = np.random.default_rng(0)
