@@ -59,9 +59,9 @@ def planned(plan: Plan) -> Facts:
 
 
 def converted(source: Any, **how: Any) -> Facts:
-    how["after"] = how["after"] is not None
+    how["after"] = how.get("after") is not None
     how["constants"] = {name: value.tolist() for name, value in how["constants"].items()}
-    del how["progress"]
+    how.pop("progress", None)
     return {"source": files_of(source)[0], **how}
 
 
@@ -139,6 +139,9 @@ CONVERT |= {"prune": None, "prune_block": None, "prune_scope": None, "cluster": 
 CONVERT |= {"channels_last": False, "store_plan": False, "loops": True, "inference_type": None, "shapes": {}}
 CONVERT |= {"constants": {}, "passes": None, "after": False}
 
+OPTIMIZE: Facts = {"source": "net.onnx", "channels_last": False, "loops": True, "shapes": {}, "constants": {}}
+OPTIMIZE |= {"passes": None, "after": False}
+
 SEARCH: Facts = {"source": "net.onnx", "data": "d.npz", "max_loss": 0.01, "calibration": None, "calibrate": None}
 SEARCH |= {"metric": "auto", "cost": "flash", "target": GENERIC, "recipes": [], "inference_type": None}
 SEARCH |= {"equalize": False, "trials": 64, "seed": 0, "jobs": None, "dask": None, "journal": None, "shapes": {}}
@@ -206,6 +209,16 @@ MATRIX: dict[str, tuple[Facts, dict[str, Facts]]] = {
             "--passes fuse_padding,constant_folding": {"passes": [PASSES["fuse_padding"], PASSES["constant_folding"]]},
             "--dump folder": {"after": True},
             "--quantize int8 --report": {"quantize": "int8"},
+        },
+    ),
+    "optimize net.onnx -o out.tflite": (
+        OPTIMIZE,
+        {
+            "--channels-last": {"channels_last": True},
+            "--no-loops": {"loops": False},
+            "--shape x=1,28,28 --shape a=b=4": {"shapes": SHAPES},
+            "--constant k=3": {"constants": {"k": [3]}},
+            "--passes none": {"passes": []},
         },
     ),
     "search net.onnx --data d.npz --max-loss 0.01": (
@@ -356,6 +369,7 @@ ELSEWHERE = {
     "diff": {"--with", "--input-rows", "--input-in-place", "--io", "--json", "--output"},
     "inspect": {"--json", "--target", "--memory", "--input-rows", "--input-in-place", "--io", "--trace"},
     "ops": {"--json", "--markdown", "--target"},
+    "optimize": {"--output"},
     "solve": {"--capacity", "--exact", "--output"},
     "stream": {"--output"},
     "tune": {"--seconds", "--json"},
@@ -386,6 +400,7 @@ def test_bench_of_a_computer_and_a_microcontroller(ask: Ask) -> None:
     [
         "convert net.onnx -o old.tflite --quantize int8 --report old.html",
         "search net.onnx --data d.npz --max-loss 0.01 -o old.tflite --json old.json --html old.html",
+        "optimize net.onnx -o old.tflite",
         "stream tcn_int8 -o old.tflite",
         "bench digits_int8 --target cortex-m4,host --json old.json --html old.html --save",
         "explain digits_int8 --target cortex-m4,host --json old.json --html old.html",

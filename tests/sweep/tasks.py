@@ -135,7 +135,8 @@ def _commands(model: Model, group: str, every: bool) -> Iterator[Command]:
                 Command("inspect --memory", ("inspect", name, "--memory", *m4)),
                 Command("ops", ("ops", name, "--target", "cortex-m55")),
                 Command("stream", ("stream", name, "-o", "s.tflite"), ("s.tflite",)),
-            )[number % 3]
+                Command("optimize", ("optimize", name, "-o", "o.tflite"), ("o.tflite",)),
+            )[number % 4]
             ways = [each for each in _compilations(name, number, every) if each.label == "compile"]
             yield ways[number // 3 % len(ways)]
         case "look":
@@ -146,6 +147,7 @@ def _commands(model: Model, group: str, every: bool) -> Iterator[Command]:
             yield Command("run", ("run", name, "--output", "y.npz"), ("y.npz",))
             yield Command("convert", ("convert", name, "-o", "c.tflite"), ("c.tflite",))
             yield Command("run converted", ("run", "c.tflite", "--output", "z.npz"), ("z.npz",), "convert")
+            yield Command("optimize", ("optimize", name, "-o", "o.tflite"), ("o.tflite",))
             yield Command("stream", ("stream", name, "-o", "s.tflite"), ("s.tflite",))
             yield Command("run streaming", ("run", "s.tflite"), (), "stream")
         case "compile":

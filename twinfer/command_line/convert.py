@@ -48,10 +48,18 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--report", nargs="?", const="", metavar="FILE", help="show what it costs; FILE: as .json or .html, too"
     )
-    about = "which passes run instead of the pipeline, by name with commas, in this order; none: no pass"
-    command.add_argument("--passes", metavar="NAMES", help=about)
     about = "write the graph as text behind every pass: FOLDER/01-constant_folding.txt, …"
     command.add_argument("--dump", metavar="FOLDER", help=about)
+    add_reading(command)
+    about = "store where TFLM is to put each tensor, as OfflineMemoryAllocation in the metadata"
+    command.add_argument("--store-plan", action="store_true", help=about)
+    add_check(command)
+
+
+def add_reading(command: argparse.ArgumentParser) -> None:
+    """How a source is read, and which passes run: also for ``optimize``."""
+    about = "which passes run instead of the pipeline, by name with commas, in this order; none: no pass"
+    command.add_argument("--passes", metavar="NAMES", help=about)
     about = "images that come in as NCHW (ONNX, PyTorch) go in and out as NHWC"
     command.add_argument("--channels-last", action="store_true", help=about)
     about = "the shape of an input whose dimensions the model leaves open"
@@ -60,9 +68,6 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--constant", action="append", default=[], metavar="NAME=VALUE", help=about)
     about = "write every step of recurrent layers out, instead of a loop (twinfer stream needs that)"
     command.add_argument("--no-loops", dest="loops", action="store_false", help=about)
-    about = "store where TFLM is to put each tensor, as OfflineMemoryAllocation in the metadata"
-    command.add_argument("--store-plan", action="store_true", help=about)
-    add_check(command)
 
 
 def _add_quantisation(command: argparse.ArgumentParser) -> None:
@@ -149,7 +154,7 @@ def _how(arguments: argparse.Namespace) -> dict[str, Any]:
         "inference_type": arguments.inference_type and arguments.inference_type.upper(),
         "shapes": shapes_of(arguments.shape),
         "constants": constants_of(arguments.constant),
-        "passes": _passes(arguments.passes),
+        "passes": passes_of(arguments.passes),
     }
 
 
@@ -158,7 +163,7 @@ def _step(told: Callable[[int, str, float], None], what: str) -> Progress:
     return lambda done, total: told(0, f"{what}: sample {done}", done / (total or done + 1))
 
 
-def _passes(names: str | None) -> list[Pass] | None:
+def passes_of(names: str | None) -> list[Pass] | None:
     """The passes of these names; None for the pipeline."""
     from twinfer.converter.passes import PASSES
     from twinfer.runtime.errors import InvalidArgumentError
