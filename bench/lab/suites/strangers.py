@@ -19,11 +19,12 @@ import numpy as np
 import onnx
 import onnxruntime
 
-from twinfer.bench.lab.suites.suite import Case, Trial
+from twinfer.bench.lab.suites.suite import TOLERANCE, Case, Trial
 from twinfer.bench.peers.engines import silence
 from twinfer.converter.convert import convert
 from twinfer.runtime.errors import ModelWarning
 from twinfer.runtime.graph import Array
+from twinfer.runtime.run.interpreter import Interpreter
 
 TABLE = Path(__file__).with_name("strangers.toml")
 
@@ -79,13 +80,15 @@ def _unpack(archive: Path, end: str, path: Path) -> None:
 def _convert(path: Path, facts: Facts) -> Trial:
     """The model converted, random inputs, and what its own runtime makes of these."""
     shapes, constants = facts.get("shapes", {}), facts.get("constants", {})
+    tolerance = facts.get("tolerance", TOLERANCE)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ModelWarning)
         graph = convert(str(path), shapes=shapes, constants=constants)
     rng = np.random.default_rng(0)
     feeds = {t.name: _random(rng, t.shape, t.dtype, facts) for t in graph.inputs}
     if path.suffix == ".tflite":
-        return Trial(graph, feeds, _by_litert(path, feeds))
+        run = _by_twinfer if facts.get("custom") else _by_litert
+        return Trial(graph, feeds, run(path, feeds), tolerance)
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
@@ -93,15 +96,26 @@ def _convert(path: Path, facts: Facts) -> Trial:
     for value in session.get_inputs():
         kind = onnx.helper.tensor_dtype_to_np_dtype(getattr(onnx.TensorProto, _ONNX[value.type]))
         given[value.name] = np.asarray({**feeds, **constants}[value.name], kind)
-    return Trial(graph, feeds, [np.asarray(value) for value in session.run(None, given)])
+    return Trial(graph, feeds, [np.asarray(value) for value in session.run(None, given)], tolerance)
+
+
+def _by_twinfer(path: Path, feeds: Mapping[str, Array]) -> list[Array]:
+    """The file as it is: LiteRT lacks its custom operators."""
+    engine = Interpreter(str(path))
+    engine.allocate_tensors()
+    for detail in engine.get_input_details():
+        engine.set_tensor(detail["index"], feeds[detail["name"]])
+    engine.invoke()
+    return [engine.get_tensor(detail["index"]) for detail in engine.get_output_details()]
 
 
 def _by_litert(path: Path, feeds: Mapping[str, Array]) -> list[Array]:
-    from ai_edge_litert.interpreter import Interpreter, OpResolverType
+    from ai_edge_litert.interpreter import Interpreter as LiteRT
+    from ai_edge_litert.interpreter import OpResolverType
 
     with silence():
         kind = OpResolverType.BUILTIN_REF
-        engine: Any = Interpreter(model_content=path.read_bytes(), experimental_op_resolver_type=kind)
+        engine: Any = LiteRT(model_content=path.read_bytes(), experimental_op_resolver_type=kind)
         inputs = engine.get_input_details()
         for detail in inputs:
             if tuple(detail["shape"]) != feeds[detail["name"]].shape:
