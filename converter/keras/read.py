@@ -94,7 +94,7 @@ def _inputs(
 
 def _shape(name: str, tensor: Any, batch: int, given: Sequence[int] | None) -> tuple[int, ...]:
     stated = tuple(tensor.shape)
-    shape = shape_of(given) if given is not None else (stated[0] or batch, *stated[1:])
+    shape = shape_of(given) if given is not None else (*(d or batch for d in stated[:1]), *stated[1:])
     fits = len(shape) == len(stated) and all(s in (None, d) for s, d in zip(stated, shape, strict=True))
     if not fits or any(d is not None and not 0 < d < EXTENT_LIMIT for d in shape):
         raise InvalidArgumentError(f"input {name!r} {list(stated)} cannot have the shape {list(shape)}")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import wraps
 from typing import Any
 
 import keras
+import numpy as np
 
 #: Operators of variables and tensors that have a reflected form, which symbolic tensors record.
 OPERATORS = (
@@ -25,6 +26,15 @@ class Backend:
     def __init__(self, own: Any) -> None:
         self._own = own
 
+    @property
+    def __name__(self) -> str:
+        return "keras.ops"
+
+    @staticmethod
+    def digitize(x: Any, bins: Any) -> Any:
+        """Of a list of numbers, too."""
+        return keras.ops.digitize(x, np.asarray(bins, np.float32))
+
     def __getattr__(self, name: str) -> Any:
         if name in MODULES:
             return self
@@ -40,17 +50,23 @@ def symbolic(layer: Any) -> Iterator[None]:
     inside = list(layer._flatten_layers()) if isinstance(layer, keras.layers.Layer) else []
     before = [len(part._inbound_nodes) for part in inside]
     own = [(part, part.__dict__["backend"]) for part in inside if "backend" in part.__dict__]
-    classes = [next(c for c in keras.Variable.__mro__ if name in vars(c)) for name in OPERATORS]
-    methods = [vars(c)[name] for c, name in zip(classes, OPERATORS, strict=True)]
+    kinds = [keras.Variable, type(keras.ops.convert_to_tensor(0.0))]
+    changed = list[tuple[Any, str, Any]]()
     try:
         for part, backend in own:
             part.__dict__["backend"] = Backend(backend)
-        for place, name, method in zip(classes, OPERATORS, methods, strict=True):
-            setattr(place, name, _reflected(method))
+        for kind, name in ((kind, name) for kind in kinds for name in OPERATORS):
+            before_it = vars(kind).get(name)
+            with suppress(AttributeError, TypeError):  # a backend may forbid it
+                setattr(kind, name, _reflected(getattr(kind, name)))
+                changed.append((kind, name, before_it))
         yield
     finally:
-        for place, name, method in zip(classes, OPERATORS, methods, strict=True):
-            setattr(place, name, method)
+        for kind, name, method in reversed(changed):
+            if method is None:
+                delattr(kind, name)
+            else:
+                setattr(kind, name, method)
         for part, backend in own:
             part.__dict__["backend"] = backend
         for part, count in zip(inside, before, strict=True):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import keras
@@ -16,6 +17,7 @@ from twinfer.converter.keras.call import (
     COMPOSED,
     HINTS,
     MASKS,
+    MISSTATED,
     NAMES,
     NO_IMPORTER,
     Call,
@@ -139,7 +141,8 @@ class Walk:
             shapes, types = _described(layer, args, kwargs)
             given = importer(self.g, Call(layer, tuple(args), kwargs, shapes, types, self.again))
             outputs = [given] if isinstance(given, Tensor) else list(given)
-            for tensor, shape, kind in zip(outputs, shapes, types, strict=True):
+            known = type(layer).__name__ not in MISSTATED
+            for tensor, shape, kind in zip(outputs, shapes, types, strict=True) if known else ():
                 if tensor.shape != shape or tensor.type != kind:
                     raise ModelError(f"{tensor} should have the shape {list(shape)} and be {kind}")
             return outputs
@@ -158,6 +161,8 @@ class Walk:
         name = getattr(function, "__name__", "")
         if name in functions() and getattr(keras.activations, name, None) is function:
             return [functions()[name](self.g, args[0])]
+        if getattr(keras.activations, name, None) is function and hasattr(keras.ops, name):
+            function = getattr(keras.ops, name)  # some activations call their backend
         if not isinstance(function, keras.layers.Layer):
             return self._through(function, args, kwargs or {})
         place = self.g.place
@@ -173,7 +178,9 @@ class Walk:
         for tensor, mask in masks.items():
             symbols[tensor]._keras_mask = symbols.setdefault(mask, _symbol(mask))  # layers inside meet it
         args, kwargs = _each_tensor(symbols.__getitem__, (list(args), dict(kwargs)))
-        with symbolic(getattr(function, "__self__", None)):
+        args, kwargs = keras.tree.map_structure(_as_keras, (args, kwargs))
+        owner = function.args[0] if isinstance(function, partial) else getattr(function, "__self__", None)
+        with symbolic(owner):
             try:
                 outputs = keras.tree.flatten(function(*args, **_predicting(function, kwargs)))
             except UnsupportedOperatorError:
@@ -208,6 +215,11 @@ def _node(symbol: Any) -> Any:
 
 def _tensors(arguments: Any) -> list[Tensor]:
     return [t for t in keras.tree.flatten(arguments) if isinstance(t, Tensor)]
+
+
+def _as_keras(value: Any) -> Any:
+    """An array as a tensor of Keras's backend, which code may expect."""
+    return keras.ops.convert_to_tensor(value) if isinstance(value, np.ndarray) else value
 
 
 def _each_tensor(function: Callable[[Tensor], Any], arguments: Any) -> Any:

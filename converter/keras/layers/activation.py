@@ -121,6 +121,7 @@ for _name in (
 
 IMPORTERS: dict[str, Callable[[Emitter, Call], Tensor]] = {
     **OPERATIONS,
+    "ops.ReLU": relu_layer,
     "Activation": lambda g, call: call.activated(call.input()),
     "ELU": lambda g, call: functions.elu(g, call.input(), float(call.layer.alpha)),
     "LeakyReLU": lambda g, call: g.unary("LEAKY_RELU", call.input(), alpha=float(call.layer.negative_slope)),

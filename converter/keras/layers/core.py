@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import reduce
+from typing import Any
 
 import numpy as np
 
 from twinfer.converter.emit.emitter import Emitter, constant
 from twinfer.converter.emit.functions import along
-from twinfer.converter.emit.products import linear, product
-from twinfer.converter.keras.call import Call
+from twinfer.converter.emit.products import einsum, linear, product
+from twinfer.converter.keras.call import Call, composed
 from twinfer.runtime.graph import Tensor
 
 
@@ -62,10 +63,15 @@ def dot(g: Emitter, call: Call) -> Tensor:
     a, b = call.inputs()
     axes = call.layer.axes if isinstance(call.layer.axes, list | tuple) else (call.layer.axes,) * 2
     first, second = (axis % len(t.shape) for axis, t in zip(axes, (a, b), strict=True))
-    call.need(max(len(a.shape), len(b.shape)) <= 3, "inputs of more than three dimensions; reshape them")
     call.need(first > 0 and second > 0, "the batch as an axis")
     if call.layer.normalize:
         a, b = (along(g, "L2_NORMALIZATION", t, axis) for t, axis in ((a, first), (b, second)))
+    if max(len(a.shape), len(b.shape)) > 3:
+        letters = "bcdefghij"[: len(a.shape) - 1], "klmnopqrs"[: len(b.shape) - 1]
+        rows = "a" + letters[0]
+        columns = "a" + letters[1].replace(letters[1][second - 1], letters[0][first - 1])
+        kept = [c for c in rows + columns[1:] if c != letters[0][first - 1]]
+        return g.reshape(einsum(g, f"{rows},{columns}->{''.join(kept)}", [a, b]), call.shape)
     left = g.reshape(a, (a.shape[0], 1, a.shape[1])) if len(a.shape) == 2 else a
     right = g.reshape(b, (b.shape[0], b.shape[1], 1)) if len(b.shape) == 2 else b
     left = g.transpose(left, (0, 2, 1)) if len(a.shape) == 3 and first == 1 else left
@@ -73,7 +79,8 @@ def dot(g: Emitter, call: Call) -> Tensor:
     return g.reshape(product(g, left, right), call.shape)
 
 
-IMPORTERS: dict[str, Importer] = {
+IMPORTERS: dict[str, Any] = {
+    "CategoryEncoding": composed(lambda own, x, count_weights=None: own._encode(x, count_weights)),
     **dict.fromkeys(IDENTITIES, lambda g, call: call.input()),
     "Dense": dense,
     "Embedding": embedding,

@@ -169,7 +169,9 @@ def norm(own: Any, x: Any) -> Any:
     axis = own.axis
     if axis is None and order is None:
         return ops.sqrt(ops.sum(ops.square(x), keepdims=keep))
-    axes = list(range(len(x.shape))) if axis is None else [a % len(x.shape) for a in np.atleast_1d(np.asarray(axis))]
+    axes = (
+        list(range(len(x.shape))) if axis is None else [int(a) % len(x.shape) for a in np.atleast_1d(np.asarray(axis))]
+    )
     if len(axes) == 1:
         return _vector_norm(x, 2 if order is None else order, axes[0], keep)
     if order in (None, "fro"):
