@@ -172,7 +172,7 @@ def _pool_axis(g: Emitter, op: str, x: Tensor, axis: int, window: Window, out: i
     has no holes. It yields all outputs, of which strides leave some.
     """
     ((kernel,), (stride,), (dilation,)) = window.kernel, window.strides, window.dilations
-    if (kernel, stride) == (1, 1):
+    if (kernel, stride) == (1, 1) and op != "L2_POOL_2D":  # that one takes magnitudes
         return x
     before, size, behind = math.prod(x.shape[:axis]), x.shape[axis], math.prod(x.shape[axis + 1 :])
     rows = -(-size // dilation)

@@ -53,6 +53,7 @@ NODES: dict[str, tuple[str, list[Any], int, dict[str, Any]]] = {
         "AveragePool", [(1, 2, 9, 8)], 1, {"kernel_shape": [3, 2], "dilations": [2, 3], "pads": [1, 1, 2, 1]}
     ),
     "norms": ("LpPool", [(1, 3, 8, 9)], 1, {"kernel_shape": [2, 3], "strides": [2, 2], "pads": [0, 1, 1, 0]}),
+    "norms of single elements": ("LpPool", [(1, 2, 4, 3)], 1, {"kernel_shape": [1, 1], "dilations": [2, 1]}),
     "cubic norms": ("LpPool", [(1, 3, 12)], 1, {"kernel_shape": [4], "p": 3}),
     "norm of all": ("GlobalLpPool", [(2, 3, 4, 5)], 1, {"p": 1}),
     "mean of volumes": ("GlobalAveragePool", [(2, 3, 4, 5, 2)], 1, {}),
