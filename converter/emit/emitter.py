@@ -54,7 +54,7 @@ CARRIED = frozenset({"FLOAT32", "INT8", "INT16", "INT32", "INT64", "UINT8", "BOO
 
 #: Types that few of TFLite's operators take, and the types that the others compute in for them; back, CAST wraps.
 WIDE = MappingProxyType({"UINT16": "INT32", "UINT32": "INT64", "UINT64": "INT64"})
-TAKES_ALL = frozenset({"BITCAST", "CAST", "RESHAPE"})
+TAKES_ALL = frozenset({"BITCAST", "CAST", "RESHAPE", "RIGHT_SHIFT"})
 
 #: Operators that give the same bits for signed and unsigned integers.
 SAME_BITS = frozenset({"ADD", "SUB", "MUL", "SUM", "EQUAL", "NOT_EQUAL", "SELECT_V2", "BITWISE_XOR", "NEG"})
@@ -72,6 +72,9 @@ POSITIVE = frozenset({"ARG_MAX", "ARG_MIN", "LOGISTIC", "RELU", "RELU6", "RELU_0
 MOVES = frozenset(
     {"CAST", "GATHER", "GATHER_ND", "MAX_POOL_2D", "RESHAPE", "SLICE", "SQRT", "STRIDED_SLICE", "TILE", "TRANSPOSE"}
 )
+#: Types that TFLite's operators do not compute in as plain numbers, and those that stand in: results of sums, products
+#: and differences have the same low bits.
+WIDENED = {"INT8": "INT32", "INT16": "INT32", "UINT8": "INT32", "UINT16": "INT32", "UINT32": "INT64"}
 NHWC = (0, 2, 3, 1)
 NCHW = (0, 3, 1, 2)
 
@@ -165,9 +168,7 @@ class Emitter:
         return self.named
 
     def operand(self, value: Operand) -> Tensor | None:
-        if not isinstance(value, np.ndarray):
-            return value
-        return constant(value, self._constant())
+        return self.known(value) if isinstance(value, np.ndarray) else value
 
     def known(self, value: NDArray[Any]) -> Tensor:
         """The array as a constant with a name of its own."""
@@ -176,18 +177,13 @@ class Emitter:
     def _constant(self) -> str:
         return f"{self.place}/constant_{self._next()}"
 
-    def computes(self, op: str, kind: str) -> None:
-        """UnsupportedOperatorError for sums and products of bytes: TFLite has them for quantised numbers only."""
-        if not self.takes(op, kind):
-            raise UnsupportedOperatorError(f"arithmetic in {kind} without quantisation; cast to INT32")
-
     def takes(self, op: str, kind: str) -> bool:
         """Whether an operator takes numbers of a type that are not quantised. INT32 holds those of others, and CAST
         wraps what comes out."""
         return kind not in SMALL or ROWS.get(op, UNKNOWN).bytes
 
     def binary(self, op: str, x: Operand, y: Operand, type: str = "", **options: Any) -> Tensor:
-        """An element-wise operator over two operands that broadcast."""
+        """An element-wise operator over two operands that broadcast; integers may be widened for it."""
         a, b = self.operand(x), self.operand(y)
         kind = next(t.type for t in (a, b) if t is not None)
         if a is not None and b is not None and not self.takes(op, kind):

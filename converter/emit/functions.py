@@ -13,6 +13,9 @@ from twinfer.runtime.graph import Tensor
 #: Limits that TFLite has an operator for.
 CLAMPS = {(0.0, math.inf): "RELU", (0.0, 6.0): "RELU6", (-1.0, 1.0): "RELU_N1_TO_1", (0.0, 1.0): "RELU_0_TO_1"}
 
+#: Operators for the extremes of truth values.
+OF_BOOL = {"REDUCE_MAX": "REDUCE_ANY", "REDUCE_MIN": "REDUCE_ALL"}
+
 #: Source: Klambauer et al., Self-normalizing neural networks, 2017, as float32.
 SELU_ALPHA, SELU_GAMMA = 1.67326319217681884765625, 1.05070102214813232421875
 
@@ -87,6 +90,23 @@ def along(g: Emitter, op: str, x: Tensor, *axes: int, **options: Any) -> Tensor:
         return g.reshape(g.unary(op, flat, **options), moved.shape)
 
     return g.along_last(x, axes, run)
+
+
+def reduced_shape(shape: Shape, axes: Shape, keep: bool) -> Shape:
+    return tuple(1 if d in axes else n for d, n in enumerate(shape) if keep or d not in axes)
+
+
+def reduced(g: Emitter, op: str, x: Tensor, axes: Shape, keep: bool) -> Tensor:
+    """A reduction (SUM, MEAN, REDUCE_MAX, …) of any type, extremes of truth values by REDUCE_ANY and REDUCE_ALL. The
+    reduced dimensions go behind the others where both alternate more often than kernels take."""
+    if not g.takes(op, x.type):
+        return g.cast(reduced(g, op, g.cast(x, "INT32"), axes, keep), x.type)
+    op = OF_BOOL.get(op, op) if x.type == "BOOL" else op
+    if len([d for d in axes if d - 1 not in axes]) > 3:
+        kept = [d for d in range(len(x.shape)) if d not in axes]
+        moved, last = g.transpose(x, [*kept, *axes]), tuple(range(len(kept), len(x.shape)))
+        return g.reshape(reduced(g, op, moved, last, False), reduced_shape(x.shape, axes, keep))
+    return g.emit(op, [x, np.array(axes, np.int32)], reduced_shape(x.shape, axes, keep), keep_dims=keep)
 
 
 def mean(g: Emitter, x: Tensor, axes: Shape) -> Tensor:

@@ -1,10 +1,12 @@
-"""GELU as exporters spell it below opset 20, by Erf: 0.5 * x * (1 + erf(x / sqrt(2))), its factors in any order."""
+"""GELU as exporters spell it below opset 20, by Erf: 0.5 * x * (1 + erf(x / sqrt(2))), its factors in any order. Other
+terms with Erf are written out."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
 
+from twinfer.converter.emit.elementary import erf
 from twinfer.converter.emit.emitter import Emitter
 from twinfer.converter.emit.functions import number
 from twinfer.runtime.graph import Tensor
@@ -27,11 +29,19 @@ class Term:
         return self.power == 1 and self.share != 0 and _near(self.plain, self.share)
 
     def emit(self, g: Emitter) -> Tensor:
+        if not self.is_gelu:
+            return self._written_out(g)
         factor = self.inner * math.sqrt(2)
         x = self.x if _near(factor, 1) else g.binary("MUL", self.x, number(factor))
         y = g.unary("GELU", x, approximate=False)
         rest = self.plain * 2 / factor
         return y if _near(rest, 1) else g.binary("MUL", y, number(rest))
+
+    def _written_out(self, g: Emitter) -> Tensor:
+        y = erf(g, self.x if self.inner == 1 else g.binary("MUL", self.x, number(self.inner)))
+        y = y if self.share == 1 else g.binary("MUL", y, number(self.share))
+        y = g.binary("ADD", y, number(self.plain)) if self.plain else y
+        return g.binary("MUL", y, self.x) if self.power else y
 
 
 def _near(a: float, b: float) -> bool:

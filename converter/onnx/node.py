@@ -104,7 +104,6 @@ NO_SIZE = "has no fixed size, as its values at run time decide it"
 HINTS = {
     "DynamicQuantizeLinear": "its scales are known at run time only: convert the float model and quantise it",
     "DynamicQuantizeLSTM": "convert the float model and quantise it",
-    "Erf": "TFLite has it within GELU only: 0.5 * x * (1 + erf(x / sqrt(2)))",
     "NonZero": f"its result {NO_SIZE}; multiply by a mask, use Where, or make its input a constant",
     "NonMaxSuppression": f"its result {NO_SIZE}; end the model before it, with boxes and scores as outputs, and run it "
     "in the program that runs the model",

@@ -147,17 +147,11 @@ class Reader:
         return float(value.data.reshape(-1)[0]) if value.shape in ((), (1,)) else None
 
     def spell_out(self, name: str) -> None:
-        """Emits a term with Erf in it, because another operator reads it, if it is GELU."""
+        """Emits a term with Erf in it, because another operator reads it."""
         term = self.terms.get(name)
-        if term is None or name in self.values or name in self.lost:
-            return
-        if term.is_gelu:
+        if term is not None and name not in self.values and name not in self.lost:
             self.emitter.place = name
             self.values[name] = term.emit(self.emitter)
-        else:
-            if term.erf not in self.problems.by_reason.get(("Erf", HINTS["Erf"]), ()):
-                self.problems.add("Erf", HINTS["Erf"], term.erf)
-            self._lose_value(name)
 
     def _results(self, op: str, proto: onnx.NodeProto) -> Sequence[Tensor | None] | None:
         """What a node gives: computed here if all that it reads is constant, else by its importer, else by the

@@ -84,7 +84,7 @@ OPERATORS: Mapping[str, Sequence[str]] = {
     "reduce.log_softmax": ["LOG_SOFTMAX"],
     "reduce.mean": ["MEAN"],
     "reduce.non_max_suppression": ["NON_MAX_SUPPRESSION_V4", "NON_MAX_SUPPRESSION_V5"],
-    "reduce.reduce": ["SUM", "REDUCE_MAX", "REDUCE_MIN", "REDUCE_ANY", "REDUCE_ALL"],
+    "reduce.reduce": ["SUM", "REDUCE_PROD", "REDUCE_MAX", "REDUCE_MIN", "REDUCE_ANY", "REDUCE_ALL"],
     "reduce.segment_sum": ["SEGMENT_SUM"],
     "reduce.softmax": ["SOFTMAX"],
     "reduce.topk": ["TOPK_V2"],

@@ -9,7 +9,7 @@ import keras
 import numpy as np
 
 from twinfer.converter.emit.emitter import Emitter
-from twinfer.converter.emit.functions import clamp, mean
+from twinfer.converter.emit.functions import clamp, mean, reduced
 from twinfer.converter.emit.products import einsum, matmul
 from twinfer.converter.keras.call import CARRIED, NAMES, Call, as_tensor, dimensions
 from twinfer.runtime.graph import DTYPES, Tensor
@@ -78,9 +78,7 @@ def clip(g: Emitter, call: Call) -> Tensor:
 def _reduction(op: str) -> Importer:
     def run(g: Emitter, call: Call) -> Tensor:
         x = g.cast(call.input(), call.type)
-        g.computes(op, x.type)
-        axes = np.array(dimensions(call.layer.axis, x), np.int32)
-        y = g.emit(op, [x, axes], call.shape, keep_dims=bool(call.layer.keepdims))
+        y = reduced(g, op, x, tuple(sorted(dimensions(call.layer.axis, x))), bool(call.layer.keepdims))
         first = getattr(call.layer, "initial", None)
         return y if first is None else g.binary(op.replace("REDUCE_", "") + "IMUM", y, np.array(first, y.dtype))
 

@@ -1,15 +1,13 @@
-"""Element-wise arithmetic that TFLite has by another name, and activations."""
+"""Element-wise arithmetic, comparisons and logic, some of which TFLite has by another name."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from functools import reduce
-from typing import Any
 
 import numpy as np
 
-from twinfer.converter.emit import functions
+from twinfer.converter.emit import arithmetic, elementary
 from twinfer.converter.emit.emitter import Emitter
 from twinfer.converter.onnx.node import OnnxNode
 from twinfer.runtime.graph import Tensor
@@ -17,16 +15,35 @@ from twinfer.runtime.graph import Tensor
 Importer = Callable[[Emitter, OnnxNode], Tensor]
 
 
-def _unary(op: str) -> Importer:
+def unary(op: str) -> Importer:
     return lambda g, node: g.unary(op, node.input(0))
 
 
-def _binary(op: str) -> Importer:
-    return lambda g, node: g.binary(op, node.input(0), node.input(1))
+def of_one(run: Callable[[Emitter, Tensor], Tensor]) -> Importer:
+    return lambda g, node: run(g, node.input(0))
 
 
-def _compare(op: str) -> Importer:
-    return lambda g, node: g.binary(op, node.input(0), node.input(1), type="BOOL")
+def of_two(run: Callable[[Emitter, Tensor, Tensor], Tensor]) -> Importer:
+    return lambda g, node: run(g, node.input(0), node.input(1))
+
+
+def _binary(op: str, type: str = "") -> Importer:
+    return lambda g, node: g.binary(op, node.input(0), node.input(1), type=type)
+
+
+def _variadic(op: str) -> Importer:
+    return lambda g, node: reduce(lambda a, b: g.binary(op, a, b), (node.input(i) for i in range(len(node.inputs))))
+
+
+def mean(g: Emitter, node: OnnxNode) -> Tensor:
+    total = _variadic("ADD")(g, node)
+    return total if len(node.inputs) == 1 else g.binary("MUL", total, np.array(1 / len(node.inputs), np.float32))
+
+
+def modulo(g: Emitter, node: OnnxNode) -> Tensor:
+    """The remainder has the sign of the divisor, or with fmod that of the dividend."""
+    x, y = node.input(0), node.input(1)
+    return arithmetic.remainder(g, x, y) if node.attribute("fmod", 0) else g.binary("FLOOR_MOD", x, y)
 
 
 def equal(g: Emitter, node: OnnxNode) -> Tensor:
@@ -37,134 +54,55 @@ def equal(g: Emitter, node: OnnxNode) -> Tensor:
                 if y.size and (y.data == sign * np.inf).all():
                     most = np.full(y.shape, sign * np.finfo(np.float32).max, np.float32)
                     return g.binary(op, x, most, type="BOOL")
-    return _compare("EQUAL")(g, node)
+    return _binary("EQUAL", "BOOL")(g, node)
 
 
-def _variadic(op: str) -> Importer:
-    return lambda g, node: reduce(lambda a, b: g.binary(op, a, b), (node.input(i) for i in range(len(node.inputs))))
+def is_inf(g: Emitter, node: OnnxNode) -> Tensor:
+    sides = (bool(node.attribute(f"detect_{side}", 1)) for side in ("positive", "negative"))
+    return elementary.is_infinite(g, node.input(0), *sides)
 
 
-def power(g: Emitter, node: OnnxNode) -> Tensor:
-    """POW; squares and square roots, which are common, by exact operators."""
-    x, y = node.input(0), node.input(1)
-    scalar = y.size == 1 and len(y.shape) <= len(x.shape)
-    exponent = float(y.data.reshape(-1)[0]) if y.data is not None and scalar else 1.0
-    if exponent == 2:
-        return g.binary("MUL", x, x)
-    if exponent == 0.5 and x.type == "FLOAT32":
-        return g.unary("SQRT", x)
-    node.need(x.type in ("FLOAT32", "INT32"), f"powers in {x.type}; cast the base to float")
-    if y.type == x.type:
-        return g.binary("POW", x, y)
-    exact = x.type == "FLOAT32" or y.type in ("INT8", "INT16", "INT32", "UINT8")
-    node.need(exact, f"{x.type} to a power in {y.type} has no exact form; cast the base to float")
-    return g.binary("POW", x, g.cast(y, x.type))
+def bit_shift(g: Emitter, node: OnnxNode) -> Tensor:
+    left = str(node.attribute("direction", "")) == "LEFT"
+    return arithmetic.shift(g, node.input(0), node.input(1), left)
 
 
-def mean(g: Emitter, node: OnnxNode) -> Tensor:
-    return g.binary("MUL", _variadic("ADD")(g, node), np.array(1 / len(node.inputs), np.float32))
-
-
-def where(g: Emitter, node: OnnxNode) -> Tensor:
-    condition, x, y = (node.input(i) for i in range(3))
-    shape = np.broadcast_shapes(condition.shape, x.shape, y.shape)
-    return g.emit("SELECT_V2", [condition, x, y], shape, x.type)
+def bitwise(op: str) -> Importer:
+    return lambda g, node: arithmetic.bitwise(g, op, node.input(0), node.input(1))
 
 
 UNARY = {
-    "Sqrt": "SQRT", "Exp": "EXP", "Abs": "ABS", "Neg": "NEG", "Log": "LOG", "Floor": "FLOOR", "Ceil": "CEIL",
-    "Round": "ROUND", "Sin": "SIN", "Cos": "COS", "Not": "LOGICAL_NOT", "Sign": "SIGN",
-    "Sigmoid": "LOGISTIC", "Tanh": "TANH", "HardSwish": "HARD_SWISH", "Relu": "RELU",
+    "Sqrt": "SQRT", "Exp": "EXP", "Neg": "NEG", "Log": "LOG", "Floor": "FLOOR", "Ceil": "CEIL", "Round": "ROUND",
+    "Sin": "SIN", "Cos": "COS", "Not": "LOGICAL_NOT",
 }  # fmt: skip
-BINARY = {"Add": "ADD", "Sub": "SUB", "Mul": "MUL", "Div": "DIV", "And": "LOGICAL_AND", "Or": "LOGICAL_OR"}
+BINARY = {"Add": "ADD", "Sub": "SUB", "Mul": "MUL", "And": "LOGICAL_AND", "Or": "LOGICAL_OR"}
 COMPARE = {
     "Less": "LESS", "LessOrEqual": "LESS_EQUAL", "Greater": "GREATER",
-    "GreaterOrEqual": "GREATER_EQUAL",
+    "GreaterOrEqual": "GREATER_EQUAL", "Xor": "NOT_EQUAL",
 }  # fmt: skip
 VARIADIC = {"Min": "MINIMUM", "Max": "MAXIMUM", "Sum": "ADD"}
-
-
-def clip(g: Emitter, node: OnnxNode) -> Tensor:
-    x, low, high = node.input(0), node.optional(1), node.optional(2)
-    limits = _limit(low, -math.inf), _limit(high, math.inf)
-    if x.type == "FLOAT32" and limits in functions.CLAMPS:
-        return g.unary(functions.CLAMPS[limits], x)
-    y = x if low is None or limits[0] == -math.inf else g.binary("MAXIMUM", x, low)
-    return y if high is None or limits[1] == math.inf else g.binary("MINIMUM", y, high)
-
-
-def _limit(value: Tensor | None, default: float) -> float | None:
-    if value is None:
-        return default
-    return None if value.data is None else float(value.data.reshape(-1)[0])
-
-
-def leaky_relu(g: Emitter, node: OnnxNode) -> Tensor:
-    return g.unary("LEAKY_RELU", node.input(0), alpha=float(node.attribute("alpha", 0.01)))
-
-
-def hard_sigmoid(g: Emitter, node: OnnxNode) -> Tensor:
-    alpha, beta = float(node.attribute("alpha", 0.2)), float(node.attribute("beta", 0.5))
-    return functions.hard_sigmoid(g, node.input(0), alpha, beta)
-
-
-def prelu(g: Emitter, node: OnnxNode) -> Tensor:
-    """Slopes that broadcast to x or, as before opset 7, one for each channel, which is dimension 1."""
-    x, slope = node.input(0), node.input(1)
-    if len(slope.shape) == 1 and slope.size > 1 and slope.size == x.shape[1] != x.shape[-1]:
-        slope = g.reshape(slope, (slope.size, *[1] * (len(x.shape) - 2)))
-    return g.emit("PRELU", [x, slope], x.shape)
-
-
-def selu(g: Emitter, node: OnnxNode) -> Tensor:
-    alpha, gamma = node.attribute("alpha", functions.SELU_ALPHA), node.attribute("gamma", functions.SELU_GAMMA)
-    return functions.selu(g, node.input(0), float(alpha), float(gamma))
-
-
-def swish(g: Emitter, node: OnnxNode) -> Tensor:
-    """x * sigmoid(alpha * x)."""
-    x, alpha = node.input(0), float(node.attribute("alpha", 1.0))
-    inner = x if alpha == 1 else g.binary("MUL", x, functions.number(alpha))
-    return g.binary("MUL", x, g.unary("LOGISTIC", inner))
-
-
-def _normalised(op: str, **options: Any) -> Callable[[Emitter, OnnxNode], Tensor]:
-    """Over one axis; before opset 13 over all dimensions from the axis on."""
-
-    def run(g: Emitter, node: OnnxNode) -> Tensor:
-        x = node.input(0)
-        if node.opset < 13:
-            axis = node.axis(1)
-            flat = g.reshape(x, (math.prod(x.shape[:axis]), math.prod(x.shape[axis:])))
-            return g.reshape(g.unary(op, flat, **options), x.shape)
-        return functions.along(g, op, x, node.axis(-1), **options)
-
-    return run
-
+ELEMENTARY = ("Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "Cosh", "Erf", "Sinh", "Tan")
 
 IMPORTERS: dict[str, Importer] = {
-    **{name: _unary(op) for name, op in UNARY.items()},
+    **{name: unary(op) for name, op in UNARY.items()},
     **{name: _binary(op) for name, op in BINARY.items()},
-    **{name: _compare(op) for name, op in COMPARE.items()},
-    "Equal": equal,
+    **{name: _binary(op, "BOOL") for name, op in COMPARE.items()},
     **{name: _variadic(op) for name, op in VARIADIC.items()},
+    **{name: of_one(getattr(elementary, name.lower())) for name in ELEMENTARY},
+    "Abs": of_one(arithmetic.absolute),
+    "BitShift": bit_shift,
+    "BitwiseAnd": bitwise("AND"),
+    "BitwiseNot": of_one(arithmetic.complement),
+    "BitwiseOr": bitwise("OR"),
+    "BitwiseXor": bitwise("XOR"),
+    "Equal": equal,
+    "Div": of_two(arithmetic.divide),
+    "IsInf": is_inf,
     "IsNaN": lambda g, node: g.binary("NOT_EQUAL", node.input(0), node.input(0), type="BOOL"),  # NaN differs from NaN
     "Mean": mean,
-    "Pow": power,
+    "Mod": modulo,
+    "Pow": of_two(arithmetic.power),
     "Reciprocal": lambda g, node: g.binary("DIV", np.array(1, np.float32), node.input(0)),
-    "Where": where,
-    "Celu": lambda g, node: functions.celu(g, node.input(0), float(node.attribute("alpha", 1.0))),
-    "Clip": clip,
-    "Elu": lambda g, node: functions.elu(g, node.input(0), float(node.attribute("alpha", 1.0))),
-    "Gelu": lambda g, node: g.unary("GELU", node.input(0), approximate=node.attribute("approximate", "none") == "tanh"),
-    "HardSigmoid": hard_sigmoid,
-    "LeakyRelu": leaky_relu,
-    "LogSoftmax": _normalised("LOG_SOFTMAX"),
-    "PRelu": prelu,
-    "Selu": selu,
-    "Softmax": _normalised("SOFTMAX", beta=1.0),
-    "Mish": lambda g, node: functions.mish(g, node.input(0)),
-    "Softplus": lambda g, node: functions.softplus(g, node.input(0)),
-    "Softsign": lambda g, node: functions.softsign(g, node.input(0)),
-    "Swish": swish,
+    "Sign": of_one(arithmetic.sign),
+    "Where": lambda g, node: arithmetic.choose(g, node.input(0), node.input(1), node.input(2)),
 }

@@ -14,7 +14,7 @@ import numpy as np
 
 from twinfer.converter.emit.emitter import Emitter
 from twinfer.converter.onnx.node import OnnxNode, positive
-from twinfer.converter.onnx.ops import conv, dense, elementwise, move, pool
+from twinfer.converter.onnx.ops import activations, conv, dense, elementwise, move, pool
 from twinfer.converter.onnx.ops.move import tensor_type
 from twinfer.runtime.errors import ModelError, UnsupportedOperatorError
 from twinfer.runtime.graph import EMPTY, Array, Quant, Tensor
@@ -201,10 +201,10 @@ MICROSOFT = {
     "QLinearAveragePool": _qlinear("AveragePool", pool.average_pool),
     "QLinearConcat": qlinear_concat,
     "QLinearGlobalAveragePool": _qlinear("GlobalAveragePool", pool.global_average_pool),
-    "QLinearLeakyRelu": _qlinear("LeakyRelu", elementwise.leaky_relu),
+    "QLinearLeakyRelu": _qlinear("LeakyRelu", activations.leaky_relu),
     "QLinearMul": _qlinear("Mul", elementwise.IMPORTERS["Mul"], 2),
-    "QLinearSigmoid": _qlinear("Sigmoid", elementwise.IMPORTERS["Sigmoid"]),
-    "QLinearSoftmax": _qlinear("Softmax", elementwise.IMPORTERS["Softmax"]),
+    "QLinearSigmoid": _qlinear("Sigmoid", activations.IMPORTERS["Sigmoid"]),
+    "QLinearSoftmax": _qlinear("Softmax", activations.IMPORTERS["Softmax"]),
     "QuantizeLinear": quantize_linear,
     "DequantizeLinear": dequantize_linear,
 }

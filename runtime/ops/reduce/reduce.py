@@ -1,4 +1,4 @@
-"""SUM, REDUCE_MAX, REDUCE_MIN, REDUCE_ANY and REDUCE_ALL over any dimensions."""
+"""SUM, REDUCE_PROD, REDUCE_MAX, REDUCE_MIN, REDUCE_ANY and REDUCE_ALL over any dimensions."""
 
 from __future__ import annotations
 
@@ -33,6 +33,7 @@ _NUMBERS = ("FLOAT32", "INT8", "INT16", "INT32", "INT64")
 
 TYPES: dict[str, tuple[str, ...]] = {
     "SUM": _NUMBERS,
+    "REDUCE_PROD": ("FLOAT32", "INT32", "INT64"),
     **dict.fromkeys(("REDUCE_MAX", "REDUCE_MIN"), (*_NUMBERS, "UINT8", "BOOL")),  # uint8 without scales
     "REDUCE_ANY": ("BOOL",),
     "REDUCE_ALL": ("BOOL",),
@@ -73,6 +74,9 @@ def reference(node: Node, inputs: list[Any]) -> list[Array]:
     x = inputs[0]
     if node.op == "SUM":
         reduced = _sum(node, x)
+    elif node.op == "REDUCE_PROD":
+        with np.errstate(over="ignore", invalid="ignore"):
+            reduced = np.multiply.accumulate(rows_of(node, x), axis=1, dtype=x.dtype)[:, -1]
     elif x.dtype == np.float32:  # begins with a finite value, and passes by what is no number
         sign = np.float32(1 if node.op == "REDUCE_MAX" else -1)
         best = np.full(len(rows_of(node, x)), -FLOAT_MAX, np.float32)
@@ -87,6 +91,8 @@ def reference(node: Node, inputs: list[Any]) -> list[Array]:
 def lower(node: Node, target: Target) -> Call:
     x, y = node.input(0), node.output
     params: dict[str, Param] = {"axes": reduced_axes(node)._asdict()}
+    if node.op == "REDUCE_PROD":
+        return Call(f"tw_reduce_prod_{SUFFIX[x.type]}", params, (x,), (y,))
     if node.op != "SUM":
         params["minimum"] = int(node.op in ("REDUCE_MIN", "REDUCE_ALL"))
         return Call(f"tw_reduce_max_{SUFFIX[x.type]}", params, (x,), (y,))
@@ -115,6 +121,10 @@ def cases(op: str, rng: np.random.Generator) -> Iterator[Case]:
         keep = i % 2 == 0
         if TYPES[op] == ("BOOL",):
             yield _case(op, tensor(shape, "BOOL"), axes, keep, oracle="tflm" if op == "REDUCE_ALL" else "litert")
+            continue
+        if op == "REDUCE_PROD":
+            for type in TYPES[op]:
+                yield _case(op, tensor(shape, type), axes, keep, oracle="litert")
             continue
         yield _case(op, tensor(shape), axes, keep)
         yield _case(op, tensor(shape, "INT8", 0.05, 3), axes, keep, (0.05, 3))
