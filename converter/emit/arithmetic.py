@@ -81,8 +81,10 @@ def _factor(g: Emitter, product: Tensor, y: Tensor) -> Tensor:
 
 def remainder(g: Emitter, x: Tensor, y: Tensor) -> Tensor:
     """x - y * trunc(x / y), as fmod and C's %: it has the sign of x."""
+    if x.type in WIDENED:
+        return widely(g, remainder, x, y)
     rest = g.binary("FLOOR_MOD", absolute(g, x), absolute(g, y))
-    if x.type[0] == "U" or g.nonnegative(x):
+    if g.nonnegative(x):
         return rest
     below = g.binary("LESS", x, np.array(0, x.dtype), type="BOOL")
     return choose(g, below, g.unary("NEG", rest), rest)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from twinfer.converter.emit.emitter import Emitter, Operand, Shape, constant
+from twinfer.converter.emit.functions import reduced
 from twinfer.runtime.errors import ModelError, UnsupportedOperatorError
 from twinfer.runtime.graph import Tensor
 
@@ -22,7 +23,13 @@ def fully_connected(g: Emitter, x: Tensor, weights: Tensor, bias: Tensor | None 
 
 
 def product(g: Emitter, a: Tensor, b: Tensor, adjoint: bool = False) -> Tensor:
-    """Matrices [..., rows, depth] times [..., depth, columns], or [..., columns, depth] if ``adjoint``."""
+    """Matrices [..., rows, depth] times [..., depth, columns], or [..., columns, depth] if ``adjoint``. Integers, for
+    which TFLite has no product of matrices, are multiplied one by one, then added."""
+    if a.type != "FLOAT32":
+        right = b if adjoint else g.transpose(b, [*range(len(b.shape) - 2), len(b.shape) - 1, len(b.shape) - 2])
+        left = g.reshape(a, (*a.shape[:-1], 1, a.shape[-1]))
+        all_pairs = g.binary("MUL", left, g.reshape(right, (*right.shape[:-2], 1, *right.shape[-2:])))
+        return reduced(g, "SUM", all_pairs, (len(all_pairs.shape) - 1,), False)
     rows, columns = a.shape[-2], b.shape[-2 if adjoint else -1]
     shape = (*np.broadcast_shapes(a.shape[:-2], b.shape[:-2]), rows, columns)
     return g.emit("BATCH_MATMUL", [a, b], shape, adj_x=False, adj_y=adjoint)
@@ -36,7 +43,7 @@ def matmul(g: Emitter, a: Tensor, b: Tensor) -> Tensor:
     right = g.reshape(b, (*b.shape, 1)) if len(b.shape) == 1 else b
     if left.shape[-1] != right.shape[-2]:
         raise ModelError(f"{a} and {b} cannot be multiplied")
-    if right.data is not None and len(right.shape) == 2:
+    if right.data is not None and len(right.shape) == 2 and right.type == "FLOAT32":
         y = fully_connected(g, left, g.transpose(right, (1, 0)))
     else:
         y = product(g, left, right)
@@ -94,17 +101,34 @@ def spread(w: np.ndarray, dilations: Sequence[int], groups: int = 1) -> np.ndarr
 
 
 def einsum(g: Emitter, equation: str, operands: Sequence[Tensor]) -> Tensor:
-    """One or two operands, every letter at most once in each; "..." stands for dimensions in front. A dimension of 1 is
-    repeated along the other operand's of the same letter."""
+    """ "..." stands for dimensions in front. A dimension of 1 is repeated along the other operand's of the same letter.
+    A letter that stands twice in an operand takes its diagonal. Several operands are multiplied two by two."""
     terms, result = _terms(equation, [len(x.shape) for x in operands])
-    for term in (*terms, result):
-        if len(set(term)) < len(term):
-            raise UnsupportedOperatorError(f"einsum {equation!r} with a letter twice in one operand")
-    if len(operands) == 1:
-        return _arrange(g, _sum(g, operands[0], terms[0], result), _kept(terms[0], result), result)
-    if len(operands) != 2:
-        raise UnsupportedOperatorError(f"einsum {equation!r} of {len(operands)} operands; do it two by two")
-    return _product(g, operands, terms, result)
+    if len(set(result)) < len(result):
+        raise UnsupportedOperatorError(f"einsum {equation!r} with a letter twice in the result")
+    rest = [_diagonal(g, x, term) for x, term in zip(operands, terms, strict=True)]
+    while len(rest) > 1:
+        (x, a), (y, b), *others = rest
+        wanted = "".join(
+            dict.fromkeys(c for c in a + b if any(c in term for term in (result, *(t for _, t in others))))
+        )
+        wanted = wanted if others else result
+        rest = [(_product(g, (x, y), (a, b), wanted), wanted), *others]
+    x, term = rest[0]
+    return _arrange(g, _sum(g, x, term, result), _kept(term, result), result)
+
+
+def _diagonal(g: Emitter, x: Tensor, term: str) -> tuple[Tensor, str]:
+    """x with every letter once: of two dimensions with the same letter the elements where both indices are equal."""
+    letter = next((c for c in term if term.count(c) > 1), None)
+    if letter is None:
+        return x, term
+    first, second = (i for i, c in enumerate(term) if c == letter and term[:i].count(letter) < 2)
+    others = [i for i in range(len(term)) if i not in (first, second)]
+    n, shape = x.shape[first], tuple(x.shape[i] for i in others)
+    flat = g.reshape(g.transpose(x, [*others, first, second]), (*shape, n * n))
+    diagonal = g.slices(flat, [*map(range, shape), range(0, n * n, n + 1)])
+    return _diagonal(g, diagonal, "".join(term[i] for i in others) + letter)
 
 
 def _terms(equation: str, ranks: Sequence[int]) -> tuple[list[str], str]:

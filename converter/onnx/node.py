@@ -109,6 +109,11 @@ HINTS = {
     "in the program that runs the model",
     "Range": f"its result {NO_SIZE}; make its limits constants (convert --constant NAME=VALUE)",
     "Unique": f"its result {NO_SIZE}; leave it to the program that runs the model",
+    "TfIdfVectorizer": "leave the counting of words to the program that runs the model",
+    **dict.fromkeys(
+        ("Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"),
+        "random values, of which TFLite's operators have none that repeat: make them an input of the model",
+    ),
 }
 NO_IMPORTER = "there is no form of it in TFLite's operators here; export the model without it"
 

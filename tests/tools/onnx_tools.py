@@ -69,10 +69,10 @@ def by_ours(graph: Graph, feeds: Mapping[str, Array]) -> list[Array]:
     return _run(Interpreter(model_content=write(graph), experimental_preserve_all_tensors=True), graph, feeds)
 
 
-def by_litert(graph: Graph, feeds: Mapping[str, Array]) -> list[Array]:
-    """Outputs by LiteRT's reference kernels."""
-    resolver = OpResolverType.BUILTIN_REF
-    return _run(LiteRT(model_content=write(graph), experimental_op_resolver_type=resolver), graph, feeds)
+def by_litert(graph: Graph, feeds: Mapping[str, Array], resolver: str = "BUILTIN_REF") -> list[Array]:
+    """Outputs by LiteRT's reference kernels, or others."""
+    kind = OpResolverType[resolver]
+    return _run(LiteRT(model_content=write(graph), experimental_op_resolver_type=kind), graph, feeds)
 
 
 def as_litert(graph: Graph, feeds: Mapping[str, Array], steps: int) -> Array:

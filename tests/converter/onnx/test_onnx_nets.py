@@ -75,9 +75,9 @@ def test_open_dimensions() -> None:
 def test_all_that_is_unsupported_is_told_at_once() -> None:
     n = helper.make_node
     nodes = [
-        n("Erf", ["x"], ["a"], name="first"),
+        n("RandomNormalLike", ["x"], ["a"], name="first"),
         n("NonZero", ["a"], ["i"], name="second"),
-        n("Erf", ["x"], ["b"], name="third"),
+        n("RandomNormalLike", ["x"], ["b"], name="third"),
         n("RandomUniformLike", ["b"], ["c"], name="fourth"),
         n("Dropout", ["a", "", "training"], ["f"], name="sixth"),
         n("Unique", ["x"], ["d", "e"], name="fifth"),
@@ -88,12 +88,12 @@ def test_all_that_is_unsupported_is_told_at_once() -> None:
     text = str(caught.value)
     parts = (
         "6 nodes",
-        "Erf (2x)",
-        "within GELU only",
+        "RandomNormalLike (2x)",
+        "random values",
         "first, third",
         "NonZero (1x)",
         "RandomUniformLike (1x)",
-        "without it; node fifth",
+        "that runs the model; node fifth",
         "sixth",
     )
     assert [part for part in parts if part not in text] == []
@@ -192,7 +192,7 @@ WRONG: list[tuple[str, tuple[int, ...], list[Any], dict[str, Any], str]] = [
     ("Conv", IMAGE, [(2, 4, 3, 3)], {"auto_pad": "SAME"}, "auto_pad 'SAME' does not exist"),
     ("Conv", IMAGE, [(2, 4, 7, 1)], {}, "does not fit into the padded image"),
     ("ConvTranspose", (1, 3, 6, 6), [(3, 2, 3, 3)], {"group": 2}, "and 2 groups"),
-    ("ReduceMax", (0, 6), [ints([0])], {}, "reductions of nothing"),
+    ("ArgMax", (0, 6), [], {}, "the place of an extreme of nothing"),
     ("Squeeze", IMAGE, [ints([1])], {}, "are not all 1"),
     ("Reshape", ROW, [ints([5, -1])], {}, "cannot be reshaped"),
     ("Split", ROW, [ints([7, -1])], {"axis": 1}, "cannot be split"),
@@ -203,7 +203,7 @@ WRONG: list[tuple[str, tuple[int, ...], list[Any], dict[str, Any], str]] = [
     ("Resize", ROW, [None, np.float32([1, 2, 3])], {}, "it needs 2 scales or sizes"),
     ("Resize", ROW, [], {}, "it needs 2 scales or sizes"),
     ("RNN", (3, 1, 2), [(1, 4, 2), (1, 4, 4)], {"direction": "both", "hidden_size": 4}, "direction 'both' does not"),
-    ("Einsum", ROW, [(6, 2), (2, 3)], {"equation": "ij,jk,kl->il"}, "of 3 operands; do it two by two"),
+    ("Einsum", ROW, [], {"equation": "ij->ijj"}, "a letter twice in the result"),
     ("MatMul", ROW, [np.float32(2)], {}, "'c0' .*is a scalar and cannot be multiplied as a matrix"),
     ("MatMul", (), [(6,)], {}, "'x' .*is a scalar and cannot be multiplied as a matrix"),
     ("MatMul", ROW, [(5, 2)], {}, "'x' .* and .*'c0' .* cannot be multiplied"),
@@ -263,12 +263,12 @@ def test_what_is_not_gelu() -> None:
         lambda f, e: f("Mul", "x", f("Add", f("Add", e, f("Erf", "x")), 2.0)),
         lambda f, e: f("Mul", "x", f("Add", f("Erf", f("Mul", "x", f("Add", e, 1.0))), 1.0)),
     ]
-    x = {name: np.ones((2, 3), np.float32) for name in ("x", "z")}
+    x = {name: 2 * floats(np.random.default_rng(3), 4, 50) for name in ("x", "z")}
     for other in others:
         f = Spelled()
         y = other(f, f("Erf", f("Mul", "x", 0.7)))
-        with pytest.raises(UnsupportedOperatorError, match="Erf"):
-            read_onnx(model(f.nodes, x, f.constants, [y]))
+        proto = model(f.nodes, x, f.constants, [y])
+        compare(run(read_onnx(proto), x), by_onnxruntime(proto, x), 1e-6)
 
 
 class Spelled:
