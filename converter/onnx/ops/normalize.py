@@ -95,7 +95,7 @@ def lrn(g: Emitter, node: OnnxNode) -> Tensor:
     sides: dict[str, Any] = {"filter_height": 1, "filter_width": size, "stride_h": 1, "stride_w": 1}
     mean = g.reshape(g.emit("AVERAGE_POOL_2D", [padded], squares.shape, padding="VALID", **sides), last.shape)
     level = g.binary("ADD", g.binary("MUL", mean, number(alpha)), number(bias))
-    factor = power(g, level, g.given(number(-beta)))
+    factor = power(g, level, g.known(number(-beta)))
     return g.transpose(g.binary("MUL", last, factor), (0, len(x.shape) - 1, *range(1, len(x.shape) - 1)))
 
 
