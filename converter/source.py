@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -10,9 +11,10 @@ from typing import Any
 
 from twinfer.converter import TO_CONVERT, OnnxFile
 from twinfer.converter.freeze import freeze, inputs_by_name
+from twinfer.converter.open_shapes import MOST_BYTES, Dims, OpenShapes, workable
 from twinfer.converter.passes._rewrite import swap_tensors
 from twinfer.runtime.errors import InvalidArgumentError, ModelError
-from twinfer.runtime.graph import Graph
+from twinfer.runtime.graph import Graph, Tensor
 from twinfer.runtime.metadata import without_plan
 from twinfer.runtime.read.tflite import read_file
 from twinfer.runtime.shapes import infer_shapes, is_open, shape_of
@@ -34,7 +36,24 @@ def read_source(source: Source, shapes: Shapes | None = None, constants: Mapping
         source = source if _suffix(source) in TO_CONVERT else read_file(source)
     if isinstance(source, Graph):
         return _close(freeze(without_plan(source), constants or {}), shapes or {})
-    return infer_shapes(_read(source, shapes, constants), keep_half=True)
+    try:
+        return infer_shapes(_read(source, shapes, constants), keep_half=True)
+    except OpenShapes as error:
+        found = _shapes_for(source, error, shapes, constants)
+        raise OpenShapes(error.inputs, found) from None
+
+
+def _shapes_for(
+    source: Source, error: OpenShapes, shapes: Shapes | None, constants: Mapping[str, Any] | None
+) -> Shapes | None:
+    """Shapes of the open inputs with which the source can be read, found by trying; None if none are, or if that would
+    take long."""
+    sizes = [os.path.getsize(file) for file in files_of(source) if os.path.isfile(file)]
+    if sum(sizes) > MOST_BYTES:
+        return None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return workable(error.inputs, lambda tried: _read(source, {**(shapes or {}), **tried}, constants))
 
 
 _TORCH = "give the module itself to twinfer.from_torch(module, example_inputs), or save it by torch.export.save as .pt2"
@@ -117,8 +136,18 @@ def _close(graph: Graph, shapes: Shapes) -> Graph:
     # But for the batch dimension, for which the file proposes 1.
     still = [t for t in still if t.shape[:1] != (1,) or any(d < 0 for d in t.shape_signature[1:])]
     if still:
-        what = ", ".join(f"{t.name!r} {list(t.shape_signature or t.shape)}" for t in still)
-        example = " ".join(f"--shape {t.name}={','.join(str(max(d, 1)) for d in t.shape)}" for t in still)
-        raise InvalidArgumentError(f"the shape of {what} is open: give it with shapes ({example})")
+        opened: dict[str, Dims] = {t.name: _dims(t) for t in still}
+
+        def infer(tried: Shapes) -> Graph:
+            return infer_shapes(graph, {**given, **{named[name]: shape_of(shape) for name, shape in tried.items()}})
+
+        raise OpenShapes(opened, workable(opened, infer))
     graph = infer_shapes(graph, given, keep_half=True)
     return swap_tensors(graph, {t: replace(t, shape_signature=()) for t in graph.tensors if t.shape_signature})
+
+
+def _dims(tensor: Tensor) -> Dims:
+    """What a .tflite file says of an open shape; None where it leaves the rank open, too."""
+    if not tensor.shape_signature and not tensor.shape:
+        return None
+    return ["?" if d < 0 else d for d in tensor.shape_signature or tensor.shape]

@@ -1,5 +1,7 @@
 """The errors that twinfer raises on purpose; everything else that escapes is a bug."""
 
+from collections.abc import Mapping, Sequence
+
 from twinfer.runtime.printable import printable
 
 
@@ -19,7 +21,13 @@ class ModelError(TwinferError, ValueError):
 
 
 class UnsupportedOperatorError(TwinferError, NotImplementedError):
-    """A valid model uses an operator, or a form of one, that twinfer has no kernel for."""
+    """A valid model uses an operator, or a form of one, that twinfer has no kernel for.
+
+    ``by_reason``: where a model of another framework cannot be converted, all operators with their reasons, and the
+    nodes that have each.
+    """
+
+    by_reason: Mapping[tuple[str, str], Sequence[str]] = {}
 
 
 class InvalidArgumentError(TwinferError, ValueError):

@@ -79,4 +79,6 @@ class Problems:
             more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
             listed = f"node{'s' * (len(names) > 1)} {', '.join(names[:NAMED])}{more}"
             lines.append(f"{op} ({len(names)}x): {reason}; {listed}")
-        raise UnsupportedOperatorError(f"{nodes} nodes cannot be converted:\n  " + "\n  ".join(lines))
+        error = UnsupportedOperatorError(f"{nodes} nodes cannot be converted:\n  " + "\n  ".join(lines))
+        error.by_reason = dict(self.by_reason)
+        raise error

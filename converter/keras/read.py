@@ -15,6 +15,7 @@ from twinfer.converter.emit.emitter import Emitter
 from twinfer.converter.emit.finish import change_tensors, renamer, sign, with_outputs
 from twinfer.converter.keras.call import CARRIED
 from twinfer.converter.keras.walk import Walk
+from twinfer.converter.open_shapes import OpenShapes
 from twinfer.runtime.errors import InvalidArgumentError, ModelError, UnsupportedOperatorError
 from twinfer.runtime.graph import Graph
 from twinfer.runtime.read.files import check_file
@@ -89,18 +90,17 @@ def _inputs(
     for name, tensor in tensors.items():
         if tensor.dtype not in CARRIED:
             raise UnsupportedOperatorError(f"input {name!r} of type {tensor.dtype}; TFLite has no such type")
-    return [(name, CARRIED[t.dtype], _shape(name, t, batch, shapes.get(name))) for name, t in tensors.items()]
+    found = {name: _shape(name, t, batch, shapes.get(name)) for name, t in tensors.items()}
+    if opened := {name: shape for name, shape in found.items() if None in shape}:
+        raise OpenShapes({name: ["?" if d is None else d for d in shape] for name, shape in opened.items()})
+    return [(name, CARRIED[t.dtype], tuple(int(d or 0) for d in found[name])) for name, t in tensors.items()]
 
 
-def _shape(name: str, tensor: Any, batch: int, given: Sequence[int] | None) -> tuple[int, ...]:
+def _shape(name: str, tensor: Any, batch: int, given: Sequence[int] | None) -> tuple[int | None, ...]:
+    """The input's shape, None for dimensions that stay open."""
     stated = tuple(tensor.shape)
     shape = shape_of(given) if given is not None else (*(d or batch for d in stated[:1]), *stated[1:])
     fits = len(shape) == len(stated) and all(s in (None, d) for s, d in zip(stated, shape, strict=True))
     if not fits or any(d is not None and not 0 < d < EXTENT_LIMIT for d in shape):
         raise InvalidArgumentError(f"input {name!r} {list(stated)} cannot have the shape {list(shape)}")
-    if None in shape:
-        example = ",".join("1" if d is None else str(d) for d in shape)
-        raise InvalidArgumentError(
-            f"input {name!r} {list(stated)} has open dimensions: say them with shapes (--shape {name}={example})"
-        )
-    return tuple(int(d) for d in shape if d is not None)
+    return shape

@@ -19,6 +19,7 @@ from twinfer.converter.onnx.node import Shape
 from twinfer.converter.onnx.ops.move import HALVES_AND_DOUBLES, tensor_type
 from twinfer.converter.onnx.reader import Reader, single
 from twinfer.converter.onnx.versions import KNOWN
+from twinfer.converter.open_shapes import Dims, OpenShapes
 from twinfer.runtime.errors import InvalidArgumentError, ModelError, ModelWarning, UnsupportedOperatorError
 from twinfer.runtime.graph import Graph, Tensor
 from twinfer.runtime.shapes import EXTENT_LIMIT, shape_of
@@ -37,7 +38,7 @@ def static_shape(value: onnx.ValueInfoProto, given: Sequence[int] | None) -> Sha
     stated = None if dims is None else [d.dim_value if _is_known(d) else None for d in dims]
     if given is None:
         if stated is None or None in stated:
-            raise InvalidArgumentError(_open(value.name, dims))
+            raise OpenShapes({value.name: _open(dims)})
         return tuple(int(d or 0) for d in stated)
     shape = shape_of(given)
     known = [None] * len(shape) if stated is None else stated
@@ -59,12 +60,9 @@ def _is_known(dim: onnx.TensorShapeProto.Dimension) -> bool:
     return dim.HasField("dim_value") and dim.dim_value >= 0
 
 
-def _open(name: str, dims: Sequence[onnx.TensorShapeProto.Dimension] | None) -> str:
-    if dims is None:
-        return f"input {name!r} has no shape in the model; say it: --shape {name}=1,3,32,32"
-    shown = [d.dim_value if _is_known(d) else d.dim_param or "?" for d in dims]
-    example = ",".join(str(d) if isinstance(d, int) else "1" for d in shown)
-    return f"input {name!r} {shown} has open dimensions; say them: --shape {name}={example}"
+def _open(dims: Sequence[onnx.TensorShapeProto.Dimension] | None) -> Dims:
+    """What the model says of a shape that is open."""
+    return None if dims is None else [d.dim_value if _is_known(d) else d.dim_param or "?" for d in dims]
 
 
 def _fixed(value: onnx.ValueInfoProto, shape: Sequence[int] | None, given: Any) -> Tensor:
@@ -120,6 +118,7 @@ class Model:
         for name in constants:
             if name not in given:
                 raise no_input(name, given)
+        opened: dict[str, Dims] = {}
         for name, value in given.items():
             try:
                 if name in constants:
@@ -131,6 +130,10 @@ class Model:
             except UnsupportedOperatorError as error:
                 self.reader.problems.add("input", str(error), name)
                 self.reader.lost.add(name)
+            except OpenShapes as error:
+                opened.update(error.inputs)
+        if opened:
+            raise OpenShapes(opened)
 
 
 def _warn_of_floats(graph: onnx.GraphProto) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from twinfer.command_line.command import Command
+from twinfer.command_line.command import EXIT_DIFFERS, Command
+from twinfer.command_line.foreign import add_shapes, is_foreign, need_no_shapes, preview, preview_tables
 from twinfer.command_line.options import MODEL, TARGET, add_io, write_json
 
 if TYPE_CHECKING:
@@ -22,7 +23,9 @@ EXAMPLES = (
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
-    command.add_argument("model", metavar="MODEL", help=MODEL)
+    about = f"{MODEL}; or a .onnx, .keras or .pt2 file, for what convert would make of it"
+    command.add_argument("model", metavar="MODEL", help=about)
+    add_shapes(command)
     about = f"what to plan for: generic (any 32-bit machine), native (this CPU), {TARGET} (default: host)"
     command.add_argument("--target", default="host", help=about)
     about = "why the memory is so large, for a plan by layers, by rows, or the default (auto), and what would need less"
@@ -39,16 +42,25 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     from twinfer.bench.memory.certificate import certificate, certificate_document
-    from twinfer.bench.models.source import load_with
+    from twinfer.bench.models.source import Source, load_with, name_of
     from twinfer.command_line.show.description import describe
     from twinfer.command_line.show.memory import memory_tables
     from twinfer.command_line.show.model import render
     from twinfer.command_line.targets import machine
     from twinfer.command_line.terminal import console, show
     from twinfer.runtime.options import Options
+    from twinfer.runtime.passes.ends import with_io
 
     target, _ = machine(arguments.target)
-    source = load_with(arguments.model, arguments.io)
+    found = preview(arguments) if is_foreign(arguments.model) else None
+    if found is not None and found.graph is None:
+        show(preview_tables(name_of(arguments.model), found))
+        return EXIT_DIFFERS
+    if found is None or found.graph is None:
+        need_no_shapes(arguments)
+        source = load_with(arguments.model, arguments.io)
+    else:
+        source = Source(name_of(arguments.model), with_io(found.graph, arguments.io))
     if arguments.trace:
         from twinfer.debug import trace
         from twinfer.runtime.read.files import check_places, write_text

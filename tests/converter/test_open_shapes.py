@@ -1,0 +1,41 @@
+"""Shapes that a model leaves open: a suggestion is one that works, and all inputs are named at once."""
+
+from __future__ import annotations
+
+import onnx
+import pytest
+from onnx import helper
+
+import twinfer
+from twinfer.runtime.errors import InvalidArgumentError
+
+
+def frames(*names: str, reshapes: int = 0) -> onnx.ModelProto:
+    """Inputs of [N, samples] and a state of [2, N, 4]; with ``reshapes``, so many samples are needed."""
+    inputs = [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, ["N", "samples"]) for name in names]
+    inputs.append(helper.make_tensor_value_info("state", onnx.TensorProto.FLOAT, [2, "N", 4]))
+    nodes = [helper.make_node("Reshape", [names[0], "shape"], ["y"]), helper.make_node("Neg", ["state"], ["z"])]
+    shape = helper.make_tensor("shape", onnx.TensorProto.INT64, [2], [reshapes or 1, -1 if not reshapes else 1])
+    outputs = [onnx.ValueInfoProto(name=name) for name in "yz"]
+    graph = helper.make_graph(nodes, "net", inputs, outputs, [shape])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def test_what_is_suggested_works() -> None:
+    """512 samples are the first of those tried that the reshape takes; the batch is 1 everywhere."""
+    source = frames("audio", reshapes=512)
+    with pytest.raises(InvalidArgumentError, match=r"--shape audio=1,512 --shape state=2,1,4$"):
+        twinfer.convert(source)
+    assert twinfer.convert(source, shapes={"audio": (1, 512), "state": (2, 1, 4)}).inputs
+
+
+def test_nothing_is_suggested_that_does_not_work() -> None:
+    with pytest.raises(
+        InvalidArgumentError, match=r"made for: --shape audio=D,D --shape other=D,D --shape state=2,D,4$"
+    ):
+        twinfer.convert(frames("audio", "other", reshapes=77))
+
+
+def test_only_what_is_still_open_is_asked_for() -> None:
+    with pytest.raises(InvalidArgumentError, match=r"example: --shape audio=1,32$"):
+        twinfer.convert(frames("audio"), shapes={"state": (2, 1, 4)})
