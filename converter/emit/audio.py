@@ -23,8 +23,9 @@ from twinfer.runtime.graph import Tensor
 #: A whole matrix is taken where two small ones, and the operators around them, would save fewer floats than this.
 _WORTH = 2048
 
-#: Frames are joined from at most so many slices; of more, a table says which samples are in which frame.
-_SLICES = 32
+#: Up to so many frames, a table of what is in which is smaller than the slices that they would be joined from; of more
+#: slices than this it is always taken.
+_FRAMES, _SLICES = 100, 32
 
 
 def fit(g: Emitter, x: Tensor, length: int) -> Tensor:
@@ -42,14 +43,15 @@ def frames(g: Emitter, x: Tensor, length: int, hop: int) -> Tensor:
     if count < 1 or hop < 1:
         raise ModelError(f"frames of {length}, {hop} apart, do not fit into the {time} samples of {x}")
     block = math.gcd(length, hop)
-    if length // block > _SLICES:
-        g.budget.afford(4 * count * length, "a table of which samples are in which frame")
-        return g.gather(x, np.arange(count)[:, None] * hop + np.arange(length), len(lead))
-    step = hop // block
+    step, each = hop // block, length // block
     blocks = g.reshape(fit(g, x, time // block * block), (*lead, time // block, block))
+    if each > 1 and (count <= _FRAMES or each > _SLICES):
+        g.budget.afford(4 * count * each, "a table of which samples are in which frame")
+        seen = g.gather(blocks, np.arange(count)[:, None] * step + np.arange(each), len(lead))
+        return g.reshape(seen, (*lead, count, length))
     parts = [
         g.slices(blocks, [*map(range, lead), range(i, i + (count - 1) * step + 1, step), range(block)])
-        for i in range(length // block)
+        for i in range(each)
     ]
     return g.concat(parts, len(lead) + 1)
 
