@@ -34,7 +34,12 @@ from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.read.files import check_places
 from twinfer.runtime.read.tflite import read
 from twinfer.runtime.stages import Stage, tell
+from twinfer.runtime.support import audit
+from twinfer.runtime.target import HOST
 from twinfer.runtime.write.tflite import check_suffix, write
+
+#: How many operators without a kernel are told beside the first.
+MOST_TOLD = 8
 
 
 @dataclass(frozen=True)
@@ -193,12 +198,19 @@ def _finish(converted: Conversion, job: _Job) -> Conversion:
 
 
 def _check_runs(graph: Graph) -> None:
-    """Raises TwinferError, with the node, unless the graph's file can be read and planned. It is planned by layers: by
-    rows takes longer and refuses nothing more."""
+    """Raises TwinferError, with all nodes that are at fault, unless the graph's file can be read and planned. It is
+    planned by layers: by rows takes longer and refuses nothing more."""
     try:
         make_plan(read(write(graph), graph.name), options=PlanOptions(memory="layers"))
     except (ModelError, UnsupportedOperatorError) as error:
-        raise type(error)(f"what the conversion gives cannot run: {error}") from error
+        first = str(error)
+        others = [each for each in dict.fromkeys(audit(graph, HOST).missing) if each != first]
+        told = [
+            first,
+            *others[:MOST_TOLD],
+            *([f"and {len(others) - MOST_TOLD} more"] if len(others) > MOST_TOLD else []),
+        ]
+        raise type(error)("what the conversion gives cannot run: " + "\n  ".join(told)) from error
 
 
 def _judge(converted: Conversion, job: _Job) -> Conversion:

@@ -49,14 +49,14 @@ def test_indices_from_the_end(quantize: Any, kind: Any, stored: bool) -> None:
 
 
 def without_kernel(b: Builder, x: Tensor) -> Any:
-    return b.op("REDUCE_PROD", [x, np.array([1], np.int32)], (1,), keep_dims=False)
+    return b.op("SKIP_GRAM", [x], (1, 8))
 
 
 def custom(b: Builder, x: Tensor) -> Any:
     return b.op("CUSTOM:TransformLandmarks", [x], (1, 8))
 
 
-@pytest.mark.parametrize(("make", "name"), [(without_kernel, "REDUCE_PROD"), (custom, "TransformLandmarks")])
+@pytest.mark.parametrize(("make", "name"), [(without_kernel, "SKIP_GRAM"), (custom, "TransformLandmarks")])
 def test_what_has_no_kernel_is_said_at_convert(make: Any, name: str, tmp_path: Any) -> None:
     b = Builder("net")
     graph = b.graph([make(b, b.input("x", "FLOAT32", (1, 8)))])
@@ -64,6 +64,14 @@ def test_what_has_no_kernel_is_said_at_convert(make: Any, name: str, tmp_path: A
         twinfer.convert_file(graph, tmp_path / "net.tflite")
     assert isinstance(caught.value, UnsupportedOperatorError)
     assert not (tmp_path / "net.tflite").exists()
+
+
+def test_all_that_has_no_kernel_is_said_at_once() -> None:
+    b = Builder("net")
+    x = b.input("x", "FLOAT32", (1, 8))
+    graph = b.graph([b.op(f"CUSTOM:Mystery{i}", [x], (1, 8)) for i in range(3)])
+    with pytest.raises(UnsupportedOperatorError, match=r"(?s)cannot run: .*Mystery0.*\n  .*Mystery1.*\n  .*Mystery2"):
+        twinfer.convert(graph)
 
 
 def resized(interpreter: Any, batch: Array) -> Array:
