@@ -117,6 +117,28 @@ def array(value: Any, name: str) -> NDArray[np.float32]:
     return data
 
 
+def unpacked(layer: Any, name: str, place: str) -> NDArray[np.float32]:
+    """A weight as floats, also of a layer that ``model.quantize`` has changed: what its integers stand for.
+
+    Keras rounds the inputs of such a layer, too, each to 8 bits of its own. Here they stay as they are.
+    """
+    data = array(getattr(layer, name), f"{place}/{name}")
+    mode = getattr(layer, "quantization_mode", None)
+    if mode in (None, "float8"):
+        return data
+    if mode == "int8":
+        scale = numbers(getattr(layer, f"{name}_scale")).astype(np.float32)
+        axis = {"kernel": -1, "embeddings": 0, "reverse_embeddings": -1}[name]
+        return data / scale.reshape([-1 if i == axis % data.ndim else 1 for i in range(data.ndim)])
+    if mode == "int4" and name == "kernel" and hasattr(layer, "g_idx"):
+        groups = numbers(layer.g_idx).astype(int)
+        scale, zero = (
+            numbers(getattr(layer, f"kernel_{part}")).astype(np.float32)[groups] for part in ("scale", "zero")
+        )
+        return (data - zero) * scale
+    raise UnsupportedOperatorError(f"weights of {mode}; use model.quantize('int8'), or convert the float model")
+
+
 def as_tensor(g: Emitter, value: Any) -> Tensor:
     if isinstance(value, Tensor):
         return value

@@ -143,7 +143,10 @@ class Walk:
             outputs = [given] if isinstance(given, Tensor) else list(given)
             known = type(layer).__name__ not in MISSTATED
             for tensor, shape, kind in zip(outputs, shapes, types, strict=True) if known else ():
-                if tensor.shape != shape or tensor.type != kind:
+                fits = len(shape) == len(tensor.shape) and all(
+                    s in (None, d) for s, d in zip(shape, tensor.shape, strict=True)
+                )
+                if not fits or tensor.type != kind:
                     raise ModelError(f"{tensor} should have the shape {list(shape)} and be {kind}")
             return outputs
         call = type(layer).call
@@ -154,6 +157,8 @@ class Walk:
         name = type(layer).__name__
         if not isinstance(layer, keras.layers.Layer) or name in HINTS:
             raise UnsupportedOperatorError(HINTS.get(name, NO_IMPORTER))
+        if getattr(layer, "quantization_mode", None):
+            raise UnsupportedOperatorError("quantised weights; convert the float model")
         return self._through(layer.call, args, kwargs)  # what its code does with symbolic tensors
 
     def again(self, function: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | None = None) -> list[Tensor]:

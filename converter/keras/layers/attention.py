@@ -31,6 +31,8 @@ def multi_head_attention(g: Emitter, call: Call) -> list[Tensor]:
     key = value if key is None else key
     options = any(getattr(own, name, None) for name in ("_use_gate", "_sliding_window"))
     masks = any(call.argument(i, f"{name}_mask") is not None for i, name in ((3, "query"), (4, "value"), (5, "key")))
+    parts = (own._query_dense, own._key_dense, own._value_dense, own._output_dense)
+    options = options or any(getattr(part, "quantization_mode", None) for part in parts)
     if options or masks or not len(query.shape) == len(value.shape) == 3:
         return call.follow()
     factor = 1 / math.sqrt(own._query_dense.kernel.shape[-1])

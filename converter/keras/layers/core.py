@@ -11,19 +11,49 @@ import numpy as np
 from twinfer.converter.emit.emitter import Emitter, constant
 from twinfer.converter.emit.functions import along
 from twinfer.converter.emit.products import einsum, linear, product
-from twinfer.converter.keras.call import Call, composed
+from twinfer.converter.keras.call import Call, composed, numbers, unpacked
 from twinfer.runtime.graph import Tensor
 
 
 def dense(g: Emitter, call: Call) -> Tensor:
-    call.need(not getattr(call.layer, "quantization_mode", None), "quantised weights; convert the float model")
-    return call.activated(linear(g, call.input(), call.weight("kernel"), call.optional("bias")))
+    kernel = unpacked(call.layer, "kernel", call.name)
+    return call.activated(linear(g, call.input(), kernel, call.optional("bias")))
+
+
+def einsum_dense(g: Emitter, call: Call) -> Tensor:
+    """By a product of matrices. Quantised weights are divided by their scales where Keras does so: in the result."""
+    own = call.layer
+    if not getattr(own, "quantization_mode", None):
+        return call.follow()[0]
+    call.need(own.quantization_mode in ("int8", "float8"), f"weights of {own.quantization_mode}; use int8")
+    kernel = constant(numbers(own.kernel).astype(np.float32), f"{call.name}/kernel")
+    y = einsum(g, own.equation, [call.input(), kernel])
+    if own.quantization_mode == "int8":
+        y = g.binary("MUL", y, (1 / numbers(own.kernel_scale)).astype(np.float32))
+    bias = call.optional("bias")
+    return call.activated(y if bias is None else g.binary("ADD", y, bias))
+
+
+def reversible_embedding(g: Emitter, call: Call) -> Tensor:
+    """Rows of the table, or products with all of them."""
+    own = call.layer
+    if not getattr(own, "quantization_mode", None):
+        return call.follow()[0]
+    if not call.argument(1, "reverse", False):
+        return embedding(g, call)
+    table = unpacked(own, "embeddings", call.name)
+    kernel = table.T if own.tie_weights else unpacked(own, "reverse_embeddings", call.name)
+    y = linear(g, call.input(), kernel, None)
+    cap = own.logit_soft_cap
+    if cap is None:
+        return y
+    y = g.unary("TANH", g.binary("MUL", y, np.array(1 / cap, np.float32)))
+    return g.binary("MUL", y, np.array(cap, np.float32))
 
 
 def embedding(g: Emitter, call: Call) -> Tensor:
     """Rows of the table by integer inputs, which may come as floats."""
-    call.need(not getattr(call.layer, "quantization_mode", None), "quantised weights; convert the float model")
-    x, table = call.input(), constant(call.weight("embeddings"), f"{call.name}/embeddings")
+    x, table = call.input(), constant(unpacked(call.layer, "embeddings", call.name), f"{call.name}/embeddings")
     x = x if x.type in ("INT32", "INT64") else g.cast(x, "INT32")
     return g.gather(table, x, 0)
 
@@ -83,7 +113,9 @@ IMPORTERS: dict[str, Any] = {
     "CategoryEncoding": composed(lambda own, x, count_weights=None: own._encode(x, count_weights)),
     **dict.fromkeys(IDENTITIES, lambda g, call: call.input()),
     "Dense": dense,
+    "EinsumDense": einsum_dense,
     "Embedding": embedding,
+    "ReversibleEmbedding": reversible_embedding,
     "Add": _merge("ADD"),
     "Average": average,
     "Concatenate": concatenate,
