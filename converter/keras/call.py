@@ -135,7 +135,7 @@ def unpacked(layer: Any, name: str, place: str) -> NDArray[np.float32]:
         scale, zero = (
             numbers(getattr(layer, f"kernel_{part}")).astype(np.float32)[groups] for part in ("scale", "zero")
         )
-        return (data - zero) * scale
+        return np.asarray((data - zero) * scale, np.float32)
     raise UnsupportedOperatorError(f"weights of {mode}; use model.quantize('int8'), or convert the float model")
 
 
@@ -194,6 +194,12 @@ def composed(function: Any) -> Importer:
 HINTS = {
     "ConvLSTM2D": "write it as convolutions over the steps",
     "StackedRNNCells": "use one recurrent layer behind the other",
+    "CTCDecode": "decode in the program that runs the model, from its scores",
+    "CTCLoss": "a loss is for training; leave it out of the model",
+    "Gcd": "it takes as many steps as the numbers ask for; compute it beside the model",
+    "Lcm": "it takes as many steps as the numbers ask for; compute it beside the model",
+    "Nonzero": "a result whose size depends on values; use keras.ops.where with three arguments",
+    "Unique": "a result whose size depends on values; use keras.ops.sort or keras.ops.bincount",
     "TextVectorization": "do it in the program that runs the model, and feed numbers",
     "StringLookup": "do it in the program that runs the model, and feed numbers",
 }

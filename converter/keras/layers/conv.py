@@ -152,7 +152,11 @@ def _weight(call: Call, i: int, name: str) -> Floats:
 
 
 def conv_operation(g: Emitter, call: Call) -> Tensor:
-    x, w = call.input(), _weight(call, 1, "kernel")
+    x, given = call.input(), call.argument(1, "kernel")
+    if isinstance(given, Tensor) and len(given.shape) == 4:
+        weights = g.transpose(given, (3, 0, 1, 2))
+        return _windowed(g, x, (weights, None), Steps.of(call.layer, 2), False)
+    w = _weight(call, 1, "kernel")
     return convolution(g, x, w, None, Steps.of(call.layer, len(x.shape) - 2))
 
 

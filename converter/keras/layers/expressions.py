@@ -9,6 +9,7 @@ import keras
 import numpy as np
 
 from twinfer.converter.keras.call import composed
+from twinfer.runtime.errors import UnsupportedOperatorError
 
 ops = keras.ops
 
@@ -29,11 +30,6 @@ def number(x: Any) -> bool:
 def sparse_plus(own: Any, x: Any) -> Any:
     """0 below -1, x above 1, and a parabola between."""
     return ops.where(x >= 1, x, ops.square(ops.maximum(x + 1, 0.0)) * 0.25)
-
-
-def round_to(own: Any, x: Any) -> Any:
-    factor = 10.0**own.decimals
-    return ops.round(x * factor) / factor
 
 
 def bessel(own: Any, x: Any) -> Any:
@@ -85,12 +81,6 @@ def saturate_cast(own: Any, x: Any) -> Any:
         return ops.cast(x, kind)
     limits = np.iinfo(kind)
     return ops.cast(ops.clip(x, limits.min, limits.max), kind)
-
-
-def fmod(own: Any, a: Any, b: Any) -> Any:
-    """The remainder with the sign of a."""
-    left, right = ops.abs(a), ops.abs(b)
-    return ops.sign(a) * ops.mod(left, right)
 
 
 def heaviside(own: Any, x: Any, middle: Any) -> Any:
@@ -146,17 +136,18 @@ def logical_xor(own: Any, a: Any, b: Any) -> Any:
     return ops.not_equal(ops.cast(a, "bool"), ops.cast(b, "bool"))
 
 
+def _complex(own: Any, *args: Any) -> Any:
+    raise UnsupportedOperatorError("complex numbers; keep the real and the imaginary part as two tensors")
+
+
 IMPORTERS = {
     f"ops.{name}": composed(function)
     for name, function in {
         "AllClose": allclose,
-        "Arccosh": lambda own, x: ops.log(x + ops.sqrt((x - 1.0) * (x + 1.0))),
-        "Arcsinh": lambda own, x: ops.sign(x) * ops.log(ops.abs(x) + ops.sqrt(ops.square(x) + 1.0)),
-        "Arctanh": lambda own, x: ops.log((1.0 + x) / (1.0 - x)) * 0.5,
+        "Angle": lambda own, x: ops.where(x < 0, np.float32(math.pi), np.float32(0)),
         "Cbrt": lambda own, x: ops.sign(x) * ops.power(ops.abs(_float(x)), 1 / 3),
         "Conj": lambda own, x: x,
         "Conjugate": lambda own, x: x,
-        "Cosh": lambda own, x: (ops.exp(_float(x)) + ops.exp(-_float(x))) * 0.5,
         "Deg2rad": lambda own, x: _float(x) * (math.pi / 180),
         "DivideNoNan": divide_no_nan,
         "Erfc": lambda own, x: 1.0 - ops.erf(x),
@@ -166,7 +157,6 @@ IMPORTERS = {
         "Fabs": lambda own, x: ops.abs(_float(x)),
         "Fmax": fmax,
         "Fmin": fmin,
-        "Fmod": fmod,
         "Glu": lambda own, x: (lambda a, b: a * ops.sigmoid(b))(*ops.split(x, 2, axis=own.axis)),
         "HardShrink": lambda own, x: ops.where(ops.abs(x) > own.threshold, x, 0.0),
         "Heaviside": heaviside,
@@ -181,7 +171,6 @@ IMPORTERS = {
         "Isreal": lambda own, x: np.ones(x.shape, np.bool_),
         "Ldexp": ldexp,
         "Log10": lambda own, x: ops.log(_float(x)) * (1 / math.log(10)),
-        "Log1p": lambda own, x: ops.log(_float(x) + 1.0),
         "Log2": lambda own, x: ops.log(_float(x)) * (1 / math.log(2)),
         "Logaddexp": addexp,
         "Logaddexp2": addexp2,
@@ -189,18 +178,17 @@ IMPORTERS = {
         "NanToNum": nan_to_num,
         "Rad2deg": lambda own, x: _float(x) * (180 / math.pi),
         "Real": lambda own, x: x,
+        "Polar": _complex,
+        "ViewAsComplex": _complex,
         "Reciprocal": lambda own, x: 1.0 / x,
-        "Round": round_to,
         "SaturateCast": saturate_cast,
         "Select": select,
         "Signbit": lambda own, x: x < 0,
         "Sinc": lambda own, x: ops.where(ops.equal(x, 0.0), 1.0, ops.sin(x * math.pi) / (x * math.pi)),
-        "Sinh": lambda own, x: (ops.exp(_float(x)) - ops.exp(-_float(x))) * 0.5,
         "SoftShrink": lambda own, x: x - ops.clip(x, -own.threshold, own.threshold),
         "SparsePlus": sparse_plus,
         "SparseSigmoid": lambda own, x: ops.clip(x * 0.5 + 0.5, 0.0, 1.0),
         "Squareplus": lambda own, x: (x + ops.sqrt(ops.square(x) + own.b)) * 0.5,
-        "Tan": lambda own, x: ops.sin(_float(x)) / ops.cos(_float(x)),
         "Threshold": lambda own, x: ops.where(x > own.threshold, x, own.default_value),
         "Trunc": lambda own, x: x if _integer(x) else ops.sign(x) * ops.floor(ops.abs(x)),
     }.items()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any
@@ -13,7 +14,7 @@ import numpy as np
 from twinfer.converter.emit.emitter import Emitter
 from twinfer.converter.keras.call import Call, composed
 from twinfer.runtime.errors import UnsupportedOperatorError
-from twinfer.runtime.graph import Tensor
+from twinfer.runtime.graph import DTYPES, Tensor
 
 ops = keras.ops
 
@@ -300,6 +301,29 @@ def tile(g: Emitter, call: Call) -> Tensor:
     return x if set(counts) == {1} else g.emit("TILE", [x, np.array(counts, np.int32)], call.shape)
 
 
+def rearrange(own: Any, x: Any, pattern: str, **extents: int) -> Any:
+    """By a pattern of einops, such as "a (b c) -> b a c": dimensions in brackets are one."""
+    left, right = (re.findall(r"\([^)]*\)|\S+", side) for side in pattern.split("->"))
+    groups = [part.strip("()").split() for part in left]
+    sizes = dict(extents)
+    for names, size in zip(groups, x.shape, strict=True):
+        known = math.prod(sizes[name] for name in names if name in sizes)
+        sizes.update({name: size // known for name in names if name not in sizes})
+    order = [name for names in groups for name in names]
+    results = [part.strip("()").split() for part in right]
+    flat = [name for names in results for name in names]
+    if sorted(flat) != sorted(order):
+        raise UnsupportedOperatorError(f"the pattern {pattern!r}; name every dimension on both sides")
+    y = ops.transpose(ops.reshape(x, [sizes[name] for name in order]), [order.index(name) for name in flat])
+    return ops.reshape(y, [math.prod(sizes[name] for name in names) for names in results])
+
+
+def view(g: Emitter, call: Call) -> Tensor:
+    x = call.input()
+    call.need(x.dtype.itemsize == DTYPES[call.type].itemsize, "a view in a type of another size")
+    return g.emit("BITCAST", [x], x.shape, call.type)
+
+
 def linspace(own: Any, start: Any, stop: Any) -> Any:
     if own.retstep:
         raise UnsupportedOperatorError("retstep; compute the step beside")
@@ -342,6 +366,7 @@ COMPOSED: dict[str, Callable[..., Any]] = {
     "Moveaxis": moveaxis,
     "Ndim": lambda own, x: np.int32(len(x.shape)),
     "OnesLike": _filled(1),
+    "Rearrange": rearrange,
     "Roll": roll,
     "Rot90": rot90,
     "Scatter": scatter,
@@ -365,4 +390,5 @@ IMPORTERS: dict[str, Any] = {
     "ops.Repeat": repeat,
     "ops.SliceUpdate": slice_update,
     "ops.Tile": tile,
+    "ops.View": view,
 }

@@ -143,26 +143,6 @@ def _quantiles(nan: bool, percent: bool = False) -> Callable[..., Any]:
     return run
 
 
-def cumulative(g: Emitter, call: Call) -> Tensor:
-    own, x = call.layer, g.cast(call.input(), call.type)
-    x, axis = (g.reshape(x, (x.size,)), 0) if own.axis is None else (x, own.axis % len(x.shape))
-    return g.emit("CUMSUM", [x, np.array(axis, np.int32)], x.shape, exclusive=False, reverse=False)
-
-
-def cumulative_product(own: Any, x: Any) -> Any:
-    """Every step multiplies with what is 1, 2, 4, … places in front."""
-    x = ops.cast(x, own.dtype) if own.dtype else x
-    axis = 0 if own.axis is None else own.axis % len(x.shape)
-    y, step = (ops.reshape(x, (-1,)) if own.axis is None else x), 1
-    while step < (size := y.shape[axis]):
-        shape = [step if i == axis else n for i, n in enumerate(y.shape)]
-        first = [slice(0, size - step) if i == axis else slice(None) for i in range(len(y.shape))]
-        ones = ops.ones(shape, y.dtype)
-        y = y * ops.concatenate([ones, y[tuple(first)]], axis=axis)
-        step *= 2
-    return y
-
-
 def norm(own: Any, x: Any) -> Any:
     """Of vectors along one axis, or of matrices along two."""
     order, keep = own.ord, own.keepdims
@@ -381,7 +361,6 @@ COMPOSED: dict[str, Callable[..., Any]] = {
     "Bincount": bincount,
     "Corrcoef": corrcoef,
     "CountNonzero": count_nonzero,
-    "Cumprod": cumulative_product,
     "Diff": difference,
     "Digitize": lambda own, x, bins: search(x, bins, True),
     "InTopK": in_top_k,
@@ -431,7 +410,6 @@ IMPORTERS: dict[str, Any] = {
     "ops.Argmax": _position("ARG_MAX"),
     "ops.Argmin": _position("ARG_MIN"),
     "ops.Argsort": _sorted(1),
-    "ops.Cumsum": cumulative,
     "ops.Sort": _sorted(0),
     "ops.TopK": top_k,
 }
