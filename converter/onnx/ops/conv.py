@@ -16,7 +16,7 @@ from twinfer.converter.onnx.window import Window, channels_last, pad_image, wind
 from twinfer.runtime.errors import ModelError
 from twinfer.runtime.graph import Tensor
 
-#: Groups of a transposed convolution that become one each; of more every one would be small.
+#: Groups that become a convolution each, where TFLite's has none; of more every one would be small.
 _FEW = 4
 
 
@@ -32,6 +32,8 @@ def conv(g: Emitter, node: OnnxNode) -> Tensor:
 
 def _conv(g: Emitter, x: Tensor, w: Tensor, bias: Tensor | np.ndarray, window: Window) -> Tensor:
     """x [n, *spatial, c] with weights [out, c / groups, *kernel]."""
+    if len(w.shape) == 5 and x.shape[4] > _FEW * w.shape[1]:
+        return _by_planes(g, x, w, bias, window)
     if len(w.shape) == 5:
         x, padding, _ = pad_image(g, x, window)
         return conv_3d(g, x, g.transpose(w, (2, 3, 4, 1, 0)), bias, window.strides, window.dilations, padding)
@@ -45,6 +47,30 @@ def _conv(g: Emitter, x: Tensor, w: Tensor, bias: Tensor | np.ndarray, window: W
     x, padding, size = pad_image(g, x, window)
     inputs = [x, g.transpose(w, order), bias]
     return g.emit(op, inputs, (x.shape[0], *size, out), padding=padding, **window.options, **options)
+
+
+def _by_planes(g: Emitter, x: Tensor, w: Tensor, bias: Tensor | np.ndarray, window: Window) -> Tensor:
+    """A convolution of volumes in many groups as the sum of one in two dimensions for each plane of the kernel."""
+    n, d, *image = x.shape
+    (kernel,), (stride,), (dilation,), (pads,) = (
+        window.kernel[:1],
+        window.strides[:1],
+        window.dilations[:1],
+        window.pads[:1],
+    )
+    count = window.along(range(1)).outputs((d,))[0]
+    x = g.pad(x, [(0, 0), pads, *[(0, 0)] * 3])
+    total: Tensor | None = None
+    for i in range(kernel):
+        rows = range(i * dilation, i * dilation + (count - 1) * stride + 1, stride)
+        planes = g.reshape(g.slices(x, [range(n), rows, *map(range, image)]), (n * count, *image))
+        weights = g.reshape(_cut(g, w, 2, i, kernel), (*w.shape[:2], *w.shape[3:]))
+        addend = bias if total is None else np.zeros(w.shape[0], np.float32)
+        y = _conv(g, planes, weights, addend, window.along(range(1, 3)))
+        total = y if total is None else g.binary("ADD", total, y)
+    if total is None:
+        raise ModelError(f"{w} has a kernel without elements")
+    return g.reshape(total, (n, count, *total.shape[1:]))
 
 
 def _with_height(g: Emitter, w: Tensor) -> Tensor:

@@ -20,6 +20,11 @@ NODES: dict[str, tuple[str, list[Any], int, dict[str, Any]]] = {
     "depthwise, weights at run time": ("Conv", [(1, 3, 9), (6, 1, 4)], 2, {"group": 3, "auto_pad": "SAME_LOWER"}),
     "volumes": ("Conv", [(1, 4, 5, 6, 4), (6, 2, 3, 2, 3), (6,)], 1, {"group": 2, "strides": [2, 1, 1]}),
     "volumes, dilated": ("Conv", [(2, 1, 6, 6, 6), (3, 1, 2, 3, 2)], 1, {"dilations": [2, 1, 3], "pads": [1] * 6}),
+    "volumes, depthwise": (
+        "Conv", [(2, 6, 6, 5, 6), (12, 1, 3, 2, 3), (12,)], 1,
+        {"group": 6, "strides": [2, 1, 1], "dilations": [1, 2, 1], "pads": [1, 1, 0, 2, 0, 1]},
+    ),
+    "volumes, many groups at run time": ("Conv", [(1, 10, 4, 3, 4), (5, 2, 2, 1, 3)], 2, {"group": 5}),
     "transposed at run time": ("ConvTranspose", [(1, 3, 4, 5), (3, 2, 3, 2), (2,)], 3, {"strides": [2, 3]}),
     "transposed, depthwise": (
         "ConvTranspose", [(1, 6, 5, 4), (6, 1, 4, 3), (6,)], 1,
@@ -27,7 +32,10 @@ NODES: dict[str, tuple[str, list[Any], int, dict[str, Any]]] = {
     ),
     "transposed, two groups": ("ConvTranspose", [(1, 4, 5, 3), (4, 2, 2, 3)], 1, {"group": 2, "strides": [1, 2]}),
     "transposed volumes, groups": (
-        "ConvTranspose", [(1, 5, 2, 3, 2), (5, 1, 2, 2, 2)], 1, {"group": 5, "strides": [2] * 3}
+        "ConvTranspose", [(1, 2, 2, 3, 2), (2, 2, 2, 2, 2)], 1, {"group": 2, "strides": [2] * 3}
+    ),
+    "transposed volumes, depthwise": (
+        "ConvTranspose", [(1, 5, 2, 3, 2), (5, 1, 2, 2, 3)], 1, {"group": 5, "strides": [2, 1, 2]}
     ),
     "transposed, groups at run time": ("ConvTranspose", [(1, 4, 5), (4, 3, 3)], 2, {"group": 2, "dilations": [2]}),
     "transposed and cut": ("ConvTranspose", [(1, 2, 9), (2, 3, 2)], 1, {"dilations": [2], "pads": [3, 4]}),
