@@ -71,7 +71,7 @@ def gather_nd(g: Emitter, x: Tensor, indices: Tensor, batch: int = 0) -> Tensor:
 def scatter_nd(g: Emitter, x: Tensor, indices: Tensor, updates: Tensor, how: str = "none") -> Tensor:
     """x with slices at rows of k numbers, [..., k], replaced by those of updates, or put together with them.
 
-    ``how``: none, add, mul, max or min. Where nothing else is said, no place may be named twice.
+    ``how``: none, add, mul, max or min. With none only updates that are all one number may name a place twice.
     """
     depth = indices.shape[-1]
     at = g.from_front(indices, x.shape[:depth])
@@ -93,8 +93,10 @@ def scatter_nd(g: Emitter, x: Tensor, indices: Tensor, updates: Tensor, how: str
     at = g.cast(at, "INT32")
     if how in SEGMENTS:
         return _segments(g, x, at, updates, how)
-    shape = np.array(x.shape, np.int32)
-    moved = g.emit("SCATTER_ND", [at, updates, shape], x.shape, updates.type)
+    if how == "none" and updates.data is not None and (updates.data == updates.data.flat[0]).all():
+        moved: Operand = np.array(updates.data.flat[0])
+    else:
+        moved = g.emit("SCATTER_ND", [at, updates, np.array(x.shape, np.int32)], x.shape, updates.type)
     if how == "add":
         return g.binary("ADD", x, moved)
     touched = _touched(g, at, x.shape[:depth])

@@ -118,7 +118,9 @@ def _program(module: Source, inputs: tuple[Any, ...]) -> torch.export.ExportedPr
         except Exception as error:
             what = f"{type(module).__name__} does not run with these example inputs"
             raise InvalidArgumentError(f"{what}: {_reason(error)}") from error
-        with _exporting(type(module).__name__):
+        from twinfer.converter.torch.trace import Traceable
+
+        with _exporting(type(module).__name__), Traceable():
             return torch.export.export(module, inputs, strict=False)
 
 

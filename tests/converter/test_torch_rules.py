@@ -23,6 +23,7 @@ from twinfer.runtime.errors import ModelError, ModelWarning  # noqa: E402
 pytestmark = [
     pytest.mark.usefixtures("planned_once"),
     pytest.mark.filterwarnings("ignore:LSTM with projections is not supported with oneDNN:UserWarning"),
+    pytest.mark.filterwarnings(r"ignore:index_reduce\(\) is in beta:UserWarning"),
     pytest.mark.filterwarnings("ignore:torch.triangular_solve is deprecated:UserWarning"),
 ]
 
@@ -86,6 +87,11 @@ EXPRESSIONS: dict[str, tuple[Callable[..., Any], ...]] = {
         lambda s, x: torch.diagonal_scatter(s, x[:, :, 0], 1, 1, 2),
         lambda x, y: torch.as_strided_scatter(x, y[0, :2, :3], (2, 3), (4, 1), 2),
         lambda x: torch.repeat_interleave(x, torch.tensor([2, 0, 3]), 1),
+        lambda x: (torch.cov(x[0]), torch.corrcoef(x[1]), torch.combinations(x[0, 0], 3)),
+        lambda x, y: (x.put(torch.tensor([3, 0]), y[0, 0, :2]), torch.fft.ihfft(x, norm="ortho").imag),
+        lambda x, i, y: torch.scatter_reduce(x, 2, i, y, "mean"),
+        lambda x, i, y: torch.scatter_reduce(x, 2, i, y, "mean", include_self=False),
+        lambda x, i: (x.scatter(2, i, 1.5), torch.index_reduce(x, 2, i[0, 0], x.flip(2), "amax")),
         lambda x: torch.conv_tbc(x, TABLE[:, :2].reshape(1, 4, 3), torch.ones(3), 1),
     ),
     "bags": (
@@ -128,6 +134,8 @@ EXPRESSIONS: dict[str, tuple[Callable[..., Any], ...]] = {
         lambda wide: (torch.special.i0e(wide), torch.special.i1e(wide), torch.i0(wide / 3), torch.special.i1(wide / 3)),
         lambda p: (torch.special.modified_bessel_k0(p), torch.special.scaled_modified_bessel_k1(p * 3)),
         lambda x: torch.special.spherical_bessel_j0(x),
+        lambda wide, p: (torch.special.bessel_j0(wide), torch.special.bessel_y0(p * 5)),
+        lambda wide, p: (torch.special.bessel_j1(wide), torch.special.bessel_y1(p * 5)),
     ),
     "attention": (
         lambda x, y: attend(x, y, y, is_causal=True),
@@ -135,6 +143,11 @@ EXPRESSIONS: dict[str, tuple[Callable[..., Any], ...]] = {
         lambda x, y, mask: attend(x[None], y[None], y[None], attn_mask=mask, scale=0.3),
         lambda heads: attend(heads, heads[:, :2], heads[:, 2:], is_causal=True, enable_gqa=True),
         lambda x, i: F.multilabel_margin_loss(x[0], i[0] - 1, reduction="none"),
+        lambda x, y, p: F.gaussian_nll_loss(x, y, p, full=True),
+        lambda x, i: F.cross_entropy(x, i[:, 0].clamp_max(2), torch.tensor([0.5, 1.0, 2.0]), label_smoothing=0.1),
+        lambda x, i: F.cross_entropy(x[0], i[0, :, 0], ignore_index=1, label_smoothing=0.2, reduction="sum"),
+        lambda x, u: F.cross_entropy(x, u, torch.tensor([0.5, 1.0, 2.0]), label_smoothing=0.1),
+        lambda x, u: F.cross_entropy(x, u, reduction="none"),
     ),
 }  # fmt: skip
 

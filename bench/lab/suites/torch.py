@@ -122,7 +122,7 @@ def inputs() -> dict[str, Any]:
         "columns": r(1, 24, 20), "state": r(1, 3, 5), "hidden": r(3, 5), "heads": r(1, 4, 5, 6),
         "tokens": i(0, 10, 2, 3), "weights": r(2, 3), "flat": i(0, 10, 7), "offsets": torch.tensor([0, 2, 5]),
         "table": r(10, 4), "classes": i(0, 4, 3), "labels": i(0, 4, 1, 9, 7), "labels6": i(0, 4, 6),
-        "ranks": torch.tensor([[1, 3, -1, 0], [2, -1, 0, 1], [0, 1, 2, 3]]), "index": i(0, 3, 2, 3, 4),
+        "ranks": torch.tensor([[1, 3, -1, 0], [2, -1, 0, 1], [0, 1, 2, 3]]), "index": i(0, 3, 2, 3, 4), "once": r(2, 3, 4).argsort(1),
         "places2": torch.tensor([1, 0]), "places3": torch.tensor([2, 0, 1]), "quarters": torch.tensor([0.25, 0.5]),
         "edges": torch.tensor([-1.0, -0.2, 0.3, 1.2]), "padding": torch.tensor([[False] * 3, [False, False, True]]),
         "causal": torch.ones(3, 3).triu(1) > 0, "theta": r(1, 2, 3), "grid": r(1, 5, 6, 2) * 0.7,

@@ -56,6 +56,32 @@ def as_strided_scatter(
     return _put(x, torch.as_tensor(places), src)
 
 
+def scatter_mean(x: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True) -> Tensor:
+    """Means of what each place is given, which torch.onnx has not."""
+    src = src[tuple(map(slice, index.shape))]
+    count = torch.zeros_like(x).scatter_add(dim, index, torch.ones_like(src))
+    if include_self:
+        return x.scatter_add(dim, index, src) / (count + 1)
+    total = torch.zeros_like(x).scatter_add(dim, index, src)
+    return torch.where(count > 0, total / count.clamp_min(1), x)
+
+
+def index_reduce(
+    x: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, *, include_self: bool = True
+) -> Tensor:
+    """Whole slices along a dimension are put together."""
+    shape = [-1 if i == dim % x.ndim else 1 for i in range(x.ndim)]
+    places = index.reshape(shape).expand(source.shape)
+    if reduce == "mean":
+        return scatter_mean(x, dim, places, source, reduce, include_self=include_self)
+    return x.scatter_reduce(dim, places, source, reduce, include_self=include_self)
+
+
+def put(x: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
+    flat, places, values = x.flatten(), index.flatten(), source.flatten()
+    return (flat.scatter_add if accumulate else flat.scatter)(0, places, values).reshape(x.shape)
+
+
 def repeat_interleave(
     x: Tensor, repeats: Tensor, dim: int | None = None, *, output_size: int | None = None, known: Sequence[Any]
 ) -> Tensor:
@@ -73,13 +99,24 @@ def conv_tbc(x: Tensor, weight: Tensor, bias: Tensor, pad: int = 0) -> Tensor:
     return F.conv1d(x.permute(1, 2, 0), weight.permute(2, 1, 0), bias, padding=pad).permute(2, 0, 1)
 
 
+def ihfft(x: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
+    """The conjugate of rfft, divided where rfft is not."""
+    turned = {"forward": "backward", "ortho": "ortho"}.get(norm or "backward", "forward")
+    y = torch.fft.rfft(x, n, dim, turned)
+    return torch.complex(y.real, -y.imag)
+
+
 RULES: dict[str, Any] = {
     "as_strided_scatter": as_strided_scatter,
     "column_stack": column_stack,
     "conv_tbc": conv_tbc,
     "diagonal_scatter": diagonal_scatter,
     "dstack": dstack,
+    "fft_ihfft": ihfft,
     "hstack": hstack,
+    "index_reduce": index_reduce,
+    "put": put,
     "repeat_interleave.self_Tensor": Rule(repeat_interleave, knows=(1,)),
+    "scatter_reduce.two": Rule(scatter_mean, lambda x, dim, index, src, reduce, include_self=True: reduce == "mean"),
     "vstack": vstack,
 }

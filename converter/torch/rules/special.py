@@ -170,6 +170,8 @@ _TARGETS: dict[str, Callable[[Tensor], Tensor]] = {
     "k0 far": lambda r: torch.special.scaled_modified_bessel_k0(2 / r) * (2 / r).sqrt(),
     "k1": lambda x: (torch.special.modified_bessel_k1(x) - (x / 2).log() * torch.special.i1(x)) * x,
     "k1 far": lambda r: torch.special.scaled_modified_bessel_k1(2 / r) * (2 / r).sqrt(),
+    "j0": lambda s: torch.special.bessel_j0(s.sqrt()),
+    "j1": lambda s: torch.special.bessel_j1(s.clamp_min(1e-12).sqrt()) / s.clamp_min(1e-12).sqrt(),
 }
 
 
@@ -209,9 +211,60 @@ def _scaled_k(order: int) -> Any:
     return scaled
 
 
+def _waves(order: int, second: bool) -> Any:
+    """Bessel functions of the first or second kind: near 0 by polynomials of x^2, from 6 on as waves, whose amplitudes
+    are polynomials of 1 / x."""
+
+    def bessel(x: Tensor) -> Tensor:
+        a = x.abs()
+        near, far = a.clamp_max(6.0), a.clamp_min(6.0)
+        small = _fit(f"j{order}", near * near, 0, 36, 10) * (near if order else 1.0)
+        if second:
+            log = (near / 2).log() * (2 / math.pi)
+            rest = _fit(f"y{order}", near * near, 1e-9, 36, 10)
+            small = log * small + (rest if order == 0 else rest * near - 2 / (math.pi * near))
+        angle = far - math.pi * (0.25 + order / 2)
+        even, odd = (_fit(f"{kind}{order}", 6 / far, 1e-3, 1, 7) for kind in ("even", "odd"))
+        sine, cosine = angle.sin(), angle.cos()
+        wave = even * sine + odd * cosine if second else even * cosine - odd * sine
+        result = torch.where(a < 6, small, (2 / (math.pi * far)).sqrt() * wave)
+        return x.sign() * result if order and not second else result
+
+    return bessel
+
+
+def _amplitude(order: int, odd: bool) -> Callable[[Tensor], Tensor]:
+    """What multiplies the waves of both kinds at x = 6 / r."""
+    j, y = (getattr(torch.special, f"bessel_{kind}{order}") for kind in "jy")
+
+    def amplitude(r: Tensor) -> Tensor:
+        x = 6 / r
+        angle = x - math.pi * (0.25 + order / 2)
+        wave = y(x) * angle.cos() - j(x) * angle.sin() if odd else j(x) * angle.cos() + y(x) * angle.sin()
+        return wave * (math.pi * x / 2).sqrt()
+
+    return amplitude
+
+
+def _rest_of_second(order: int) -> Callable[[Tensor], Tensor]:
+    """The Bessel function of the second kind at x = sqrt(s) without its logarithm and its pole."""
+
+    def rest(s: Tensor) -> Tensor:
+        x = s.sqrt()
+        j, y = (getattr(torch.special, f"bessel_{kind}{order}")(x) for kind in "jy")
+        value = y - (x / 2).log() * (2 / math.pi) * j
+        return (value + 2 / (math.pi * x)) / x if order else value
+
+    return rest
+
+
 def spherical_bessel_j0(x: Tensor) -> Tensor:
     return torch.where(x == 0, 1.0, x.sin() / torch.where(x == 0, 1.0, x))
 
+
+_TARGETS |= {f"y{order}": _rest_of_second(order) for order in (0, 1)}
+_TARGETS |= {f"even{order}": _amplitude(order, False) for order in (0, 1)}
+_TARGETS |= {f"odd{order}": _amplitude(order, True) for order in (0, 1)}
 
 RULES: dict[str, Any] = {
     "digamma": digamma,
@@ -243,3 +296,4 @@ RULES: dict[str, Any] = {
 RULES |= {f"special_{name}.n_scalar": polynomial for name, polynomial in _POLYNOMIALS.items()}
 RULES |= {f"special_chebyshev_polynomial_{kind}.n_scalar": each for kind, each in _CHEBYSHEV.items()}
 RULES |= {f"special_shifted_chebyshev_polynomial_{kind}.n_scalar": _shifted(each) for kind, each in _CHEBYSHEV.items()}
+RULES |= {f"special_bessel_{kind}{order}": _waves(order, kind == "y") for kind in "jy" for order in (0, 1)}
