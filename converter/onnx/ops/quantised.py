@@ -6,20 +6,25 @@ int8 by taking 128 off values and zero points.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
 import numpy as np
 
+from twinfer.converter.emit import functions
 from twinfer.converter.emit.emitter import Emitter
 from twinfer.converter.onnx.node import OnnxNode, positive
 from twinfer.converter.onnx.ops import activations, conv, dense, elementwise, move, pool
 from twinfer.converter.onnx.ops.move import tensor_type
 from twinfer.runtime.errors import ModelError, UnsupportedOperatorError
-from twinfer.runtime.graph import EMPTY, Array, Quant, Tensor
+from twinfer.runtime.graph import DTYPES, EMPTY, LIMITS, Array, Quant, Tensor
 
 Importer = Callable[[Emitter, OnnxNode], Tensor]
+
+#: Floats hold all integers below it.
+EXACT = 1 << 24
 
 
 def quantize(g: Emitter, x: Tensor, scale: Array, zero: Array) -> Tensor:
@@ -80,19 +85,66 @@ def _dequantize(x: Tensor, scale: Array, zeros: Array, axis: int) -> Tensor:
 
 
 def quantize_linear(g: Emitter, node: OnnxNode) -> Tensor:
-    scale, zero = _needed(node, 1), node.constant(2)
-    if zero is None:
-        code = int(node.attribute("output_dtype", 0))
-        names = {"INT8": np.int8, "INT16": np.int16}
-        zero = np.zeros(scale.shape, names.get(tensor_type(code), np.uint8) if code else np.uint8)
-    return quantize(g, node.input(0), scale, zero)
+    scale, zero = node.input(1), node.optional(2)
+    kind = _code(node) if zero is None else zero.type
+    plain = (zero is not None and "narrow" in zero.extra) or scale.data is None or scale.size != 1
+    if plain or (zero is not None and zero.data is None) or kind not in ("INT8", "UINT8", "INT16"):
+        return _quantize_computed(g, node, kind)
+    zeros = np.zeros(scale.shape, DTYPES[kind]) if zero is None else np.asarray(zero.data)
+    return quantize(g, node.input(0), np.asarray(scale.data), zeros)
+
+
+def _code(node: OnnxNode) -> str:
+    code = int(node.attribute("output_dtype", 0))
+    return tensor_type(code) if code else "UINT8"
+
+
+def _quantize_computed(g: Emitter, node: OnnxNode, kind: str) -> Tensor:
+    """By ordinary operators: scales of run time, of each channel or block, and types that QUANTIZE lacks."""
+    x, zero = node.input(0), node.optional(2)
+    node.need(kind in LIMITS and LIMITS[kind][1] < 1 << 16, f"quantisation to {kind}; use int8, uint8, int16 or uint16")
+    node.need(zero is None or "narrow" not in zero.extra, "quantisation to 4 or 2 bits; use int8, uint8 or int16")
+    steps = g.unary("ROUND", g.binary("DIV", x, _spread(g, node, node.input(1), x)))
+    if zero is not None and (zero.data is None or zero.data.any()):
+        steps = g.binary("ADD", steps, _spread(g, node, g.cast(zero, "FLOAT32"), x))
+    low, high = LIMITS[kind]
+    return g.cast(g.cast(functions.clamp(g, steps, low, high), "INT32"), kind)
+
+
+def _spread(g: Emitter, node: OnnxNode, value: Tensor, x: Tensor) -> Tensor:
+    """A scale or zero point as it broadcasts along x: one number, one per element of the axis, or one per block."""
+    if value.size == 1:
+        return g.reshape(value, ())
+    axis, block = positive(node, int(node.attribute("axis", 1)), len(x.shape)), int(node.attribute("block_size", 0))
+    if not block or len(value.shape) == 1:
+        return g.reshape(value, [value.size if i == axis else 1 for i in range(len(x.shape))])
+    places = np.arange(x.shape[axis]) // block
+    if value.data is not None:
+        return Tensor(f"{value.name}_blocks", value.type, x.shape, data=np.take(value.data, places, axis))
+    return g.gather(value, places, axis)
 
 
 def dequantize_linear(g: Emitter, node: OnnxNode) -> Tensor:
-    x, scale = node.input(0), _needed(node, 1)
+    x, scale, zero = node.input(0), node.input(1), node.optional(2)
+    block = int(node.attribute("block_size", 0)) and len(scale.shape) > 1
+    if scale.data is None or block or (zero is not None and zero.data is None):
+        return _dequantize_computed(g, node)
     axis = positive(node, int(node.attribute("axis", 1)), len(x.shape)) if scale.size > 1 else 0
-    node.need(not node.attribute("block_size", 0), "blocks of one axis with scales of their own; quantise per channel")
-    return dequantize(g, x, scale, node.constant(2), axis)
+    return dequantize(g, x, scale.data, None if zero is None else zero.data, axis)
+
+
+def _dequantize_computed(g: Emitter, node: OnnxNode) -> Tensor:
+    """By ordinary operators; constants here."""
+    x, scale, zero = node.input(0), node.input(1), node.optional(2)
+    if all(t is None or t.data is not None for t in (x, scale, zero)):
+        steps = np.asarray(x.data, np.float32)
+        steps = steps if zero is None else steps - np.asarray(_spread(g, node, zero, x).data, np.float32)
+        real = steps * np.asarray(_spread(g, node, scale, x).data, np.float32)
+        return Tensor(x.name, "FLOAT32", x.shape, data=real)
+    steps = g.cast(x, "FLOAT32")
+    if zero is not None and (zero.data is None or zero.data.any()):
+        steps = g.binary("SUB", steps, _spread(g, node, g.cast(zero, "FLOAT32"), x))
+    return g.binary("MUL", steps, _spread(g, node, scale, x))
 
 
 def _needed(node: OnnxNode, i: int) -> Array:
@@ -103,13 +155,17 @@ def _needed(node: OnnxNode, i: int) -> Array:
 
 def _real(g: Emitter, node: OnnxNode, i: int, axis: int = 0) -> Tensor:
     """Inputs ``i`` (integers), ``i + 1`` (scale) and ``i + 2`` (zero point) as floats."""
-    return dequantize(g, node.input(i), _needed(node, i + 1), node.constant(i + 2), axis)
+    given = (node.input(i), node.input(i + 1), node.optional(i + 2))
+    return dequantize_linear(g, _with(node, "DequantizeLinear", axis, given))
 
 
 def _result(g: Emitter, node: OnnxNode, y: Tensor, i: int) -> Tensor:
     """Quantised by inputs ``i`` (scale) and ``i + 1`` (zero point)."""
-    zero = node.constant(i + 1)
-    return quantize(g, y, _needed(node, i), np.zeros(1, np.uint8) if zero is None else zero)
+    return quantize_linear(g, _with(node, "QuantizeLinear", 0, (y, node.input(i), node.optional(i + 1))))
+
+
+def _with(node: OnnxNode, op: str, axis: int, inputs: tuple[Tensor | None, ...]) -> OnnxNode:
+    return replace(node, op=op, inputs=inputs, attributes={"axis": axis})
 
 
 def _float(node: OnnxNode, op: str, *inputs: Tensor | None) -> OnnxNode:
@@ -122,6 +178,8 @@ def _bias(node: OnnxNode, x_scale: int, w_scale: int, i: int) -> Tensor | None:
     bias = node.optional(i)
     if bias is None:
         return None
+    if bias.data is None or node.input(x_scale).data is None or node.input(w_scale).data is None:
+        raise UnsupportedOperatorError("a bias with scales that are computed at run time; make them constants")
     scale = _needed(node, x_scale).astype(np.float32) * _needed(node, w_scale).astype(np.float32)
     return _dequantize(bias, scale.reshape(-1), np.zeros(scale.size, np.int64), 0)
 
@@ -169,30 +227,45 @@ def qlinear_concat(g: Emitter, node: OnnxNode) -> Tensor:
 
 def _steps(g: Emitter, node: OnnxNode, i: int, axis: int) -> Tensor:
     """Input ``i`` minus its zero point (input ``i + 2``: one, or one per element of the axis), as floats."""
-    zero, x = node.constant(i + 2), node.input(i)
-    zeros = np.zeros(1, np.int64) if zero is None else zero.reshape(-1).astype(np.int64)
+    zero, x = node.optional(i + 2), node.input(i)
+    if zero is not None and zero.data is None:
+        shape = [zero.size if d == axis else 1 for d in range(len(x.shape))] if zero.size > 1 else ()
+        return g.binary("SUB", g.cast(x, "FLOAT32"), g.reshape(g.cast(zero, "FLOAT32"), shape))
+    zeros = np.zeros(1, np.int64) if zero is None else np.asarray(zero.data).reshape(-1).astype(np.int64)
     if x.data is not None:
         real = _dequantize(x, np.ones(zeros.shape, np.float32), zeros, axis)
         return replace(real, quant=None, extra=EMPTY)
     return g.affine(x, np.ones(1, np.float32), zeros, axis)
 
 
-def _sums(g: Emitter, y: Tensor, w: Tensor, axes: Sequence[int]) -> Tensor:
-    """Products of integers as int32. Floats add integers exactly up to 2**24: UnsupportedOperatorError beyond that."""
-    weights = np.full((1,) * len(w.shape), np.inf) if w.data is None else np.abs(w.data)
-    if float(weights.sum(tuple(axes)).max(initial=0)) * 255 >= 1 << 24:
-        raise UnsupportedOperatorError("integer sums that may pass 2**24; convert the float model and quantise it")
-    return g.cast(y, "INT32")
+def _sums(g: Emitter, run: Callable[[Tensor], Tensor], w: Tensor, axes: Sequence[int]) -> Tensor:
+    """Products of integers and weights as int32. Floats add integers exactly up to 2**24: where sums may be larger the
+    weights' multiples of 16 are multiplied by themselves."""
+    axes, count = tuple(axes), math.prod(w.shape[d] for d in axes)
+    most = 255.0 * count if w.data is None else float(np.abs(w.data).sum(axes).max(initial=0))
+    if most * 255 < EXACT:
+        return g.cast(run(w), "INT32")
+    if 16 * count * 255 >= EXACT:
+        raise UnsupportedOperatorError("integer sums that may pass 2**28; convert the float model and quantise it")
+    sixteen = functions.number(16)
+    if w.data is None:
+        high = g.unary("FLOOR", g.binary("MUL", w, functions.number(1 / 16)))
+        low = g.binary("SUB", w, g.binary("MUL", high, sixteen))
+    else:
+        multiples = np.floor(w.data / sixteen)
+        high, low = g.known(multiples), g.known(w.data - multiples * sixteen)
+    both = [g.cast(run(part), "INT32") for part in (high, low)]
+    return g.binary("ADD", g.binary("MUL", both[0], np.array(16, np.int32)), both[1])
 
 
 def conv_integer(g: Emitter, node: OnnxNode) -> Tensor:
     x, w = _steps(g, node, 0, 0), _steps(g, node, 1, 0)
-    return _sums(g, conv.conv(g, _float(node, "Conv", x, w)), w, range(1, len(w.shape)))
+    return _sums(g, lambda w: conv.conv(g, _float(node, "Conv", x, w)), w, range(1, len(w.shape)))
 
 
 def matmul_integer(g: Emitter, node: OnnxNode) -> Tensor:
     a, b = _steps(g, node, 0, _rows(node, 0)), _steps(g, node, 1, len(node.input(1).shape) - 1)
-    return _sums(g, dense.matmul(g, _float(node, "MatMul", a, b)), b, [_rows(node, 1)])
+    return _sums(g, lambda b: dense.matmul(g, _float(node, "MatMul", a, b)), b, [_rows(node, 1)])
 
 
 MICROSOFT = {
