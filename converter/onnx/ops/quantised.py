@@ -137,9 +137,9 @@ def _dequantize_computed(g: Emitter, node: OnnxNode) -> Tensor:
     """By ordinary operators; constants here."""
     x, scale, zero = node.input(0), node.input(1), node.optional(2)
     if all(t is None or t.data is not None for t in (x, scale, zero)):
-        steps = np.asarray(x.data, np.float32)
-        steps = steps if zero is None else steps - np.asarray(_spread(g, node, zero, x).data, np.float32)
-        real = steps * np.asarray(_spread(g, node, scale, x).data, np.float32)
+        real = np.asarray(x.data, np.float32)
+        real = real if zero is None else real - np.asarray(_spread(g, node, zero, x).data, np.float32)
+        real = real * np.asarray(_spread(g, node, scale, x).data, np.float32)
         return Tensor(x.name, "FLOAT32", x.shape, data=real)
     steps = g.cast(x, "FLOAT32")
     if zero is not None and (zero.data is None or zero.data.any()):
