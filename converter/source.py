@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from twinfer.converter import TO_CONVERT, OnnxFile
+from twinfer.converter.composites import without_composites
 from twinfer.converter.freeze import freeze, inputs_by_name
 from twinfer.converter.open_shapes import MOST_BYTES, Dims, OpenShapes, workable
 from twinfer.converter.passes._rewrite import swap_tensors
@@ -35,7 +36,7 @@ def read_source(source: Source, shapes: Shapes | None = None, constants: Mapping
         check_kind(source)
         source = source if _suffix(source) in TO_CONVERT else read_file(source)
     if isinstance(source, Graph):
-        return _close(freeze(without_plan(source), constants or {}), shapes or {})
+        return _close(freeze(without_composites(without_plan(source)), constants or {}), shapes or {})
     try:
         return infer_shapes(_read(source, shapes, constants), keep_half=True)
     except OpenShapes as error:

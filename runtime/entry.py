@@ -18,7 +18,7 @@ def with_main(graph: Graph, index: int) -> Graph:
     graphs = [*walk(graph)]
     graphs[0], graphs[index] = graphs[index], replace(graphs[0], subgraphs=())
     swap = {0: index, index: 0}
-    main, *others = (_numbered(each, swap) for each in graphs)
+    main, *others = (numbered(each, swap) for each in graphs)
     signatures = tuple(replace(s, subgraph=swap.get(s.subgraph, s.subgraph)) for s in graph.signatures)
     return replace(
         main, signatures=signatures, subgraphs=tuple(others), metadata=graph.metadata, description=graph.description
@@ -34,7 +34,7 @@ def alone(graph: Graph, key: str) -> Graph:
     graphs = [*walk(main)]
     kept = [0, *sorted(reachable(graphs))]
     numbers = {old: new for new, old in enumerate(kept)}
-    first, *others = (_numbered(graphs[old], numbers) for old in kept)
+    first, *others = (numbered(graphs[old], numbers) for old in kept)
     return replace(without_plan(first), subgraphs=tuple(others), signatures=(named(main.signatures, key),))
 
 
@@ -47,12 +47,12 @@ def named(signatures: Iterable[Signature], key: object) -> Signature:
     raise InvalidArgumentError(f"signature {key!r} is not in this model; it has: {known}")
 
 
-def _numbered(graph: Graph, numbers: Mapping[int, int]) -> Graph:
+def numbered(graph: Graph, numbers: Mapping[int, int]) -> Graph:
     """The subgraph whose nodes call subgraphs by other numbers; those that ``numbers`` lacks stay."""
 
-    def numbered(node: Node) -> Node:
+    def called(node: Node) -> Node:
         calls = {key: node.options.get(key) for key in CALLEES.get(node.op, ())}
         options = {key: numbers[value] for key, value in calls.items() if isinstance(value, int) and value in numbers}
         return replace(node, options={**node.options, **options}) if options else node
 
-    return replace(graph, nodes=tuple(map(numbered, graph.nodes)))
+    return replace(graph, nodes=tuple(map(called, graph.nodes)))
