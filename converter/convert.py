@@ -6,11 +6,13 @@ import os
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Unpack
 
 from twinfer.converter.arguments import How, check, only_known, recipe_of
 from twinfer.converter.compress.cluster import cluster
 from twinfer.converter.compress.prune import SCOPES, prune
+from twinfer.converter.emit.sequence import written_out
 from twinfer.converter.freeze import open_batch
 from twinfer.converter.loops import roll
 from twinfer.converter.offline.stored import with_plan
@@ -28,7 +30,7 @@ from twinfer.converter.quantize.samples import Samples, samples_of
 from twinfer.converter.source import Source, files_of, open_source, read_source
 from twinfer.converter.table import with_versions
 from twinfer.runtime.errors import ModelError, ModelWarning, UnsupportedOperatorError
-from twinfer.runtime.graph import Graph
+from twinfer.runtime.graph import Graph, Node
 from twinfer.runtime.options import Options as PlanOptions
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.read.files import check_places
@@ -145,13 +147,20 @@ def conversion(source: Source, **how: Unpack[How]) -> Conversion:
     steps = (*steps, equalize) if how.get("equalize") else steps
     laid_out = how.get("channels_last", False)
     imported = read_source(source, how.get("shapes"), how.get("constants"))
-    graph = optimise(imported, steps, how.get("after"), laid_out)
+    stepwise = written_out(imported, partial(_written_out, how, recipe))
+    graph = optimise(stepwise, steps, how.get("after"), laid_out)
     job = _Job(how, how.get("calibration"), [])
     converted = Conversion(graph, imported, graph, graph, graph, {}, recipe)
     for name, about, stage in STAGES:
         before, converted = converted, stage(converted, job)
         tell(name, about, before, converted)
     return converted
+
+
+def _written_out(how: How, recipe: Recipe, node: Node) -> bool:
+    """Whether an LSTM becomes steps: without loops, and for what TFLite's operator has not, but layers have."""
+    finer = bool(how.get("quantize")) and recipe.of_node(node).precision in ("int16x8", "int4")
+    return not how.get("loops", True) or finer or recipe.prunes or recipe.clusters
 
 
 def _prune(converted: Conversion, job: _Job) -> Conversion:

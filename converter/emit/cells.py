@@ -1,7 +1,7 @@
 """LSTM, GRU and RNN, unrolled over time: the inputs' products in one FULLY_CONNECTED, then a cell for every step.
 
-ONNX and Keras start every run from initial states, where TFLite's sequence operators keep theirs between runs.
-``converter/loops.py`` makes a loop of the steps when all passes are done and the graph is quantised.
+``converter/loops.py`` makes a loop of the steps when all passes are done and the graph is quantised. ``sequence.py``
+has the LSTMs that TFLite's own operator computes.
 """
 
 from __future__ import annotations
@@ -12,19 +12,23 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from twinfer.converter.emit.emitter import Emitter, constant
-from twinfer.converter.emit.functions import hard_sigmoid
+from twinfer.converter.emit.emitter import Emitter, Operand, constant
 from twinfer.converter.emit.products import fully_connected
 from twinfer.runtime.graph import Tensor
 
 Floats = np.ndarray[tuple[int, ...], np.dtype[np.float32]]
 Activation = Callable[[Emitter, Tensor], Tensor]
-ACTIVATIONS: dict[str, Activation] = {
-    "sigmoid": lambda g, x: g.unary("LOGISTIC", x),
-    "tanh": lambda g, x: g.unary("TANH", x),
-    "relu": lambda g, x: g.unary("RELU", x),
-    "hardsigmoid": lambda g, x: hard_sigmoid(g, x, 0.2, 0.5),
-}
+
+#: Weights of a cell: an array, or a tensor that is computed at run time.
+Weights = Floats | Tensor
+
+
+def sigmoid(g: Emitter, x: Tensor) -> Tensor:
+    return g.unary("LOGISTIC", x)
+
+
+def tanh(g: Emitter, x: Tensor) -> Tensor:
+    return g.unary("TANH", x)
 
 
 @dataclass(frozen=True)
@@ -36,12 +40,12 @@ class Cell:
     """
 
     g: Emitter
-    w: Floats
-    bias: Floats
-    r: Floats
+    w: Weights
+    bias: Weights
+    r: Weights
     activations: Sequence[Activation]
-    bias_r: Floats | None = None
-    peepholes: Floats | None = None
+    bias_r: Weights | None = None
+    peepholes: Weights | None = None
     clip: float = math.inf
     coupled: bool = False
 
@@ -55,8 +59,15 @@ class Cell:
 
     def product(self, h: Tensor, first: int, last: int, bias: Tensor | None = None) -> Tensor:
         """What gates ``first`` up to ``last`` see of the state."""
-        rows = np.ascontiguousarray(self.r[first * self.hidden : last * self.hidden])
-        return fully_connected(self.g, h, constant(rows), bias)
+        return fully_connected(self.g, h, self.rows(self.r, first, last), bias)
+
+    def rows(self, weights: Weights, first: int, last: int) -> Tensor:
+        """Rows of gates ``first`` up to ``last``."""
+        begin, size = first * self.hidden, (last - first) * self.hidden
+        if isinstance(weights, Tensor):
+            rest = weights.shape[1:]
+            return self.g.part(weights, (begin, *[0] * len(rest)), (size, *rest))
+        return constant(np.ascontiguousarray(weights[begin : begin + size]))
 
     def add(self, x: Tensor, y: Tensor) -> Tensor:
         return self.g.binary("ADD", x, y)
@@ -78,12 +89,14 @@ class Cell:
         """The gate with what peephole ``i`` sees of the state."""
         if self.peepholes is None:
             return x
-        weights = self.peepholes[i * self.hidden : (i + 1) * self.hidden]
-        return self.add(x, self.g.binary("MUL", state, weights))
+        return self.add(x, self.mul(state, self.rows(self.peepholes, i, i + 1)))
 
 
 #: (cell, what its gates see of the input, states) -> the states after the step; the first is the output.
 Step = Callable[[Cell, Tensor, Sequence[Tensor]], list[Tensor]]
+
+#: A step -> which sequences [batch, 1] reach it.
+Valid = Callable[[int], Tensor]
 
 
 def lstm_step(cell: Cell, x: Tensor, states: Sequence[Tensor]) -> list[Tensor]:
@@ -104,7 +117,7 @@ def gru_step(cell: Cell, x: Tensor, states: Sequence[Tensor]) -> list[Tensor]:
     gates = cell.run(0, cell.add(both, cell.product(h, 0, 2)))
     z, r = cell.gate(gates, 0), cell.gate(gates, 1)
     if cell.bias_r is not None:
-        seen = cell.mul(r, cell.product(h, 2, 3, constant(cell.bias_r)))
+        seen = cell.mul(r, cell.product(h, 2, 3, operand(cell.bias_r)))
     else:
         seen = cell.product(cell.mul(r, h), 2, 3)
     new = cell.run(1, cell.add(cell.gate(x, 2), seen))
@@ -115,18 +128,52 @@ def rnn_step(cell: Cell, x: Tensor, states: Sequence[Tensor]) -> list[Tensor]:
     return [cell.run(0, cell.add(x, cell.product(states[0], 0, 1)))]
 
 
-def unroll(cell: Cell, step: Step, x: Tensor, states: list[Tensor], backwards: bool = False) -> list[list[Tensor]]:
-    """The states [batch, hidden] after every step, in order of time, for inputs x [time, batch, depth]."""
+def operand(weights: Weights) -> Tensor:
+    return weights if isinstance(weights, Tensor) else constant(weights)
+
+
+def unroll(
+    cell: Cell,
+    step: Step,
+    x: Tensor,
+    states: list[Tensor],
+    backwards: bool = False,
+    valid: Valid | None = None,
+) -> list[list[Tensor]]:
+    """The states [batch, hidden] after every step, in order of time, for inputs x [time, batch, depth].
+
+    ``valid(t)``: which sequences [batch, 1] reach step t; the states of the others stay as they were. None: all.
+    """
     time, batch, _ = x.shape
-    seen = fully_connected(cell.g, x, constant(cell.w), constant(cell.bias))
+    seen = fully_connected(cell.g, x, operand(cell.w), operand(cell.bias))
     width = seen.shape[2]
     rows = cell.g.reshape(seen, (time, batch * width))
     steps = []
     for t in reversed(range(time)) if backwards else range(time):
         row = cell.g.reshape(cell.g.part(rows, (t, 0), (1, batch * width)), (batch, width))
-        states = step(cell, row, states)
+        before, states = states, step(cell, row, states)
+        if valid is not None:
+            states = [select(cell.g, valid(t), *pair) for pair in zip(states, before, strict=True)]
         steps.append(states)
     return steps[::-1] if backwards else steps
+
+
+def select(g: Emitter, where: Tensor, x: Operand, y: Tensor) -> Tensor:
+    """Of [batch, hidden] the rows of x where [batch, 1] says so, elsewhere those of y."""
+    if where.data is not None and where.data.all() and isinstance(x, Tensor):
+        return x
+    return g.emit("SELECT_V2", [where, x, y], y.shape, y.type)
+
+
+def valid_steps(g: Emitter, lengths: Tensor, time: int) -> Valid:
+    """Which sequences [batch, 1] reach a step, for lengths [batch]."""
+    batch = lengths.size
+    steps = np.arange(time, dtype=np.int32)[:, None]
+    if lengths.data is not None:
+        known = steps < lengths.data.reshape(1, batch)
+        return lambda t: constant(np.ascontiguousarray(known[t][:, None]))
+    reached = g.binary("GREATER", g.reshape(g.cast(lengths, "INT32"), (1, batch)), steps, "BOOL")
+    return lambda t: g.reshape(g.part(reached, (t, 0), (1, batch)), (batch, 1))
 
 
 def stack(g: Emitter, states: Sequence[Tensor]) -> Tensor:

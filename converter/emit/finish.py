@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from twinfer.converter.emit.emitter import Emitter
+from twinfer.converter.emit.sequence import settled
 from twinfer.converter.passes._rewrite import swap_tensors
 from twinfer.runtime.check import check
 from twinfer.runtime.errors import UnsupportedOperatorError
@@ -26,7 +27,7 @@ def with_outputs(g: Emitter, values: Sequence[tuple[str, Tensor]]) -> tuple[Grap
         if tensor in taken or tensor in g.builder.inputs or tensor.data is not None:
             tensor = g.copy(tensor)
         taken[tensor] = name
-    return g.builder.graph(list(taken)), taken
+    return settled(g.builder.graph(list(taken))), taken
 
 
 def renamer(graph: Graph, names: Mapping[Tensor, str]) -> Callable[[Tensor], str]:

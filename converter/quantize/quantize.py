@@ -212,8 +212,17 @@ class _Writer:
         integer = replace(node, inputs=tuple(inputs), outputs=outputs)
         if row.state is not None:
             integer = row.state.finish(integer, self._observed)
+            self._begin(dict(zip(node.inputs, integer.inputs, strict=True)))
         options = {**node.options, "pot_scale_int16": False} if "pot_scale_int16" in node.options else node.options
         self._append(replace(integer, options=options))
+
+    def _begin(self, states: Mapping[Tensor | None, Tensor | None]) -> None:
+        """Operators that set a state of an operator before it runs set that of the integer one."""
+        for i, node in enumerate(self.nodes):
+            state = states.get(node.output) if node.outputs and node.output.variable else None
+            if state is not None and state is not node.output:
+                value = self.form(node.input(0), state.type, state.quant)
+                self.nodes[i] = replace(node, inputs=(value, *node.inputs[1:]), outputs=(state,))
 
     def _as_it_was(self, tensor: Tensor, type: str = "FLOAT32") -> Tensor:
         """An input in the type that it has in the float graph."""
