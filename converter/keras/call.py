@@ -192,8 +192,6 @@ def composed(function: Any) -> Importer:
 
 #: What would help where a layer has no importer; the others get ``NO_IMPORTER``.
 HINTS = {
-    "ConvLSTM2D": "write it as convolutions over the steps",
-    "StackedRNNCells": "use one recurrent layer behind the other",
     "CTCDecode": "decode in the program that runs the model, from its scores",
     "CTCLoss": "a loss is for training; leave it out of the model",
     "Gcd": "it takes as many steps as the numbers ask for; compute it beside the model",
@@ -210,6 +208,7 @@ MASKS: Mapping[str, Sequence[str]] = {
     "GlobalAveragePooling1D": ("mask",),
     "MultiHeadAttention": ("attention_mask", "key_mask", "query_mask", "value_mask"),
     "Softmax": ("mask",),
+    **dict.fromkeys(("Bidirectional", "GRU", "LSTM", "RNN", "SimpleRNN"), ("mask",)),
 }
 NO_IMPORTER = "there is no form of it in TFLite's operators here; replace it by other layers"
 

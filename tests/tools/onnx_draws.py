@@ -614,30 +614,37 @@ def integers(d: Draw) -> Drawn:
     return Drawn(op, {"x": x}, {"w": w, **zeros}, some, ("x", "w", *zeros), refused="2**24" * beyond)
 
 
+#: Activations of recurrent layers that ONNX Runtime has, in its spelling.
+ACTIVATIONS = ("Sigmoid", "Tanh", "Relu", "HardSigmoid", "Elu", "LeakyRelu", "Softsign", "Softplus", "ScaledTanh")
+ACTIVATIONS += ("Affine", "ThresholdedRelu")
+
+
 def recurrent(d: Draw) -> Drawn:
     op, gates, active = d.pick(("LSTM", 4, 3), ("LSTM", 4, 3), ("GRU", 3, 2), ("RNN", 1, 1))
     time, batch, inputs, h = (d.whole(1, 3) for _ in range(4))
     some = d.some(direction=("forward", "reverse", "bidirectional", "bidirectional"), clip=(0.5,))
     n = 2 if some.get("direction") == "bidirectional" else 1
     if d.chance():
-        some["activations"] = [d.pick("Sigmoid", "Tanh", "Relu", "HardSigmoid") for _ in range(n * active)]
+        some["activations"] = [d.pick(*ACTIVATIONS) for _ in range(n * active)]
+        stated = d.chance() or not {"Affine", "ScaledTanh", "ThresholdedRelu"}.isdisjoint(some["activations"])
+        numbers = {f"activation_{k}": [d.pick(0.3, 0.7, 0.1) for _ in range(6)] for k in ("alpha", "beta")}
+        some |= numbers if stated else {}
     own: dict[str, dict[str, Any]] = {"GRU": {"linear_before_reset": (0, 1)}, "LSTM": {"input_forget": (0, 1, 1)}}
     some |= d.some(**own.get(op, {}))
     rest = {"b": d.floats(n, 2 * gates * h), "l": np.full(batch, time, np.int32), "h": d.floats(n, batch, h)}
     rest |= {"c": d.floats(n, batch, h), "p": d.floats(n, 3 * h)} if op == "LSTM" else {}
-    refused = ""
-    if time > 1 and d.pick(0, 0, 0, 1):
-        rest["l"][0] -= 1
-        refused = "full length"
-    rest = {key: value for key, value in rest.items() if d.chance() or (key == "l" and refused)}
+    if d.chance():
+        rest["l"] = np.array([d.whole(1, time) for _ in range(batch)], np.int32)
+    rest = {key: value for key, value in rest.items() if d.chance()}
     x = {"x": d.floats(time, batch, inputs)}
-    at_run_time = {key: rest.pop(key) for key in ("h", "c") if key in rest and d.chance()}
+    weights = {"w": d.floats(n, gates * h, inputs), "r": d.floats(n, gates * h, h)}
+    rest |= weights
+    at_run_time = {key: rest.pop(key) for key in "wrblhcp" if key in rest and d.pick(0, 0, 1)}
     order = ("x", "w", "r", *(key if key in rest or key in at_run_time else "" for key in "blhcp"))
     outputs = ("y", "z", "c_last")[: 3 if op == "LSTM" else 2]
     kept = d.whole(0, len(outputs) - 1)
     outputs = tuple(name if i == kept or d.chance() else "" for i, name in enumerate(outputs))
-    weights = {"w": d.floats(n, gates * h, inputs), "r": d.floats(n, gates * h, h)}
-    return Drawn(op, x | at_run_time, weights | rest, {"hidden_size": h, **some}, order, outputs, refused=refused)
+    return Drawn(op, x | at_run_time, rest, {"hidden_size": h, **some}, order, outputs)
 
 
 def quantised(d: Draw) -> Drawn:

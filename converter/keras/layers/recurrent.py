@@ -1,23 +1,40 @@
-"""LSTM, GRU and SimpleRNN, Bidirectional and TimeDistributed."""
+"""LSTM, GRU, SimpleRNN, RNN over any cells, ConvLSTM, Bidirectional and TimeDistributed."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import reduce
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial, reduce
 from typing import Any
 
+import keras
 import numpy as np
 from numpy.typing import NDArray
 
-from twinfer.converter.emit.cells import Cell, Step, gru_step, lstm_step, rnn_step, stack, unroll
+from twinfer.converter.emit.cells import (
+    Cell,
+    Step,
+    gru_step,
+    lstm_step,
+    rnn_step,
+    select,
+    sigmoid,
+    stack,
+    tanh,
+    unroll,
+)
 from twinfer.converter.emit.emitter import Emitter, constant
-from twinfer.converter.keras.call import Call, array
+from twinfer.converter.emit.sequence import fits, sequence_lstm
+from twinfer.converter.keras.call import Call, array, as_tensor, numbers
 from twinfer.runtime.graph import Tensor
 
 Floats = NDArray[np.float32]
 
 #: How ``Bidirectional`` merges the two directions, beside concat and None.
 MERGES = {"sum": "ADD", "mul": "MUL", "ave": "ADD"}
+
+#: Functions of Keras's that TFLite's LSTM has.
+USUAL = {keras.activations.sigmoid: sigmoid, keras.activations.tanh: tanh}
 
 
 def _rows(weights: Floats, order: Sequence[int]) -> Floats:
@@ -26,52 +43,165 @@ def _rows(weights: Floats, order: Sequence[int]) -> Floats:
     return np.ascontiguousarray(np.concatenate([parts[i] for i in order], axis=-1).T)
 
 
-def _cell(g: Emitter, call: Call, layer: Any, order: Sequence[int], functions: Sequence[Any]) -> Cell:
-    """The cell of a layer whose gates Keras has in this order."""
-    own = layer.cell
-    kernel, recurrent = (
-        array(w, f"{layer.name}/{n}") for n, w in (("kernel", own.kernel), ("r", own.recurrent_kernel))
-    )
-    bias = np.zeros(kernel.shape[-1], np.float32) if own.bias is None else array(own.bias, f"{layer.name}/bias")
-    reset_after = bool(getattr(own, "reset_after", False))
+def _cell(g: Emitter, call: Call, own: Any, order: Sequence[int], functions: Sequence[Any]) -> Cell:
+    """The cell of Keras's, whose gates are in this order there."""
+    kernel, recurrent = (array(w, f"{own.name}/{n}") for n, w in (("kernel", own.kernel), ("r", own.recurrent_kernel)))
+    bias = np.zeros(kernel.shape[-1], np.float32) if own.bias is None else array(own.bias, f"{own.name}/bias")
     units, late = recurrent.shape[0], None
-    if reset_after:
+    if getattr(own, "reset_after", False):
         both = bias if bias.ndim == 2 else np.zeros((2, kernel.shape[-1]), np.float32)
         bias, late = both[0].copy(), both[1, 2 * units :].copy()
         bias[: 2 * units] += both[1, : 2 * units]
-    activations = [lambda g, x, function=f: call.again(function, [x])[0] for f in functions]
+    activations = [USUAL.get(f, partial(_function, call, f)) for f in functions]
     return Cell(g, _rows(kernel, order), _rows(bias, order), _rows(recurrent, order), activations, bias_r=late)
 
 
-def _kind(g: Emitter, call: Call, layer: Any) -> tuple[Cell, Step, int]:
-    """Cell, what a step does, and the number of states."""
-    own = layer.cell
-    name = type(own).__name__
-    if name == "LSTMCell":  # Keras has the gates i, f, c, o, a cell here i, o, f, c
+def _function(call: Call, function: Any, g: Emitter, x: Tensor) -> Tensor:
+    return call.again(function, [x])[0]
+
+
+def _kind(g: Emitter, call: Call, own: Any) -> tuple[Cell, Step, int] | None:
+    """Cell, what a step does, and the number of states; None for a cell of another class."""
+    kind = type(own)
+    if kind is keras.layers.LSTMCell:  # Keras has the gates i, f, c, o, a cell here i, o, f, c
         functions = [own.recurrent_activation, own.activation, own.activation]
-        return _cell(g, call, layer, (0, 3, 1, 2), functions), lstm_step, 2
-    if name == "GRUCell":
-        return _cell(g, call, layer, (0, 1, 2), [own.recurrent_activation, own.activation]), gru_step, 1
-    call.need(name == "SimpleRNNCell", f"a cell of class {name}; use LSTM, GRU or SimpleRNN")
-    return _cell(g, call, layer, (0,), [own.activation]), rnn_step, 1
+        return _cell(g, call, own, (0, 3, 1, 2), functions), lstm_step, 2
+    if kind is keras.layers.GRUCell:
+        return _cell(g, call, own, (0, 1, 2), [own.recurrent_activation, own.activation]), gru_step, 1
+    return (_cell(g, call, own, (0,), [own.activation]), rnn_step, 1) if kind is keras.layers.SimpleRNNCell else None
 
 
-def _run(g: Emitter, call: Call, layer: Any, x: Tensor, initial: Sequence[Tensor]) -> tuple[Tensor, list[Tensor]]:
-    """The output [n, units] or [n, time, units], in the order in which the layer works, and the last states."""
+def _convolved(g: Emitter, call: Call, own: Any, x: Tensor) -> tuple[Tensor, Callable[[Any], list[Tensor]]]:
+    """Of ConvLSTM: what the gates see of the inputs of all steps [n, time, ..., 4 * filters], and what a step does."""
+    convolution, filters = getattr(keras.layers, f"Conv{own.rank}D"), own.filters
+    size, layout = own.kernel_size, own.data_format
+    of_x = convolution(4 * filters, size, own.strides, own.padding, layout, own.dilation_rate, use_bias=own.use_bias)
+    of_h = convolution(4 * filters, size, padding="same", data_format=layout, use_bias=False)
+    for layer, kernel, bias in ((of_x, own.kernel, own.bias), (of_h, own.recurrent_kernel, None)):
+        layer.build((None, *[None] * own.rank, kernel.shape[-2]))
+        layer.set_weights([numbers(kernel), *([] if bias is None else [numbers(bias)])])
+    (seen,) = call.again(of_x, [g.reshape(x, (x.shape[0] * x.shape[1], *x.shape[2:]))])
+
+    def advance(given: Any) -> list[Tensor]:
+        row, (h, c) = given
+        gates = g.binary("ADD", row, call.again(of_h, [h])[0])
+        first, shape = [0] * (len(gates.shape) - 1), (*gates.shape[:-1], filters)
+        i, f, new, o = (g.part(gates, (*first, k * filters), shape) for k in range(4))
+        i, f, o = (call.again(own.recurrent_activation, [gate])[0] for gate in (i, f, o))
+        kept, taken = g.binary("MUL", f, c), g.binary("MUL", i, call.again(own.activation, [new])[0])
+        c = g.binary("ADD", kept, taken)
+        h = g.binary("MUL", o, call.again(own.activation, [c])[0])
+        return [h, h, c]
+
+    return g.reshape(seen, (*x.shape[:2], *seen.shape[1:])), advance
+
+
+@dataclass(frozen=True)
+class Run:
+    """A layer over x [n, time, ...]: ``cell`` at every step, from ``initial`` on or zeros. ``mask`` [n, time]: at which
+    steps a sequence has a value; at others outputs and states stay as they were."""
+
+    g: Emitter
+    call: Call
+    layer: Any
+    mask: Tensor | None
+
+    @property
+    def backwards(self) -> bool:
+        return bool(self.layer.go_backwards)
+
+    def valid(self, t: int) -> Tensor:
+        mask = self.mask
+        return constant(np.ones((1, 1), bool)) if mask is None else self.g.part(mask, (0, t), (mask.shape[0], 1))
+
+    def cells(self, x: Tensor, cells: Sequence[Any], initial: list[Tensor]) -> tuple[Tensor, Tensor, list[Tensor]]:
+        """The outputs [n, time, ...] in order of time, the last one, and the last states, of cells one after the other:
+        each runs over all steps of the one before."""
+        lasts: list[Tensor] = []
+        last = x
+        for cell in cells:
+            shapes = self._states(cell, x)
+            given = initial[len(lasts) : len(lasts) + len(shapes)]
+            x, last, states = self._over(x, cell, given or [constant(np.zeros(s, np.float32)) for s in shapes])
+            lasts += states
+        return x, last, lasts
+
+    def _states(self, cell: Any, x: Tensor) -> list[tuple[int, ...]]:
+        """The shapes of a cell's states."""
+        if not type(cell).__name__.startswith("ConvLSTM"):
+            sizes = keras.tree.flatten(cell.state_size)
+            return [(x.shape[0], int(size)) for size in sizes]
+        spec, *_ = keras.tree.flatten(self.layer.compute_output_spec(keras.KerasTensor(x.shape)))
+        return [(x.shape[0], *spec.shape[2 if self.layer.return_sequences else 1 :])] * 2  # of ConvLSTM
+
+    def _over(self, x: Tensor, own: Any, states: list[Tensor]) -> tuple[Tensor, Tensor, list[Tensor]]:
+        g, known = self.g, _kind(self.g, self.call, own)
+        end = 0 if self.backwards else -1
+        if known is not None and self.mask is None and fits(*known[:2], states):
+            y, states = sequence_lstm(known[0], x, False, self.backwards)
+            return y, states[0], states
+        zeros = all(state.data is not None and not state.data.any() for state in states)
+        if known is not None:
+            valid = None if self.mask is None else self.valid
+            steps = unroll(*known[:2], g.transpose(x, (1, 0, 2)), states, self.backwards, valid)
+            outputs = [states[0] for states in steps]
+        else:
+            steps, outputs = self._any(x, own, states)
+        if self.mask is not None and (known is None or not zeros or self.layer.zero_output_for_mask):
+            outputs = self._shown(outputs)
+        rows = stack(g, outputs)
+        return g.transpose(rows, (1, 0, *range(2, len(rows.shape)))), outputs[end], steps[end]
+
+    def _any(self, x: Tensor, own: Any, states: list[Tensor]) -> tuple[list[list[Tensor]], list[Tensor]]:
+        """States and outputs in order of time of a cell of any class, by what its ``call`` does."""
+        convolves = type(own).__name__ == "ConvLSTMCell"
+        advance: Callable[[Any], list[Tensor]] = partial(self.call.again, own)
+        if convolves:
+            x, advance = _convolved(self.g, self.call, own, x)
+        found = []
+        for t in range(x.shape[1])[:: -1 if self.backwards else 1]:
+            row = self.g.part(x, (0, t, *[0] * (len(x.shape) - 2)), (x.shape[0], 1, *x.shape[2:]))
+            row = self.g.reshape(row, (x.shape[0], *x.shape[2:]))
+            before = states
+            y, *states = advance([row, states])
+            if self.mask is not None:
+                states = [select(self.g, self.valid(t), *pair) for pair in zip(states, before, strict=True)]
+            found.append((states, y))
+        found = found[::-1] if self.backwards else found
+        return [states for states, _ in found], [y for _, y in found]
+
+    def _shown(self, outputs: list[Tensor]) -> list[Tensor]:
+        """Outputs where a mask hides steps: those of the step before, zeros at first; or zeros everywhere."""
+        zeros = constant(np.zeros(outputs[0].shape, np.float32))
+        shown, before = list(outputs), zeros
+        for t in range(len(outputs))[:: -1 if self.backwards else 1]:
+            shown[t] = select(self.g, self.valid(t), outputs[t], before)
+            before = zeros if self.layer.zero_output_for_mask else shown[t]
+        return shown
+
+
+def _run(
+    g: Emitter, call: Call, layer: Any, x: Tensor, initial: list[Tensor], in_time: bool = False
+) -> tuple[Tensor, list[Tensor]]:
+    """The output [n, units] or [n, time, units], in the order in which the layer works unless ``in_time``, and the last
+    states."""
     call.need(not layer.stateful, "stateful=True; feed the state and return it (return_state=True)")
-    cell, step, count = _kind(g, call, layer)
-    zeros = [constant(np.zeros((x.shape[0], cell.hidden), np.float32)) for _ in range(count)]
-    backwards = bool(layer.go_backwards)
-    steps = unroll(cell, step, g.transpose(x, (1, 0, 2)), list(initial) or zeros, backwards)
-    steps = steps[::-1] if backwards else steps
+    run = Run(g, call, layer, _mask(g, call))
+    stacked = type(layer.cell) is keras.layers.StackedRNNCells
+    y, last, states = run.cells(x, layer.cell.cells if stacked else [layer.cell], initial)
     if not layer.return_sequences:
-        return steps[-1][0], steps[-1]
-    return g.transpose(stack(g, [states[0] for states in steps]), (1, 0, 2)), steps[-1]
+        return last, states
+    return g.flip(y, 1) if run.backwards and not in_time else y, states
+
+
+def _mask(g: Emitter, call: Call) -> Tensor | None:
+    given = call.kwargs.get("mask")
+    return None if given is None else g.cast(as_tensor(g, given), "BOOL")
 
 
 def _initial(call: Call) -> list[Tensor]:
     given = call.argument(1, "initial_state")
-    return list(given) if isinstance(given, list | tuple) else [] if given is None else [given]
+    return [t for t in keras.tree.flatten(given) if isinstance(t, Tensor)]
 
 
 def recurrent(g: Emitter, call: Call) -> list[Tensor]:
@@ -80,12 +210,11 @@ def recurrent(g: Emitter, call: Call) -> list[Tensor]:
 
 
 def bidirectional(g: Emitter, call: Call) -> list[Tensor]:
-    """Two layers, the second of which runs backwards; its output sequence is reversed."""
+    """Two layers, the second of which runs backwards."""
     own, x, initial = call.layer, call.input(), _initial(call)
     half = len(initial) // 2
-    y, states = _run(g, call, own.forward_layer, x, initial[:half])
-    z, others = _run(g, call, own.backward_layer, x, initial[half:])
-    z = g.flip(z, 1) if own.return_sequences else z
+    y, states = _run(g, call, own.forward_layer, x, initial[:half], in_time=True)
+    z, others = _run(g, call, own.backward_layer, x, initial[half:], in_time=True)
     outputs = [y, z]
     if own.merge_mode == "concat":
         outputs = [g.concat([y, z], len(y.shape) - 1)]
@@ -105,6 +234,9 @@ def time_distributed(g: Emitter, call: Call) -> Tensor:
 
 IMPORTERS = {
     "Bidirectional": bidirectional,
+    "ConvLSTM1D": recurrent,
+    "ConvLSTM2D": recurrent,
+    "ConvLSTM3D": recurrent,
     "GRU": recurrent,
     "LSTM": recurrent,
     "RNN": recurrent,

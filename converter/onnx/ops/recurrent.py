@@ -117,14 +117,21 @@ def _bias(g: Emitter, both: Weights | None, rows: int, kept: int) -> tuple[Weigh
     return total, values[rows + kept :]
 
 
+#: In the place of a number that has no default.
+NEEDED = math.nan
+
 #: Activation -> defaults of alpha and beta (None: it has none), and what it does.
 ACTIVATIONS: dict[str, tuple[float | None, float | None, Callable[..., Tensor]]] = {
-    "affine": (1.0, 0.0, lambda g, x, a, b: scale_and_shift(g, x, number(a), number(b))),
+    "affine": (NEEDED, NEEDED, lambda g, x, a, b: scale_and_shift(g, x, number(a), number(b))),
     "elu": (1.0, None, lambda g, x, a: elu(g, x, a)),
     "hardsigmoid": (0.2, 0.5, hard_sigmoid),
     "leakyrelu": (0.01, None, lambda g, x, a: g.unary("LEAKY_RELU", x, alpha=a)),
     "relu": (None, None, lambda g, x: g.unary("RELU", x)),
-    "scaledtanh": (1.0, 1.0, lambda g, x, a, b: g.binary("MUL", tanh(g, g.binary("MUL", x, number(b))), number(a))),
+    "scaledtanh": (
+        NEEDED,
+        NEEDED,
+        lambda g, x, a, b: g.binary("MUL", tanh(g, g.binary("MUL", x, number(b))), number(a)),
+    ),
     "sigmoid": (None, None, sigmoid),
     "softplus": (None, None, softplus),
     "softsign": (None, None, softsign),
@@ -150,6 +157,7 @@ def _activations(node: OnnxNode, d: int, usual: Sequence[str]) -> list[Activatio
         alpha, beta, function = ACTIVATIONS[name]
         given = [] if alpha is None else [float(next(alphas, alpha))]
         given += [] if beta is None else [float(next(betas, beta))]
+        node.need(not any(map(math.isnan, given)), f"activation {name} without activation_alpha and activation_beta")
         found.append(partial(_with, function, given) if given else function)
     return found[d * len(usual) : (d + 1) * len(usual)]
 
