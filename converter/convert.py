@@ -17,6 +17,7 @@ from twinfer.converter.freeze import open_batch
 from twinfer.converter.loops import roll
 from twinfer.converter.offline.stored import with_plan
 from twinfer.converter.passes import PIPELINE, TO_QUANTIZE, Pass, run
+from twinfer.converter.passes.constant_folding import beginnings
 from twinfer.converter.passes.equalize import equalize
 from twinfer.converter.passes.nhwc_io import channels_last as to_channels_last
 from twinfer.converter.quantize.affine import to_stored
@@ -148,6 +149,7 @@ def conversion(source: Source, **how: Unpack[How]) -> Conversion:
     laid_out = how.get("channels_last", False)
     imported = read_source(source, how.get("shapes"), how.get("constants"))
     stepwise = written_out(imported, partial(_written_out, how, recipe))
+    stepwise = stepwise if how.get("loops", True) else beginnings(stepwise)
     graph = optimise(stepwise, steps, how.get("after"), laid_out)
     job = _Job(how, how.get("calibration"), [])
     converted = Conversion(graph, imported, graph, graph, graph, {}, recipe)
@@ -200,7 +202,7 @@ def _cluster(converted: Conversion, job: _Job) -> Conversion:
 def _finish(converted: Conversion, job: _Job) -> Conversion:
     """Makes loops of repeated steps, opens the batch, and adds a memory plan, as asked for. TwinferError if the result
     cannot run."""
-    graph = open_batch(roll(converted.flat) if job.how.get("loops", True) else converted.flat)
+    graph = open_batch(beginnings(roll(converted.flat) if job.how.get("loops", True) else converted.flat))
     graph = with_plan(graph) if job.how.get("store_plan") else graph
     _check_runs(graph)
     return replace(converted, graph=graph)

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 import numpy as np
 
 from twinfer.converter.emit.emitter import Emitter, Operand, constant
 from twinfer.converter.emit.products import fully_connected
+from twinfer.converter.passes.constant_folding import BEGINS
 from twinfer.runtime.graph import Tensor
 
 Floats = np.ndarray[tuple[int, ...], np.dtype[np.float32]]
@@ -145,6 +147,7 @@ def unroll(
     ``valid(t)``: which sequences [batch, 1] reach step t; the states of the others stay as they were. None: all.
     """
     time, batch, _ = x.shape
+    states = [begun(cell.g, state) for state in states]
     seen = fully_connected(cell.g, x, operand(cell.w), operand(cell.bias))
     width = seen.shape[2]
     rows = cell.g.reshape(seen, (time, batch * width))
@@ -156,6 +159,17 @@ def unroll(
             states = [select(cell.g, valid(t), *pair) for pair in zip(states, before, strict=True)]
         steps.append(states)
     return steps[::-1] if backwards else steps
+
+
+def begun(g: Emitter, state: Tensor) -> Tensor:
+    """The state before the first step; zeros as an operator's result that stays until loops are made, so that the first
+    step is like all others."""
+    if state.data is None or state.data.any():
+        return state
+    one = np.zeros([1] * len(state.shape), np.float32)
+    state = g.emit("BROADCAST_TO", [one, np.array(state.shape, np.int32)], state.shape)
+    g.builder.nodes[-1] = replace(g.builder.nodes[-1], extra=MappingProxyType({BEGINS: True}))
+    return state
 
 
 def select(g: Emitter, where: Tensor, x: Operand, y: Tensor) -> Tensor:

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from twinfer.converter.passes._rewrite import Change, View, constant, rewrite, touches_state, works
+from twinfer.converter.passes._rewrite import (
+    Change,
+    View,
+    constant,
+    rebuild,
+    rewrite,
+    swap_tensors,
+    touches_state,
+    works,
+)
 from twinfer.runtime.errors import TwinferError
 from twinfer.runtime.graph import DTYPES, Array, Graph, Node, Tensor
 from twinfer.runtime.registry import operator
@@ -15,6 +24,9 @@ PLACES = (10,)
 
 #: Bytes that a folded result may always have. A larger one must not take more than the constants that it replaces.
 SMALL = 1024
+
+#: In ``extra`` of a node that gives the first state of a loop (``emit/cells.py``): it waits for ``loops.py``.
+BEGINS = "begins"
 
 
 def constant_folding(graph: Graph) -> Graph:
@@ -27,8 +39,17 @@ def constant_folding(graph: Graph) -> Graph:
     return rewrite(graph, _fold)
 
 
+def beginnings(graph: Graph) -> Graph:
+    """The graph whose nodes that are marked with BEGINS are constants: their loops are made, or none are wanted."""
+    known = [node for node in graph.nodes if BEGINS in node.extra]
+    swap = {t: constant(v, t.name, t.quant) for n in known for t, v in zip(n.outputs, results(n) or [], strict=False)}
+    if not swap:
+        return graph
+    return swap_tensors(rebuild(graph, [node for node in graph.nodes if node.output not in swap]), swap)
+
+
 def _fold(view: View, node: Node) -> Change | None:
-    if touches_state(node) or not node.outputs or any(t in view.public for t in node.outputs):
+    if touches_state(node) or BEGINS in node.extra or not node.outputs or any(t in view.public for t in node.outputs):
         return None
     if not all(t is None or _known(node, t) for t in node.inputs) or not any(node.inputs) or not _fits(view, node):
         return None

@@ -60,19 +60,39 @@ TW_INLINE void tw_normalize(float *x, int32_t n, const float *factors, const flo
     for (int32_t i = 0; i < n; ++i) x[i] = (x[i] - mean) * inverse * factors[i] + bias[i];
 }
 
-/* What gate g sums for unit u. */
-TW_INLINE float tw_lstm_sum(const tw_lstm_step *s, int32_t g, int32_t u) {
+/* What gate g sums for unit u, of its products with x, the other input and the hidden state. */
+TW_INLINE float tw_lstm_total(const tw_lstm_step *s, int32_t g, int32_t u, float of_x, float of_other,
+                              float of_hidden) {
     const void *const *in = s->in + 2 + TW_GATE_INPUTS * g;
     const tw_lstm_scales *by = s->scales;
-    float sum = tw_vector_times(&s->x, in[0], u, by ? &by->x[g] : NULL);
+    float sum = of_x;
     if (!s->p->norm) sum += ((const float *)in[2])[u];
-    if (s->p->cell.extra) sum += tw_vector_times(&s->other, in[5], u, by ? &by->other[g] : NULL);
-    sum += tw_vector_times(&s->hidden, in[1], u, by ? &by->hidden[g] : NULL);
+    if (s->p->cell.extra) sum += of_other;
+    sum += of_hidden;
     if (s->p->peephole && g != TW_GATE_OF_CELL) {
         const float w = by ? by->peephole[g] * (float)((const int8_t *)in[3])[u] : ((const float *)in[3])[u];
         sum += w * s->cell[u];
     }
     return sum;
+}
+
+TW_INLINE float tw_lstm_sum(const tw_lstm_step *s, int32_t g, int32_t u) {
+    const void *const *in = s->in + 2 + TW_GATE_INPUTS * g;
+    const tw_lstm_scales *by = s->scales;
+    const float of_x = tw_vector_times(&s->x, in[0], u, by ? &by->x[g] : NULL);
+    const float of_other = s->p->cell.extra ? tw_vector_times(&s->other, in[5], u, by ? &by->other[g] : NULL) : 0.0F;
+    return tw_lstm_total(s, g, u, of_x, of_other, tw_vector_times(&s->hidden, in[1], u, by ? &by->hidden[g] : NULL));
+}
+
+/* What gate g sums for TW_VECTOR_ROWS units from u on, with float weights. */
+TW_INLINE void tw_lstm_sums(float *gate, const tw_lstm_step *s, int32_t g, int32_t u) {
+    const void *const *in = s->in + 2 + TW_GATE_INPUTS * g;
+    float of_x[TW_VECTOR_ROWS], of_other[TW_VECTOR_ROWS] = {0}, of_hidden[TW_VECTOR_ROWS];
+    tw_vector_times_rows(of_x, &s->x, in[0], u);
+    if (s->p->cell.extra) tw_vector_times_rows(of_other, &s->other, in[5], u);
+    tw_vector_times_rows(of_hidden, &s->hidden, in[1], u);
+    for (int32_t i = 0; i < TW_VECTOR_ROWS; ++i)
+        gate[u + i] = tw_lstm_total(s, g, u + i, of_x[i], of_other[i], of_hidden[i]);
 }
 
 /* The sums of gate g become what it lets through. */
@@ -85,7 +105,10 @@ TW_INLINE void tw_lstm_gate(const tw_lstm_step *s, int32_t g) {
     const int32_t n = s->p->cell.units;
     const void *const *in = s->in + 2 + TW_GATE_INPUTS * g;
     float *gate = s->gates + g * n;
-    for (int32_t u = 0; u < n; ++u) gate[u] = tw_lstm_sum(s, g, u);
+    int32_t u = 0;
+    if (!s->scales)
+        for (; u + TW_VECTOR_ROWS <= n; u += TW_VECTOR_ROWS) tw_lstm_sums(gate, s, g, u);
+    for (; u < n; ++u) gate[u] = tw_lstm_sum(s, g, u);
     if (s->p->norm) tw_normalize(gate, n, (const float *)in[4], (const float *)in[2]);
     tw_lstm_open(gate, g, s->p);
 }

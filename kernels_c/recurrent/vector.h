@@ -48,4 +48,24 @@ TW_INLINE float tw_vector_times(const tw_vector *v, const void *weights, int32_t
     return sum;
 }
 
+/* Rows of float weights that are multiplied at once, so that a value is loaded once for all. */
+#define TW_VECTOR_ROWS 4
+
+/* sums: so many rows of float weights from row on, times the vector, each summed as by tw_vector_times. */
+TW_INLINE void tw_vector_times_rows(float *sums, const tw_vector *v, const void *weights, int32_t row) {
+    const float *w = (const float *)weights + (ptrdiff_t)row * v->size;
+    float a = 0.0F, b = 0.0F, c = 0.0F, d = 0.0F;
+    for (int32_t i = 0; i < v->size; ++i, ++w) {
+        const float x = v->values[i];
+        a += x * w[0];
+        b += x * w[v->size];
+        c += x * w[2 * (ptrdiff_t)v->size];
+        d += x * w[3 * (ptrdiff_t)v->size];
+    }
+    sums[0] = a;
+    sums[1] = b;
+    sums[2] = c;
+    sums[3] = d;
+}
+
 #endif
