@@ -97,9 +97,6 @@ class Cell:
 #: (cell, what its gates see of the input, states) -> the states after the step; the first is the output.
 Step = Callable[[Cell, Tensor, Sequence[Tensor]], list[Tensor]]
 
-#: A step -> which sequences [batch, 1] reach it.
-Valid = Callable[[int], Tensor]
-
 
 def lstm_step(cell: Cell, x: Tensor, states: Sequence[Tensor]) -> list[Tensor]:
     """Gates in ONNX's order i, o, f, c. ``clip`` is for them alone, as in ONNX Runtime."""
@@ -138,27 +135,60 @@ def unroll(
     cell: Cell,
     step: Step,
     x: Tensor,
-    states: list[Tensor],
+    states: Sequence[Tensor],
     backwards: bool = False,
-    valid: Valid | None = None,
-) -> list[list[Tensor]]:
-    """The states [batch, hidden] after every step, in order of time, for inputs x [time, batch, depth].
-
-    ``valid(t)``: which sequences [batch, 1] reach step t; the states of the others stay as they were. None: all.
-    """
+    valid: Tensor | None = None,
+    rest: str = "state",
+) -> tuple[list[Tensor], list[Tensor]]:
+    """The outputs [batch, hidden] of all steps in order of time, for inputs x [time, batch, depth], and the last
+    states. ``valid`` and ``rest``: see ``over_time``."""
+    if backwards and valid is not None:  # a loop goes through all that it reads in one direction
+        outputs, states = unroll(cell, step, cell.g.flip(x, 0), states, False, flipped(cell.g, valid), rest)
+        return outputs[::-1], states
     time, batch, _ = x.shape
-    states = [begun(cell.g, state) for state in states]
     seen = fully_connected(cell.g, x, operand(cell.w), operand(cell.bias))
     width = seen.shape[2]
     rows = cell.g.reshape(seen, (time, batch * width))
-    steps = []
-    for t in reversed(range(time)) if backwards else range(time):
+
+    def advance(t: int, states: Sequence[Tensor]) -> tuple[Tensor, Sequence[Tensor]]:
         row = cell.g.reshape(cell.g.part(rows, (t, 0), (1, batch * width)), (batch, width))
-        before, states = states, step(cell, row, states)
+        new = step(cell, row, states)
+        return new[0], new
+
+    return over_time(cell.g, range(time)[:: -1 if backwards else 1], states, advance, valid, rest)
+
+
+#: A step, and the states before it -> its output, and the states after it.
+Advance = Callable[[int, Sequence[Tensor]], tuple[Tensor, Sequence[Tensor]]]
+
+
+def over_time(
+    g: Emitter,
+    order: range,
+    states: Sequence[Tensor],
+    advance: Advance,
+    valid: Tensor | None = None,
+    rest: str = "state",
+) -> tuple[list[Tensor], list[Tensor]]:
+    """The outputs of all steps in order of time, and the last states.
+
+    ``valid`` [time, batch]: which sequences reach a step; the states of the others stay as they were. None: all.
+    ``rest``: what their output is: the "state", which is the first one, "zeros", or that of the step "before".
+    """
+    states = [begun(g, state) for state in states]
+    outputs: dict[int, Tensor] = {}
+    shown: Tensor | None = None
+    for t in order:
+        y, new = advance(t, states)
         if valid is not None:
-            states = [select(cell.g, valid(t), *pair) for pair in zip(states, before, strict=True)]
-        steps.append(states)
-    return steps[::-1] if backwards else steps
+            reach = _row(g, valid, t)
+            new = [select(g, reach, *pair) for pair in zip(new, states, strict=True)]
+            if shown is None:
+                shown = begun(g, constant(np.zeros(y.shape, np.float32)))
+            y = new[0] if rest == "state" else select(g, reach, y, shown)
+            shown = y if rest == "before" else shown
+        outputs[t], states = y, list(new)
+    return [outputs[t] for t in sorted(outputs)], states
 
 
 def begun(g: Emitter, state: Tensor) -> Tensor:
@@ -179,15 +209,23 @@ def select(g: Emitter, where: Tensor, x: Operand, y: Tensor) -> Tensor:
     return g.emit("SELECT_V2", [where, x, y], y.shape, y.type)
 
 
-def valid_steps(g: Emitter, lengths: Tensor, time: int) -> Valid:
-    """Which sequences [batch, 1] reach a step, for lengths [batch]."""
-    batch = lengths.size
+def _row(g: Emitter, valid: Tensor, t: int) -> Tensor:
+    """Row t of [time, batch] as [batch, 1]."""
+    if valid.data is not None:
+        return constant(np.ascontiguousarray(valid.data[t][:, None]))
+    return g.reshape(g.part(valid, (t, 0), (1, valid.shape[1])), (valid.shape[1], 1))
+
+
+def flipped(g: Emitter, valid: Tensor) -> Tensor:
+    return g.flip(valid, 0) if valid.data is None else constant(np.ascontiguousarray(valid.data[::-1]))
+
+
+def valid_steps(g: Emitter, lengths: Tensor, time: int) -> Tensor:
+    """Which sequences reach a step [time, batch], for lengths [batch]."""
     steps = np.arange(time, dtype=np.int32)[:, None]
     if lengths.data is not None:
-        known = steps < lengths.data.reshape(1, batch)
-        return lambda t: constant(np.ascontiguousarray(known[t][:, None]))
-    reached = g.binary("GREATER", g.reshape(g.cast(lengths, "INT32"), (1, batch)), steps, "BOOL")
-    return lambda t: g.reshape(g.part(reached, (t, 0), (1, batch)), (batch, 1))
+        return constant(steps < lengths.data.reshape(1, -1))
+    return g.binary("GREATER", g.reshape(g.cast(lengths, "INT32"), (1, lengths.size)), steps, "BOOL")
 
 
 def stack(g: Emitter, states: Sequence[Tensor]) -> Tensor:

@@ -111,8 +111,8 @@ def _steps(node: Node, cells: Tensor | None) -> list[Node]:
     time_major = bool(node.options["time_major"])
     x = x if time_major else g.transpose(x, (1, 0, 2))
     zeros = constant(np.zeros((x.shape[1], cell.hidden), np.float32))
-    states = unroll(cell, lstm_step, x, [zeros, zeros])
-    rows = stack(g, [h for h, _ in states])
+    outputs, states = unroll(cell, lstm_step, x, [zeros, zeros])
+    rows = stack(g, outputs)
     same = {rows if time_major else g.transpose(rows, (1, 0, 2)): node.output}
-    same |= {states[-1][1]: cells} if cells else {}
+    same |= {states[1]: cells} if cells else {}
     return [with_tensors(each, same) for each in g.builder.nodes]

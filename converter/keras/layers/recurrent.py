@@ -12,12 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twinfer.converter.emit.cells import (
+    Advance,
     Cell,
     Step,
+    flipped,
     gru_step,
     lstm_step,
+    over_time,
     rnn_step,
-    select,
     sigmoid,
     stack,
     tanh,
@@ -110,10 +112,6 @@ class Run:
     def backwards(self) -> bool:
         return bool(self.layer.go_backwards)
 
-    def valid(self, t: int) -> Tensor:
-        mask = self.mask
-        return constant(np.ones((1, 1), bool)) if mask is None else self.g.part(mask, (0, t), (mask.shape[0], 1))
-
     def cells(self, x: Tensor, cells: Sequence[Any], initial: list[Tensor]) -> tuple[Tensor, Tensor, list[Tensor]]:
         """The outputs [n, time, ...] in order of time, the last one, and the last states, of cells one after the other:
         each runs over all steps of the one before."""
@@ -136,48 +134,37 @@ class Run:
 
     def _over(self, x: Tensor, own: Any, states: list[Tensor]) -> tuple[Tensor, Tensor, list[Tensor]]:
         g, known = self.g, _kind(self.g, self.call, own)
-        end = 0 if self.backwards else -1
         if known is not None and self.mask is None and fits(*known[:2], states):
             y, states = sequence_lstm(known[0], x, False, self.backwards)
             return y, states[0], states
         zeros = all(state.data is not None and not state.data.any() for state in states)
+        rest = "zeros" if self.layer.zero_output_for_mask else "state" if known and zeros else "before"
+        valid = None if self.mask is None else g.transpose(self.mask, (1, 0))
         if known is not None:
-            valid = None if self.mask is None else self.valid
-            steps = unroll(*known[:2], g.transpose(x, (1, 0, 2)), states, self.backwards, valid)
-            outputs = [states[0] for states in steps]
+            outputs, states = unroll(*known[:2], g.transpose(x, (1, 0, 2)), states, self.backwards, valid, rest)
         else:
-            steps, outputs = self._any(x, own, states)
-        if self.mask is not None and (known is None or not zeros or self.layer.zero_output_for_mask):
-            outputs = self._shown(outputs)
+            turned = self.backwards and valid is not None  # a loop goes through all that it reads in one direction
+            x, advance = self._steps(g.flip(x, 1) if turned else x, own)
+            order = range(x.shape[1])[:: -1 if self.backwards and not turned else 1]
+            valid = flipped(g, valid) if turned and valid is not None else valid
+            outputs, states = over_time(g, order, states, advance, valid, rest)
+            outputs = outputs[::-1] if turned else outputs
         rows = stack(g, outputs)
-        return g.transpose(rows, (1, 0, *range(2, len(rows.shape)))), outputs[end], steps[end]
+        return g.transpose(rows, (1, 0, *range(2, len(rows.shape)))), outputs[0 if self.backwards else -1], states
 
-    def _any(self, x: Tensor, own: Any, states: list[Tensor]) -> tuple[list[list[Tensor]], list[Tensor]]:
-        """States and outputs in order of time of a cell of any class, by what its ``call`` does."""
-        convolves = type(own).__name__ == "ConvLSTMCell"
-        advance: Callable[[Any], list[Tensor]] = partial(self.call.again, own)
-        if convolves:
-            x, advance = _convolved(self.g, self.call, own, x)
-        found = []
-        for t in range(x.shape[1])[:: -1 if self.backwards else 1]:
-            row = self.g.part(x, (0, t, *[0] * (len(x.shape) - 2)), (x.shape[0], 1, *x.shape[2:]))
-            row = self.g.reshape(row, (x.shape[0], *x.shape[2:]))
-            before = states
-            y, *states = advance([row, states])
-            if self.mask is not None:
-                states = [select(self.g, self.valid(t), *pair) for pair in zip(states, before, strict=True)]
-            found.append((states, y))
-        found = found[::-1] if self.backwards else found
-        return [states for states, _ in found], [y for _, y in found]
+    def _steps(self, x: Tensor, own: Any) -> tuple[Tensor, Advance]:
+        """What a step of a cell of any class does, by what its ``call`` does; and the inputs that steps read."""
+        g = self.g
+        run: Callable[[Any], list[Tensor]] = partial(self.call.again, own)
+        if type(own).__name__ == "ConvLSTMCell":
+            x, run = _convolved(g, self.call, own, x)
 
-    def _shown(self, outputs: list[Tensor]) -> list[Tensor]:
-        """Outputs where a mask hides steps: those of the step before, zeros at first; or zeros everywhere."""
-        zeros = constant(np.zeros(outputs[0].shape, np.float32))
-        shown, before = list(outputs), zeros
-        for t in range(len(outputs))[:: -1 if self.backwards else 1]:
-            shown[t] = select(self.g, self.valid(t), outputs[t], before)
-            before = zeros if self.layer.zero_output_for_mask else shown[t]
-        return shown
+        def advance(t: int, states: Sequence[Tensor]) -> tuple[Tensor, Sequence[Tensor]]:
+            row = g.part(x, (0, t, *[0] * (len(x.shape) - 2)), (x.shape[0], 1, *x.shape[2:]))
+            y, *new = run([g.reshape(row, (x.shape[0], *x.shape[2:])), list(states)])
+            return y, new
+
+        return x, advance
 
 
 def _run(

@@ -17,7 +17,6 @@ from twinfer.converter.emit.cells import (
     gru_step,
     lstm_step,
     rnn_step,
-    select,
     sigmoid,
     stack,
     tanh,
@@ -69,12 +68,8 @@ class Kind:
         if full and fits(cell, self.step, states):
             return sequence_lstm(cell, x, True, backwards)
         valid = None if full or lengths is None else valid_steps(g, lengths, x.shape[0])
-        run = unroll(cell, self.step, x, states, backwards, valid)
-        hidden = [states[0] for states in run]
-        if valid is not None:
-            zeros = constant(np.zeros(hidden[0].shape, np.float32))
-            hidden = [select(g, valid(t), h, zeros) for t, h in enumerate(hidden)]
-        return stack(g, hidden), run[0 if backwards else -1]
+        outputs, states = unroll(cell, self.step, x, states, backwards, valid, "zeros")
+        return stack(g, outputs), states
 
     def _cell(self, g: Emitter, node: OnnxNode, d: int) -> Cell:
         """The cell of direction ``d``."""
