@@ -129,7 +129,8 @@ class _Onnx(Origin):
             if kind not in _ONNX_TYPES or value.dtype == object:
                 raise ToolError(f"{self.engine}: input {end.name!r} of type {end.type} cannot be fed")
             shape = [d if isinstance(d, int) and d >= 0 else -1 for d in end.shape]
-            fixed = shape.count(-1) <= 1 and len(shape) != value.ndim
+            same = -1 in shape or np.prod(shape) == value.size  # it says [] of inputs without a shape
+            fixed = same and shape.count(-1) <= 1 and len(shape) != value.ndim
             feeds[end.name] = (value.reshape(shape) if fixed else value).astype(_ONNX_TYPES[kind])
         try:
             return [np.asarray(value) for value in session.run(None, feeds)]

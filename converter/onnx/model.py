@@ -8,75 +8,18 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import onnx
 
 from twinfer.converter.emit.emitter import Emitter
-from twinfer.converter.freeze import fixed, no_input
+from twinfer.converter.freeze import no_input
 from twinfer.converter.onnx.control import CONTROL
 from twinfer.converter.onnx.finish import finish
-from twinfer.converter.onnx.node import Shape
-from twinfer.converter.onnx.ops.move import HALVES_AND_DOUBLES, tensor_type
+from twinfer.converter.onnx.inputs import fixed_input, stated_shape, static_shapes, type_of
+from twinfer.converter.onnx.ops.move import HALVES_AND_DOUBLES
 from twinfer.converter.onnx.reader import Reader, single
 from twinfer.converter.onnx.versions import KNOWN
-from twinfer.converter.open_shapes import Dims, OpenShapes
 from twinfer.runtime.errors import InvalidArgumentError, ModelError, ModelWarning, UnsupportedOperatorError
 from twinfer.runtime.graph import Graph, Tensor
-from twinfer.runtime.shapes import EXTENT_LIMIT, shape_of
-
-
-def type_of(value: onnx.ValueInfoProto) -> str:
-    """TFLite's name of the element type; UnsupportedOperatorError if it has none."""
-    if value.type.WhichOneof("value") != "tensor_type":
-        raise UnsupportedOperatorError("sequences, maps and optional values; give tensors")
-    return tensor_type(value.type.tensor_type.elem_type)
-
-
-def static_shape(value: onnx.ValueInfoProto, given: Sequence[int] | None) -> Shape:
-    """The input's shape; InvalidArgumentError if neither the model nor ``given`` states it, or if they disagree."""
-    dims = value.type.tensor_type.shape.dim if value.type.tensor_type.HasField("shape") else None
-    stated = None if dims is None else [d.dim_value if _is_known(d) else None for d in dims]
-    if given is None:
-        if stated is None or None in stated:
-            raise OpenShapes({value.name: _open(dims)})
-        return tuple(int(d or 0) for d in stated)
-    shape = shape_of(given)
-    known = [None] * len(shape) if stated is None else stated
-    pairs = zip(known, shape, strict=False)
-    if len(known) != len(shape) or not all(g == s or (s is None and 0 < g < EXTENT_LIMIT) for s, g in pairs):
-        said = "nothing of it" if stated is None else f"[{', '.join('?' if s is None else str(s) for s in stated)}]"
-        raise InvalidArgumentError(
-            f"input {value.name!r} cannot have the shape {list(shape)}: the model says {said}; "
-            "open dimensions (?) must be at least 1 and below 2^31"
-        )
-    return shape
-
-
-_ANY = onnx.TensorShapeProto.Dimension()  # an extent of which nothing is said
-
-
-def _is_known(dim: onnx.TensorShapeProto.Dimension) -> bool:
-    """Whether an extent is stated: some exporters write -1 for one that is open."""
-    return dim.HasField("dim_value") and dim.dim_value >= 0
-
-
-def _open(dims: Sequence[onnx.TensorShapeProto.Dimension] | None) -> Dims:
-    """What the model says of a shape that is open."""
-    return None if dims is None else [d.dim_value if _is_known(d) else d.dim_param or "?" for d in dims]
-
-
-def _fixed(value: onnx.ValueInfoProto, shape: Sequence[int] | None, given: Any) -> Tensor:
-    """The input as a constant, which decides dimensions that are open."""
-    kind, rank = type_of(value), len(np.shape(given))
-    dims = value.type.tensor_type.shape.dim if value.type.tensor_type.HasField("shape") else [_ANY] * rank
-    signature = () if shape is not None else tuple(d.dim_value if _is_known(d) else -1 for d in dims)
-    extents = static_shape(value, shape) if shape is not None else tuple(abs(d) for d in signature)
-    tensor = fixed(Tensor(value.name, kind, extents, shape_signature=signature), given)
-    if len(tensor.shape) != len(extents) or any(
-        d not in (-1, n) for d, n in zip(signature, tensor.shape, strict=False)
-    ):
-        raise InvalidArgumentError(f"input {value.name!r} {list(signature)} cannot be a constant {list(tensor.shape)}")
-    return tensor
 
 
 class Model:
@@ -118,22 +61,22 @@ class Model:
         for name in constants:
             if name not in given:
                 raise no_input(name, given)
-        opened: dict[str, Dims] = {}
+        open_ones = {name: value for name, value in given.items() if name not in constants and _is_tensor(value)}
+        known_shapes = static_shapes(open_ones, {name: s for name, s in shapes.items() if name in open_ones})
         for name, value in given.items():
             try:
                 if name in constants:
-                    self.reader.values[name] = _fixed(value, shapes.get(name), constants[name])
+                    self.reader.values[name] = fixed_input(value, shapes.get(name), constants[name])
                     continue
-                self.reader.values[name] = self.reader.emitter.builder.input(
-                    name, type_of(value), static_shape(value, shapes.get(name))
-                )
+                kind = type_of(value)
+                self.reader.values[name] = self.reader.emitter.builder.input(name, kind, known_shapes[name])
             except UnsupportedOperatorError as error:
                 self.reader.problems.add("input", str(error), name)
                 self.reader.lost.add(name)
-            except OpenShapes as error:
-                opened.update(error.inputs)
-        if opened:
-            raise OpenShapes(opened)
+
+
+def _is_tensor(value: onnx.ValueInfoProto) -> bool:
+    return str(value.type.WhichOneof("value")) == "tensor_type"
 
 
 def _warn_of_floats(graph: onnx.GraphProto) -> None:
@@ -153,6 +96,9 @@ def _stated(graph: onnx.GraphProto) -> Mapping[str, Tensor]:
     """By name, the values whose type and whole shape the model states."""
     stated = {}
     for value in (*graph.value_info, *graph.output):
-        with suppress(InvalidArgumentError, UnsupportedOperatorError):
-            stated[value.name] = Tensor(value.name, type_of(value), static_shape(value, None))
+        shape = stated_shape(value)
+        known = () if shape is None else tuple(d for d in shape if isinstance(d, int))
+        with suppress(UnsupportedOperatorError):
+            if shape is not None and len(known) == len(shape):
+                stated[value.name] = Tensor(value.name, type_of(value), known)
     return stated

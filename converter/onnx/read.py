@@ -40,10 +40,10 @@ def read_onnx(
 ) -> Graph:
     """Reads a model from a path, a file that is parsed already, a file's bytes or a ModelProto.
 
-    ``shapes`` gives inputs a static shape; those with open dimensions need one. ``constants`` makes inputs constants,
-    from which shapes and the branch of an If may follow. Inputs and outputs keep their names,
-    order, types and layout (NCHW); a signature ``serving_default`` names them. What depends on constants alone is
-    computed here. Quantised models (QDQ, QLinear…) keep their scales; their uint8 becomes int8 inside.
+    ``shapes`` gives inputs a static shape; those with open dimensions need one, but for the batch, which is 1 then.
+    ``constants`` makes inputs constants, from which shapes and the branch of an If may follow. Inputs and outputs keep
+    their names, order, types and layout (NCHW); a signature ``serving_default`` names them. What depends on constants
+    alone is computed here. Quantised models (QDQ, QLinear…) keep their scales; their uint8 becomes int8 inside.
 
     Raises ModelError for a damaged model or weights with NaN or infinity, InvalidArgumentError for shapes and constants
     that do not fit or a file that cannot be read, and UnsupportedOperatorError once for all operators that cannot be

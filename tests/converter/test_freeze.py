@@ -156,7 +156,7 @@ def test_of_an_onnx_model() -> None:
         ({"n": 3}, r"'n': no input is called so; the inputs are: 'x', 's', 'c'"),
         ({"s": [[3, 4]]}, r"'s' \[-1\] cannot be a constant \[1, 2\]"),
         ({"s": [2.5, 4]}, r"cannot hold \[2\.5"),
-        ({"x": [1, 2]}, "has 12 elements, its constant 2"),
+        ({"s": [12], "x": [1, 2]}, "has 12 elements, its constant 2"),
     ],
 )
 def test_what_does_not_fit_an_onnx_model(constants: dict[str, Any], message: str) -> None:

@@ -71,16 +71,14 @@ def test_the_branch_of_a_constant_condition(taken: bool) -> None:
 # -- shapes ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("shape", [[-1, 3, 1, 1], ["n", 3, None, 1], [0, -1], [None, 3], None])
+@pytest.mark.parametrize("shape", [[-1, 3, -1, 1], ["n", 3, None, 1], [0, -1], ["n"]])
 def test_a_suggested_shape_is_taken(shape: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     onnx.save(plain([helper.make_node("Relu", ["x"], ["y"])], shape, {}), tmp_path / "m.onnx")
     command = ["convert", str(tmp_path / "m.onnx"), "-o", str(tmp_path / "m.tflite")]
     assert main(command) == 2
-    suggested = re.findall(r"--shape \S+", capsys.readouterr().err)
-    assert len(suggested) == 1
-    assert main([*command, *suggested[0].split()]) == 0
-    stated = [d if isinstance(d, int) and d >= 0 else 1 for d in shape or (1, 3, 32, 32)]
-    assert list(twinfer.read_file(tmp_path / "m.tflite").inputs[0].shape) == stated
+    (suggested,) = re.findall(r"--shape (\S+)", capsys.readouterr().err)
+    assert main([*command, "--shape", suggested]) == 0
+    assert f"x={','.join(map(str, twinfer.read_file(tmp_path / 'm.tflite').inputs[0].shape))}" == suggested
 
 
 # -- constants ---------------------------------------------------------------------------------------------------------

@@ -10,9 +10,11 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+from ai_edge_litert.interpreter import Interpreter as LiteRT
 from onnx import helper
 from onnx_tools import Array, by_onnxruntime, compare, floats, model, run
 
+import twinfer
 from twinfer import convert_file
 from twinfer.command_line.main import main
 from twinfer.converter.onnx import read_onnx
@@ -62,14 +64,48 @@ def test_cnn() -> None:
 
 
 def test_open_dimensions() -> None:
-    proto = model([helper.make_node("Relu", ["x"], ["y"])], {"x": np.zeros((1, 3), np.float32)}, {}, ["y"])
-    proto.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "N"
-    with pytest.raises(InvalidArgumentError, match=r"input 'x' \['N', 3\].*--shape x=1,3"):
+    """An open batch is 1; other dimensions must be said, and what is suggested works."""
+    nodes = [helper.make_node("Add", ["x", "c"], ["s"]), helper.make_node("Relu", ["s"], ["y"])]
+    proto = model(nodes, {"x": np.zeros((1, 3), np.float32)}, {"c": np.zeros((1, 32), np.float32)}, ["y"])
+    dims = proto.graph.input[0].type.tensor_type.shape.dim
+    dims[0].dim_param, dims[1].dim_param = "N", "length"
+    with pytest.raises(InvalidArgumentError, match=r"input 'x' \[1, length\] is open"):
         read_onnx(proto)
-    assert read_onnx(proto, shapes={"x": (5, 3)}).outputs[0].shape == (5, 3)
-    for shapes, message in (({"z": (1, 3)}, "no input 'z'"), ({"x": (1, 4)}, "cannot have"), ({"x": (0, 3)}, "cannot")):
+    proto.graph.node[0].op_type, proto.graph.initializer[0].dims[:] = "MatMul", [32, 1]
+    with pytest.raises(InvalidArgumentError, match=r"--shape x=1,32$"):
+        twinfer.convert(proto)
+    dims[1].dim_value = 32
+    assert read_onnx(proto).outputs[0].shape == (1, 1)
+    assert read_onnx(proto, shapes={"x": (5, 32)}).outputs[0].shape == (5, 1)
+    for shapes, message in (
+        ({"z": (1, 3)}, "no input 'z'"),
+        ({"x": (1, 4)}, "cannot have"),
+        ({"x": (0, 32)}, "cannot"),
+    ):
         with pytest.raises(InvalidArgumentError, match=message):
             read_onnx(proto, shapes=shapes)
+
+
+@pytest.mark.parametrize("batch", ["N", "?", -1, 0, None])
+def test_a_batch_is_opened_again(batch: Any) -> None:
+    """Whatever the model calls it, for a resize in LiteRT too; inputs that share its name share its extent."""
+    nodes = [helper.make_node("Reshape", ["x", "s"], ["r"]), helper.make_node("MatMul", ["r", "w"], ["y"])]
+    constants = {"s": np.array([-1, 6]), "w": np.ones((6, 2), np.float32)}
+    proto = model(nodes, {"x": np.zeros((1, 2, 3), np.float32)}, constants, ["y"])
+    dim = proto.graph.input[0].type.tensor_type.shape.dim[0]
+    dim.Clear()
+    if batch is not None:
+        setattr(dim, "dim_param" if isinstance(batch, str) else "dim_value", batch)
+    content = write(twinfer.convert(proto))
+    x = np.arange(24, dtype=np.float32).reshape(4, 2, 3)
+    for kind in (twinfer.Interpreter, LiteRT):
+        interpreter = kind(model_content=content)
+        interpreter.resize_tensor_input(interpreter.get_input_details()[0]["index"], x.shape)
+        interpreter.allocate_tensors()
+        interpreter.set_tensor(interpreter.get_input_details()[0]["index"], x)
+        interpreter.invoke()
+        got = interpreter.get_tensor(interpreter.get_output_details()[0]["index"])
+        np.testing.assert_array_equal(got, x.reshape(4, 6).sum(1, keepdims=True).repeat(2, 1))
 
 
 def test_all_that_is_unsupported_is_told_at_once() -> None:
@@ -192,7 +228,7 @@ WRONG: list[tuple[str, tuple[int, ...], list[Any], dict[str, Any], str]] = [
     ("Conv", IMAGE, [(2, 4, 3, 3)], {"auto_pad": "SAME"}, "auto_pad 'SAME' does not exist"),
     ("Conv", IMAGE, [(2, 4, 7, 1)], {}, "does not fit into the padded image"),
     ("ConvTranspose", (1, 3, 6, 6), [(3, 2, 3, 3)], {"group": 2}, "and 2 groups"),
-    ("ArgMax", (0, 6), [], {}, "the place of an extreme of nothing"),
+    ("ArgMax", (6, 0), [], {"axis": 1}, "the place of an extreme of nothing"),
     ("Squeeze", IMAGE, [ints([1])], {}, "are not all 1"),
     ("Reshape", ROW, [ints([5, -1])], {}, "cannot be reshaped"),
     ("Split", ROW, [ints([7, -1])], {"axis": 1}, "cannot be split"),
