@@ -83,6 +83,8 @@ def _parse(name: str, content: bytes) -> onnx.ModelProto:
         model: onnx.ModelProto = onnx.load_model_from_string(content)
     except _DAMAGE as error:
         raise _damaged(name, error) from None
+    if not model.HasField("graph"):  # protobuf takes an empty file, too
+        raise ModelError(f"{name} is not an ONNX file or damaged: it has no graph")
     return model
 
 

@@ -69,3 +69,10 @@ def test_shapes_are_for_such_files_alone(capsys: pytest.CaptureFixture[str]) -> 
     for command in ("ops", "inspect"):
         assert main([command, "kws_int8", "--shape", "x=1"]) == 2
         assert "--shape and --constant are for .onnx" in capsys.readouterr().err
+
+
+def test_an_empty_file_is_no_model(net: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (net / "empty.onnx").touch()
+    for line in ("convert empty.onnx -o out.tflite", "ops empty.onnx", "inspect empty.onnx"):
+        assert main(line.split()) == 2
+        assert "it has no graph" in capsys.readouterr().err
