@@ -41,7 +41,7 @@ from twinfer.runtime.support import audit
 from twinfer.runtime.target import HOST
 from twinfer.runtime.write.tflite import check_suffix, write
 
-#: How many operators without a kernel are told beside the first.
+#: How many operators without a kernel are told.
 MOST_TOLD = 8
 
 
@@ -214,14 +214,11 @@ def _check_runs(graph: Graph) -> None:
     try:
         make_plan(read(write(graph), graph.name), options=PlanOptions(memory="layers"))
     except (ModelError, UnsupportedOperatorError) as error:
-        first = str(error)
-        others = [each for each in dict.fromkeys(audit(graph, HOST).missing) if each != first]
-        told = [
-            first,
-            *others[:MOST_TOLD],
-            *([f"and {len(others) - MOST_TOLD} more"] if len(others) > MOST_TOLD else []),
-        ]
-        raise type(error)("what the conversion gives cannot run: " + "\n  ".join(told)) from error
+        found = [use.problems for use in audit(graph, HOST).uses if use.problems]
+        lines = [each[0] + (f" (and {len(each) - 1} more such)" if len(each) > 1 else "") for each in found]
+        more = [f"and {len(lines) - MOST_TOLD} more operators"] if len(lines) > MOST_TOLD else []
+        told = "\n  ".join([*lines[:MOST_TOLD], *more] or [str(error)])
+        raise type(error)(f"what the conversion gives cannot run: {told}") from error
 
 
 def _judge(converted: Conversion, job: _Job) -> Conversion:
