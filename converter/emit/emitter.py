@@ -391,11 +391,13 @@ class Emitter:
         return self.emit("STRIDED_SLICE", [x, *limits], shape, end_mask=mask)
 
     def pad(self, x: Tensor, pads: Sequence[tuple[int, int]], value: Any = 0) -> Tensor:
-        """Constant padding, (before, after) for every dimension, none negative."""
+        """Padding with one value, (before, after) for every dimension, none negative."""
         if not any(map(any, pads)):
             return x
         shape = tuple(d + before + after for d, (before, after) in zip(x.shape, pads, strict=True))
         table = np.array(pads, np.int32)
+        if isinstance(value, Tensor):
+            return self.emit("PADV2", [x, table, self.reshape(value, ())], shape)
         if value == 0 and x.type not in SMALL:  # PAD fills quantised tensors with the zero point
             return self.emit("PAD", [x, table], shape)
         return self.emit("PADV2", [x, table, np.array(value, x.dtype)], shape)

@@ -79,7 +79,10 @@ def _concat(g: Emitter, given: Tensors, node: OnnxNode) -> Tensor:
 
 
 def _insert(g: Emitter, given: Tensors, node: OnnxNode) -> Tensors:
-    at = _at(node, 2, len(given) + 1, len(given)) if node.optional(2) is not None else len(given)
+    """Before the tensor at the position, behind all without one."""
+    position, count = node.constant(2), len(given)
+    behind = position is None or int(position.reshape(())) == count
+    at = count if behind else _at(node, 2, count, 0)
     return (*given[:at], node.input(1), *given[at:])
 
 

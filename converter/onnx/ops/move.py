@@ -125,14 +125,15 @@ def slice_(g: Emitter, node: OnnxNode) -> Tensor:
 def pad(g: Emitter, node: OnnxNode) -> Tensor:
     """Constant padding as PAD, reflected as MIRROR_PAD, other modes as GATHER of the elements that they repeat.
     Negative padding cuts."""
-    x, mode, value = node.input(0), str(node.attribute("mode", "constant")), node.constant(2)
+    x, mode, value = node.input(0), str(node.attribute("mode", "constant")), node.optional(2)
     pads = _pads(node)
     cuts = [(max(-before, 0), max(-after, 0)) for before, after in pads]
     more = [(max(before, 0), max(after, 0)) for before, after in pads]
     x = g.part(x, [cut[0] for cut in cuts], [d - sum(cut) for d, cut in zip(x.shape, cuts, strict=True)])
     if mode == "constant":
-        fill = 0 if value is None or not value.size else value.reshape(-1)[0]
-        return g.pad(x, more, fill)
+        if value is not None and value.data is None:
+            return g.pad(x, more, value)
+        return g.pad(x, more, 0 if value is None or not value.size else np.asarray(value.data).reshape(-1)[0])
     if mode == "reflect" and x.type != "BOOL" and all(max(both) < d for both, d in zip(more, x.shape, strict=True)):
         shape = tuple(d + sum(both) for d, both in zip(x.shape, more, strict=True))
         return g.emit("MIRROR_PAD", [x, np.array(more, np.int32)], shape, mode="REFLECT") if shape != x.shape else x
@@ -212,6 +213,9 @@ IMPORTERS: dict[str, Importer] = {
     "Expand": expand,
     "Flatten": flatten,
     "Identity": lambda g, node: node.input(0),
+    "Optional": lambda g, node: node.input(0),
+    "OptionalGetElement": lambda g, node: node.input(0),
+    "OptionalHasElement": lambda g, node: constant(np.array(node.optional(0) is not None)),
     "Range": refused,
     "Reshape": reshape,
     "Shape": shape,
