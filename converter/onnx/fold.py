@@ -146,14 +146,23 @@ GROWING: Mapping[str, Callable[[Values, Attributes], int]] = {
 
 
 #: Not computed ahead: random results, control flow, what keeps its integers and scales, and what the reference
-#: implementation may hang in: pooling and n-grams loop in Python, GatherElements walks to an index far out of range.
+#: implementation may hang in: pooling and n-grams loop in Python.
 NOT_FOLDED = frozenset(
     {
-        "AveragePool", "Bernoulli", "DequantizeLinear", "GatherElements", "If", "Loop", "LpPool", "MaxPool",
+        "AveragePool", "Bernoulli", "DequantizeLinear", "If", "Loop", "LpPool", "MaxPool",
         "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Scan",
         "TfIdfVectorizer",
     }
 )  # fmt: skip
+
+
+def _in_range(proto: onnx.NodeProto, inputs: Sequence[Tensor | None]) -> bool:
+    """Whether ONNX's reference implementation will do: it walks to an index far out of range step by step."""
+    x, indices = inputs[0], inputs[1]
+    axis = int(attributes_of(proto).get("axis", 0))
+    if x is None or indices is None or indices.data is None or not -len(x.shape) <= axis < len(x.shape):
+        return False
+    return bool(((indices.data < x.shape[axis]) & (indices.data >= -x.shape[axis])).all())
 
 
 def fold(
@@ -171,6 +180,8 @@ def fold(
             return None
         if tensor is not None:
             given[name] = tensor
+    if proto.op_type == "GatherElements" and not _in_range(proto, inputs):
+        return None
     arrays = [np.empty(0, np.int8) if tensor is None else np.asarray(tensor.data) for tensor in inputs]
     try:
         asked = proto.op_type, arrays, attributes_of(proto)

@@ -42,7 +42,7 @@ class Model:
             if name in self.reader.sequences:
                 self.reader.problems.add("output", "a sequence of tensors; give its tensors as outputs", name)
         self.reader.problems.report()
-        _warn_of_floats(proto.graph)
+        _warn_of_floats(proto.graph, {name for name, t in self.reader.values.items() if t.data is None})
 
     def graph(self) -> Graph:
         for name in self.outputs:
@@ -79,11 +79,12 @@ def _is_tensor(value: onnx.ValueInfoProto) -> bool:
     return str(value.type.WhichOneof("value")) == "tensor_type"
 
 
-def _warn_of_floats(graph: onnx.GraphProto) -> None:
+def _warn_of_floats(graph: onnx.GraphProto, of_run: set[str]) -> None:
     """A ModelWarning if inputs, outputs or casts have another type of floats than the float32 that they become."""
     values = [*graph.input, *graph.output]
     kinds = {value.name: value.type.tensor_type.elem_type for value in values}
     casts = {node.output[0]: a.i for node in graph.node for a in node.attribute if node.op_type == "Cast"}
+    casts = {name: code for name, code in casts.items() if name in of_run}
     codes = {getattr(onnx.TensorProto, name): name.lower() for name in HALVES_AND_DOUBLES}
     if names := {codes[code]: None for code in (*kinds.values(), *casts.values()) if code in codes}:
         seen = [name for name, code in kinds.items() if code in codes]

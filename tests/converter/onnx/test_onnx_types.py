@@ -153,3 +153,25 @@ def test_what_a_body_lacks_is_told() -> None:
     node = helper.make_node("Bernoulli", ["x"], ["y"])
     with pytest.raises(UnsupportedOperatorError, match="ONNX defines it by operators, of which Random"):
         twinfer.convert(net([node], {"x": IMAGE}, {}, ["y"]))
+
+
+@pytest.mark.parametrize(
+    ("nodes", "constants"),
+    [
+        ("s = Shape (x) e = GatherElements (s, i) y = Reshape (x, e)", {"i": np.array([2, 0, 1])}),
+        ("s = Shape (x) g = Less (s, i) z = NonZero (g) j = Squeeze (z) y = Gather (x, j)", {"i": np.array([4])}),
+        (
+            "s = Shape (x) q = Equal (s, i) w = Where (q, m, s) y = Reshape (x, w)",
+            {"i": np.array(3), "m": np.array(-1)},
+        ),
+        (
+            "s = Size (x) r = Range (z, s, z1) f = CastLike (r, x) y = ReduceMax (f)",
+            {"z": np.array(0), "z1": np.array(1)},
+        ),
+    ],
+)
+def test_arithmetic_on_shapes_is_done_ahead(nodes: str, constants: dict[str, Any]) -> None:
+    x = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
+    parsed = onnx.parser.parse_graph(f"g (float[2, 3, 4] x) => (y) {{ {nodes} }}")
+    proto = net(list(parsed.node), {"x": x}, constants, ["y"])
+    np.testing.assert_array_equal(by_ours(twinfer.convert(proto), {"x": x})[0], by_onnxruntime(proto, {"x": x})[0])
