@@ -68,7 +68,9 @@ def gather_nd(g: Emitter, x: Tensor, indices: Tensor, batch: int = 0) -> Tensor:
     return g.emit("GATHER_ND", [x, at], shape)
 
 
-def scatter_nd(g: Emitter, x: Tensor, indices: Tensor, updates: Tensor, how: str = "none") -> Tensor:
+def scatter_nd(
+    g: Emitter, x: Tensor, indices: Tensor, updates: Tensor, how: str = "none", *, front: bool = False
+) -> Tensor:
     """x with slices at rows of k numbers, [..., k], replaced by those of updates, or put together with them.
 
     ``how``: none, add, mul, max or min. With none only updates that are all one number may name a place twice.
@@ -89,7 +91,7 @@ def scatter_nd(g: Emitter, x: Tensor, indices: Tensor, updates: Tensor, how: str
     if x.type not in TYPES.get(how, ("FLOAT32", "INT32")):
         if x.type in ("INT64", "BOOL"):
             raise UnsupportedOperatorError(f"the reduction {how} in {x.type}; cast to INT32")
-        return g.cast(scatter_nd(g, g.cast(x, "INT32"), at, g.cast(updates, "INT32"), how), x.type)
+        return g.cast(scatter_nd(g, g.cast(x, "INT32"), at, g.cast(updates, "INT32"), how, front=True), x.type)
     at = g.cast(at, "INT32")
     if how in SEGMENTS:
         return _segments(g, x, at, updates, how)
@@ -159,11 +161,12 @@ def scatter_along(g: Emitter, x: Tensor, indices: Tensor, updates: Tensor, axis:
     if not updates.size:
         return x
     whole = all(n == m for i, (n, m) in enumerate(zip(x.shape, at.shape, strict=True)) if i != axis)
-    line = along_one(at, axis)
-    if how == "none" and whole and line is not None:
-        return _replaced_along(g, x, line, updates, axis)
+    same = along_one(at, axis)
+    if how == "none" and whole and same is not None:
+        return _replaced_along(g, x, same, updates, axis)
     places = g.along_flat(at, x.shape, axis)
-    flat = scatter_nd(g, g.reshape(x, (x.size,)), g.reshape(places, (at.size, 1)), g.reshape(updates, (at.size,)), how)
+    line, at_line = g.reshape(x, (x.size,)), g.reshape(places, (at.size, 1))
+    flat = scatter_nd(g, line, at_line, g.reshape(updates, (at.size,)), how, front=True)
     return g.reshape(flat, x.shape)
 
 
