@@ -8,7 +8,7 @@ writes the step once.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -58,14 +58,23 @@ class Loop:
         return [self.value(step, place) for step in range(self.count)]
 
     @property
+    def all_nodes(self) -> Sequence[Node]:
+        return self.nodes[self.first : self.last]
+
+    @property
     def last(self) -> int:
         return self.first + self.count * self.period
 
 
-def tie_scales(graph: Graph) -> list[list[Tensor]]:
+def found(graph: Graph) -> list[Loop]:
+    """The repetitions that can become loops."""
+    return list(_loops(graph))
+
+
+def tie_scales(loops: Iterable[Loop]) -> list[list[Tensor]]:
     """Tensors that must share a scale, so that the steps of every loop are alike in integers, too."""
     groups = []
-    for loop in _loops(graph):
+    for loop in loops:
         for at in range(loop.period):
             for i in range(len(loop.node(0, at).outputs)):
                 first, joined = loop.carried.get((at, i)), loop.rows.get((at, i))

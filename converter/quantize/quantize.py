@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from twinfer.converter.facts import Parameters
-from twinfer.converter.loops import tie_scales
+from twinfer.converter.loops import found, tie_scales
 from twinfer.converter.passes._rewrite import rebuild
 from twinfer.converter.quantize.affine import LIMITS, Range, activation, data_range
 from twinfer.converter.quantize.affine import quantize as to_integers
@@ -32,6 +32,9 @@ from twinfer.runtime.read import schema
 
 #: Suffixes of the names of further forms of a tensor.
 SUFFIX = {"INT8": "_int8", "INT16": "_int16", "FLOAT32": "_float"}
+
+#: Weights of a channel that a scale of its own pays for in a recurrent layer: it takes 12 bytes, and gains 0.5 dB.
+LEAST_ROW = 128
 
 
 @dataclass(frozen=True)
@@ -99,7 +102,9 @@ class _Writer:
         self.choices |= {node: replace(self.choices[node], precision="float") for node in places(self.source)}
         types = {node: choice.type for node, choice in self.choices.items() if choice.precision != "float"}
         self._producer = {t: node for node in self.source.nodes for t in node.outputs}
-        self.groups = Groups(self.source, types, self._range, tie_scales(self.source) if self.options.loops else ())
+        loops = found(self.source) if self.options.loops else []
+        self.looped = {node for loop in loops for node in loop.all_nodes}
+        self.groups = Groups(self.source, types, self._range, tie_scales(loops))
 
     def _range(self, tensor: Tensor, type: str) -> Range:
         """The range of a float tensor by the method that was chosen for it, where it is held in the type."""
@@ -239,6 +244,8 @@ class _Writer:
         """Puts weights and bias into ``inputs``."""
         bits = 4 if choice.precision == "int4" else 8
         per_channel = at.int4_axis or bits == 8 if choice.granularity is None else choice.granularity == "channel"
+        if choice.granularity is None and choice.type == "INT8" and node in self.looped:
+            per_channel = per_channel and math.prod(node.input(at.weights).shape) >= LEAST_ROW * at.channels(node)
         layer = Layer(node, at, bits, per_channel)
         position = row_of(node).first
         source = inputs[position]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from typing import Any
 
@@ -33,13 +33,29 @@ def encode(root: str, values: Values, size_hint: int = 1024) -> bytes:
     return bytes(builder.Output())
 
 
+#: Tables that are never shared: each stands for a thing of its own, whose place in a list counts.
+DISTINCT = frozenset({"Buffer", "Model", "Operator", "OperatorCode", "SubGraph", "Tensor"})
+
+
 class _Encoder:
     """Writes children before their parents, as the format asks: the file grows from its end to its start."""
 
     def __init__(self, builder: Any) -> None:
         self.builder = builder
+        self.written: dict[Any, int] = {}
 
     def table(self, table: Table, values: Values) -> int:
+        if table.name in DISTINCT:
+            return self._table(table, values)
+        return self._once((table.name, repr(values)), lambda: self._table(table, values))
+
+    def _once(self, key: Any, write: Callable[[], int]) -> int:
+        """The offset of what equals something that is in the file already, or is written now."""
+        if key not in self.written:
+            self.written[key] = write()
+        return self.written[key]
+
+    def _table(self, table: Table, values: Values) -> int:
         offsets = {}
         for field in table.fields:
             value = values.get(field.name)
@@ -64,7 +80,7 @@ class _Encoder:
         if field.vector:
             return self._numbers(field, value) if field.scalar else self._tables(field, value)
         if field.kind == "string":
-            return int(self.builder.CreateString(value))
+            return int(self.builder.CreateSharedString(value))
         return self.table(TABLES[field.kind], value)
 
     def _slot(self, field: Field, value: Any, offset: int | None) -> None:
@@ -94,7 +110,7 @@ class _Encoder:
     def _numbers(self, field: Field, values: Any) -> int:
         letter = field.scalar.letter if field.scalar else ""
         array = np.array([_scalar(field, value) for value in values], f"<{letter}")
-        return int(self.builder.CreateNumpyVector(array))
+        return self._once((letter, array.tobytes()), lambda: int(self.builder.CreateNumpyVector(array)))
 
     def _tables(self, field: Field, values: Any) -> int:
         offsets = []
