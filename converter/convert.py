@@ -12,6 +12,7 @@ from typing import Any, Unpack
 from twinfer.converter.arguments import How, check, only_known, recipe_of
 from twinfer.converter.compress.cluster import cluster
 from twinfer.converter.compress.prune import SCOPES, prune
+from twinfer.converter.emit.finish import share_constants
 from twinfer.converter.emit.sequence import written_out
 from twinfer.converter.freeze import open_batch
 from twinfer.converter.loops import roll
@@ -203,6 +204,7 @@ def _finish(converted: Conversion, job: _Job) -> Conversion:
     """Makes loops of repeated steps, opens the batch, and adds a memory plan, as asked for. TwinferError if the result
     cannot run."""
     graph = open_batch(beginnings(roll(converted.flat) if job.how.get("loops", True) else converted.flat))
+    graph = share_constants(graph)
     graph = with_plan(graph) if job.how.get("store_plan") else graph
     _check_runs(graph)
     return replace(converted, graph=graph)

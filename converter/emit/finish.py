@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from twinfer.converter.emit.emitter import Emitter
 from twinfer.converter.emit.sequence import settled
-from twinfer.converter.passes._rewrite import swap_tensors
+from twinfer.converter.passes._rewrite import rebuild, swap_tensors
 from twinfer.runtime.check import check
 from twinfer.runtime.errors import UnsupportedOperatorError
 from twinfer.runtime.graph import Graph, Signature, Tensor
@@ -44,6 +46,29 @@ def renamer(graph: Graph, names: Mapping[Tensor, str]) -> Callable[[Tensor], str
         return free
 
     return name
+
+
+#: Names that the converter gave to constants of its own: a number, sizes, where a slice begins.
+_MADE = re.compile(r"(.*/)?constant[_\d]*(_int8|_int16|_float)?|.+/(shape|value)[_\d]*")
+
+
+def share_constants(graph: Graph) -> Graph:
+    """The graph, and those in it, in which equal constants that the converter made are one, and all of them are called
+    alike: names and tensors take bytes."""
+    known: dict[Any, Tensor] = {}
+    swap: dict[Tensor, Tensor] = {}
+    public = {
+        *graph.inputs,
+        *graph.outputs,
+        *(t for s in graph.signatures for t in (*s.inputs.values(), *s.outputs.values())),
+    }
+    for t in graph.tensors:
+        if t.data is not None and t not in public and not t.extra and _MADE.fullmatch(t.name):
+            quant = t.quant and (t.quant.scale.tobytes(), t.quant.zero_point.tobytes(), t.quant.axis)
+            key = (t.type, t.shape, t.shape_signature, quant, t.data.tobytes())
+            swap[t] = known.setdefault(key, replace(t, name="constant"))
+    graph = replace(graph, subgraphs=tuple(map(share_constants, graph.subgraphs)))
+    return rebuild(swap_tensors(graph, swap), swap_tensors(graph, swap).nodes) if swap else graph
 
 
 def change_tensors(graph: Graph, change: Callable[[Tensor], Tensor]) -> Graph:

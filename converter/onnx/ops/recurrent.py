@@ -66,7 +66,11 @@ class Kind:
         """The outputs [time, batch, hidden] of one direction, zero past a sequence's length, and the last states."""
         full = lengths is None or (lengths.data is not None and bool((lengths.data == x.shape[0]).all()))
         if full and fits(cell, self.step, states):
-            return sequence_lstm(cell, x, True, backwards)
+            source = _turned(g, x)
+            if source is None:
+                return sequence_lstm(cell, x, True, backwards)
+            y, states = sequence_lstm(cell, source, False, backwards)
+            return g.transpose(y, (1, 0, 2)), states
         valid = None if full or lengths is None else valid_steps(g, lengths, x.shape[0])
         outputs, states = unroll(cell, self.step, x, states, backwards, valid, "zeros")
         return stack(g, outputs), states
@@ -90,6 +94,14 @@ class Kind:
             clip=float(node.attribute("clip", math.inf)),
             coupled=bool(node.attribute("input_forget", 0)),
         )
+
+
+def _turned(g: Emitter, x: Tensor) -> Tensor | None:
+    """What x [time, 1, depth] was [1, time, depth], as PyTorch's batch_first writes it; None if it was not."""
+    node = next((n for n in reversed(g.builder.nodes) if x in n.outputs and n.op == "TRANSPOSE"), None)
+    if node is None or x.shape[1] != 1 or np.asarray(node.input(1).data).tolist() != [1, 0, 2]:
+        return None
+    return node.input(0)
 
 
 def _of_direction(g: Emitter, x: Tensor, d: int) -> Weights:
