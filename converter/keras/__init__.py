@@ -26,8 +26,9 @@ def from_keras(model: Any, *, batch: int = 1, shapes: Mapping[str, Sequence[int]
 
     Raises ToolError without the extra ``keras`` or a backend, InvalidArgumentError for arguments that do not fit and
     models that are not built, UnsupportedOperatorError once for all layers that cannot be expressed, with names and
-    counts (stateful layers, ``channels_first``, and masks other than those that MultiHeadAttention and Softmax are
-    given are such), ModelError for damaged files and for weights with NaN or infinity.
+    counts (stateful layers, complex numbers, and results whose size depends on values are such), and for files with
+    code of their own, ModelError for damaged files and for weights with NaN or infinity. Weights of
+    ``model.quantize("int8")`` become the floats that they stand for.
     """
     if find_spec("keras") is None:
         raise ToolError("Keras models need the package keras and a backend of it: pip install 'twinfer[keras]'")

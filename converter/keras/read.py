@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -52,6 +53,17 @@ def _load(path: str) -> keras.Model:
     try:
         return keras.saving.load_model(path, compile=False, safe_mode=True)
     except Exception as error:  # whatever Keras and its archive readers meet in a damaged file
+        if (unknown := re.search(r"Could not locate (?:class|function|object) '?([^'. ]+)", str(error))) is not None:
+            raise UnsupportedOperatorError(
+                f"{path} has a class or function of its own, {unknown[1]!r}, whose code is not in the file: load it "
+                f"in Python with keras.saving.load_model(path, custom_objects={{{unknown[1]!r}: ...}}), and give the "
+                "model to twinfer.from_keras"
+            ) from error
+        if "Lambda" in str(error) and "safe_mode" in str(error):
+            raise UnsupportedOperatorError(
+                f"{path} has a Lambda layer with Python code, which is not run from a file. If you trust it, load it "
+                "with keras.saving.load_model(path, safe_mode=False), and give the model to twinfer.from_keras"
+            ) from error
         raise ModelError(f"{path} cannot be loaded by Keras {keras.__version__}: {error}") from error
 
 

@@ -227,6 +227,60 @@ def test_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
             twinfer.convert(tmp_path / name)
 
 
+def test_files_with_code_of_their_own(tmp_path: Path) -> None:
+    x = keras.Input((4,))
+    for name, layer, message in (
+        ("moody", Moody(), "its own, 'Moody'.*custom_objects"),
+        ("code", L.Lambda(lambda x: x), "safe_mode=False"),
+    ):
+        keras.Model(x, layer(x)).save(tmp_path / f"{name}.keras")
+        with pytest.raises(twinfer.UnsupportedOperatorError, match=message):
+            twinfer.from_keras(tmp_path / f"{name}.keras")
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_weights_that_keras_has_quantised() -> None:
+    """Keras rounds inputs to 8 bits as well, so its results are near."""
+    x, tokens = keras.Input((8,)), keras.Input((4,), dtype="int32")
+    table = L.ReversibleEmbedding(9, 6, logit_soft_cap=2.0)
+    seen = L.MultiHeadAttention(2, 3)(table(tokens), L.Embedding(9, 6)(tokens))
+    outputs = [L.Dense(5, activation="relu")(x), table(L.EinsumDense("abc,cd->abd", (None, 6))(seen), reverse=True)]
+    model = randomised(keras.Model([x, tokens], outputs))
+    model.quantize("int8")
+    check(model, [*data((2, 8)), np.array([[0, 1, 2, 8], [8, 7, 1, 1]], np.int32)], 0.03)
+    model = randomised(keras.Model(x, L.EinsumDense("ab,bc->ac", 6)(x)))
+    model.quantize("int4")
+    with pytest.raises(twinfer.UnsupportedOperatorError, match="weights of int4"):
+        twinfer.from_keras(model)
+
+
+class Trained(L.Layer):
+    """A range that quantisation-aware training has found."""
+
+    def call(self, x: Any) -> Any:
+        return keras.quantizers.fake_quant_with_min_max_vars(x, -1.5, 2.5)
+
+
+def test_ranges_that_training_has_found() -> None:
+    graph = check(through(Trained(), (2, 9)), data((2, 9)))
+    assert [node.op for node in graph.nodes] == ["QUANTIZE", "DEQUANTIZE"]
+
+
+def test_variables_and_tensors_in_front_of_inputs() -> None:
+    """Their operators leave symbolic tensors to the reflected ones, and are as before behind it."""
+
+    class Own(L.Layer):
+        def build(self, shape: Any) -> None:
+            self.factor = self.add_weight(shape=(shape[-1],), name="factor")
+
+        def call(self, x: Any) -> Any:
+            return self.factor * x + keras.ops.ones((1,)) - self.factor @ keras.ops.transpose(x)[:, :1] / x
+
+    before = [vars(keras.Variable).get("__mul__"), vars(type(keras.ops.ones((1,)))).get("__mul__")]
+    check(through(Own(), (2, 4)), data((2, 4)))
+    assert [vars(keras.Variable).get("__mul__"), vars(type(keras.ops.ones((1,)))).get("__mul__")] == before
+
+
 def test_weights_that_are_no_numbers() -> None:
     x = keras.Input((4,))
     layer = L.Dense(5, name="scores")
