@@ -29,6 +29,8 @@ def raised(model: onnx.ModelProto) -> onnx.ModelProto:
             f"the model has opset {opset}; opsets {OLD.start} to {OPSETS.stop - 1} are read: "
             f"export it with opset 17 or 21{newer}"
         )
+    if opset == 8 and any(node.op_type == "Scan" and not node.domain for node in model.graph.node):
+        raise ModelError("Scan of opset 8 runs over batches, which later ones do not: export it with opset 17 or 21")
     try:
         return onnx.version_converter.convert_version(model, OPSETS.start)
     except Exception as error:  # it does not say what it raises

@@ -119,6 +119,18 @@ def test_opsets_that_are_not_read(opset: int, hint: str) -> None:
         twinfer.convert(proto)
 
 
+def test_scan_over_batches_is_refused() -> None:
+    """ONNX's converter would leave it as it is, with another meaning."""
+    text = """<ir_version: 4, opset_import: ["" : 8]>
+    g (float[1, 2] h, float[1, 3, 2] x) => (float[1, 2] y, float[1, 3, 2] z) {
+      y, z = Scan <num_scan_inputs = 1, body = b (float[2] s, float[2] r) => (float[2] t, float[2] u) {
+        t = Add (s, r) u = Identity (t)
+      }> ("", h, x)
+    }"""
+    with pytest.raises(ModelError, match="Scan of opset 8 runs over batches"):
+        twinfer.convert(onnx.parser.parse_model(text.replace('"", h', ", h")))
+
+
 # -- functions ---------------------------------------------------------------------------------------------------------
 
 
