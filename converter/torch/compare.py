@@ -55,7 +55,13 @@ def compare(
             results = _run(graph, [_array(sample[i]) for i in free])
         except Exception:  # a module may refuse random numbers; kernels may be missing here
             return
-        _judge(graph, results, wanted, what)
+        try:
+            _judge(graph, results, wanted, what)
+        except ModelError:
+            again = results_of(module, tree_unflatten(sample, spec))
+            if all(np.array_equal(a, b, equal_nan=True) for a, b in zip(again, wanted, strict=True)):
+                raise
+            return  # a module that remembers: every run gives something else
 
 
 def _run(graph: Graph, inputs: Sequence[Array]) -> list[Array]:

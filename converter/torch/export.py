@@ -21,6 +21,8 @@ OPSET = 20
 
 _INSTEAD = "compute it otherwise, or end the model before it and leave it to the program that runs the model"
 
+_BEFORE = "give the model before torch.ao.quantization.convert or quantize_dynamic: in floats, for twinfer to quantise"
+
 #: A module, a program of ``torch.export.export``, or the path of one that ``torch.export.save`` wrote (.pt2).
 Source = Any
 
@@ -131,8 +133,9 @@ def _export(program: torch.export.ExportedProgram, name: str, names: tuple[list[
     from twinfer.converter.torch.rewrite import rewritten
 
     with _exporting(name), torch.no_grad():
+        program = rewritten(program)
         exported = torch.onnx.export(
-            rewritten(program), input_names=names[0], output_names=names[1], opset_version=OPSET, dynamo=True,
+            program, input_names=names[0], output_names=names[1], opset_version=OPSET, dynamo=True,
             verbose=False,
         )  # fmt: skip
     return cast(Any, exported).model_proto
@@ -165,6 +168,8 @@ def _reason(error: BaseException) -> str:
     text = " ".join(str(error).split()) or "no reason given"
     if missing := re.search(r"No ONNX function found for <OpOverload\(op='\w+\.(\w+)'", text):
         return f"torch.onnx has no form of {missing[1]}: {_INSTEAD}"
+    if "PackedParams" in text or "quantized nyi" in text:
+        return f"it is quantised already, in PyTorch's own form; {_BEFORE}"
     return f"{type(error).__name__}: {text[:240]}"
 
 

@@ -232,3 +232,19 @@ def test_constants_are_compared_with_themselves() -> None:
     x, factor = torch.randn(2, 3), torch.tensor(1.0)
     graph = twinfer.from_torch(Scaled(), (x, factor), constants={"factor": np.float32(7)})
     compare(run(twinfer.convert(graph), {"x": x.numpy()}), [7 * x.numpy()], 1e-6)
+
+
+class Counting(nn.Module):
+    """Adds up what it is given: every run gives something else."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("total", torch.zeros(3))
+
+    def forward(self, x: Any) -> Any:
+        self.total = self.total * 0.5 + x
+        return self.total * 2
+
+
+def test_modules_that_remember_are_not_compared() -> None:
+    twinfer.from_torch(Counting(), torch.ones(3))
