@@ -182,7 +182,7 @@ def _run(
 
 
 def _mask(g: Emitter, call: Call) -> Tensor | None:
-    given = call.kwargs.get("mask")
+    given = call.argument(2, "mask")
     return None if given is None else g.cast(as_tensor(g, given), "BOOL")
 
 
