@@ -192,6 +192,7 @@ def composed(function: Any) -> Importer:
 
 #: What would help where a layer has no importer; the others get ``NO_IMPORTER``.
 HINTS = {
+    "ContrastLimitedAdaptiveHistogramEqualization": "equalise images in the program that runs the model",
     "CTCDecode": "decode in the program that runs the model, from its scores",
     "CTCLoss": "a loss is for training; leave it out of the model",
     "Gcd": "it takes as many steps as the numbers ask for; compute it beside the model",

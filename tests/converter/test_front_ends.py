@@ -10,9 +10,9 @@ import pytest
 import twinfer
 
 
-@pytest.mark.parametrize("name", ["torch", "keras"])
-def test_the_extra_is_named(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    home = importlib.import_module(f"twinfer.converter.{name}")
+@pytest.mark.parametrize(("name", "module"), [("torch", "torch.export"), ("keras", "keras")])
+def test_the_extra_is_named(name: str, module: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = importlib.import_module(f"twinfer.converter.{module}")
     monkeypatch.setattr(home, "find_spec", lambda package: None)
     with pytest.raises(twinfer.ToolError, match=rf"{name}.*pip install 'twinfer\[{name}\]'"):
         getattr(twinfer, f"from_{name}")("model")

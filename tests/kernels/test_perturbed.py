@@ -113,7 +113,8 @@ def ends(dtype: np.dtype[np.generic]) -> tuple[int, int]:
 
 
 #: Operators that refuse numbers outside as LiteRT does if they are known; else they leave them out or bring them in.
-OUTSIDE = {"EMBEDDING_LOOKUP", "GATHER", "GATHER_ND", "SCATTER_ND", "SLICE", "STRIDED_SLICE"}
+OUTSIDE = {"EMBEDDING_LOOKUP", "GATHER", "GATHER_ND", "REVERSE_SEQUENCE", "SCATTER_ND", "SLICE", "STRIDED_SLICE"}
+OUTSIDE |= {f"UNSORTED_SEGMENT_{how}" for how in ("SUM", "PROD", "MAX", "MIN")}
 
 
 @pytest.mark.parametrize("op", operators())

@@ -321,19 +321,19 @@ def test_refused(name: str) -> None:
 
 def test_all_that_is_unsupported_is_listed() -> None:
     """In every subgraph that is called, as often as it is called; what runs once is no exception."""
-    graph = branching(function("then", "UNIQUE", "RELU"), function("else", "BUCKETIZE", "UNIQUE"))
+    graph = branching(function("then", "UNIQUE", "RELU"), function("else", "HASHTABLE", "UNIQUE"))
     body = function("body", "UNIQUE")
-    listed = r"operator 0 UNIQUE .* in this model: UNIQUE x2, BUCKETIZE x1$"
+    listed = r"operator 0 UNIQUE .* in this model: UNIQUE x2, HASHTABLE x1$"
     with pytest.raises(UnsupportedOperatorError, match=listed):
         make_plan(graph)
     with pytest.raises(UnsupportedOperatorError, match=r"UNIQUE x1$"):
         make_plan(looping(below(3), body))
     init, main = Sub("init"), Sub("main")
-    for op in ("UNIQUE", "UNIQUE", "BUCKETIZE"):
+    for op in ("UNIQUE", "UNIQUE", "HASHTABLE"):
         init.assign(init.handle(), init.op(op, [init.constant([1])]))
     main.once(1)
-    with pytest.raises(UnsupportedOperatorError, match=r"in this model: UNIQUE x2, BUCKETIZE x2$"):
-        make_plan(main.graph([main.op("BUCKETIZE", [main.read(main.handle())])], init.graph([])))
+    with pytest.raises(UnsupportedOperatorError, match=r"in this model: UNIQUE x2, HASHTABLE x2$"):
+        make_plan(main.graph([main.op("HASHTABLE", [main.read(main.handle())])], init.graph([])))
 
 
 @settings(deadline=None, max_examples=150)
