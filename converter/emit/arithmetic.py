@@ -130,8 +130,8 @@ def bitwise(g: Emitter, op: str, x: Tensor, y: Tensor) -> Tensor:
     kind, mask = x.type, None if y.data is None or y.size != 1 else int(y.data.reshape(-1)[0])
     if op == "AND" and mask is not None and 0 < mask < 1 << 31 and mask & (mask + 1) == 0:  # all of its bits are last
         return widely(g, lambda g, x: g.binary("FLOOR_MOD", x, np.full(y.shape, mask + 1, x.dtype)), x)
-    if kind == "INT64":
-        return _bitwise_wide(g, op, x, y)
+    if kind in ("INT64", "UINT64"):
+        return g.cast(_bitwise_wide(g, op, g.cast(x, "INT64"), g.cast(y, "INT64")), kind)
     x, y = (g.cast(each, "INT32") for each in (x, y))
     if op == "XOR":
         return g.cast(_xor(g, x, y), kind)

@@ -50,6 +50,10 @@ BESIDE = {
 }
 
 
+#: Tests whose expected values are written with few digits.
+ROUNDED = {"test_averagepool_2d_ceil_last_window_starts_on_pad": 1e-3}
+
+
 def cases() -> Iterator[Case]:
     """All tests, with the operator that each is of. Of a function's body it is the operator with that body."""
     subjects: dict[str, str] = {}
@@ -65,7 +69,7 @@ def cases() -> Iterator[Case]:
         subject = subjects.setdefault(base, operators.pop() if len(operators) == 1 else base)
         tolerance = TOLERANCE if test.rtol == 1e-3 else max(TOLERANCE, test.rtol)
         kinds = {value.type.tensor_type.elem_type for value in (*model.graph.input, *model.graph.output)}
-        tolerance = max(tolerance, *(HALVES.get(kind, 0) for kind in kinds))
+        tolerance = max(tolerance, ROUNDED.get(test.name, 0), *(HALVES.get(kind, 0) for kind in kinds))
         convert = partial(_convert, model, data[0], tolerance)
         yield Case(f"{kind}/{test.name.removeprefix('test_')}", subject, convert, _beside(test.name, subject, model))
 
