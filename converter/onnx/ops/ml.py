@@ -56,11 +56,14 @@ def scores(g: Emitter, node: OnnxNode, forest: Forest) -> Tensor:
         forest.aggregate in ("SUM", "AVERAGE"), f"aggregate_function {forest.aggregate}; there is SUM and AVERAGE"
     )
     features, limits, children, leaves, roots, levels = _numbered(node, forest, x.shape[1])
-    place = g.repeat(g.known(roots.reshape(1, -1)), (x.shape[0], roots.size))
+    batch, columns = x.shape
+    flat, rows = g.reshape(x, (x.size,)), np.arange(batch, dtype=np.int32)[:, None] * np.int32(columns)
+    place = g.repeat(g.known(roots.reshape(1, -1)), (batch, roots.size))
     for _ in range(levels):
-        value = g.take_along(x, g.gather(g.known(features), place, 0), 1)
-        right = g.binary("LESS_EQUAL", value, g.gather(g.known(limits), place, 0), type="BOOL")
-        place = g.binary("ADD", g.gather(g.known(children), place, 0), g.cast(right, "INT32"))
+        column = _at(g, g.known(features), place)
+        value = _at(g, flat, column if batch == 1 else g.binary("ADD", column, rows))
+        right = g.binary("LESS_EQUAL", value, _at(g, g.known(limits), place), type="BOOL")
+        place = g.binary("ADD", _at(g, g.known(children), place), g.cast(right, "INT32"))
     weights = np.zeros((len(features), forest.outputs), np.float32)
     for leaf, output, weight in forest.votes:
         weights[leaves[leaf], output] += weight
@@ -70,12 +73,15 @@ def scores(g: Emitter, node: OnnxNode, forest: Forest) -> Tensor:
     return g.binary("ADD", total, np.array(forest.base, np.float32)) if any(forest.base) else total
 
 
+def _at(g: Emitter, table: Tensor, places: Tensor) -> Tensor:
+    """Elements of a table by places, which are never negative."""
+    return g.emit("GATHER", [table, places], places.shape, axis=0)
+
+
 def _sums(g: Emitter, place: Tensor, weights: NDArray[np.float32], trees: int) -> Tensor:
     """The sums of the trees' leaves, [batch, outputs]."""
     columns = [
-        g.emit(
-            "SUM", [g.gather(g.known(column), place, 0), np.array([1], np.int32)], (place.shape[0], 1), keep_dims=True
-        )
+        g.emit("SUM", [_at(g, g.known(column), place), np.array([1], np.int32)], (place.shape[0], 1), keep_dims=True)
         for column in np.ascontiguousarray(weights.T)
     ]
     return g.concat(columns, 1)
