@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
+from operator import attrgetter
 from typing import Any
 
 import torch
@@ -74,9 +75,10 @@ class _Rewritten(torch.nn.Module):  # type: ignore[misc]
         self.known: dict[str, list[Any]] = {}
         values: dict[Node, Any] = {}
         for node in module.graph.nodes:
+            value = _value(node, module, values)  # of every node in order: nets are too deep for recursion
             if (rule := table().get(node.target)) is None:
                 continue
-            if (value := _value(node, module, values)) is not None:
+            if value is not None:
                 self.computed[node.name] = tree_map(self._keep, value)
             self.known[node.name] = [
                 tree_map(lambda each: _array(each, module, values), node.args[i]) for i in rule.knows
@@ -123,7 +125,7 @@ def _value(node: Node, module: GraphModule, values: dict[Node, Any]) -> Any:
     if node not in values:
         values[node] = None
         if node.op == "get_attr":
-            values[node] = getattr(module, str(node.target), None)
+            values[node] = attrgetter(str(node.target))(module)
         elif node.op == "call_function" and not _has_effects(node.target):
             given = {each: _value(each, module, values) for each in node.all_input_nodes}
             if all(value is not None for value in given.values()):
