@@ -17,7 +17,7 @@ from setuptools.command.build_ext import build_ext
 FOLDERS = ("aot", "bench", "converter", "kernels_c", "runtime")
 
 #: Packages that only a checkout has: what remakes figures and looks for faults. No command of ``twinfer`` needs them.
-FOR_DEVELOPERS = ("twinfer.bench.fuzz", "twinfer.bench.lab")
+FOR_DEVELOPERS = ("twinfer.bench.fuzz", "twinfer.bench.lab", "twinfer.bench.lab.suites")
 
 here = Path(__file__).parent
 

@@ -57,6 +57,7 @@ _RUN_TIME: tuple[Fault, ...] = (
 )
 
 _ARITHMETIC: tuple[Fault, ...] = (
+    Fault(LITERT, "MATRIX_DIAG", "INT8", "LiteRT does not know of zero points"),
     Fault(TFLM, "ADD_N CUMSUM", "INT8", total.FAULT, conditions.zeroed),
     Fault(TFLM, "ADD_N", "INT8", total.OVERFLOW, lambda node: len(node.inputs) > 16),
     Fault(TFLM, "CUMSUM", "INT8", total.OVERFLOW, lambda node: max(node.input(0).shape) > 16),

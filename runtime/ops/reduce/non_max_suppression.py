@@ -117,7 +117,7 @@ def _case(op: str, rng: np.random.Generator, count: int, most: int, fed: bool, s
     flipped = boxes[:, [2, 3, 0, 1]] if count > 5 else boxes
     values = (flipped, rng.permutation(np.linspace(0, 1, count)).astype(np.float32))
     given = tuple(np.array(value, np.float32) for _, value in numbers) if fed else ()
-    return Case(node, (*values, *given), "litert", tolerance=1e-6)
+    return Case(node, (*values, *given), "litert", tolerance=1e-5)
 
 
 def cases(op: str, rng: np.random.Generator) -> Iterator[Case]:
