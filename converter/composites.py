@@ -33,22 +33,11 @@ def without_composites(graph: Graph) -> Graph:
     main = replace(graph, nodes=tuple(nodes), tensors=tuple({**dict.fromkeys(graph.tensors), **new}))
     graphs[0] = main
     entries = [signature.subgraph for signature in graph.signatures]
-    kept = sorted({0, *reachable(graphs), *entries, *(i for at in entries for i in _below(graphs, at))})
+    kept = sorted({0, *reachable(graphs), *entries, *(i for at in entries for i in reachable(graphs, at))})
     numbers = {old: at for at, old in enumerate(kept)}
     first, *others = (numbered(graphs[at], numbers) for at in kept)
     signatures = tuple(replace(signature, subgraph=numbers[signature.subgraph]) for signature in graph.signatures)
     return replace(first, subgraphs=tuple(others), signatures=signatures)
-
-
-def _below(graphs: Sequence[Graph], index: int) -> set[int]:
-    """The subgraphs that one calls, and those that these call."""
-    found, ahead = set[int](), [index]
-    while ahead:
-        for node in graphs[ahead.pop()].nodes:
-            more = [at for at in callees(node) if 0 < at < len(graphs) and at not in found]
-            found.update(more)
-            ahead += more
-    return found
 
 
 def _expanded(nodes: Sequence[Node], graphs: Sequence[Graph], depth: int) -> Iterator[Node]:

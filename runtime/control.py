@@ -38,10 +38,10 @@ def callees(node: Node) -> Iterator[int]:
     yield from (value for value in values if isinstance(value, int))
 
 
-def reachable(graphs: Sequence[Graph]) -> list[int]:
-    """The subgraphs that the main one, the first of ``graphs``, calls directly or through others."""
-    seen = dict.fromkeys([0])
-    waiting = [0]
+def reachable(graphs: Sequence[Graph], start: int = 0) -> list[int]:
+    """The subgraphs that one of ``graphs``, by default the main one, calls directly or through others."""
+    seen = dict.fromkeys([start])
+    waiting = [start]
     for index in waiting:  # grows meanwhile
         called = [i for node in graphs[index].nodes for i in callees(node) if 0 < i < len(graphs)]
         waiting += [i for i in dict.fromkeys(called) if i not in seen]

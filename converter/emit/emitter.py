@@ -72,9 +72,6 @@ POSITIVE = frozenset({"ARG_MAX", "ARG_MIN", "LOGISTIC", "RELU", "RELU6", "RELU_0
 MOVES = frozenset(
     {"CAST", "GATHER", "GATHER_ND", "MAX_POOL_2D", "RESHAPE", "SLICE", "SQRT", "STRIDED_SLICE", "TILE", "TRANSPOSE"}
 )
-#: Types that TFLite's operators do not compute in as plain numbers, and those that stand in: results of sums, products
-#: and differences have the same low bits.
-WIDENED = {"INT8": "INT32", "INT16": "INT32", "UINT8": "INT32", "UINT16": "INT32", "UINT32": "INT64"}
 NHWC = (0, 2, 3, 1)
 NCHW = (0, 3, 1, 2)
 
@@ -172,10 +169,7 @@ class Emitter:
 
     def known(self, value: NDArray[Any]) -> Tensor:
         """The array as a constant with a name of its own."""
-        return constant(value, self._constant())
-
-    def _constant(self) -> str:
-        return f"{self.place}/constant_{self._next()}"
+        return constant(value, f"{self.place}/constant_{self._next()}")
 
     def takes(self, op: str, kind: str) -> bool:
         """Whether an operator takes numbers of a type that are not quantised. INT32 holds those of others, and CAST
@@ -200,7 +194,7 @@ class Emitter:
 
     def cast(self, x: Tensor, kind: str) -> Tensor:
         if x.data is not None and x.type in DTYPES and x.type != kind and x.quant is None and x.dtype.kind in "iu":
-            return constant(x.data.astype(DTYPES[kind]), self._constant())
+            return self.known(x.data.astype(DTYPES[kind]))
         for near, other in ((x.type, kind), (kind, x.type)):
             if near == "UINT64" and other not in ("UINT64", "INT64"):  # LiteRT has no CAST of it, but its bits
                 return self.cast(self.cast(x, "INT64"), kind)
@@ -352,7 +346,7 @@ class Emitter:
         first = sum(step * places[i] for i, step in enumerate(steps) if i != axis)
         first = np.broadcast_to(np.asarray(first, at.dtype), at.shape)
         if at.data is not None:
-            return constant(np.asarray(first + at.data * np.int32(steps[axis])), self._constant())
+            return self.known(np.asarray(first + at.data * np.int32(steps[axis])))
         at = at if steps[axis] == 1 else self.binary("MUL", at, np.array(steps[axis], at.dtype))
         return self.binary("ADD", at, first) if first.any() else at
 
@@ -368,7 +362,7 @@ class Emitter:
             wrong = (known >= size) | (known < -size)
             if wrong.any():
                 raise ModelError(f"index {known[wrong][0]} is out of range for {size.tolist()} elements")
-            return constant(np.asarray(np.where(known < 0, known + size, known), np.int32), self._constant())
+            return self.known(np.asarray(np.where(known < 0, known + size, known), np.int32))
         if self.nonnegative(indices):
             return indices
         below = self.binary("MINIMUM", indices, np.array(0, indices.dtype))

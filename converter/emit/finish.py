@@ -68,7 +68,10 @@ def share_constants(graph: Graph) -> Graph:
             key = (t.type, t.shape, t.shape_signature, quant, t.data.tobytes())
             swap[t] = known.setdefault(key, replace(t, name="constant"))
     graph = replace(graph, subgraphs=tuple(map(share_constants, graph.subgraphs)))
-    return rebuild(swap_tensors(graph, swap), swap_tensors(graph, swap).nodes) if swap else graph
+    if not swap:
+        return graph
+    graph = swap_tensors(graph, swap)
+    return rebuild(graph, graph.nodes)
 
 
 def change_tensors(graph: Graph, change: Callable[[Tensor], Tensor]) -> Graph:

@@ -17,8 +17,6 @@ from twinfer.runtime.graph import Tensor
 
 ops = keras.ops
 
-INFINITY = np.float32(np.inf)
-
 
 def _axes(axis: Any, x: Any) -> tuple[int, ...]:
     return dimensions(axis, x)
