@@ -16,12 +16,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnx
-import onnxruntime
 
-from twinfer.bench.lab.suites.suite import TOLERANCE, Case, Trial
+from twinfer.bench.lab.suites.suite import TOLERANCE, Case, Trial, run_by
 from twinfer.bench.peers.engines import silence
 from twinfer.converter.convert import convert
+from twinfer.converter.runtimes import origin_of
 from twinfer.runtime.errors import ModelWarning
 from twinfer.runtime.graph import Array
 from twinfer.runtime.run.interpreter import Interpreter
@@ -86,30 +85,15 @@ def _convert(path: Path, facts: Facts) -> Trial:
         graph = convert(str(path), shapes=shapes, constants=constants)
     rng = np.random.default_rng(0)
     feeds = {t.name: _random(rng, t.shape, t.dtype, facts) for t in graph.inputs}
-    if path.suffix == ".tflite":
-        run = _by_twinfer if facts.get("custom") else _by_litert
-        return Trial(graph, feeds, run(path, feeds), tolerance)
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4
-    session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-    given = {}
-    for value in session.get_inputs():
-        kind = onnx.helper.tensor_dtype_to_np_dtype(getattr(onnx.TensorProto, _ONNX[value.type]))
-        given[value.name] = np.asarray({**feeds, **constants}[value.name], kind)
-    return Trial(graph, feeds, [np.asarray(value) for value in session.run(None, given)], tolerance)
-
-
-def _by_twinfer(path: Path, feeds: Mapping[str, Array]) -> list[Array]:
-    """The file as it is: LiteRT lacks its custom operators."""
-    engine = Interpreter(str(path))
-    engine.allocate_tensors()
-    for detail in engine.get_input_details():
-        engine.set_tensor(detail["index"], feeds[detail["name"]])
-    engine.invoke()
-    return [engine.get_tensor(detail["index"]) for detail in engine.get_output_details()]
+    if path.suffix == ".onnx":
+        return Trial(graph, feeds, origin_of(str(path), graph, constants).run(feeds), tolerance)
+    if facts.get("custom"):  # LiteRT lacks its operators: what the file gives here, as it is
+        return Trial(graph, feeds, run_by(Interpreter(str(path)), feeds), tolerance)
+    return Trial(graph, feeds, _by_litert(path, feeds), tolerance)
 
 
 def _by_litert(path: Path, feeds: Mapping[str, Array]) -> list[Array]:
+    """LiteRT's reference kernels, with the shapes of these inputs."""
     from ai_edge_litert.interpreter import Interpreter as LiteRT
     from ai_edge_litert.interpreter import OpResolverType
 
@@ -125,11 +109,6 @@ def _by_litert(path: Path, feeds: Mapping[str, Array]) -> list[Array]:
         engine.set_tensor(detail["index"], feeds[detail["name"]])
     engine.invoke()
     return [engine.get_tensor(detail["index"]) for detail in engine.get_output_details()]
-
-
-#: onnxruntime's names of types -> ONNX's.
-_ONNX = {"tensor(float)": "FLOAT", "tensor(double)": "DOUBLE", "tensor(float16)": "FLOAT16", "tensor(bool)": "BOOL"}
-_ONNX |= {f"tensor({kind})": kind.upper() for kind in ("int8", "int16", "int32", "int64", "uint8")}
 
 
 def _random(rng: np.random.Generator, shape: tuple[int, ...], kind: Any, facts: Facts) -> Array:

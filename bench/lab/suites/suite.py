@@ -99,10 +99,10 @@ def _try(case: Case, pipe: Any, compiled: bool) -> None:
     try:
         trial = case.convert()
         model = write(trial.graph)
-        outputs = _run_by(Interpreter(model_content=model), trial.inputs)
+        outputs = run_by(Interpreter(model_content=model), trial.inputs)
         cause = _difference(outputs, trial)
         if compiled and not cause:
-            same = map(_same_bits, _run_by(compile(model), trial.inputs), outputs)
+            same = map(_same_bits, run_by(compile(model), trial.inputs), outputs)
             cause = "" if all(same) else "compiled C gives other bits than the interpreter"
         pipe.send(f"wrong: {cause}" if cause else "passed")
     except TwinferError as error:
@@ -128,7 +128,8 @@ def _reason(text: str) -> str:
     return "; ".join(f"{op}: {why}" for op, why in lines) or text
 
 
-def _run_by(engine: Interpreter, inputs: Mapping[str, Array]) -> list[Array]:
+def run_by(engine: Interpreter, inputs: Mapping[str, Array]) -> list[Array]:
+    """The outputs of an interpreter, or of a compiled model, for inputs by name."""
     engine.allocate_tensors()
     for detail in engine.get_input_details():
         engine.set_tensor(detail["index"], inputs[detail["name"]])
