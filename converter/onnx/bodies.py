@@ -23,6 +23,16 @@ class Body:
     opsets: Mapping[str, int]
 
 
+def is_defined(proto: onnx.NodeProto, opset: int) -> bool:
+    """Whether ONNX defines the node's operator by others, for inputs of some types at least."""
+    try:
+        schema: Any = onnx.defs.get_schema(proto.op_type, opset, proto.domain)
+    except onnx.defs.SchemaError:
+        return False
+    versions = (*schema.function_opset_versions, *schema.context_dependent_function_opset_versions)
+    return any(version <= opset for version in versions)
+
+
 def body_of(proto: onnx.NodeProto, inputs: Sequence[Tensor | None], opset: int) -> Body | None:
     """The body of the node's operator for inputs of these types and shapes; None if ONNX has none.
 

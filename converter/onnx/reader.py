@@ -13,7 +13,7 @@ import onnx
 from twinfer.converter.emit.emitter import Emitter, constant
 from twinfer.converter.emit.finish import Problems
 from twinfer.converter.onnx import sequences
-from twinfer.converter.onnx.bodies import Body, body_of, inner_graphs, outer_names
+from twinfer.converter.onnx.bodies import Body, body_of, inner_graphs, is_defined, outer_names
 from twinfer.converter.onnx.fold import fold
 from twinfer.converter.onnx.gelu import Term, term_of
 from twinfer.converter.onnx.node import HINTS, NO_IMPORTER, OnnxNode, attributes_of, importers
@@ -113,7 +113,7 @@ class Reader:
         try:
             if self.lost.isdisjoint(read):
                 self._store(proto, self._results(op, proto))
-            elif op in importers() or op in self.control:
+            elif op in importers() or op in self.control or is_defined(proto, self.opsets.get(proto.domain, 1)):
                 self.lost.update(proto.output)
             else:
                 raise UnsupportedOperatorError(HINTS.get(proto.op_type, NO_IMPORTER))

@@ -345,3 +345,17 @@ def test_two_names_of_the_domain_of_onnx(spelled: str, imported: str, opset: int
     proto.graph.node[0].domain = spelled
     proto.opset_import[0].domain = imported
     compare(run(read_onnx(proto), feeds), want)
+
+
+def test_only_what_is_at_fault_is_named() -> None:
+    """Behind a value that is lost, operators that ONNX defines by others are no fault of their own."""
+    n = helper.make_node
+    nodes = [
+        n("NonZero", ["x"], ["lost"]),
+        n("Cast", ["lost"], ["c"], to=1),
+        n("DynamicQuantizeLinear", ["c"], ["y", "s", "z"]),
+    ]
+    x = {"x": np.zeros((2, 3), np.float32)}
+    with pytest.raises(UnsupportedOperatorError) as raised:
+        read_onnx(model(nodes, x, {}, ["y"]))
+    assert {op for op, _ in raised.value.by_reason} == {"NonZero"}
