@@ -39,6 +39,19 @@ def decibels(signal: float, noise: float) -> float:
     return min(PERFECT_DB, max(-PERFECT_DB, 10 * (math.log10(signal) - math.log10(noise))))
 
 
+#: The least range that an error is a share of: results of an input of zeros may be no more than what rounding leaves.
+LEAST_RANGE = 1e-2
+
+
+def share_of_range(got: Array, want: Array) -> float:
+    """The largest error of floats as a share of the range from the least wanted value, or 0, to the greatest. Where
+    infinity or NaN is wanted nothing is compared."""
+    finite = np.isfinite(want)
+    got, want = got[finite].astype(np.float64), want[finite].astype(np.float64)
+    span = max(float(want.max(initial=0) - want.min(initial=0)), LEAST_RANGE)
+    return float(np.nan_to_num(np.abs(got - want), nan=np.inf).max(initial=0)) / span
+
+
 def in_words(snr_db: float) -> str:
     """A ratio in dB; the least one is explained."""
     return f"{snr_db:.1f} dB" if snr_db > -PERFECT_DB else f"{snr_db:.0f} dB (all of it is noise)"

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_unflatten
 
+from twinfer.converter.quantize.compare import share_of_range
 from twinfer.runtime.errors import ModelError, ModelWarning
 from twinfer.runtime.graph import Array, Graph
 from twinfer.runtime.options import Options
@@ -18,9 +19,6 @@ from twinfer.runtime.run.session import Session
 
 #: The largest error, as a part of an output's range, that nothing is said about, and the largest that is no refusal.
 GOOD, WRONG = 1e-4, 1e-2
-
-#: The least range: results of an input of zeros may be no more than what rounding leaves.
-LEAST_RANGE = 1e-2
 
 
 def compare(
@@ -112,11 +110,7 @@ def _judge(graph: Graph, results: Sequence[Array], wanted: Sequence[Array], what
 
 
 def _share(got: Array, want: Array) -> float:
-    """The largest error as a part of the range from the least value, or 0, to the greatest; of integers, the part that
-    differs. Where torch has infinity or NaN nothing is compared."""
+    """The largest error as a part of the range; of integers, the part that differs."""
     if want.dtype.kind != "f":
         return float(np.mean(got != want)) if want.size else 0.0
-    finite = np.isfinite(want)
-    got, want = got[finite].astype(np.float64), want[finite].astype(np.float64)
-    span = max(float(want.max(initial=0) - want.min(initial=0)), LEAST_RANGE)
-    return float(np.nan_to_num(np.abs(got - want), nan=np.inf).max(initial=0)) / span
+    return share_of_range(got, want)

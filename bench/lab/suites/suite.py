@@ -14,6 +14,7 @@ import numpy as np
 
 from twinfer.aot.build.compiled import compile
 from twinfer.bench.peers.litert import Litert
+from twinfer.converter.quantize.compare import share_of_range
 from twinfer.runtime.errors import TwinferError
 from twinfer.runtime.graph import Array, Graph
 from twinfer.runtime.run.interpreter import Interpreter
@@ -160,8 +161,5 @@ def _error(got: Array, want: Array, tolerance: float) -> str:
     finite = np.isfinite(want)
     if not np.array_equal(got[~finite], want[~finite], equal_nan=True):
         return "other infinities or NaN"
-    if not finite.any():
-        return ""
-    span = max(float(np.ptp(want[finite])), float(np.abs(want[finite]).max()), 1e-2)
-    error = np.abs(got[finite] - want[finite]).max() / span
+    error = share_of_range(got, want)
     return "" if error <= tolerance else f"error {error:.2g} of the range"
