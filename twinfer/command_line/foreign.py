@@ -134,8 +134,9 @@ def _operators(source: Any) -> list[tuple[str, int]]:
 
 def _nodes(graph: Any) -> Iterator[str]:
     """The operators of an ONNX graph and of the graphs that its nodes run."""
+    from twinfer.converter.onnx.bodies import inner_graphs
+
     for node in graph.node:
         yield f"{node.domain}:{node.op_type}" if node.domain not in ("", "ai.onnx") else node.op_type
-        for attribute in node.attribute:
-            for inner in (*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs):
-                yield from _nodes(inner)
+        for inner in inner_graphs(node):
+            yield from _nodes(inner)
