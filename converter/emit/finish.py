@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import count
 from typing import Any
 
 from twinfer.converter.emit.emitter import Emitter
@@ -12,7 +13,7 @@ from twinfer.converter.emit.sequence import settled
 from twinfer.converter.passes._rewrite import rebuild, swap_tensors
 from twinfer.runtime.check import check
 from twinfer.runtime.errors import UnsupportedOperatorError
-from twinfer.runtime.graph import Graph, Signature, Tensor
+from twinfer.runtime.graph import Graph, Signature, Tensor, walk
 
 #: The key of the signature that names inputs and outputs.
 SIGNATURE = "serving_default"
@@ -53,8 +54,13 @@ _MADE = re.compile(r"(.*/)?constant[_\d]*(_int8|_int16|_float)?|.+/(shape|value)
 
 
 def share_constants(graph: Graph) -> Graph:
-    """The graph, and those in it, in which equal constants that the converter made are one, and all of them are called
-    alike: names and tensors take bytes."""
+    """The graph, and those in it, in which equal constants that the converter made are one, with short names: names and
+    tensors take bytes. No two have the same name in the file: other quantisers refuse that."""
+    taken = {t.name for each in walk(graph) for t in each.tensors}
+    return _shared(graph, filter(lambda name: name not in taken, map("c{}".format, count())))
+
+
+def _shared(graph: Graph, names: Iterator[str]) -> Graph:
     known: dict[Any, Tensor] = {}
     swap: dict[Tensor, Tensor] = {}
     public = {
@@ -66,8 +72,10 @@ def share_constants(graph: Graph) -> Graph:
         if t.data is not None and t not in public and not t.extra and _MADE.fullmatch(t.name):
             quant = t.quant and (t.quant.scale.tobytes(), t.quant.zero_point.tobytes(), t.quant.axis)
             key = (t.type, t.shape, t.shape_signature, quant, t.data.tobytes())
-            swap[t] = known.setdefault(key, replace(t, name="constant"))
-    graph = replace(graph, subgraphs=tuple(map(share_constants, graph.subgraphs)))
+            if key not in known:
+                known[key] = replace(t, name=next(names))
+            swap[t] = known[key]
+    graph = replace(graph, subgraphs=tuple(_shared(each, names) for each in graph.subgraphs))
     if not swap:
         return graph
     graph = swap_tensors(graph, swap)

@@ -15,7 +15,7 @@ from onnx import helper
 from onnx_tools import Array, by_onnxruntime, compare, floats, model, run
 
 import twinfer
-from twinfer import convert_file
+from twinfer import convert, convert_file
 from twinfer.command_line.main import main
 from twinfer.converter.onnx import read_onnx
 from twinfer.runtime.errors import InvalidArgumentError, ModelError, UnsupportedOperatorError
@@ -359,3 +359,11 @@ def test_only_what_is_at_fault_is_named() -> None:
     with pytest.raises(UnsupportedOperatorError) as raised:
         read_onnx(model(nodes, x, {}, ["y"]))
     assert {op for op, _ in raised.value.by_reason} == {"NonZero"}
+
+
+def test_every_tensor_has_a_name_of_its_own() -> None:
+    """Other quantisers refuse a file in which two tensors are called alike."""
+    graph = convert(cnn(np.random.default_rng(3)))
+    names = [tensor.name for tensor in graph.tensors]
+    assert sum(tensor.data is not None for tensor in graph.tensors) > 5
+    assert len(set(names)) == len(names)
