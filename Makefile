@@ -44,7 +44,7 @@ help:  ## this list
 demo: $(INSTALLED)  ## interpreted beside compiled, on the models of MLPerf Tiny
 	$(BIN)/twinfer bench $(BUILTIN)
 
-prices: setup  ## what specialised bodies cost and save, anew, after kernels were changed (aot/print/prices.toml)
+prices: setup  ## what specialised bodies cost and save, anew, after kernels were changed (runtime/plan/prices.toml)
 	$(BIN)/python -m twinfer.bench.lab.prices $(PRICED)
 
 setup: $(DEVELOP)  ## the environment in .venv, with everything the tests need

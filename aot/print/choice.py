@@ -1,24 +1,19 @@
 """Which layers of compiled code have a specialised body, and which are compiled for size: what ``optimize`` means.
 
 A specialised body has its params as constants: it takes fewer instructions and some hundred bytes. A shared instance of
-a kernel reads its params at run time, and is there once. Both costs were measured for each kernel (``prices.toml``).
-Nothing is measured here, so that the same plan gives the same text everywhere. ``twinfer bench --target cortex-m4
---layers`` shows what each choice really costs and saves.
+a kernel reads its params at run time, and is there once. Both costs were measured for each kernel
+(``runtime/plan/price.py``). Nothing is measured here, so that the same plan gives the same text everywhere.
+``twinfer bench --target cortex-m4 --layers`` shows what each choice really costs and saves.
 """
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
 
 from twinfer.aot.print.arguments import initialiser
-from twinfer.runtime.graph import Tensor
 from twinfer.runtime.options import Optimize
 from twinfer.runtime.plan.plan import Plan
-from twinfer.runtime.program import Call, Step
+from twinfer.runtime.plan.price import instructions, outputs_of, price_of
 
 #: Which steps, by position, call one shared instance of their kernel, which reads its params at run time.
 Policy = Callable[[Plan], frozenset[int]]
@@ -27,20 +22,11 @@ Policy = Callable[[Plan], frozenset[int]]
 #: specialised 151 us, shared 206 us, for 0.7 KB of code and 0.04 s (clang: 0.15 s) of compile time per body.
 MOST_BODIES = 64
 
-#: The file of prices: what the bodies of each kernel cost and save, by ``form_of`` calls.
-PRICES = Path(__file__).with_name("prices.toml")
-
 #: Bytes of flash that one per cent of the instructions is worth on a small target.
 WORTH: Mapping[Optimize, float] = {"speed": 1000, "balanced": 300, "size": 20}
 
 #: The share of the model's instructions that all layers compiled for size may have together.
 COLD: Mapping[Optimize, float] = {"speed": 0.001, "balanced": 0.005, "size": 0.03}
-
-#: What the kernels of pools begin with, whose bodies all windows suit alike.
-_POOLS = ("tw_average_pool", "tw_max_pool", "tw_l2_pool")
-
-#: Work per element that is read or written, in multiply-accumulates: loading, rescaling, clamping, storing.
-WORK_PER_ELEMENT = 4
 
 
 def specialise(plan: Plan) -> frozenset[int]:
@@ -53,66 +39,23 @@ def share_all(plan: Plan) -> frozenset[int]:
     return frozenset(range(len(plan.steps)))
 
 
-@dataclass(frozen=True)
-class Price:
-    """A form's bytes per specialised body and for the shared instance, and the instructions saved per output element.
-
-    ``body`` is what a layer takes beyond one that calls the instance; the small ones are of code compiled for size.
-    ``pace`` is the instructions per unit of work. A form that was not measured has the defaults.
-    """
-
-    body: float = 400
-    instance: float = 1000
-    small_body: float = 200
-    small_instance: float = 700
-    saved: float = 8
-    pace: float = 1
-
-    def flash(self, optimize: Optimize) -> tuple[float, float]:
-        """Bytes of a body and of the instance."""
-        return (self.small_body, self.small_instance) if optimize == "size" else (self.body, self.instance)
-
-
 def by_price(plan: Plan) -> frozenset[int]:
     """Share where that is cheapest, by bytes of flash and what instructions are worth in bytes.
 
     Layers share whose body costs more than the instructions that it saves, if they pay for the instance together.
     """
-    total, worth = sum(map(instructions, plan.steps)), 100 * WORTH[plan.options.optimize]
+    total, worth = instructions(plan.steps, plan.target), 100 * WORTH[plan.options.optimize]
     shared = set[int](specialise(plan))
     for users in bodies(plan).values():
         gains, instance = dict[int, float](), 0.0
         for user, steps in enumerate(users):
-            price = _price(plan.steps[steps[0]].call)
+            price = price_of(plan.steps[steps[0]].call, plan.target)
             body, instance = price.flash(plan.options.optimize)
             gains[user] = body - worth * price.saved * _outputs(plan, steps) / max(total, 1)
         sharing = [user for user, gain in gains.items() if gain > 0]
         if sum(gains[user] for user in sharing) > instance:
             shared.update(i for user in sharing for i in users[user])
     return frozenset(shared)
-
-
-def form_of(call: Call) -> str:
-    """The kernel, and what makes a layer's body much smaller: it takes windows where they lie, they are single pixels,
-    or they go along one column."""
-    if call.params.get("direct"):
-        return f"{call.kernel}-direct"
-    window = call.params.get("window")
-    if not isinstance(window, Mapping) or call.kernel.startswith(_POOLS):
-        return call.kernel
-    if window["k_h"] == window["k_w"] == 1:
-        return f"{call.kernel}-pixel"
-    return f"{call.kernel}-column" if window["k_w"] == window["in_w"] == 1 else call.kernel
-
-
-def _price(call: Call) -> Price:
-    return _prices().get(form_of(call)) or _prices().get(call.kernel, Price())
-
-
-@cache
-def _prices() -> Mapping[str, Price]:
-    forms = tomllib.loads(PRICES.read_text(encoding="utf-8"))["forms"]
-    return {form: Price(*figures) for form, figures in forms.items()}
 
 
 def default_policy(plan: Plan) -> frozenset[int]:
@@ -139,27 +82,8 @@ def cold(plan: Plan) -> frozenset[int]:
 
 def _parts(plan: Plan) -> list[float]:
     """Every step's estimated share of the model's instructions."""
-    counts = [instructions(step) for step in plan.steps]
+    counts = [instructions([step], plan.target) for step in plan.steps]
     return [count / max(sum(counts), 1) for count in counts]
-
-
-def instructions(step: Step) -> float:
-    """Estimated instructions of a step with a specialised body."""
-    return _price(step.call).pace * work(step)
-
-
-def work(step: Step) -> int:
-    """A measure of what a step does: its multiply-accumulates, and the elements that it reads and writes.
-
-    Decoded weights count as little as constant ones: not at all.
-    """
-    read = [value for value in step.call.read if value in step.node.inputs]
-    return step.call.macs + WORK_PER_ELEMENT * (_elements(read) + outputs_of(step))
-
-
-def outputs_of(step: Step) -> int:
-    """Elements that a step writes."""
-    return _elements(step.call.written)
 
 
 def with_rest(plan: Plan) -> frozenset[int]:
@@ -170,10 +94,6 @@ def with_rest(plan: Plan) -> frozenset[int]:
 
 def _outputs(plan: Plan, steps: Iterable[int]) -> int:
     return sum(outputs_of(plan.steps[i]) for i in steps)
-
-
-def _elements(arguments: Iterable[object]) -> int:
-    return sum(arg.size for arg in arguments if isinstance(arg, Tensor) and arg.data is None)
 
 
 def bodies(plan: Plan) -> Mapping[str, Sequence[Sequence[int]]]:

@@ -1,6 +1,6 @@
 """Measures what a layer's own body costs and saves: ``python -m twinfer.bench.lab.prices MODEL...``.
 
-Writes ``aot/print/prices.toml`` anew, which ``aot/print/choice.py`` reads. Every model is built with all layers
+Writes ``runtime/plan/prices.toml`` anew, which ``runtime/plan/price.py`` reads. Every model is built with all layers
 specialised and with all shared; both are run step by step. Run it when kernels have changed: the figures are from real
 layers.
 """
@@ -16,7 +16,7 @@ import numpy as np
 
 from twinfer.aot.build.sizes import sizes
 from twinfer.aot.build.targets import find
-from twinfer.aot.print.choice import PRICES, bodies, form_of, outputs_of, share_all, specialise, work
+from twinfer.aot.print.choice import bodies, share_all, specialise
 from twinfer.aot.print.emit import emit
 from twinfer.aot.print.literals import identifier
 from twinfer.bench.measure.price import build_steps, instances, own_code
@@ -25,16 +25,21 @@ from twinfer.converter.convert import convert
 from twinfer.runtime.options import Options
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.plan.plan import Plan
+from twinfer.runtime.plan.price import PRICES, form_of, outputs_of, work
 from twinfer.runtime.run.inputs import random_inputs
 
 #: Built-in models that are measured with int16 activations, too.
 WIDE = ("kws_float32", "ic_float32")
 
+#: Built-in models that are measured as they are, and with int8 between float inputs and outputs.
+FLOATS = ("kws_float32", "digits_float32", "vww_float32")
+
 CORES = ("cortex-m3", "cortex-m4", "cortex-m55")
 
 HEAD = """\
 # Of every kernel in models and single operators, by form (`-direct`: windows are read where they lie; `-pixel`: they
-# are pixels; `-column`: they go along one column): [more bytes that a specialised body takes than a layer over a shared
+# are pixels; `-column`: they go along one column; floats are computed by instructions of the core, by Helium's with
+# `-mve`, by the compiler's library with `-soft`): [more bytes that a specialised body takes than a layer over a shared
 # one, bytes of the shared instance, the same two of code compiled for size, instructions that specialising saves an
 # element of the output, instructions that a unit of work takes].
 # Means over layers, under QEMU; `make prices` writes this file anew.
@@ -81,7 +86,7 @@ def _forms(plan: Plan) -> Mapping[str, list[Sequence[int]]]:
     """Form -> groups of steps that share a body."""
     users: dict[str, list[Sequence[int]]] = {}
     for steps in chain.from_iterable(bodies(plan).values()):
-        users.setdefault(form_of(plan.steps[steps[0]].call), []).append(steps)
+        users.setdefault(form_of(plan.steps[steps[0]].call, plan.target), []).append(steps)
     return users
 
 
@@ -101,11 +106,12 @@ def _small(source: Source, core: str) -> Mapping[str, tuple[int, int]]:
     }  # fmt: skip
 
 
-def wide(model: str) -> Source:
-    """The 16x8 twin of a built-in float model, with ranges from seeded inputs."""
+def twin(model: str, precision: str, inference_type: str | None = None) -> Source:
+    """A built-in float model in a precision, with ranges from seeded inputs."""
     graph, rng = load(model).graph, np.random.default_rng(1)
     seen = {x.name: rng.standard_normal((8, *x.shape[1:]), np.float32) for x in graph.inputs}
-    return Source(model.replace("float32", "int16x8"), convert(graph, quantize="int16x8", calibration=seen))
+    made = convert(graph, quantize=precision, calibration=seen, inference_type=inference_type)
+    return Source(model.replace("float32", precision), made)
 
 
 def table(every: Sequence[Sample]) -> str:
@@ -124,8 +130,9 @@ def table(every: Sequence[Sample]) -> str:
 
 
 def main(models: Sequence[str]) -> None:
-    """Measures the models and ``WIDE``, and writes the table."""
-    sources = [*map(load, models), *map(wide, WIDE)]
+    """Measures the models, ``WIDE`` and ``FLOATS``, and writes the table."""
+    sources = [*map(load, models), *(twin(name, "int16x8") for name in WIDE)]
+    sources += [each for name in FLOATS for each in (load(name), twin(name, "int8", "FLOAT32"))]
     every = [sample for source in sources for core in CORES for sample in samples(source, core)]
     PRICES.write_text(table(every), encoding="utf-8")
 

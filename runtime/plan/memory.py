@@ -183,7 +183,7 @@ class _Planner:
 
     def _cheap(self) -> int:
         """The least peak at which rows cost no more than they may."""
-        from twinfer.runtime.plan.by_rows.price import instructions
+        from twinfer.runtime.plan.price import instructions
 
         most = SHARE * instructions(self._lowered.steps, self._target)
         peaks = self._partitions.peaks

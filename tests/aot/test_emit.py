@@ -26,7 +26,7 @@ from twinfer.aot.build import project as project_module
 from twinfer.aot.build.host import build
 from twinfer.aot.print import choice
 from twinfer.aot.print import emit as emit_module
-from twinfer.aot.print.choice import Policy, Price, by_price, cold, default_policy, share_all, specialise
+from twinfer.aot.print.choice import Policy, by_price, cold, default_policy, share_all, specialise
 from twinfer.aot.print.emit import emit
 from twinfer.aot.print.interface import Stack
 from twinfer.aot.print.literals import comment, identifier, in_makefile, in_recipe
@@ -37,7 +37,9 @@ from twinfer.runtime.errors import InvalidArgumentError, ToolError
 from twinfer.runtime.graph import DTYPES, Graph, Quant, Tensor
 from twinfer.runtime.op import tensor
 from twinfer.runtime.options import Mode, Options
+from twinfer.runtime.plan import price as price_module
 from twinfer.runtime.plan.make import make_plan
+from twinfer.runtime.plan.price import Price
 from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.run.stream import steps_of
 from twinfer.runtime.target import GENERIC, HOST
@@ -294,7 +296,8 @@ def test_many_bodies_are_shared(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_what_is_worth_a_body(price: Price, worth: float, shared: set[int], monkeypatch: pytest.MonkeyPatch) -> None:
     """Layer 0 does a third of the work; layers 1 and 2, which share a body, do the rest."""
-    monkeypatch.setattr(choice, "_price", lambda call: price)
+    for module in (choice, price_module):
+        monkeypatch.setattr(module, "price_of", lambda call, target: price)
     monkeypatch.setattr(choice, "WORTH", {"balanced": worth, "size": worth})
     plan = tiny.dense()
     assert by_price(plan) == default_policy(plan) == shared
@@ -305,7 +308,7 @@ def test_what_is_worth_a_body(price: Price, worth: float, shared: set[int], monk
 
 def test_prices_are_of_kernels() -> None:
     """Every entry of the file is a form of an existing kernel with sane prices. If not: make prices."""
-    for form, price in choice._prices().items():
+    for form, price in price_module._prices().items():
         assert kernel_function(form.partition("-")[0], 0)
         assert price.pace > 0
         assert 0 < price.instance < 5000
@@ -313,7 +316,9 @@ def test_prices_are_of_kernels() -> None:
 
 
 def test_code_for_size_has_prices_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(choice, "_price", lambda call: Price(100, 150, small_body=50, small_instance=150, saved=0))
+    monkeypatch.setattr(
+        choice, "price_of", lambda call, target: Price(100, 150, small_body=50, small_instance=150, saved=0)
+    )
     plan = tiny.dense()
     assert by_price(plan) == {0, 1, 2}
     assert by_price(plan.printed(optimize="size")) == set()

@@ -151,10 +151,12 @@ def test_prices_of_all_models_and_cores(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(prices, "table", lambda every: f"{every}")
     monkeypatch.setattr(prices, "PRICES", tmp_path / "prices.toml")
     monkeypatch.setattr(prices, "WIDE", ("digits_float32",))
+    monkeypatch.setattr(prices, "FLOATS", ("kws_float32",))
     prices.main(["digits_int8"])
-    assert asked == [(name, core) for name in ("digits_int8", "digits_int16x8") for core in prices.CORES]
+    measured = ("digits_int8", "digits_int16x8", "kws_float32", "kws_int8")
+    assert asked == [(name, core) for name in measured for core in prices.CORES]
     assert (tmp_path / "prices.toml").read_text() == f"{[*range(1, len(asked) + 1)]}"
-    twin = prices.wide("digits_float32").graph
+    twin = prices.twin("digits_float32", "int16x8").graph
     assert twin.nodes[-1].output.type == "INT16" or twin.nodes[-1].op == "DEQUANTIZE"
 
 

@@ -1,16 +1,17 @@
-"""What a plan costs on a microcontroller, estimated before anything is built: enough to tell 2 % from 20 %.
+"""What a plan by rows costs beyond one by layers, estimated before anything is built: enough to tell 2 % from 20 %.
 
-The figures are rounded counts under QEMU of kernels on Cortex-M0, M4 and M55, over the models of the benches.
+The figures are rounded counts under QEMU on Cortex-M0, M4 and M55, over the models of the benches.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from twinfer.runtime.plan.by_rows.ring_sizes import Kept, kept
 from twinfer.runtime.plan.by_rows.schedule import Link
 from twinfer.runtime.plan.plan import Plan
-from twinfer.runtime.program import Chain, Layer, Step
+from twinfer.runtime.plan.price import instructions
+from twinfer.runtime.program import Chain, Layer
 from twinfer.runtime.target import Target
 
 #: What one more call of a kernel costs in a chain beside its set-up: who is next, where its rows lie, its params.
@@ -18,28 +19,6 @@ CALL = 150
 
 #: What it costs to move the rows of a ring that stay to its start, and each byte of them.
 MOVE, MOVED = 30, 0.42
-
-#: Feature -> instructions for a multiply-accumulate of integers, and for an element of an output. A target has the
-#: figures of its first feature here, else those of plain C.
-INTEGERS = {"mve": (0.17, 6.0), "dsp": (1.0, 12.0)}
-PLAIN = (4.0, 25.0)
-
-#: The same for floats.
-FLOATS = (2.2, 12.0)
-
-
-def instructions(steps: Iterable[Step], target: Target) -> float:
-    """About how many instructions the steps take, each computed as a whole."""
-    return sum(_of_step(step, target) for step in steps)
-
-
-def _of_step(step: Step, target: Target) -> float:
-    out = next(iter(step.call.written), None)
-    if out is None:
-        return 0.0
-    integers = next((figures for feature, figures in INTEGERS.items() if target.has(feature)), PLAIN)
-    multiply, element = FLOATS if out.type == "FLOAT32" else integers
-    return step.call.macs * multiply + out.size * element
 
 
 def rows_share(plan: Plan) -> float:
@@ -66,4 +45,4 @@ def _more(link: Link, calls: int, target: Target) -> float:
     if calls < 2 or not isinstance(link, Layer) or link.rows.pixels == 1:
         return extra
     pixels = link.band * link.out.shape[2]
-    return extra + _of_step(link.step, target) * (-pixels % link.rows.pixels) / pixels
+    return extra + instructions([link.step], target) * (-pixels % link.rows.pixels) / pixels
