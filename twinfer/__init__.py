@@ -15,6 +15,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from twinfer.aot.build.catalogue import Board, board, boards
     from twinfer.aot.build.compiled import CompiledModel, compile
     from twinfer.converter.check import check
     from twinfer.converter.convert import convert, convert_file
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     __version__: str
 
 __all__ = [
+    "Board",
     "CompiledModel",
     "Graph",
     "GuardError",
@@ -59,6 +61,8 @@ __all__ = [
     "TwinferError",
     "UnsupportedOperatorError",
     "__version__",
+    "board",
+    "boards",
     "check",
     "compile",
     "convert",
@@ -74,6 +78,7 @@ __all__ = [
 ]
 
 _HOME = {
+    "twinfer.aot.build.catalogue": ("Board", "board", "boards"),
     "twinfer.aot.build.compiled": ("CompiledModel", "compile"),
     "twinfer.converter.check": ("check",),
     "twinfer.converter.convert": ("convert", "convert_file"),

@@ -11,7 +11,14 @@ from twinfer.runtime.plan.plan import Region
 from twinfer.runtime.target import Bank
 
 #: The fields of a bank in a card, with what they are if they are not there.
-_FIELDS: Mapping[str, Any] = {"name": None, "origin": None, "bytes": None, "read_cost": 1, "write_cost": 1}
+_FIELDS: Mapping[str, Any] = {
+    "name": None,
+    "origin": None,
+    "bytes": None,
+    "read_cost": 1,
+    "write_cost": 1,
+    "about": "",
+}
 
 #: Addresses are 32 bits; arenas lie at multiples of so many bytes, and are as long.
 _END, _UNIT = 1 << 32, 16
@@ -19,10 +26,19 @@ _END, _UNIT = 1 << 32, 16
 
 @dataclass(frozen=True)
 class CardBank:
-    """A data memory of a machine, and the address where it begins."""
+    """A data memory of a machine, and the address where it begins. ``about`` says what it is good for."""
 
     bank: Bank
     origin: int
+    about: str = ""
+
+    @property
+    def name(self) -> str:
+        return self.bank.name
+
+    @property
+    def nbytes(self) -> int:
+        return self.bank.nbytes
 
     @property
     def end(self) -> int:
@@ -39,10 +55,11 @@ class CardBank:
         return f"BANK_{self.bank.name.upper()}"
 
 
-def read_banks(where: str, value: Any) -> tuple[CardBank, ...]:
-    """The banks in a card; InvalidArgumentError, beginning with ``where``, for anything else."""
+def read_banks(where: str, value: Any, field: str = "banks") -> tuple[CardBank, ...]:
+    """The banks in a card, or the ``field`` of a board; InvalidArgumentError, beginning with ``where``, for anything
+    else."""
     if not isinstance(value, list) or not all(isinstance(table, dict) for table in value):
-        raise InvalidArgumentError(f"{where}: banks should be tables, each headed [[CARD.banks]], not {value!r}")
+        raise InvalidArgumentError(f"{where}: {field} should be tables, each headed [[NAME.{field}]], not {value!r}")
     return tuple(_bank(where, table) for table in value)
 
 
@@ -50,9 +67,10 @@ def _bank(where: str, table: Mapping[str, Any]) -> CardBank:
     said = {**_FIELDS, **table}
     if unknown := sorted(set(said) - set(_FIELDS)):
         raise InvalidArgumentError(f"{where}: a bank has no {unknown[0]!r}; known are {', '.join(_FIELDS)}")
-    if type(said["name"]) is not str:
-        raise InvalidArgumentError(f"{where}: the name of a bank should be a word, not {said['name']!r}")
-    for field in list(_FIELDS)[1:]:
+    for field in ("name", "about"):
+        if not isinstance(said[field], str) or not said[field].isprintable():
+            raise InvalidArgumentError(f"{where}: the {field} of a bank should be a word, not {said[field]!r}")
+    for field in ("origin", "bytes", "read_cost", "write_cost"):
         if type(said[field]) is not int or not 0 <= said[field] < _END:
             raise InvalidArgumentError(
                 f"{where}: {field} of bank {said['name']!r} should be a number, not {said[field]!r}"
@@ -67,7 +85,7 @@ def _bank(where: str, table: Mapping[str, Any]) -> CardBank:
         bank = Bank(said["name"], said["bytes"], said["read_cost"], said["write_cost"])
     except InvalidArgumentError as error:
         raise InvalidArgumentError(f"{where}: {error}") from None
-    return CardBank(bank, said["origin"])
+    return CardBank(bank, said["origin"], said["about"])
 
 
 def need_apart(where: str, spans: Mapping[str, tuple[int, int]], banks: Sequence[CardBank]) -> None:

@@ -43,10 +43,10 @@ _TOOLS = {
 _ANY = (r"[^\x00-\x1f\x7f]*", "text in one line")
 
 _RATES = ("clock_mhz", "energy_pj_per_cycle")
-_FLASH = ("flash_wait_states", "flash_fetch_bytes")
-_OPTIONAL = ("vectors", "banks", "emulator_flags", *_RATES, *_FLASH)
+FLASH = ("flash_wait_states", "flash_fetch_bytes")
+_OPTIONAL = ("vectors", "banks", "emulator_flags", *_RATES, *FLASH)
 _LISTS = ("flags", "isa", "packages", "emulator_flags")
-_NUMBERS = ("flash_origin", "flash_bytes", "ram_origin", "ram_bytes", "stack_bytes", "vectors", *_FLASH)
+_NUMBERS = ("flash_origin", "flash_bytes", "ram_origin", "ram_bytes", "stack_bytes", "vectors", *FLASH)
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ def find(target: str | os.PathLike[str], also: Sequence[str] = ()) -> Card:
     path = Path(target)
     if path.suffix != ".toml":
         raise _unknown(str(target), (*also, *names()))
-    own = _read(path)
+    own = read_tables(path)
     if len(own) != 1:
         raise InvalidArgumentError(f"{path} describes {len(own)} targets, it should be one")
     (name,) = own
@@ -124,7 +124,8 @@ def spelled(name: str) -> str:
 def _unknown(name: str, known: Sequence[str]) -> InvalidArgumentError:
     near = get_close_matches(spelled(name), known, 1)
     hint = f" Do you mean {near[0]}?" if near else ""
-    return InvalidArgumentError(f"no target {name!r}: name one of {', '.join(known)}, or a .toml file.{hint}")
+    which = f"{', '.join(known)}, a board (twinfer boards) or a .toml file"
+    return InvalidArgumentError(f"no target {name!r}: name one of {which}.{hint}")
 
 
 @cache
@@ -134,10 +135,11 @@ def _builtin() -> dict[str, Card]:
 
 @cache
 def _tables() -> dict[str, Any]:
-    return _read(BOARDS / "targets.toml")
+    return read_tables(BOARDS / "targets.toml")
 
 
-def _read(path: Path) -> dict[str, Any]:
+def read_tables(path: Path) -> dict[str, Any]:
+    """The tables of a file of TOML; InvalidArgumentError if it is none."""
     with reading(path, "a description of a board"):
         return tomllib.loads(path.read_text(encoding="utf-8"))
 
@@ -148,7 +150,7 @@ def _card(name: str, tables: Mapping[str, Any], path: Path) -> Card:
     _word(f"{path}: {name!r}", "name", name)
     said = _inherited(name, tables, where)
     words = {**_PATTERNS, **(dict.fromkeys(_TOOLS, _ANY) if str(said.get("board")).startswith("./") else _TOOLS)}
-    values = {field: _value(where, field, said[field], words) for field in _fields(where, said)}
+    values = {field: checked(where, field, said[field], words) for field in _fields(where, said)}
     if values["board"].startswith("./"):
         values["board"] = str(path.resolve().parent / values["board"])
     card = Card(name=name, **values)
@@ -188,7 +190,7 @@ def _fields(where: str, said: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(said)
 
 
-def _value(where: str, field: str, value: Any, words: Mapping[str, tuple[str, str]]) -> Any:
+def checked(where: str, field: str, value: Any, words: Mapping[str, tuple[str, str]] = _PATTERNS) -> Any:
     """The value of a field; InvalidArgumentError if it has the wrong type or form. ``words`` are patterns of words."""
     if field == "banks":
         return read_banks(where, value)

@@ -88,7 +88,7 @@ BANK = '[a]\nbase = "cortex-m4"\nram_bytes = 4096\n[[a.banks]]\n'
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ('[a]\nbase = "cortex-m4"\nbanks = 3', r"a: banks should be tables, each headed \[\[CARD.banks\]\], not 3"),
+        ('[a]\nbase = "cortex-m4"\nbanks = 3', r"a: banks should be tables, each headed \[\[NAME.banks\]\], not 3"),
         ('[a]\nbase = "cortex-m4"\nbanks = [3]', "a: banks should be tables"),
         (BANK + 'name = "x"\norigin = 16\nbytes = 32\nspeed = 3', "a: a bank has no 'speed'; known are name, origin,"),
         (BANK + "origin = 16\nbytes = 32", "a: the name of a bank should be a word, not None"),

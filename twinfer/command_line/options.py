@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 GUARD = "watch every step, and name one that reads or writes memory that is not its own (slow)"
-TARGET = "host, cortex-m4 (or m4), … or a .toml file that describes a board"
+TARGET = "host, cortex-m4 (or m4), …, a board (twinfer boards), or a .toml file that describes one"
 OPTIMIZE = "fewest instructions (speed), least flash (size), or what lies between (balanced, the default)"
 OPERATORS = "a folder with operators of your own, Python modules and headers; may be given several times"
 MODEL = "a .tflite file, or the name of a built-in model; FILE#KEY is its signature KEY"

@@ -21,13 +21,16 @@ def words(text: str) -> list[str]:
 
 def card(target: str) -> Any:
     """The card of a target that programs run on, None for the host."""
-    from twinfer.aot.build.targets import find
+    from twinfer.aot.build.catalogue import find_card
     from twinfer.runtime.errors import InvalidArgumentError
     from twinfer.runtime.target import GENERIC, NATIVE
 
-    if target.lower() in (GENERIC.name, NATIVE):
+    if target.lower() == "host":
+        return None
+    found = None if target.lower() in (GENERIC.name, NATIVE) else find_card(target, also=["host"])[1]
+    if found is None:
         raise InvalidArgumentError(f"{target.lower()} is only planned for: compile, inspect, ops and search take it")
-    return None if target.lower() == "host" else find(target, also=["host"])
+    return found
 
 
 def need_tools(boards: Iterable[Any]) -> None:
@@ -41,15 +44,14 @@ def need_tools(boards: Iterable[Any]) -> None:
 
 def machine(target: str) -> tuple[Target, Any]:
     """The target to plan for, and the card of a microcontroller; InvalidArgumentError with the names there are."""
-    from twinfer.aot.build.targets import find
+    from twinfer.aot.build.catalogue import find_card
     from twinfer.runtime.run.isa import this_computer
     from twinfer.runtime.target import GENERIC, HOST, NATIVE
 
     plain = {GENERIC.name: lambda: GENERIC, HOST.name: lambda: HOST, NATIVE: this_computer}
     if target.lower() in plain:
         return plain[target.lower()](), None
-    board = find(target, also=[*plain])
-    return board.target, board
+    return find_card(target, also=[*plain])
 
 
 def settings(optimize: str) -> tuple[Any, ...]:
