@@ -38,7 +38,6 @@ class Model:
         self.reader.nodes(proto.graph.node)
         self.outputs = [value.name for value in proto.graph.output]
         for name in self.outputs:
-            self.reader.spell_out(name)
             if name in self.reader.sequences:
                 self.reader.problems.add("output", "a sequence of tensors; give its tensors as outputs", name)
         self.reader.problems.report()

@@ -15,7 +15,6 @@ from twinfer.converter.emit.finish import Problems
 from twinfer.converter.onnx import sequences
 from twinfer.converter.onnx.bodies import Body, body_of, inner_graphs, is_defined, outer_names
 from twinfer.converter.onnx.fold import fold
-from twinfer.converter.onnx.gelu import Term, term_of
 from twinfer.converter.onnx.node import HINTS, NO_IMPORTER, OnnxNode, attributes_of, importers
 from twinfer.converter.onnx.versions import additions
 from twinfer.runtime.errors import ModelError, TwinferError, UnsupportedOperatorError
@@ -50,7 +49,6 @@ class Reader:
         self.problems: Problems = Problems() if outer is None else outer.problems
         self.stated: dict[str, Tensor] = {}
         self.lost: set[str] = set()  # values behind nodes that cannot be expressed
-        self.terms: dict[str, Term] = {}  # what may be a part of GELU; with Erf in it, it is in no value yet
         self.control: Mapping[str, Control] = control if outer is None else outer.control
         self.sequences: dict[str, tuple[Tensor, ...]] = {} if outer is None else outer.sequences
         self.subgraphs: list[Graph] = [] if outer is None else outer.subgraphs
@@ -95,7 +93,6 @@ class Reader:
         """Values by name; None if one is lost."""
         tensors = []
         for name in names:
-            self.spell_out(name)
             if name not in self.values and name not in self.lost:
                 raise ModelError(f"output {name!r} of a graph that a node runs is written by no node")
             tensors.append(single(self.values[name]) if name in self.values else None)
@@ -105,11 +102,7 @@ class Reader:
         """Reads one node; what cannot be expressed is noted, and its outputs are lost to the nodes behind."""
         op = f"{proto.domain}:{proto.op_type}" if proto.domain else proto.op_type
         name = proto.name or next(filter(None, proto.output), "?")
-        if self._is_term(op, name, proto):
-            return
         read = [*proto.input, *(name for graph in inner_graphs(proto) for name in outer_names(graph))]
-        for value in read:
-            self.spell_out(value)
         try:
             if self.lost.isdisjoint(read):
                 self._store(proto, self._results(op, proto))
@@ -124,34 +117,6 @@ class Reader:
             if not self.problems.by_reason:
                 raise
             self._lose(proto)  # what was put in for lost values may be wrong
-
-    def _is_term(self, op: str, name: str, proto: onnx.NodeProto) -> bool:
-        """Notes the result if it is a part of GELU. Returns whether Erf is in it, so that its own value waits."""
-        if op not in ("Add", "Div", "Erf", "Mul") or not self.lost.isdisjoint(proto.input):
-            return False
-        operands = [self._operand(read) for read in proto.input]
-        term = None if None in operands else term_of(op, name, *(each for each in operands if each is not None))
-        if term is not None:
-            self.terms[proto.output[0]] = term
-        return term is not None and bool(term.share)
-
-    def _operand(self, name: str) -> Term | float | None:
-        """A float value as a term, or as a number if it is a constant of one element; None for others."""
-        value = self.values.get(name)
-        if value is None or name in self.terms:
-            return self.terms.get(name)
-        if value.type != "FLOAT32" or value.quant is not None:
-            return None
-        if value.data is None:
-            return Term(value)
-        return float(value.data.reshape(-1)[0]) if value.shape in ((), (1,)) else None
-
-    def spell_out(self, name: str) -> None:
-        """Emits a term with Erf in it, because another operator reads it."""
-        term = self.terms.get(name)
-        if term is not None and name not in self.values and name not in self.lost:
-            self.emitter.place = name
-            self.values[name] = term.emit(self.emitter)
 
     def _results(self, op: str, proto: onnx.NodeProto) -> Sequence[Tensor | None] | None:
         """What a node gives: computed here if all that it reads is constant, else by its importer, else by the

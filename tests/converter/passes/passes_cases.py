@@ -15,12 +15,15 @@ from twinfer.converter.passes.dilations import dilations
 from twinfer.converter.passes.elementwise_constants import elementwise_constants
 from twinfer.converter.passes.equalize import equalize
 from twinfer.converter.passes.float_weights import float_weights
+from twinfer.converter.passes.functions_of_one import functions_of_one
 from twinfer.converter.passes.fuse_activations import fuse_activations
 from twinfer.converter.passes.fuse_padding import fuse_padding
 from twinfer.converter.passes.horizontal_merge import horizontal_merge
 from twinfer.converter.passes.identities import identities
 from twinfer.converter.passes.merge_relus import merge_relus
+from twinfer.converter.passes.moves_of_one import moves_of_one
 from twinfer.converter.passes.multiplications import multiplications
+from twinfer.converter.passes.normalisations import normalisations
 from twinfer.converter.passes.reshapes import reshapes
 from twinfer.converter.passes.transposes import transposes
 from twinfer.runtime.graph import Tensor
@@ -43,6 +46,45 @@ def folds_nothing_that_grows(b: Builder) -> list[Tensor]:
     wide = b.op("DEQUANTIZE", [np.ones(1000, np.float16)], type="FLOAT32")
     y = b.op("ADD", [x, b.op("NEG", [floats(1000)])])
     return [b.op("MUL", [y, wide])]
+
+
+@shows(functions_of_one)
+def names_activations(b: Builder) -> list[Tensor]:
+    """GELU by tanh, HARD_SWISH and LEAKY_RELU; x * LOGISTIC(x) has no operator, and y is read by another."""
+    x = b.input("x", "FLOAT32", (2, 3))
+    cube = b.op("MUL", [b.op("MUL", [x, x]), x])
+    inner = b.op("MUL", [b.op("ADD", [x, b.op("MUL", [cube, f(0.044715)])]), f(0.7978845608)])
+    gelu = b.op("MUL", [b.op("MUL", [x, f(0.5)]), b.op("ADD", [b.op("TANH", [inner]), f(1)])])
+    swish = b.op("DIV", [b.op("MUL", [b.op("RELU6", [b.op("ADD", [gelu, f(3)])]), gelu]), f(6)])
+    leaky = b.op("MAXIMUM", [swish, b.op("MUL", [swish, f(0.1)])])
+    silu = b.op("MUL", [leaky, b.op("LOGISTIC", [leaky])])
+    y = b.op("MUL", [silu, f(0.1)])
+    return [b.op("MAXIMUM", [silu, y]), y]
+
+
+@shows(moves_of_one)
+def names_moves(b: Builder) -> list[Tensor]:
+    """A mirrored border by GATHER, SPACE_TO_DEPTH by 4 dimensions, larger rows by TILE, in integers as well."""
+    x = b.input("x", "INT8", (1, 4, 4, 2), 0.5)
+    y = b.op("GATHER", [x, order(1, 0, 1, 2, 3, 2)], shape=(1, 6, 4, 2), axis=1)
+    y = b.op("RELU", [y])
+    y = b.op("RESHAPE", [y, order(3, 2, 2, 4)], shape=(3, 2, 2, 4))
+    y = b.op("TRANSPOSE", [y, order(0, 2, 1, 3)], shape=(3, 2, 2, 4))
+    y = b.op("RELU", [b.op("RESHAPE", [y, order(1, 3, 2, 8)], shape=(1, 3, 2, 8))])
+    y = b.op("TILE", [b.op("RESHAPE", [y, order(3, 1, 16)], shape=(3, 1, 16)), order(1, 2, 1)], shape=(3, 2, 16))
+    return [b.op("RESHAPE", [y, order(1, 6, 2, 8)], shape=(1, 6, 2, 8))]
+
+
+@shows(normalisations)
+def names_normalisation(b: Builder) -> list[Tensor]:
+    """Of x; the greatest value of the others has a root of its own, and sums over another dimension stay."""
+    x = b.input("x", "FLOAT32", (2, 3, 4))
+    y = b.op("DIV", [x, b.op("SQRT", [b.op("SUM", [b.op("MUL", [x, x]), order(2)], keep_dims=True)])])
+    e = b.op("EXP", [y])
+    y = b.op("DIV", [e, b.op("TILE", [b.op("SUM", [e, order(2)], keep_dims=True), order(1, 1, 4)])])
+    y = b.op("DIV", [y, b.op("SQRT", [b.op("REDUCE_MAX", [y, order(1, 2)], keep_dims=True)])])
+    e = b.op("EXP", [y])
+    return [b.op("DIV", [e, b.op("SUM", [e, order(1)], keep_dims=True)])]
 
 
 @shows(dead_code)

@@ -62,9 +62,27 @@ def test_names() -> None:
 
 
 def test_the_pipeline_in_its_order() -> None:
-    first = ["constant_folding", "custom_operators", "common_subexpressions", "identities", "dilations", "reshapes"]
+    first = [
+        "constant_folding",
+        "custom_operators",
+        "functions_of_one",
+        "moves_of_one",
+        "normalisations",
+        "common_subexpressions",
+        "identities",
+        "dilations",
+        "reshapes",
+    ]
     first += ["merge_relus", "fuse_activations"]
-    then = ["transposes", "reshapes", "elementwise_constants", "merge_relus", "fuse_padding", "batch_norm"]
+    then = [
+        "transposes",
+        "reshapes",
+        "normalisations",
+        "elementwise_constants",
+        "merge_relus",
+        "fuse_padding",
+        "batch_norm",
+    ]
     last = ["fuse_activations", "identities", "common_subexpressions", "dead_code"]
     assert [step.__name__ for step in PIPELINE] == [*first, *then, *last]
     assert [step.__name__ for step in TO_QUANTIZE] == ["float_weights", "multiplications", *first, *then, *last]
