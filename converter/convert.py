@@ -29,6 +29,7 @@ from twinfer.converter.quantize.quantize import Options, quantize
 from twinfer.converter.quantize.recipe import Recipe
 from twinfer.converter.quantize.rounding import grams
 from twinfer.converter.quantize.samples import Samples, samples_of
+from twinfer.converter.quantize.wide import for_16_bits
 from twinfer.converter.source import Source, files_of, open_source, read_source
 from twinfer.converter.table import with_versions
 from twinfer.runtime.errors import ModelError, ModelWarning, UnsupportedOperatorError
@@ -152,6 +153,7 @@ def conversion(source: Source, **how: Unpack[How]) -> Conversion:
     stepwise = written_out(imported, partial(_written_out, how, recipe))
     stepwise = stepwise if how.get("loops", True) else beginnings(stepwise)
     graph = optimise(stepwise, steps, how.get("after"), laid_out)
+    graph = for_16_bits(graph, recipe) if how.get("quantize") else graph
     job = _Job(how, how.get("calibration"), [])
     converted = Conversion(graph, imported, graph, graph, graph, {}, recipe)
     for name, about, stage in STAGES:

@@ -29,6 +29,9 @@ NHWC, NCHW = (0, 2, 3, 1), (0, 3, 1, 2)
 #: Operators that are worth it even if they need as many others beside them.
 _WORTH = frozenset({"DEPTH_TO_SPACE", "MIRROR_PAD", "RESIZE_NEAREST_NEIGHBOR", "SPACE_TO_DEPTH"})
 
+#: Operators that move nothing.
+_FREE = ("EXPAND_DIMS", "RESHAPE", "SQUEEZE")
+
 #: Where every element of a result comes from, as places in the flat source.
 Places = NDArray[np.int64]
 
@@ -53,23 +56,28 @@ def _recognise(view: View, node: Node) -> Change | None:
         ops = [n.op for n in region]
         places = None if ops == ["TRANSPOSE", "RESHAPE"] or ops == ["RESHAPE", "TRANSPOSE"] else _places(region, source)
         for steps in () if places is None else _forms(view, places, source, y, ops):
-            if _better([step[0] for step in steps], ops):
+            new = [step[0] for step in steps]
+            if new == ops:
+                break  # it is spelled so already
+            if _better(new, ops):
                 nodes = _written(steps, source, y)
                 return Change(tuple(region), tuple(nodes)) if all(map(works, nodes)) else None
     return None
 
 
 def _better(new: Sequence[str], old: Sequence[str]) -> bool:
-    if len(new) < len(old):
-        return True
-    worth = (_WORTH if "GATHER" not in old else {*_WORTH, "SLICE", "STRIDED_SLICE"}) & set(new)
-    return len(new) <= len(old) + 3 and bool(worth - set(old) or (old == ["RESHAPE", "TRANSPOSE", "RESHAPE"] != new))
+    """Whether fewer elements are moved, where reshapes move none, or another operator has a name of its own."""
+    named = bool(_WORTH & set(new)) and not _WORTH & set(old)
+    turned = old == ["RESHAPE", "TRANSPOSE", "RESHAPE"]
+    moved = [[op for op in ops if op not in _FREE] for ops in (new, old)]
+    return len(moved[0]) < len(moved[1]) or (len(new) <= len(old) + 3 and (named or turned))
 
 
 def _moves(node: Node) -> bool:
     """Whether the operator only moves elements of what it is given, to places that are known."""
     row = row_of(node)
-    if row.moves is None or row.fills or touches_state(node):
+    active = node.options.get("fused_activation_function", "NONE") != "NONE"
+    if row.moves is None or row.fills or row.padding or active or touches_state(node):  # a maximum has padding
         return False
     carried = row.carrying(node)
     known = all(t is None or (t.data is None) == (i in carried) for i, t in enumerate(node.inputs))

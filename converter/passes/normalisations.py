@@ -31,6 +31,8 @@ def normalisations(graph: Graph) -> Graph:
 
 
 def _write(view: View, node: Node) -> Change | None:
+    if len(node.outputs) != 1:
+        return None
     change = _broadcast(view, node)
     if change is not None or node.output.type != "FLOAT32" or is_open(node.output):
         return change

@@ -25,6 +25,7 @@ from twinfer.converter.passes.moves_of_one import moves_of_one
 from twinfer.converter.passes.multiplications import multiplications
 from twinfer.converter.passes.normalisations import normalisations
 from twinfer.converter.passes.reshapes import reshapes
+from twinfer.converter.passes.softplus import softplus
 from twinfer.converter.passes.transposes import transposes
 from twinfer.runtime.graph import Tensor
 from twinfer.runtime.op import tensor
@@ -67,7 +68,7 @@ def names_moves(b: Builder) -> list[Tensor]:
     """A mirrored border by GATHER, SPACE_TO_DEPTH by 4 dimensions, larger rows by TILE, in integers as well."""
     x = b.input("x", "INT8", (1, 4, 4, 2), 0.5)
     y = b.op("GATHER", [x, order(1, 0, 1, 2, 3, 2)], shape=(1, 6, 4, 2), axis=1)
-    y = b.op("RELU", [y])
+    y = b.op("MAX_POOL_2D", [y], filter_height=1, filter_width=1, stride_h=1, stride_w=1, padding="VALID")
     y = b.op("RESHAPE", [y, order(3, 2, 2, 4)], shape=(3, 2, 2, 4))
     y = b.op("TRANSPOSE", [y, order(0, 2, 1, 3)], shape=(3, 2, 2, 4))
     y = b.op("RELU", [b.op("RESHAPE", [y, order(1, 3, 2, 8)], shape=(1, 3, 2, 8))])
@@ -85,6 +86,13 @@ def names_normalisation(b: Builder) -> list[Tensor]:
     y = b.op("DIV", [y, b.op("SQRT", [b.op("REDUCE_MAX", [y, order(1, 2)], keep_dims=True)])])
     e = b.op("EXP", [y])
     return [b.op("DIV", [e, b.op("SUM", [e, order(1)], keep_dims=True)])]
+
+
+@shows(softplus)
+def bounds_softplus(b: Builder) -> list[Tensor]:
+    """Once: what comes out is as it should be."""
+    x = b.input("x", "FLOAT32", (2, 3))
+    return [b.op("LOG", [b.op("ADD", [f(1), b.op("EXP", [x])])])]
 
 
 @shows(dead_code)
