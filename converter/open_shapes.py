@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from shlex import quote
 
 from twinfer.runtime.errors import InvalidArgumentError, TwinferError, UnsupportedOperatorError
 
@@ -29,19 +30,24 @@ def _needed(inputs: Mapping[str, Dims], found: Mapping[str, Sequence[int]] | Non
     parts = []
     for name, dims in inputs.items():
         parts.append(f"input {name!r} " + ("has no shape in the model" if dims is None else f"{_listed(dims)} is open"))
-    words = [f"--shape {name}={_example(dims, (found or {}).get(name))}" for name, dims in inputs.items()]
+    words = options({name: _example(dims, (found or {}).get(name)) for name, dims in inputs.items()})
     how = "for example" if found else "with the extents that it was made for"
-    return f"{'; '.join(parts)}: say the shape, {how}: {' '.join(words)}"
+    return f"{'; '.join(parts)}: say the shape, {how}: {words}"
+
+
+def options(shapes: Mapping[str, Sequence[int | str]]) -> str:
+    """The options of the command line that give inputs these shapes, for a shell."""
+    return " ".join("--shape " + quote(f"{name}={','.join(map(str, dims))}") for name, dims in shapes.items())
 
 
 def _listed(dims: Sequence[int | str]) -> str:
     return f"[{', '.join(map(str, dims))}]"
 
 
-def _example(dims: Dims, found: Sequence[int] | None) -> str:
+def _example(dims: Dims, found: Sequence[int] | None) -> Sequence[int | str]:
     if found is not None:
-        return ",".join(map(str, found))
-    return "D,D,…" if dims is None else ",".join(str(d) if isinstance(d, int) else "D" for d in dims)
+        return found
+    return ["D", "D", "…"] if dims is None else [d if isinstance(d, int) else "D" for d in dims]
 
 
 def workable(
@@ -63,14 +69,26 @@ def _candidates(inputs: Mapping[str, Dims]) -> Iterator[Mapping[str, Sequence[in
     if any(dims is None for dims in inputs.values()):
         return
     known = {name: dims for name, dims in inputs.items() if dims is not None}
-    batches = {dims[0] for dims in known.values() if dims} - {"?"}  # states have it elsewhere
     image = any(len(dims) == 4 for dims in known.values())
     seen = []
-    for size in (*IMAGES, *OTHERS) if image else OTHERS:
-        shapes = {
-            name: tuple(d if isinstance(d, int) else 1 if i == 0 or d in batches else size for i, d in enumerate(dims))
-            for name, dims in known.items()
-        }
-        if shapes not in seen:
-            seen.append(shapes)
-            yield shapes
+    for batch in (_is_batch, _is_first):
+        named = {d for dims in known.values() for i, d in enumerate(dims) if batch(dims, i)} - {"?"}
+        for size in (*IMAGES, *OTHERS) if image else OTHERS:
+            shapes = {
+                name: tuple(
+                    d if isinstance(d, int) else 1 if batch(dims, i) or d in named else size for i, d in enumerate(dims)
+                )
+                for name, dims in known.items()
+            }
+            if shapes not in seen:
+                seen.append(shapes)
+                yield shapes
+
+
+def _is_first(dims: Sequence[int | str], i: int) -> bool:
+    return not i
+
+
+def _is_batch(dims: Sequence[int | str], i: int) -> bool:
+    """Whether an open extent is the batch: the first one, or in a state [layers, batch, units] the only open one."""
+    return not i or (i < len(dims) - 1 and all(isinstance(d, int) for j, d in enumerate(dims) if j != i))

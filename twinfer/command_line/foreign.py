@@ -11,32 +11,24 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from twinfer.converter.source import Shapes
     from twinfer.runtime.graph import Graph
 
 
 @dataclass(frozen=True)
 class Preview:
     """``operators``: the source's, with their counts. ``graph``: what they become; None if that cannot be.
-    ``problems``: by operator and reason the nodes that cannot be converted. ``fault``: what else is wrong. ``shapes``:
-    those that were assumed for inputs whose shape the model leaves open."""
+    ``problems``: by operator and reason the nodes that cannot be converted. ``fault``: what else is wrong."""
 
     operators: Mapping[str, int]
     graph: Graph | None = None
     problems: Mapping[tuple[str, str], Sequence[str]] = field(default_factory=dict)
     fault: str = ""
-    shapes: Shapes = field(default_factory=dict)
 
     @property
     def missing(self) -> tuple[str, ...]:
         """All that keeps it from being converted."""
         each = (f"{op} ({len(nodes)}x): {reason}" for (op, reason), nodes in self.problems.items())
         return (*each, *filter(None, [self.fault]))
-
-    @property
-    def assumed(self) -> str:
-        """The options that say the assumed shapes."""
-        return " ".join(f"--shape {name}={','.join(map(str, shape))}" for name, shape in self.shapes.items())
 
 
 def add_shapes(command: argparse.ArgumentParser) -> None:
@@ -69,27 +61,28 @@ def preview(arguments: argparse.Namespace) -> Preview:
     """What ``convert`` would make of a file; nothing is written. Errors of files that cannot be read are raised."""
     from twinfer.command_line.arrays import constants_of
     from twinfer.command_line.options import shapes_of
+    from twinfer.command_line.terminal import note
     from twinfer.converter.convert import optimise
     from twinfer.converter.loops import roll
-    from twinfer.converter.open_shapes import OpenShapes
+    from twinfer.converter.open_shapes import OpenShapes, options
     from twinfer.converter.passes import PIPELINE
     from twinfer.converter.source import open_source, read_source
     from twinfer.runtime.errors import UnsupportedOperatorError
 
     source = open_source(arguments.model)
     shapes, constants = shapes_of(arguments.shape), constants_of(arguments.constant)
-    operators, assumed = dict(_operators(source)), dict[str, Any]()
+    operators = dict(_operators(source))
     try:
         try:
             imported = read_source(source, shapes, constants)
         except OpenShapes as error:
             if error.found is None:
                 raise
-            assumed = dict(error.found)
-            imported = read_source(source, {**shapes, **assumed}, constants)
-        return Preview(operators, roll(optimise(imported, PIPELINE)), shapes=assumed)
+            note(f"shapes that are open were assumed: {options(error.found)}")
+            imported = read_source(source, {**shapes, **error.found}, constants)
+        return Preview(operators, roll(optimise(imported, PIPELINE)))
     except UnsupportedOperatorError as error:
-        return Preview(operators, None, error.by_reason, "" if error.by_reason else str(error), assumed)
+        return Preview(operators, None, error.by_reason, "" if error.by_reason else str(error))
 
 
 def preview_tables(name: str, found: Preview) -> Iterator[RenderableType]:
@@ -109,8 +102,6 @@ def preview_tables(name: str, found: Preview) -> Iterator[RenderableType]:
         yield Text(f"missing: {op} ({len(nodes)}x): {reason}; {', '.join(nodes[:3])}{more}", style="red")
     if found.fault:
         yield Text(f"missing: {found.fault}", style="red")
-    if found.shapes:
-        yield Text(f"shapes that are open were assumed: {found.assumed}", style="yellow")
 
 
 def _operators(source: Any) -> list[tuple[str, int]]:
