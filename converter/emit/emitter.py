@@ -399,7 +399,7 @@ class Emitter:
 
 def move_constant(x: Tensor, shape: Shape, quant: Quant | None, move: Callable[[NDArray[Any]], NDArray[Any]]) -> Tensor:
     """A constant with its elements moved, and with them the integers that it was dequantised from."""
-    kept = {key: value for key, value in x.extra.items() if key == "stored" and quant}
+    kept = {key: value for key, value in x.extra.items() if key in ("stored", "bytes") and quant}
     extra = {key: np.array(move(value), order="C") for key, value in kept.items()}
     data = np.array(move(np.asarray(x.data)), order="C")
     return replace(x, shape=shape, data=data, quant=quant, extra=MappingProxyType(extra))

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from twinfer.converter.emit.emitter import SMALL, Emitter
 from twinfer.converter.emit.finish import change_tensors, renamer, sign, with_outputs
+from twinfer.converter.onnx.hybrid import hybrid
 from twinfer.converter.onnx.integer import integer
 from twinfer.converter.table import row_of
 from twinfer.runtime.graph import EMPTY, Graph, Quant, Tensor
@@ -18,7 +19,7 @@ def finish(g: Emitter, values: Mapping[str, Tensor], outputs: Sequence[str]) -> 
     name = renamer(graph, {**{t: name for name, t in reversed(list(values.items()))}, **taken})
     quants = _spread(graph, g.quants)
     graph = change_tensors(graph, lambda t: replace(t, name=name(t), quant=quants.get(t)))
-    return sign(change_tensors(integer(graph), _plain))
+    return sign(change_tensors(hybrid(integer(graph)), _plain))
 
 
 def _spread(graph: Graph, quants: Mapping[Tensor, Quant]) -> dict[Tensor, Quant]:

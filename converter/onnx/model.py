@@ -13,6 +13,7 @@ import onnx
 from twinfer.converter.emit.emitter import Emitter
 from twinfer.converter.freeze import no_input
 from twinfer.converter.onnx.control import CONTROL
+from twinfer.converter.onnx.dynamic import merged
 from twinfer.converter.onnx.finish import finish
 from twinfer.converter.onnx.inputs import fixed_input, stated_shape, static_shapes, type_of
 from twinfer.converter.onnx.ops.move import HALVES_AND_DOUBLES
@@ -35,8 +36,8 @@ class Model:
         self.reader.stated.update(_stated(proto.graph))
         self.reader.initializers(proto.graph)
         self._inputs(shapes, constants)
-        self.reader.nodes(proto.graph.node)
         self.outputs = [value.name for value in proto.graph.output]
+        self.reader.nodes(merged(proto.graph.node, self.outputs))
         for name in self.outputs:
             if name in self.reader.sequences:
                 self.reader.problems.add("output", "a sequence of tensors; give its tensors as outputs", name)

@@ -14,6 +14,7 @@ from twinfer.converter.emit.emitter import Emitter, constant
 from twinfer.converter.emit.finish import Problems
 from twinfer.converter.onnx import sequences
 from twinfer.converter.onnx.bodies import Body, body_of, inner_graphs, is_defined, outer_names
+from twinfer.converter.onnx.dynamic import merged
 from twinfer.converter.onnx.fold import fold
 from twinfer.converter.onnx.node import HINTS, NO_IMPORTER, OnnxNode, attributes_of, importers
 from twinfer.converter.onnx.versions import additions
@@ -86,8 +87,9 @@ class Reader:
         graph = self.whole
         self.values.update(zip((value.name for value in graph.input), given, strict=False))
         self.initializers(graph)
-        self.nodes(graph.node)
-        return self.outputs([value.name for value in graph.output])
+        outputs = [value.name for value in graph.output]
+        self.nodes(merged(graph.node, outputs))
+        return self.outputs(outputs)
 
     def outputs(self, names: Iterable[str]) -> list[Tensor] | None:
         """Values by name; None if one is lost."""

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from twinfer.converter.facts import Parameters
 from twinfer.converter.passes._rewrite import Change, View, constant, rewrite, touches_state, with_options
-from twinfer.converter.passes.elementwise_constants import Affine, affine
+from twinfer.converter.passes.elementwise_constants import Affine, affine, scalar_is
 from twinfer.converter.table import parameters_of, row_of
 from twinfer.runtime.graph import Graph, Node, Tensor
 
@@ -24,18 +24,18 @@ def batch_norm(graph: Graph) -> Graph:
     DEPTHWISE_CONV_2D, TRANSPOSE_CONV and FULLY_CONNECTED become part of weights and bias. The same goes in front of
     CONV_2D, DEPTHWISE_CONV_2D and FULLY_CONNECTED, for additions only where no window sees padding.
 
-    Weights that several operators share stay.
+    Weights that several operators share stay. Additions behind int8 weights of float values go into the bias, too.
     """
     return rewrite(rewrite(graph, _behind), _before)
 
 
-def _foldable(view: View, node: Node | None) -> Parameters | None:
-    """Where the node's weights and bias are, if they are float constants of its own."""
+def _foldable(view: View, node: Node | None, only_add: bool = False) -> Parameters | None:
+    """Where the node's weights and bias are, if they are float constants of its own. For an addition any will do."""
     at = None if node is None else parameters_of(node)
     if node is None or at is None or at.bias is None or touches_state(node):
         return None
     weights, bias = node.input(at.weights), node.optional(at.bias)
-    if weights.type != "FLOAT32" or node.output.type != "FLOAT32" or not view.only_here(weights):
+    if node.output.type != "FLOAT32" or not (only_add or (weights.type == "FLOAT32" and view.only_here(weights))):
         return None
     return at if bias is None or bias.data is not None else None
 
@@ -43,7 +43,8 @@ def _foldable(view: View, node: Node | None) -> Parameters | None:
 def _behind(view: View, node: Node) -> Change | None:
     form = affine(node)
     before = view.feeds(form.x) if form else None
-    at = _foldable(view, before)
+    only_add = form is not None and scalar_is(form.scale, 1)
+    at = _foldable(view, before, only_add)
     if form is None or before is None or at is None or before.options["fused_activation_function"] != "NONE":
         return None
     weights, channels = before.input(at.weights), at.channels(before)
@@ -51,7 +52,7 @@ def _behind(view: View, node: Node) -> Change | None:
     if scale is None or offset is None:
         return None
     shape = [-1 if i == at.axis else 1 for i in range(len(weights.shape))]
-    folded = np.asarray(weights.data, np.float64) * scale.reshape(shape)
+    folded = None if only_add else np.asarray(weights.data, np.float64) * scale.reshape(shape)
     now = _with(before, at, folded, _bias(before, at) * scale + offset)
     if now is None:
         return None
@@ -71,14 +72,17 @@ def _bias(node: Node, at: Parameters) -> Floats:
     return np.zeros(at.channels(node)) if bias is None else np.asarray(bias.data, np.float64).reshape(-1)
 
 
-def _with(node: Node, at: Parameters, weights: Floats, bias: Floats) -> Node | None:
-    """The node with other weights and bias; None if it can have no bias, or if the new values leave float32's range."""
-    if at.bias is None or not all(bool((np.abs(v) <= np.finfo(np.float32).max).all()) for v in (weights, bias)):
+def _with(node: Node, at: Parameters, weights: Floats | None, bias: Floats) -> Node | None:
+    """The node with other weights, if any, and another bias; None if it can have no bias, or if the new values leave
+    float32's range."""
+    new = [values for values in (weights, bias) if values is not None]
+    if at.bias is None or not all(bool((np.abs(v) <= np.finfo(np.float32).max).all()) for v in new):
         return None
     old, old_bias = node.input(at.weights), node.optional(at.bias)
     name = old_bias.name if old_bias is not None else f"{node.output.name}/bias"
     inputs = [*node.inputs, *[None] * (at.bias + 1 - len(node.inputs))]
-    inputs[at.weights] = constant(weights.astype(np.float32), old.name)
+    if weights is not None:
+        inputs[at.weights] = constant(weights.astype(np.float32), old.name)
     inputs[at.bias] = constant(bias.astype(np.float32), name)
     count = len(node.inputs) if old_bias is None and not bias.any() else len(inputs)
     return replace(node, inputs=tuple(inputs[:count]))

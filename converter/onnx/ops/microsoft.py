@@ -13,6 +13,7 @@ import numpy as np
 from twinfer.converter.emit import functions, products
 from twinfer.converter.emit.emitter import Emitter, Operand
 from twinfer.converter.emit.functions import number, scale_and_shift
+from twinfer.converter.onnx.hybrid import remembering, symmetric
 from twinfer.converter.onnx.node import Importer, OnnxNode
 from twinfer.converter.onnx.ops import activations, conv, dense, quantised
 from twinfer.runtime.graph import Tensor
@@ -196,16 +197,49 @@ def _unpacked(data: np.ndarray, bits: int) -> np.ndarray:
 
 
 def matmul_integer_to_float(g: Emitter, node: OnnxNode) -> Tensor:
-    """Integers with scales (inputs 2 and 3) and zero points (4 and 5), multiplied as real numbers."""
+    """Integers with scales (inputs 2 and 3) and zero points (4 and 5), multiplied as real numbers. Floats that would be
+    quantised at run time stay floats."""
     sides = [(node.input(i), node.input(i + 2), node.optional(i + 4)) for i in (0, 1)]
+    if node.input(0).type == "FLOAT32":
+        return _plus(g, _dynamic(g, node, node.input(0), sides[1]), node.optional(6))
     a, b = (_real(g, node, *side) for side in sides)
     return _plus(g, products.matmul(g, a, b), node.optional(6))
 
 
 def dynamic_quantize_matmul(g: Emitter, node: OnnxNode) -> Tensor:
-    """A is not quantised here: the result is nearer to the float model's."""
-    b = _real(g, node, node.input(1), node.input(2), node.optional(3))
-    return _plus(g, products.matmul(g, node.input(0), b), node.optional(4))
+    """FULLY_CONNECTED of float values, which it quantises itself, and int8 weights."""
+    return _plus(
+        g,
+        _dynamic(g, node, node.input(0), (node.input(1), node.input(2), node.optional(3))),
+        node.optional(4),
+    )
+
+
+def _dynamic(g: Emitter, node: OnnxNode, a: Tensor, right: tuple[Tensor, Tensor, Tensor | None]) -> Tensor:
+    b, scale, zero = right
+    constant = b.data is not None and scale.data is not None and (zero is None or zero.data is not None)
+    if not constant or len(b.shape) != 2:
+        return products.matmul(g, a, _real(g, node, *right))
+    w, shift = symmetric(remembering(b, np.asarray(scale.data), None if zero is None else zero.data, 1))
+    y = products.matmul(g, a, w)
+    if shift is None:
+        return y
+    total = functions.reduced(g, "SUM", a, (len(a.shape) - 1,), True)
+    return g.binary("ADD", y, g.binary("MUL", total, shift))
+
+
+def dynamic_quantize_conv(g: Emitter, node: OnnxNode) -> Tensor:
+    """A convolution of float values, which it quantises itself, with int8 weights (inputs 2 and 3: their scale and zero
+    point). What is left out of the weights is a convolution of the channels' sums."""
+    x = node.input(0)
+    w = remembering(node.input(1), np.asarray(node.constant(2), np.float32), node.constant(3), 0)
+    w, shift = (w, None) if w.shape[1] != x.shape[1] else symmetric(w)
+    y = conv.conv(g, replace(node, op="Conv", inputs=(x, w)))
+    if shift is None:
+        return y
+    total = functions.reduced(g, "SUM", x, (1,), True)
+    same = np.ones((1, 1, *w.shape[2:]), np.float32) * shift.reshape(-1, *[1] * (len(w.shape) - 1))
+    return g.binary("ADD", y, conv.conv(g, replace(node, op="Conv", inputs=(total, g.known(same)))))
 
 
 def _real(g: Emitter, node: OnnxNode, x: Tensor, scale: Tensor, zero: Tensor | None) -> Tensor:
@@ -218,6 +252,7 @@ def _all(names: dict[str, Callable[[Emitter, OnnxNode], Any]]) -> dict[str, Impo
 
 IMPORTERS: dict[str, Importer] = {
     "SimplifiedLayerNormalization": simplified_layer_normalization,
+    "twinfer:DynamicQuantizeConv": dynamic_quantize_conv,
     **_all(
         {
             "Attention": attention,
