@@ -13,7 +13,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from twinfer.converter.emit.emitter import Emitter, Operand, constant
+from twinfer.converter.emit.emitter import Emitter, Operand, constant, rows_of
 from twinfer.converter.emit.products import fully_connected
 from twinfer.converter.passes.constant_folding import BEGINS
 from twinfer.runtime.graph import Tensor
@@ -21,7 +21,7 @@ from twinfer.runtime.graph import Tensor
 Floats = np.ndarray[tuple[int, ...], np.dtype[np.float32]]
 Activation = Callable[[Emitter, Tensor], Tensor]
 
-#: Weights of a cell: an array, or a tensor that is computed at run time.
+#: Weights of a cell: an array, a constant that remembers integers, or a tensor that is computed at run time.
 Weights = Floats | Tensor
 
 
@@ -66,6 +66,8 @@ class Cell:
     def rows(self, weights: Weights, first: int, last: int) -> Tensor:
         """Rows of gates ``first`` up to ``last``."""
         begin, size = first * self.hidden, (last - first) * self.hidden
+        if isinstance(weights, Tensor) and weights.data is not None:
+            return rows_of(weights, begin, size)
         if isinstance(weights, Tensor):
             rest = weights.shape[1:]
             return self.g.part(weights, (begin, *[0] * len(rest)), (size, *rest))

@@ -405,6 +405,14 @@ def move_constant(x: Tensor, shape: Shape, quant: Quant | None, move: Callable[[
     return replace(x, shape=shape, data=data, quant=quant, extra=MappingProxyType(extra))
 
 
+def rows_of(x: Tensor, first: int, count: int) -> Tensor:
+    """Elements of a constant's first dimension, with the integers that it was dequantised from."""
+    quant, part = x.quant, slice(first, first + count)
+    if quant is not None and quant.per_channel and quant.axis == 0:
+        quant = Quant(quant.scale[part], quant.zero_point[part])
+    return move_constant(x, (count, *x.shape[1:]), quant, lambda data: data[part])
+
+
 def _carried(kind: str) -> str:
     if kind not in CARRIED:
         raise UnsupportedOperatorError(f"TFLite's operators do not compute in {kind}; export the model in float32")

@@ -14,7 +14,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from twinfer.converter.emit.cells import Cell, Step, lstm_step, sigmoid, stack, tanh, unroll
+from twinfer.converter.emit.cells import Cell, Step, Weights, lstm_step, sigmoid, stack, tanh, unroll
 from twinfer.converter.emit.emitter import Emitter, constant
 from twinfer.converter.passes._rewrite import needed_nodes, rebuild, with_tensors
 from twinfer.converter.quantize.states import lstm_is_float
@@ -34,8 +34,14 @@ def fits(cell: Cell, step: Step, states: Sequence[Tensor]) -> bool:
     """Whether TFLite's operator computes this LSTM: plain gates and activations, and states that begin with zeros."""
     plain = cell.peepholes is None and not cell.coupled and cell.clip == math.inf
     zeros = all(state.data is not None and not state.data.any() for state in states)
-    constants = all(isinstance(value, np.ndarray) for value in (cell.w, cell.r, cell.bias))
+    constants = all(_is_known(value) for value in (cell.w, cell.r, cell.bias))
     return step is lstm_step and plain and list(cell.activations) == _USUAL and zeros and constants
+
+
+def _is_known(value: Weights) -> bool:
+    """Whether weights are constant, and have one scale if they remember integers: of several TFLite's LSTM knows
+    nothing."""
+    return isinstance(value, np.ndarray) or (value.data is not None and not (value.quant and value.quant.per_channel))
 
 
 def sequence_lstm(cell: Cell, x: Tensor, time_major: bool, backwards: bool = False) -> tuple[Tensor, list[Tensor]]:

@@ -56,10 +56,12 @@ def _layer(node: onnx.NodeProto, made: Nodes) -> Sequence[onnx.NodeProto]:
     """The nodes that compute what this Mul gives; nothing if it is not the end of such a layer."""
     factors = _factors(node, made) if node.op_type == "Mul" else []
     casts = [made[name] for name in factors if name in made and made[name].op_type == "Cast"]
-    product = made.get(casts[0].input[0]) if len(casts) == 1 else None
-    if product is None or product.op_type not in FLOAT_FORMS or len(factors) != 3:
+    scales = [name for name in factors if [name] != [each.output[0] for each in casts]]
+    if len(casts) != 1 or len(scales) != 2:
         return ()
-    scales = [name for name in factors if name != casts[0].output[0]]
+    product, bias = _with_bias(made.get(casts[0].input[0]), scales, made)
+    if product is None:
+        return ()
     zeros = [*product.input[2:], "", ""][:2]
     sides = [_quantised(product, i, made) for i in (0, 1)]
     for side, zero in zip(sides, zeros, strict=True):
@@ -71,14 +73,30 @@ def _layer(node: onnx.NodeProto, made: Nodes) -> Sequence[onnx.NodeProto]:
         values, first = f"{product.output[0]}/floats", _scale_of(product.input[0], scales, made)
         before = [onnx.helper.make_node("DequantizeLinear", [product.input[0], first, zeros[0]], [values])]
     scales.remove(first)
-    if sides[1] is not None and product.op_type == "MatMulInteger":  # both factors are values
+    if sides[1] is not None and product.op_type == "MatMulInteger" and not bias:  # both factors are values
         inputs = [values, sides[1].input[0]]
         return (*before, onnx.helper.make_node("MatMul", inputs, node.output, product.name))
     domain, op = FLOAT_FORMS[product.op_type]
-    inputs = [values, product.input[1], *scales, *product.input[3:4]]
+    inputs = [values, product.input[1], *scales, zeros[1], bias]
     layer = onnx.helper.make_node(op, inputs, node.output, product.name, domain=domain)
     layer.attribute.extend(product.attribute)
     return (*before, layer)
+
+
+def _with_bias(node: onnx.NodeProto | None, scales: Sequence[str], made: Nodes) -> tuple[onnx.NodeProto | None, str]:
+    """The product of integers, and the floats of the bias that is added to it; "" without one. Before onnxruntime 1.6
+    a bias was Div, Floor, Cast and Reshape of floats."""
+    if node is None or node.op_type in FLOAT_FORMS:
+        return node, ""
+    sides = [made.get(name) for name in node.input] if node.op_type == "Add" else []
+    product = next((side for side in sides if side is not None and side.op_type in FLOAT_FORMS), None)
+    other = next((side for side in sides if side is not product), None)
+    while other is not None and other.op_type in ("Cast", "Floor", "Reshape"):
+        other = made.get(other.input[0])
+    if product is None or other is None or other.op_type != "Div" or other.input[1] not in made:
+        return None, ""
+    same = sorted(_factors(made[other.input[1]], made)) == sorted(scales)
+    return (product, other.input[0]) if same else (None, "")
 
 
 def _scale_of(values: str, scales: Sequence[str], made: Nodes) -> str:
@@ -109,7 +127,7 @@ def _behind(node: onnx.NodeProto, made: Nodes) -> set[str]:
     names, rest = set[str](), [*node.input]
     while rest:
         inner = made.get(rest.pop())
-        parts = ("Mul", "Cast", "DynamicQuantizeLinear", *FLOAT_FORMS)
+        parts = ("Add", "Cast", "Div", "DynamicQuantizeLinear", "Floor", "Mul", "Reshape", *FLOAT_FORMS)
         if inner is not None and inner.op_type in parts and names.isdisjoint(inner.output):
             names.update(inner.output)
             rest += [] if inner.op_type == "DynamicQuantizeLinear" else inner.input

@@ -17,36 +17,32 @@ from twinfer.runtime.registry import operators
 BYTES = "bytes"
 
 
-def remembering(w: Tensor, scale: Array, zero: Array | None, axis: int) -> Tensor:
-    """Integers with one scale and zero point, or one per element of an axis, as floats that remember int8: with a zero
-    point of 0 where the range allows it. LiteRT's kernels take -127 to 127, so one of 256 steps loses its last one."""
+def remembering(w: Tensor, scale: Array, zero: Array | None, axis: int, channels: bool = True) -> Tensor:
+    """Integers with one scale and zero point, or one per element of an axis, as floats that remember int8.
+
+    The zero point of int8 is 0. Where a range does not fit that, weights are rounded anew, with a scale for each of the
+    ``channels`` along the axis: that is rarely coarser than the one scale of all, at most twice as coarse. Of a range
+    of 256 steps the last one is lost: LiteRT's kernels take -127 to 127.
+    """
     axis %= len(w.shape)
-    zeros = np.zeros(1, np.int64) if zero is None else zero.reshape(-1).astype(np.int64)
+    zeros = np.zeros(1, np.int32) if zero is None else zero.reshape(-1).astype(np.int32)
     count = max(scale.size, zeros.size)
-    scales, zeros = (np.broadcast_to(each.reshape(-1), (count,)) for each in (scale.astype(np.float32), zeros))
-    if not (np.isfinite(scales) & (scales > 0)).all():
-        raise ModelError(f"{w} has a scale that is not finite and above zero")
+    scales, zeros = np.broadcast_to(scale.reshape(-1), (count,)).astype(np.float32), np.broadcast_to(zeros, (count,))
+    if not (np.isfinite(scales) & (scales >= 0)).all():
+        raise ModelError(f"{w} has a scale that is negative or infinite")
     shape = [count if d == axis else 1 for d in range(len(w.shape))]
-    steps = np.asarray(w.data, np.int64) - zeros.reshape(shape)
-    others = tuple(d for d in range(len(w.shape)) if d != axis or count == 1)
-    low, high = steps.min(others, initial=0), steps.max(others, initial=0)
-    shift = np.where(high > 128, high - 127, np.where(low < -128, low + 127, 0)).reshape(-1)
-    kept = (steps - shift.reshape(shape)).clip(-127, 127).astype(np.int8)
-    extra = MappingProxyType({BYTES: kept})
-    real = np.asarray((kept + shift.reshape(shape)) * scales.reshape(shape), np.float32)
-    return Tensor(w.name, "FLOAT32", w.shape, Quant(scales.copy(), -shift, axis), real, extra=extra)
-
-
-def symmetric(w: Tensor) -> tuple[Tensor, Array | None]:
-    """Such weights with a zero point of 0, and what must be added to all of each channel, [1] or [channels]. None:
-    nothing."""
-    quant = w.quant
-    if quant is None or not quant.zero_point.any():
-        return w, None
-    shift = np.asarray(-quant.zero_point * quant.scale, np.float32)
-    shape = [quant.scale.size if d == quant.axis else 1 for d in range(len(w.shape))]
-    real = np.asarray(w.extra[BYTES] * quant.scale.reshape(shape), np.float32)
-    return replace(w, data=real, quant=replace(quant, zero_point=np.zeros_like(quant.zero_point))), shift
+    steps = np.asarray(w.data, np.int32) - zeros.reshape(shape)
+    if steps.size and max(steps.max(), -steps.min()) > 128:
+        real = steps * scales.astype(np.float64).reshape(shape)
+        count = w.shape[axis] if channels or count > 1 else 1
+        shape = [count if d == axis else 1 for d in range(len(w.shape))]
+        others = tuple(d for d in range(len(w.shape)) if d != axis or count == 1)
+        scales = (np.abs(real).max(others) / 127).reshape(-1).astype(np.float32)
+        steps = np.rint(real / np.where(scales > 0, scales, 1).reshape(shape)).astype(np.int32)
+    steps = np.where(scales.reshape(shape) > 0, steps.clip(-127, 127), 0).astype(np.int8)
+    scales = np.where(scales > 0, scales, 1).astype(np.float32)
+    data, quant = np.asarray(steps * scales.reshape(shape), np.float32), Quant(scales, np.zeros(count, np.int64), axis)
+    return Tensor(w.name, "FLOAT32", w.shape, quant, data, extra=MappingProxyType({BYTES: steps}))
 
 
 def hybrid(graph: Graph) -> Graph:
@@ -67,11 +63,11 @@ def hybrid(graph: Graph) -> Graph:
 def _layer(node: Node, known: dict[Tensor, Tensor]) -> Node:
     positions = [i for i in row_of(node).hybrid if node.optional(i) is not None]
     weights = [node.input(i) for i in positions]
-    if not weights or not all(_remembers(t) and t.quant is not None and not t.quant.zero_point.any() for t in weights):
+    if not weights or not all(map(_remembers, weights)):
         return node
     inputs = list(node.inputs)
     for i in positions:
-        inputs[i] = known.get(node.input(i)) or _small(node.input(i), node.op == "DEPTHWISE_CONV_2D")
+        inputs[i] = known.get(node.input(i)) or _small(node.input(i), node.op)
     asymmetric = {key: True for key in node.options if key == "asymmetric_quantize_inputs"}
     options = {**node.options, **asymmetric}
     candidate = replace(node, inputs=tuple(inputs), options=options)
@@ -87,10 +83,15 @@ def _remembers(tensor: Tensor | None) -> bool:
     return tensor is not None and BYTES in tensor.extra and tensor.quant is not None
 
 
-def _small(tensor: Tensor, depthwise: bool) -> Tensor:
-    """The int8 in the place of a float constant; LiteRT's depthwise kernel asks for a scale per channel."""
-    quant = tensor.quant
-    if depthwise and quant is not None and not quant.per_channel:
-        size = tensor.shape[-1]
-        quant = Quant(quant.scale.repeat(size), quant.zero_point.repeat(size), len(tensor.shape) - 1)
+def _small(tensor: Tensor, op: str) -> Tensor:
+    """The int8 in the place of a float constant.
+
+    LiteRT's DEPTHWISE_CONV_2D asks for a scale per channel. Its CONV_2D quantises values without a zero point, so half
+    as finely behind RELU, if all channels have the same scale: the last one's is a little larger here.
+    """
+    quant, axis = tensor.quant, {"CONV_2D": 0, "DEPTHWISE_CONV_2D": 3}.get(op)
+    if quant is not None and axis is not None and bool((quant.scale == quant.scale[0]).all()):
+        scales = np.broadcast_to(quant.scale, (tensor.shape[axis],)).copy()
+        scales[-1] = np.nextafter(scales[-1], np.float32(np.inf))
+        quant = Quant(scales, np.zeros(scales.size, np.int64), axis)
     return replace(tensor, name=f"{tensor.name}_int8", type="INT8", quant=quant, data=tensor.extra[BYTES], extra=EMPTY)

@@ -102,7 +102,6 @@ NO_SIZE = "has no fixed size, as its values at run time decide it"
 
 #: What would help where an operator has no importer; the others get ``NO_IMPORTER``.
 HINTS = {
-    "DynamicQuantizeLSTM": "convert the float model and quantise it",
     "NonZero": f"its result {NO_SIZE}; multiply by a mask, use Where, or make its input a constant",
     "NonMaxSuppression": f"its result {NO_SIZE}; end the model before it, with boxes and scores as outputs, and run it "
     "in the program that runs the model",

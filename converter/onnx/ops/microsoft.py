@@ -13,7 +13,7 @@ import numpy as np
 from twinfer.converter.emit import functions, products
 from twinfer.converter.emit.emitter import Emitter, Operand
 from twinfer.converter.emit.functions import number, scale_and_shift
-from twinfer.converter.onnx.hybrid import remembering, symmetric
+from twinfer.converter.onnx.hybrid import remembering
 from twinfer.converter.onnx.node import Importer, OnnxNode
 from twinfer.converter.onnx.ops import activations, conv, dense, quantised
 from twinfer.runtime.graph import Tensor
@@ -220,26 +220,14 @@ def _dynamic(g: Emitter, node: OnnxNode, a: Tensor, right: tuple[Tensor, Tensor,
     constant = b.data is not None and scale.data is not None and (zero is None or zero.data is not None)
     if not constant or len(b.shape) != 2:
         return products.matmul(g, a, _real(g, node, *right))
-    w, shift = symmetric(remembering(b, np.asarray(scale.data), None if zero is None else zero.data, 1))
-    y = products.matmul(g, a, w)
-    if shift is None:
-        return y
-    total = functions.reduced(g, "SUM", a, (len(a.shape) - 1,), True)
-    return g.binary("ADD", y, g.binary("MUL", total, shift))
+    return products.matmul(g, a, remembering(b, np.asarray(scale.data), None if zero is None else zero.data, 1))
 
 
 def dynamic_quantize_conv(g: Emitter, node: OnnxNode) -> Tensor:
-    """A convolution of float values, which it quantises itself, with int8 weights (inputs 2 and 3: their scale and zero
-    point). What is left out of the weights is a convolution of the channels' sums."""
-    x = node.input(0)
+    """A convolution of float values, which it quantises itself. Behind them are int8 weights, their scale and zero
+    point, and a bias."""
     w = remembering(node.input(1), np.asarray(node.constant(2), np.float32), node.constant(3), 0)
-    w, shift = (w, None) if w.shape[1] != x.shape[1] else symmetric(w)
-    y = conv.conv(g, replace(node, op="Conv", inputs=(x, w)))
-    if shift is None:
-        return y
-    total = functions.reduced(g, "SUM", x, (1,), True)
-    same = np.ones((1, 1, *w.shape[2:]), np.float32) * shift.reshape(-1, *[1] * (len(w.shape) - 1))
-    return g.binary("ADD", y, conv.conv(g, replace(node, op="Conv", inputs=(total, g.known(same)))))
+    return conv.conv(g, replace(node, op="Conv", inputs=(node.input(0), w, node.optional(4))))
 
 
 def _real(g: Emitter, node: OnnxNode, x: Tensor, scale: Tensor, zero: Tensor | None) -> Tensor:

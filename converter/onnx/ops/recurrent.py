@@ -26,6 +26,7 @@ from twinfer.converter.emit.cells import (
 from twinfer.converter.emit.emitter import Emitter, constant
 from twinfer.converter.emit.functions import elu, hard_sigmoid, number, scale_and_shift, softplus, softsign
 from twinfer.converter.emit.sequence import fits, sequence_lstm
+from twinfer.converter.onnx.hybrid import remembering
 from twinfer.converter.onnx.node import OnnxNode
 from twinfer.runtime.errors import ModelError
 from twinfer.runtime.graph import Tensor
@@ -75,9 +76,13 @@ class Kind:
         outputs, states = unroll(cell, self.step, x, states, backwards, valid, "zeros")
         return stack(g, outputs), states
 
+    def weights(self, g: Emitter, node: OnnxNode, i: int, d: int) -> Weights:
+        """Input ``i`` of direction ``d``, [gates * hidden, columns]."""
+        return _of_direction(g, node.input(i), d)
+
     def _cell(self, g: Emitter, node: OnnxNode, d: int) -> Cell:
         """The cell of direction ``d``."""
-        w, r = (_of_direction(g, node.input(i), d) for i in (1, 2))
+        w, r = (self.weights(g, node, i, d) for i in (1, 2))
         b, p = (None if node.optional(i) is None else _of_direction(g, node.input(i), d) for i in (3, 7))
         rows = self.gates * r.shape[1]
         linear = node.op == "GRU" and bool(node.attribute("linear_before_reset", 0))
@@ -90,10 +95,22 @@ class Kind:
             r,
             _activations(node, d, self.activations),
             bias_r=late if linear else None,
-            peepholes=p if node.op == "LSTM" else None,
+            peepholes=p if self.step is lstm_step else None,
             clip=float(node.attribute("clip", math.inf)),
             coupled=bool(node.attribute("input_forget", 0)),
         )
+
+
+class Dynamic(Kind):
+    """An operator of com.microsoft with int8 weights [directions, depth, gates * hidden]: scales are in inputs 8 and
+    10, zero points in 9 and 11, one for each direction or column. It quantises its values at run time."""
+
+    def weights(self, g: Emitter, node: OnnxNode, i: int, d: int) -> Weights:
+        steps, scale, zero = (node.constant(at) for at in (i, 6 + 2 * i, 7 + 2 * i))
+        if steps is None or scale is None:
+            raise ModelError(f"{node}: input {i} or its scale is missing")
+        columns = np.ascontiguousarray(steps[d].T)
+        return remembering(constant(columns), scale[d : d + 1], None if zero is None else zero[d : d + 1], 0, False)
 
 
 def _turned(g: Emitter, x: Tensor) -> Tensor | None:
@@ -189,4 +206,5 @@ IMPORTERS = {
     "GRU": Kind(3, ("sigmoid", "tanh"), (5,), gru_step),
     "LSTM": Kind(4, ("sigmoid", "tanh", "tanh"), (5, 6), lstm_step),
     "RNN": Kind(1, ("tanh",), (5,), rnn_step),
+    "com.microsoft:DynamicQuantizeLSTM": Dynamic(4, ("sigmoid", "tanh", "tanh"), (5, 6), lstm_step),
 }
