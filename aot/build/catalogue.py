@@ -13,32 +13,15 @@ from typing import Any
 from twinfer.aot.build import targets
 from twinfer.aot.build.architecture import BOARDS
 from twinfer.aot.build.banks import CardBank, need_apart, read_banks
+from twinfer.aot.build.estimates import CORES, Need, counted, cycles_each, need_of
 from twinfer.aot.build.targets import Card, checked
 from twinfer.runtime.errors import InvalidArgumentError
+from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.target import GENERIC, Bank, Target
 
 #: Fields of a board that may be left out, and those that are text.
 _OPTIONAL = ("maker", "chip", "core", "source", "flash_about", *targets.FLASH, "energy_pj_per_cycle")
 _TEXTS = ("maker", "chip", "core", "source", "flash_about")
-
-
-@dataclass(frozen=True)
-class Need:
-    """What a model needs of a board, in bytes. ``code`` and ``stack`` are estimates unless the caller has measured."""
-
-    arena: int
-    constants: int
-    code: int = 0
-    state: int = 0
-    stack: int = 0
-
-    @property
-    def ram(self) -> int:
-        return self.arena + self.state + self.stack
-
-    @property
-    def flash(self) -> int:
-        return self.constants + self.code
 
 
 @dataclass(frozen=True)
@@ -55,6 +38,16 @@ class Fit:
 
     def __bool__(self) -> bool:
         return not self.ram_short and not self.flash_short
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """About what a run takes; None where nothing is known of the core, its clock or its energy. No measurement."""
+
+    instructions: float | None = None
+    cycles: float | None = None
+    ms: float | None = None
+    microjoules: float | None = None
 
 
 @dataclass(frozen=True)
@@ -126,11 +119,12 @@ class Board:
         """The core in words: Cortex-M0+."""
         return self.core or self.base.replace("cortex-m", "Cortex-M").replace("plus", "+")
 
-    def fits(self, need: Need) -> Fit:
-        """Whether a model fits, and what is short.
+    def fits(self, model: Plan | Need) -> Fit:
+        """Whether a model fits, and what is short: of a plan, whose code and stack are estimated, or of known bytes.
 
         Arena, state and stack lie each in one memory: the largest first, in the first memory that has room.
         """
+        need = need_of(model) if isinstance(model, Plan) else model
         free = {memory.name: memory.nbytes for memory in self.ram}
         wanted = {"arena": need.arena, "state": need.state, "stack": need.stack}
         places, lacking = dict[str, str](), 0
@@ -144,6 +138,31 @@ class Board:
         over = 0 if self.ram_budget is None else need.ram - self.ram_budget
         short = max(0, over, lacking - max(free.values()) if lacking else 0)
         return Fit(places, short, max(0, need.flash - self.flash_bytes))
+
+    @property
+    def known_core(self) -> str:
+        """The card of its core, as estimates know it; of a user's card by its flags."""
+        flags = () if self.own is None else self.own.flags
+        return next((core for core in CORES if f"-mcpu={core}" in flags), self.base)
+
+    def estimate(self, plan: Plan) -> Estimate:
+        """About what a run of a plan takes at the board's clock. Wait states of flash are in it, as ``bench --cycles``
+        takes them; wait states of data and misses of caches are not."""
+        return self.takes(counted(plan, self.known_core))
+
+    def takes(self, instructions: float | None) -> Estimate:
+        """About what so many instructions take; nothing is known of None."""
+        if instructions is None:
+            return Estimate()
+        states, fetch = self.flash_wait_states or 0, self.flash_fetch_bytes or 1
+        cycles = instructions * cycles_each(self.known_core, states, fetch)
+        energy = self.energy_pj_per_cycle
+        return Estimate(
+            instructions=instructions,
+            cycles=cycles,
+            ms=cycles / (1e3 * self.clock_mhz) if self.clock_mhz else None,
+            microjoules=None if energy is None else cycles * energy / 1e6,
+        )
 
     def limited(self, ram: int | None = None, flash: int | None = None) -> Board:
         """The same board with at most ``ram`` and ``flash`` bytes for the model: a budget; None leaves all of it."""

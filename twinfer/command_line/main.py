@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 
 from twinfer.command_line import (
     bench,
+    boards,
     compile,
     convert,
     diff,
@@ -44,6 +45,7 @@ COMMANDS = tuple(
         diff,
         inspect,
         ops,
+        boards,
         run,
         verify,
         compile,
