@@ -1,7 +1,7 @@
 """What a plan costs on a core, estimated before anything is compiled: instructions, cycles, bytes of code and stack.
 
-Instructions and bytes come from ``runtime/plan/price.py``, cycles from means of ``twinfer bench --cycles``. On kws, vww,
-ic and ad01 instructions are within 20 % of the count under QEMU, code within 25 % of the linked bytes.
+Instructions and bytes come from ``runtime/plan/price.py``, cycles from means of ``twinfer bench --cycles``. On kws,
+vww, ic and ad01 instructions are within 25 % of the count under QEMU, and code of the linked bytes.
 """
 
 from __future__ import annotations

@@ -378,6 +378,7 @@ ELSEWHERE = {
         "--shape",
         "--constant",
     },
+    "boards": {"--board", "--io", "--json", "--markdown", "--shape", "--constant"},
     "ops": {"--json", "--markdown", "--target", "--shape", "--constant"},
     "optimize": {"--output"},
     "solve": {"--capacity", "--exact", "--output"},

@@ -129,13 +129,19 @@ def described_matches(name: str, matches: Sequence[Match]) -> dict[str, Any]:
 _INTRODUCTION = """# Boards
 
 Real boards that twinfer knows. `twinfer boards MODEL` says which of them a model fits, with which options, and about
-how long it takes there; `--target BOARD` compiles and measures for one. `twinfer boards --markdown` writes this page anew,
-from `aot/board/boards.toml`, which explains the fields. A board of your own is a file of the same form, or a card
+how long it takes there; `--target BOARD` compiles and measures for one. `twinfer boards --markdown` writes this page
+anew from `aot/board/boards.toml`, which explains the fields. A board of your own is a file of the same form, or a card
 ([Microcontrollers](microcontrollers.md)): `twinfer boards MODEL --board my_board.toml`.
 
-A model fits if its arena, its state and its stack each find a memory with room, and constants and code are no more than
-the flash. Memories are taken in the order shown. For cores other than Arm's, code is planned for any 32-bit machine
-(`generic`), and no time is estimated.
+A model fits if its arena, its state and its stack each find a memory with room, and constants and code are no more
+than the flash. Memories are taken in the order shown. What is exact: arena, state and constants. What is estimated:
+code, 1,024 bytes of stack, instructions, and cycles, within about a quarter on the models of MLPerf Tiny, more on
+floats. Wait states of flash are in the time where no cache hides them; misses of caches, wait states of data and
+constants that stream from external flash are not. For cores other than Arm's, code is planned for any 32-bit machine
+(`generic`), and no time is estimated; that of Cortex-M85 is for a Cortex-M55.
+
+Options are tried in the order `--memory rows`, `--input-rows`, `--optimize size`, `--weights auto`, each only where
+memory lacks without it.
 """
 
 
