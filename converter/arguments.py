@@ -25,6 +25,7 @@ MODES = ("int8", "int16x8", "int4")
 #: Arguments that need ``quantize=``, and their defaults.
 _OF_QUANTISATION: dict[str, Any] = {
     "method": "minmax", "inference_type": None, "bias_correction": False, "adaptive_rounding": False, "equalize": False,
+    "refine": False,
 }  # fmt: skip
 
 
@@ -39,6 +40,7 @@ class How(TypedDict, total=False):
     bias_correction: bool
     adaptive_rounding: bool
     equalize: bool
+    refine: bool
     shapes: Shapes | None
     constants: Mapping[str, Any] | None
     prune: float | None

@@ -27,6 +27,7 @@ from twinfer.converter.quantize.observed import Calibration
 from twinfer.converter.quantize.quality import Quality, keep_samples, needs_remedies, quality, remedies, warn
 from twinfer.converter.quantize.quantize import Options, quantize
 from twinfer.converter.quantize.recipe import Recipe
+from twinfer.converter.quantize.refine import refine
 from twinfer.converter.quantize.rounding import grams
 from twinfer.converter.quantize.samples import Samples, samples_of
 from twinfer.converter.quantize.wide import for_16_bits
@@ -93,6 +94,7 @@ def convert(source: Source, **how: Unpack[How]) -> Graph:
     ``bias_correction``, ``adaptive_rounding``: see ``quantize.Options``; the latter reads the data twice.
     ``equalize``: neighbouring layers' weights get similar ranges first (``passes.equalize``). It helps weights with one
     scale per tensor.
+    ``refine``: ranges are tried, weights fitted; what held-out samples gain by is kept (``quantize.refine``).
 
     Compression (``compress.prune``, ``compress.cluster``):
     ``prune``: the share of weights that become zero, in blocks of ``prune_block`` ("1x1"), by ``prune_scope`` "global"
@@ -187,6 +189,9 @@ def _quantize(converted: Conversion, job: _Job) -> Conversion:
     seen = calibrate(source, samples, how.get("progress"))
     matrices = grams(source, samples) if how.get("adaptive_rounding") else {}
     options = Options(how.get("inference_type"), how.get("bias_correction", False), matrices, how.get("loops", True))
+    if how.get("refine"):
+        refined = refine(source, seen, converted.recipe, options, samples)
+        return replace(converted, flat=refined.graph, seen=seen, recipe=refined.recipe)
     return replace(converted, flat=quantize(source, seen, converted.recipe, options), seen=seen)
 
 

@@ -52,10 +52,11 @@ class Layer:
         return np.zeros(self.channels) if bias is None else np.asarray(bias.data, np.float64).reshape(-1)
 
 
-def weight_quant(layer: Layer, in_scale: float) -> Quant:
-    """Symmetric scales from the greatest magnitudes, wide enough for the bias in steps of in_scale * scale."""
+def weight_quant(layer: Layer, in_scale: float, values: NDArray[np.float64] | None = None) -> Quant:
+    """Symmetric scales from the greatest magnitudes, wide enough for the bias in steps of in_scale * scale. ``values``:
+    other weights than the layer's."""
     others = tuple(a for a in range(len(layer.weights.shape)) if a != layer.parameters.axis)
-    peaks = np.abs(layer.values()).max(axis=others, initial=0.0)
+    peaks = np.abs(layer.values() if values is None else values).max(axis=others, initial=0.0)
     scales = np.maximum(peaks / MOST[layer.bits], np.abs(layer.biases()) / MOST_BIAS / in_scale)
     if not layer.per_channel:
         scales = scales.max(keepdims=True)

@@ -27,6 +27,7 @@ QUANTISES: dict[str, list[Any]] = {
     "bias_correction": [True],
     "adaptive_rounding": [True],
     "equalize": [True],
+    "refine": [True],
 }
 CHANGES: dict[str, list[Any]] = {
     "prune": [0.5],
@@ -38,8 +39,8 @@ CHANGES: dict[str, list[Any]] = {
 }
 DEFAULTS: dict[str, Any] = {
     "method": "minmax", "recipe": None, "inference_type": None, "bias_correction": False, "adaptive_rounding": False,
-    "equalize": False, "shapes": None, "constants": None, "prune": None, "prune_block": None, "prune_scope": None,
-    "cluster": None, "compensate": False, "channels_last": False, "passes": None, "after": None, "progress": None,
+    "equalize": False, "refine": False, "shapes": None, "constants": None, "prune": None, "prune_block": None,
+    "prune_scope": None, "cluster": None, "compensate": False, "channels_last": False, "passes": None, "after": None, "progress": None,
     "store_plan": False, "loops": True,
 }  # fmt: skip
 

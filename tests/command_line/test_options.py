@@ -135,6 +135,7 @@ def ask(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Ask:
 
 CONVERT: Facts = {"source": "net.onnx", "quantize": None, "calibration": None}
 CONVERT |= {"method": "minmax", "recipe": None, "bias_correction": False, "adaptive_rounding": False, "equalize": False}
+CONVERT |= {"refine": False}
 CONVERT |= {"prune": None, "prune_block": None, "prune_scope": None, "cluster": None, "compensate": False}
 CONVERT |= {"channels_last": False, "store_plan": False, "loops": True, "inference_type": None, "shapes": {}}
 CONVERT |= {"constants": {}, "passes": None, "after": False}
@@ -195,6 +196,7 @@ MATRIX: dict[str, tuple[Facts, dict[str, Facts]]] = {
             "--bias-correction": {"bias_correction": True},
             "--adaptive-rounding": {"adaptive_rounding": True},
             "--equalize": {"equalize": True},
+            "--refine": {"refine": True},
             "--prune 0.5": {"prune": 0.5},
             "--prune-block 1x4": {"prune_block": "1x4"},
             "--prune-scope layer": {"prune_scope": "layer"},
@@ -238,6 +240,7 @@ MATRIX: dict[str, tuple[Facts, dict[str, Facts]]] = {
             "--recipe rules.toml --recipe other.toml": {"recipes": ["rules.toml", "other.toml"]},
             "--inference-type int16": {"inference_type": "INT16"},
             "--equalize": {"equalize": True},
+            "--refine": {"refine": True},
             "--trials 7": {"trials": 7},
             "--seed 3": {"seed": 3},
             "--shape x=1,28,28 --shape a=b=4": {"shapes": SHAPES},

@@ -69,6 +69,7 @@ def test_open_dimensions_are_closed() -> None:
         ({"quantize": "int8"}, r"needs samples .* calibration=.* --calibration FILE"),
         ({"calibration": {}}, "without quantize"),
         ({"equalize": True}, "without quantize"),
+        ({"refine": True}, "without quantize"),
         ({"method": "mse"}, "without quantize"),
         ({"inference_type": "INT8"}, "without quantize"),
         ({"bias_correction": True}, "without quantize"),

@@ -34,7 +34,7 @@ STATUS = "\n\nexit status: 0 it is written, 1 it is written, but differs from th
 
 #: Arguments that ``conversion`` takes as they are.
 _GIVEN = (
-    *("quantize", "calibration", "method", "recipe", "bias_correction", "adaptive_rounding", "equalize"),
+    *("quantize", "calibration", "method", "recipe", "bias_correction", "adaptive_rounding", "equalize", "refine"),
     *("prune", "prune_block", "prune_scope", "cluster", "compensate", "channels_last", "loops", "store_plan"),
 )
 
@@ -90,6 +90,8 @@ def _add_quantisation(command: argparse.ArgumentParser) -> None:
     command.add_argument("--equalize", action="store_true", help=about)
     about = "round weights so that every layer's outputs change least, not each to the nearest (for int4 above all)"
     command.add_argument("--adaptive-rounding", action="store_true", help=about)
+    about = "try ranges, and fit weights and biases layer after layer; keep what held-out samples gain by"
+    command.add_argument("--refine", action="store_true", help=about)
 
 
 def _add_compression(command: argparse.ArgumentParser) -> None:

@@ -37,14 +37,14 @@ def cases() -> Iterator[Case]:
     """A case for each model of the table whose package can be had here; it says which cannot."""
     for package, models in tomllib.loads(TABLE.read_text()).items():
         registry, name, version = package.split()
-        found = _models(registry, name, version, tuple(models))
+        found = models_of(registry, name, version, tuple(models))
         if not found:
             sys.stderr.write(f"{package}: cannot be downloaded here; its {len(models)} models are left out\n")
         for end, path in found.items():
             yield Case(f"{name}/{end}", name, partial(_convert, path, models[end]))
 
 
-def _models(registry: str, name: str, version: str, ends: tuple[str, ...]) -> dict[str, Path]:
+def models_of(registry: str, name: str, version: str, ends: tuple[str, ...]) -> dict[str, Path]:
     """The models of a package as files, by the ends of their paths; empty if the package cannot be downloaded."""
     folder = FOLDER / f"{name.replace('/', '_')}-{version}"
     if not folder.exists():

@@ -1,0 +1,148 @@
+"""Refining a quantised graph: held-out samples gain, at no cost, and nothing else changes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from cases import outputs_of
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from random_graphs import random_graph, random_samples
+
+from twinfer.bench.peers.engines import open_peer
+from twinfer.converter.build import Builder
+from twinfer.converter.convert import convert
+from twinfer.converter.quantize.calibrate import calibrate
+from twinfer.converter.quantize.fit import fitted
+from twinfer.converter.quantize.quantize import quantize
+from twinfer.converter.quantize.recipe import DEFAULT, Choice, Recipe
+from twinfer.converter.quantize.refine import Judge, refine
+from twinfer.converter.quantize.samples import samples_of
+from twinfer.converter.quantize.walk import Walk
+from twinfer.runtime.errors import InvalidArgumentError
+from twinfer.runtime.graph import Graph
+from twinfer.runtime.plan.make import make_plan
+from twinfer.runtime.run.inputs import random_inputs
+from twinfer.runtime.run.session import Session
+from twinfer.runtime.write.tflite import write
+
+RNG = np.random.default_rng(5)
+
+
+def net() -> tuple[Graph, dict[str, Any], dict[str, Any]]:
+    """Convolutions whose inputs are alike, as neighbouring pixels are; samples to fit to, and others."""
+    rng = np.random.default_rng(1)
+
+    def weights(*shape: int) -> Any:
+        return (rng.standard_normal(shape) * rng.uniform(0.2, 2, (*shape[:1], 1, 1, 1))).astype(np.float32)
+
+    b = Builder("net")
+    x = b.input("x", "FLOAT32", (1, 10, 10, 3))
+    bias = rng.standard_normal(8).astype(np.float32)
+    relu: dict[str, Any] = {"stride_h": 1, "stride_w": 1, "fused_activation_function": "RELU"}
+    y = b.op("CONV_2D", [x, weights(8, 3, 3, 3), bias], **relu)
+    y = b.op("DEPTHWISE_CONV_2D", [y, weights(1, 3, 3, 8), bias], stride_h=1, stride_w=1, depth_multiplier=1)
+    graph = b.graph([b.op("CONV_2D", [y, weights(8, 1, 1, 8), bias], **relu)])
+    smooth = np.cumsum(np.cumsum(rng.standard_normal((48, 1, 10, 10, 3)), 2), 3) / 10
+    data = smooth.astype(np.float32)
+    return graph, {"x": data[:32]}, {"x": data[32:]}
+
+
+@pytest.mark.parametrize(("precision", "gain"), [("int8", 0.5), ("int16x8", 1), ("int4", 3)])
+def test_other_samples_gain_and_nothing_costs_more(precision: str, gain: float) -> None:
+    graph, known, others = net()
+    recipe = Recipe(default=Choice(precision))
+    refined = refine(graph, seen := calibrate(graph, known), recipe, samples=known)
+    plain, judge = quantize(graph, seen, recipe), Judge(graph, list(samples_of(graph, others)))
+    assert judge.db(refined.graph) > judge.db(plain) + gain
+    assert refined.after > refined.before
+    assert [n.op for n in refined.graph.nodes] == [n.op for n in plain.nodes]
+    assert len(write(refined.graph)) <= len(write(plain)) + 16, "no more than what alignment may cost"
+
+
+def test_the_same_data_give_the_same_bytes_which_litert_runs() -> None:
+    graph, known, _ = net()
+    files = [write(convert(graph, quantize="int8", calibration=known, refine=True)) for _ in range(2)]
+    assert files[0] == files[1]
+    made = convert(graph, quantize="int8", calibration=known, refine=True)
+    values = random_inputs(made, 3)
+    ours = outputs_of(Session(make_plan(made)), values)
+    for name in ("litert-ref", "tflm"):
+        for got, want in zip(ours, open_peer(name, files[0], 1)(values), strict=True):
+            np.testing.assert_array_equal(got, want.reshape(got.shape))
+
+
+def test_what_does_not_gain_stays_as_it_was() -> None:
+    b = Builder("relu")
+    graph = b.graph([b.op("RELU", [b.input("x", "FLOAT32", (1, 4))])])
+    data = {"x": np.tile(np.array([-1.0, 0, 0.5, 1], np.float32), (8, 1, 1))}
+    seen = calibrate(graph, [{"x": row} for row in RNG.uniform(-1, 1, (8, 1, 4)).astype(np.float32)])
+    refined = refine(graph, seen, DEFAULT, samples=data)
+    assert write(refined.graph) == write(quantize(graph, seen))
+    assert refined.before == refined.after
+    assert not refined.fitted
+
+
+def test_weights_that_several_layers_share_stay_shared() -> None:
+    b = Builder("twice")
+    y = b.input("x", "FLOAT32", (1, 6))
+    weights = b.constant(RNG.standard_normal((6, 6)).astype(np.float32))
+    for _ in range(2):
+        y = b.op("FULLY_CONNECTED", [y, weights, np.zeros(6, np.float32)])
+    graph = b.graph([y])
+    data = list(samples_of(graph, {"x": RNG.standard_normal((8, 1, 6)).astype(np.float32)}))
+    plain = quantize(graph, calibrate(graph, [{"x": next(iter(s.values()))} for s in data]))
+    first, second = (n.input(1).data for n in fitted(graph, plain, data).nodes if n.op == "FULLY_CONNECTED")
+    np.testing.assert_array_equal(first, second)
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    layers=st.lists(st.sampled_from(["conv", "depthwise", "dense", "relu", "add"]), min_size=1, max_size=4),
+    seed=st.integers(0, 99),
+)
+def test_a_walk_gives_what_a_run_gives(layers: list[str], seed: int) -> None:
+    graph = random_graph(seed, layers)
+    data = list(samples_of(graph, random_samples(seed, graph, 3)))
+    walk, session = Walk(graph, data), Session(make_plan(graph))
+    for node in graph.nodes:
+        walk.run(node)
+    assert set(walk.values) <= {*graph.inputs, *graph.outputs}
+    for i, sample in enumerate(data):
+        for want, tensor in zip(outputs_of(session, list(sample.values())), graph.outputs, strict=True):
+            np.testing.assert_array_equal(walk.values[tensor][i], want)
+
+
+def test_a_stream_keeps_its_state() -> None:
+    """SVDF remembers samples; it is not fitted, what reads it is."""
+    rng = np.random.default_rng(3)
+    b = Builder("stream")
+    features, time = (rng.standard_normal((12, n)).astype(np.float32) for n in (16, 8))
+    inputs: list[Any] = [b.input("x", "FLOAT32", (1, 16)), features, time, None, b.variable("state", "FLOAT32", (1, 96))]
+    y = b.op("SVDF", inputs, rank=2, fused_activation_function="RELU")
+    graph = b.graph([b.op("FULLY_CONNECTED", [y, rng.standard_normal((4, 6)).astype(np.float32)])])
+    x = (0.1 * np.cumsum(rng.standard_normal((160, 1, 16)), axis=0)).astype(np.float32)
+    recipe = Recipe(default=Choice("int8"))
+    refined = refine(graph, calibrate(graph, {"x": x[:80]}), recipe, samples={"x": x[:60]}, held_out={"x": x[60:80]})
+    assert refined.after > refined.before + 1
+    session, data = Session(make_plan(graph)), list(samples_of(graph, {"x": x[:20]}))
+    walk = Walk(graph, data)
+    for node in graph.nodes:
+        walk.run(node)
+    for i, sample in enumerate(data):
+        np.testing.assert_array_equal(walk.values[graph.outputs[0]][i], stepped(session, sample))
+
+
+def stepped(session: Session, sample: Any) -> Any:
+    """The output of one more sample of a stream."""
+    session.feed(list(sample.values()))
+    session.run()
+    return session.outputs()[0]
+
+
+def test_an_iterator_is_refused() -> None:
+    graph, known, _ = net()
+    with pytest.raises(InvalidArgumentError, match="more than once"):
+        refine(graph, calibrate(graph, known), DEFAULT, samples=iter([]))
