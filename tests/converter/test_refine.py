@@ -120,18 +120,21 @@ def test_a_stream_keeps_its_state() -> None:
     rng = np.random.default_rng(3)
     b = Builder("stream")
     features, time = (rng.standard_normal((12, n)).astype(np.float32) for n in (16, 8))
-    inputs: list[Any] = [b.input("x", "FLOAT32", (1, 16)), features, time, None, b.variable("state", "FLOAT32", (1, 96))]
+    x, state = b.input("x", "FLOAT32", (1, 16)), b.variable("state", "FLOAT32", (1, 96))
+    inputs: list[Any] = [x, features, time, None, state]
     y = b.op("SVDF", inputs, rank=2, fused_activation_function="RELU")
     graph = b.graph([b.op("FULLY_CONNECTED", [y, rng.standard_normal((4, 6)).astype(np.float32)])])
-    x = (0.1 * np.cumsum(rng.standard_normal((160, 1, 16)), axis=0)).astype(np.float32)
+    data = (0.1 * np.cumsum(rng.standard_normal((160, 1, 16)), axis=0)).astype(np.float32)
     recipe = Recipe(default=Choice("int8"))
-    refined = refine(graph, calibrate(graph, {"x": x[:80]}), recipe, samples={"x": x[:60]}, held_out={"x": x[60:80]})
+    refined = refine(
+        graph, calibrate(graph, {"x": data[:80]}), recipe, samples={"x": data[:60]}, held_out={"x": data[60:80]}
+    )
     assert refined.after > refined.before + 1
-    session, data = Session(make_plan(graph)), list(samples_of(graph, {"x": x[:20]}))
-    walk = Walk(graph, data)
+    session, few = Session(make_plan(graph)), list(samples_of(graph, {"x": data[:20]}))
+    walk = Walk(graph, few)
     for node in graph.nodes:
         walk.run(node)
-    for i, sample in enumerate(data):
+    for i, sample in enumerate(few):
         np.testing.assert_array_equal(walk.values[graph.outputs[0]][i], stepped(session, sample))
 
 
