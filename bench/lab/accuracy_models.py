@@ -311,12 +311,16 @@ def apart(job: Callable[[], Any]) -> Any:
 
 
 def rows(
-    chosen: Sequence[Model], known: Sequence[Row], engines: Sequence[str], again: Sequence[str] = ()
+    chosen: Sequence[Model],
+    known: Sequence[Row],
+    precisions: Sequence[str],
+    engines: Sequence[str],
+    again: Sequence[str] = (),
 ) -> Iterator[Row]:
     """Rows that are not known yet, and those of the engines ``again``."""
     have = {(row["model"], row["precision"], row["engine"]) for row in known if row["engine"] not in again}
     for model in chosen:
-        todo = [(p, e) for p, own in ENGINES.items() for e in own if e in engines and (model.name, p, e) not in have]
+        todo = [(p, e) for p in precisions for e in ENGINES[p] if e in engines and (model.name, p, e) not in have]
         todo = [(p, e) for p, e in todo if model.onnx or not e.startswith("ORT")]
         if not todo:
             continue
@@ -338,6 +342,7 @@ def rows(
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m twinfer.bench.lab.accuracy_models", description=__doc__)
     parser.add_argument("-k", default="", metavar="WORD", help="models whose name has this in it")
+    parser.add_argument("--precision", nargs="*", default=list(ENGINES), choices=list(ENGINES))
     parser.add_argument("-v", action="store_true")
     parser.add_argument("--engines", nargs="*", default=[*OURS, *PEERS])
     parser.add_argument("--again", nargs="*", default=[])
@@ -348,7 +353,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     kept = json.loads(arguments.json.read_text())["rows"] if arguments.json and arguments.json.exists() else []
     by_key = {(row["model"], row["precision"], row["engine"]): row for row in kept}
     chosen = sorted((m for m in models(arguments.corpus) if arguments.k in m.name), key=lambda m: m.path.stat().st_size)
-    for row in rows(chosen, kept, arguments.engines, arguments.again):
+    for row in rows(chosen, kept, arguments.precision, arguments.engines, arguments.again):
         by_key[row["model"], row["precision"], row["engine"]] = row
         console.print(row)
         if arguments.json:
