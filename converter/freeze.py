@@ -3,7 +3,7 @@ And batches that stay open in constants that say shapes, so that ``resize_tensor
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
@@ -12,7 +12,11 @@ import numpy as np
 
 from twinfer.converter.passes._rewrite import swap_tensors
 from twinfer.runtime.errors import InvalidArgumentError, TwinferError
-from twinfer.runtime.graph import DTYPES, Graph, Node, Tensor
+from twinfer.runtime.graph import DTYPES, Array, Graph, Node, Tensor
+from twinfer.runtime.options import Options
+from twinfer.runtime.plan.make import make_plan
+from twinfer.runtime.run.inputs import random_inputs
+from twinfer.runtime.run.session import Session
 from twinfer.runtime.shapes import infer_shapes
 
 
@@ -77,8 +81,13 @@ def fixed(tensor: Tensor, given: Any) -> Tensor:
     return replace(tensor, data=data, shape=shape, shape_signature=())
 
 
+#: Multiply-accumulates of the largest model that is run to see whether its batch can be opened.
+MOST_MACS = 20_000_000
+
+
 def open_batch(graph: Graph) -> Graph:
-    """The graph with -1 as the first extent of every RESHAPE's shape; as it is if that would not do.
+    """The graph with -1 as the first extent of every RESHAPE's shape and of SLICEs that take all of the batch; as it is
+    if that would not do.
 
     It is tried: the inputs that have the first one's batch get twice as much of it. What a RESHAPE reads and writes may
     then have twice as much in front, and nothing else may have changed.
@@ -95,12 +104,57 @@ def open_batch(graph: Graph) -> Graph:
     except TwinferError:
         return graph
     grown = dict(zip(opened.tensors, twice.tensors, strict=False))
-    for node in at.values():
-        if any(grown[t].shape not in (t.shape, _twice(t.shape)) for t in (node.input(0), node.output)):
+    reshapes = [node for node in at.values() if node.op == "RESHAPE"]
+    if any(grown[t].shape not in (t.shape, _twice(t.shape)) for node in reshapes for t in (node.input(0), node.output)):
+        return graph
+    if any(t.shape[:1] == batch and grown[t].shape == t.shape for t in graph.outputs):
+        return graph
+    try:
+        if not _apart(opened, twice):
             return graph
+    except TwinferError:  # what cannot run is refused elsewhere
+        return graph
     used = {t for node in opened.nodes for t in (*node.inputs, *node.outputs)} | {*graph.inputs, *graph.outputs}
     replaced = {t for node in at for t in node.inputs} - used
-    return replace(opened, tensors=tuple(t for t in opened.tensors if t not in replaced))
+    opened = replace(opened, tensors=tuple(t for t in opened.tensors if t not in replaced))
+    # LiteRT resizes what a SLICE gives only where the file says that it is open.
+    sliced = [t for node in at.values() if node.op == "SLICE" for t in node.outputs if grown[t].shape != t.shape]
+    return swap_tensors(opened, {t: replace(t, shape_signature=(-1, *t.shape[1:])) for t in sliced})
+
+
+def _apart(graph: Graph, twice: Graph) -> bool:
+    """Whether the two halves of a batch stay apart where a RESHAPE mixes the batch with other dimensions: each gives
+    what it gives alone. Small models are run to see it."""
+    mixed = any(n.op == "RESHAPE" and n.output.shape[:1] != n.input(0).shape[:1] for n in graph.nodes)
+    if not mixed:
+        return True
+    plans = [make_plan(each, options=Options(memory="layers")) for each in (graph, twice)]
+    if plans[1].macs > MOST_MACS:
+        return True
+    single, double = map(Session, plans)
+    values = random_inputs(twice)
+    apart = [len(t.shape) > 0 and t.shape != u.shape for t, u in zip(graph.inputs, twice.inputs, strict=True)]
+    whole = _outputs(double, values)
+    for half in (0, 1):
+        mine = [_half(v, half) if split else v for v, split in zip(values, apart, strict=True)]
+        for one, two in zip(_outputs(single, mine), whole, strict=True):
+            part = _half(two, half) if one.shape != two.shape else two
+            least = 1e-4 * max(float(np.abs(part).max(initial=0)), 1e-30)
+            if one.shape != part.shape or not np.allclose(one, part, rtol=1e-3, atol=least, equal_nan=True):
+                return False
+    return True
+
+
+def _half(values: Array, half: int) -> Array:
+    n = len(values) // 2
+    return values[half * n : (half + 1) * n]
+
+
+def _outputs(session: Session, values: Sequence[Array]) -> list[Array]:
+    session.reset_variables()
+    session.feed(values)
+    session.run()
+    return [value.copy() for value in session.outputs()]
 
 
 def _twice(shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -108,7 +162,10 @@ def _twice(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _open(node: Node) -> Node | None:
-    """The RESHAPE with -1 in front; None if the node is none, or its shape is not known."""
+    """The RESHAPE with -1 in front, or the slice with all of the first dimension; None if the node is none of these, or
+    what it takes is not known."""
+    if node.op in ("SLICE", "STRIDED_SLICE"):
+        return _all_of_batch(node)
     asked = node.optional(1) if node.op == "RESHAPE" else None
     if asked is None or asked.data is None or (asked.data < 0).any() or not node.output.shape or not node.output.size:
         return None
@@ -117,3 +174,22 @@ def _open(node: Node) -> Node | None:
     data.flags.writeable = False
     options = MappingProxyType({**node.options, "new_shape": tuple(data.tolist())})
     return replace(node, inputs=(node.input(0), replace(asked, data=data)), options=options)
+
+
+def _all_of_batch(node: Node) -> Node | None:
+    """A slice that takes all of the first dimension, with no number for it."""
+    x, begin, end = node.input(0), node.input(1), node.input(2)
+    masks = ("ellipsis_mask", "new_axis_mask", "shrink_axis_mask", "offset")
+    if begin.data is None or end.data is None or not x.shape or any(node.options.get(mask) for mask in masks):
+        return None
+    if node.output.shape[:1] != x.shape[:1] or int(begin.data.reshape(-1)[0]):
+        return None
+    if node.op == "SLICE":
+        data = np.array(end.data)
+        data[0] = -1
+        data.flags.writeable = False
+        return replace(node, inputs=(x, begin, replace(end, data=data)))
+    steps = node.input(3).data
+    if steps is None or int(steps.reshape(-1)[0]) != 1 or int(node.options.get("end_mask", 0)) & 1:
+        return None
+    return replace(node, options=MappingProxyType({**node.options, "end_mask": int(node.options["end_mask"]) | 1}))

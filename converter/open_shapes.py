@@ -91,4 +91,5 @@ def _is_first(dims: Sequence[int | str], i: int) -> bool:
 
 def _is_batch(dims: Sequence[int | str], i: int) -> bool:
     """Whether an open extent is the batch: the first one, or in a state [layers, batch, units] the only open one."""
-    return not i or (i < len(dims) - 1 and all(isinstance(d, int) for j, d in enumerate(dims) if j != i))
+    others = all(isinstance(d, int) for j, d in enumerate(dims) if j != i)
+    return not i or (others and dims[0] != 1 and i < len(dims) - 1)

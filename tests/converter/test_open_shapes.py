@@ -52,6 +52,7 @@ OPEN = {
     "samples": ({"audio in": ["N", -1]}, "--shape 'audio in=1,32'"),
     "a state of any name": ({"input": [None, None], "state": [2, None, 8]}, "--shape input=1,32 --shape state=2,1,8"),
     "a state by the batch's name": ({"h": [2, "b", 8], "x": ["b", "t"]}, "--shape h=2,1,8 --shape x=1,32"),
+    "frames between others": ({"speech": [1, "frames", 40]}, "--shape speech=1,32,40"),
     "an image": ({"x": ["N", 3, "h", "w"]}, "--shape x=1,3,224,224"),
     "one dimension": ({"x": ["n"]}, "--shape x=1"),
 }

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import numpy as np
 import onnx
 import onnx.parser
 import pytest
+from ai_edge_litert.interpreter import Interpreter as LiteRT
 from onnx_tools import by_onnxruntime, compare, run
 
 from twinfer.converter.convert import convert
+from twinfer.runtime.errors import ModelError
+from twinfer.runtime.run.interpreter import Interpreter
+from twinfer.runtime.write.tflite import write
 
 #: Numbers and small constants that bodies may read.
 KNOWN = {
@@ -156,3 +161,38 @@ def test_what_it_becomes(name: str) -> None:
     graph = convert(proto)
     assert " ".join(node.op for node in graph.nodes) == ops
     compare(run(graph, feeds), by_onnxruntime(proto, feeds), 2e-6)
+
+
+@pytest.mark.parametrize(
+    ("body", "opens"),
+    [
+        ("a = Slice(x, one, three, one) b = Neg(a) y = Reshape(b, rows)", True),
+        ("a = Transpose<perm=[1, 0, 2]>(x) b = Add(a, steps) y = Transpose<perm=[1, 0, 2]>(b)", False),
+    ],
+)
+def test_a_batch_of_three(body: str, opens: bool) -> None:
+    """Three rows at once are what each gives alone, here and in LiteRT; where that cannot be, they are refused."""
+    text = re.sub(r"\) (\w+ =)", r")\n\1", body)
+    text = f'<ir_version: 8, opset_import: ["" : 13]> agraph (float[N, 6, 4] x) => (float y) {{ {text} }}'
+    proto = onnx.parser.parse_model(text)
+    steps = np.arange(24, dtype=np.float32).reshape(6, 1, 4)
+    known = {**_constants(), "rows": np.array((-1, 8)), "steps": steps}
+    proto.graph.initializer.extend(onnx.numpy_helper.from_array(v, k) for k, v in known.items() if k in body)
+    file = write(convert(proto))
+    x = np.random.default_rng(0).standard_normal((3, 6, 4)).astype(np.float32)
+    alone = np.concatenate([_resized(Interpreter, file, row[None]) for row in x])
+    for engine in (Interpreter, LiteRT):
+        if opens:
+            np.testing.assert_array_equal(_resized(engine, file, x), alone)
+        else:
+            with pytest.raises((ModelError, RuntimeError)):
+                _resized(engine, file, x)
+
+
+def _resized(engine: Any, file: bytes, x: np.ndarray) -> Any:
+    made = engine(model_content=file)
+    made.resize_tensor_input(made.get_input_details()[0]["index"], x.shape)
+    made.allocate_tensors()
+    made.set_tensor(made.get_input_details()[0]["index"], x)
+    made.invoke()
+    return made.get_tensor(made.get_output_details()[0]["index"])
