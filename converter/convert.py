@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import islice
 from typing import Any, Unpack
 
 from twinfer.converter.arguments import How, check, only_known, recipe_of
@@ -23,8 +24,9 @@ from twinfer.converter.passes.equalize import equalize
 from twinfer.converter.passes.nhwc_io import channels_last as to_channels_last
 from twinfer.converter.quantize.affine import to_stored
 from twinfer.converter.quantize.calibrate import calibrate
+from twinfer.converter.quantize.features import scale_features
 from twinfer.converter.quantize.observed import Calibration
-from twinfer.converter.quantize.quality import Quality, keep_samples, needs_remedies, quality, remedies, warn
+from twinfer.converter.quantize.quality import KEPT, Quality, keep_samples, needs_remedies, quality, remedies, warn
 from twinfer.converter.quantize.quantize import Options, quantize
 from twinfer.converter.quantize.recipe import Recipe
 from twinfer.converter.quantize.refine import refine
@@ -156,7 +158,9 @@ def conversion(source: Source, **how: Unpack[How]) -> Conversion:
     stepwise = stepwise if how.get("loops", True) else beginnings(stepwise)
     graph = optimise(stepwise, steps, how.get("after"), laid_out)
     graph = for_16_bits(graph, recipe) if how.get("quantize") else graph
-    job = _Job(how, how.get("calibration"), [])
+    judged: list[Any] = []
+    data = how.get("calibration")
+    job = _Job(how, None if data is None else keep_samples(data, judged), judged)
     converted = Conversion(graph, imported, graph, graph, graph, {}, recipe)
     for name, about, stage in STAGES:
         before, converted = converted, stage(converted, job)
@@ -168,6 +172,22 @@ def _written_out(how: How, recipe: Recipe, node: Node) -> bool:
     """Whether an LSTM becomes steps: without loops, and for what TFLite's operator has not, but layers have."""
     finer = bool(how.get("quantize")) and recipe.of_node(node).precision in ("int16x8", "int4")
     return not how.get("loops", True) or finer or recipe.prunes or recipe.clusters
+
+
+def _features(converted: Conversion, job: _Job) -> Conversion:
+    """Gives every feature of the inputs a scale of its own, if quantisation would lose them and the inputs may be
+    float. Warns if they may not."""
+    how, source = job.how, converted.source
+    if not how.get("quantize") or job.samples is None:
+        return converted
+    few = list(islice(samples_of(source, job.judged or job.samples), KEPT))
+    graph = scale_features(source, few, converted.recipe)
+    if graph is not source and how.get("inference_type") not in (None, "FLOAT32"):
+        what = "features of very different ranges share one scale, which loses the small ones"
+        how_else = "leave inference_type (--inference-type) out, which gives each of them its own, or scale the data"
+        warnings.warn(f"an input is to be {how['inference_type']}: its {what}; {how_else}", ModelWarning, stacklevel=3)
+        return converted
+    return replace(converted, source=graph, pruned=graph, flat=graph, graph=graph)
 
 
 def _prune(converted: Conversion, job: _Job) -> Conversion:
@@ -185,14 +205,22 @@ def _quantize(converted: Conversion, job: _Job) -> Conversion:
     how, source = job.how, converted.pruned
     if not how.get("quantize") or job.samples is None:
         return converted
-    samples = keep_samples(job.samples, job.judged)
-    seen = calibrate(source, samples, how.get("progress"))
+    samples = job.samples
+    seen = calibrate(source, samples, how.get("progress"), converted.recipe.types)
     matrices = grams(source, samples) if how.get("adaptive_rounding") else {}
     options = Options(how.get("inference_type"), how.get("bias_correction", False), matrices, how.get("loops", True))
     if how.get("refine"):
         refined = refine(source, seen, converted.recipe, options, samples)
-        return replace(converted, flat=refined.graph, seen=seen, recipe=refined.recipe)
-    return replace(converted, flat=quantize(source, seen, converted.recipe, options), seen=seen)
+        quantized, recipe = refined.graph, refined.recipe
+    else:
+        quantized, recipe = quantize(source, seen, converted.recipe, options), converted.recipe
+    for tensor in quantized.inputs:
+        if tensor.type == "FLOAT32" and options.border(converted.recipe) != "FLOAT32":
+            mode = converted.recipe.default.precision
+            why = f"{mode} would lose too much of it, as of features whose ranges are very different"
+            how_else = "give inference_type=… (--inference-type) to choose the inputs' type"
+            warnings.warn(f"input {tensor.name!r} stays float32: {why}; {how_else}", ModelWarning, stacklevel=3)
+    return replace(converted, flat=quantized, seen=seen, recipe=recipe)
 
 
 def _cluster(converted: Conversion, job: _Job) -> Conversion:
@@ -251,6 +279,7 @@ def _judge(converted: Conversion, job: _Job) -> Conversion:
 
 #: What is done to a conversion behind front end and passes, in order.
 STAGES = (
+    Stage("Features", "Features of very different ranges get scales of their own.", _features),
     Stage("Prune", "Small weights become zero.", _prune),
     Stage("Quantise", "Values and weights become integers.", _quantize),
     Stage("Cluster", "Weights of a layer take few different values.", _cluster),

@@ -147,6 +147,7 @@ class Row:
     ``fuses``: kernels heed the option "fused_activation_function". ``clamps``: a RELU, which is named as that option's
     value. ``padding``: what padding SAME puts around the values, "zero" or "least" (never more than any value).
     ``bytes``: it takes INT8, INT16 and UINT8 as plain numbers, too, not as quantised ones alone.
+    ``magnifies``: the position of a value in which small differences may count much, as that of a logarithm.
     ``range``: of float results. ``zero_stays``: 0 becomes 0, and all elements of the first value are in the output.
 
     Versions:
@@ -170,6 +171,7 @@ class Row:
     clamps: bool = False
     padding: str | None = None
     bytes: bool = False
+    magnifies: int | None = None
     range: Range = (-inf, inf)
     zero_stays: bool = False
     versions: Mapping[str, int] = field(default_factory=dict)

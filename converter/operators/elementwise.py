@@ -49,13 +49,13 @@ ROWS = {
         versions={"INT8": 2, "INT16": 4, "INT64": 5, "COMPLEX64": 6, "UINT32": 7},
         needs=((3, times_one), (7, plain_int16)),
     ),
-    "DIV": _Arithmetic(types=INT8_AND_INT16, scales=Scales(divisor=1), needs=((2, broadcast),)),
+    "DIV": _Arithmetic(types=INT8_AND_INT16, scales=Scales(divisor=1), magnifies=1, needs=((2, broadcast),)),
     "SQUARED_DIFFERENCE": _Elements(
         (0, 1), types=INT8, scales=Scales(least=2**-11 / 255, squares=True), versions={"INT8": 2}
     ),
     "FLOOR_DIV": _Elements((0, 1), versions={"FLOAT32": 2, "INT8": 3, "INT16": 3}),
     "FLOOR_MOD": _Elements((0, 1), versions={"FLOAT32": 2, "INT8": 3, "INT16": 3}),
-    "POW": _Elements((0, 1)),
+    "POW": _Elements((0, 1), magnifies=0),
     "ATAN2": _Elements((0, 1)),
     "ADD_N": Row(ALL),
     "BUCKETIZE": _Elements(),

@@ -41,5 +41,5 @@ ROWS = {
     "LOG_SOFTMAX": _AlongLast(
         types=INT8, scales=Scales(fixed8=(16 / 256, 127), span=_SPAN, imported=True), versions={"INT8": 2}
     ),
-    "L2_NORMALIZATION": _AlongLast(types=INT8, scales=Scales(fixed8=(1 / 128, 0)), versions={"INT8": 2}),
+    "L2_NORMALIZATION": _AlongLast(types=INT8, magnifies=0, scales=Scales(fixed8=(1 / 128, 0)), versions={"INT8": 2}),
 }

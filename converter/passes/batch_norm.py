@@ -94,13 +94,13 @@ def _before(view: View, node: Node) -> Change | None:
     form = affine(inner)
     if at is None or inner is None or form is None or inner.options["fused_activation_function"] != "NONE":
         return None
-    if form.offset.any() and not _unpadded(node):
+    if form.offset.any() and not unpadded(node):
         return None
-    now = _absorb(node, at, form)
+    now = absorbed(node, at, form)
     return Change((inner, node), (replace(now, inputs=(form.x, *now.inputs[1:])),)) if now else None
 
 
-def _absorb(node: Node, at: Parameters, form: Affine) -> Node | None:
+def absorbed(node: Node, at: Parameters, form: Affine) -> Node | None:
     """The node over ``form.x``; None where the constants are not one per channel of the input."""
     weights = node.input(at.weights)
     depth = form.x.shape[-1] if row_of(node).image else weights.shape[-1]
@@ -134,7 +134,7 @@ def _spread(at: Parameters, shape: tuple[int, ...], channels: Floats) -> Floats:
     return np.broadcast_to(per_output.reshape(shape[0], *[1] * (len(shape) - 2), shape[-1]), shape)
 
 
-def _unpadded(node: Node) -> bool:
+def unpadded(node: Node) -> bool:
     """Whether no window reaches into padding."""
     if not row_of(node).image or node.options["padding"] == "VALID":
         return True

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 import numpy as np
 
+from twinfer.converter.quantize.affine import LIMITS
+from twinfer.converter.quantize.lost import KEPT, MOST_BYTES, Values, cones, keep, note
 from twinfer.converter.quantize.masks import Spans, far, maskable, observe
 from twinfer.converter.quantize.observed import Observed
 from twinfer.converter.quantize.samples import Samples, count_of, samples_of
@@ -22,18 +24,25 @@ from twinfer.runtime.run.session import Session
 #: ``progress(done, total)`` after every sample; the total is None if the samples must be read to count them.
 Progress = Callable[[int, int | None], None]
 
+#: Samples after which an output that never changes is told.
+ENOUGH = 8
+
 #: States of which a run shows only the last value, and functions that compute all their values afterwards.
 Histories = Mapping[Tensor, Callable[[Session], Array]]
 
 
-def calibrate(graph: Graph, samples: Samples, progress: Progress | None = None) -> dict[Tensor, Observed]:
+def calibrate(
+    graph: Graph, samples: Samples, progress: Progress | None = None, types: Collection[str] = tuple(LIMITS)
+) -> dict[Tensor, Observed]:
     """Run ``graph`` (float, all shapes known) on every sample, one at a time, and observe all its float tensors.
+
+    ``types``: the integer types for which values are looked for that would be lost in them (``lost``).
 
     Every sample runs from fresh state. If an operator ``streams``, the samples are successive inputs of one stream.
     Memory does not grow with the number of samples; their order only changes the moving averages. Raises
     InvalidArgumentError for data that do not fit the graph's inputs (``samples_of``) and for a tensor with NaN or
     infinity; UnsupportedOperatorError for operators without a kernel, and for control flow and variables. Warns with
-    ModelWarning of inputs that never change, and of integers for a float input.
+    ModelWarning of inputs and outputs that never change, and of integers for a float input.
     """
     counts = Counter(node.op for node in graph.nodes if node.op in CONTROL)  # whose values are not observed
     if counts:
@@ -45,17 +54,28 @@ def calibrate(graph: Graph, samples: Samples, progress: Progress | None = None) 
     seen = {t: Observed() for t in graph.tensors if t.type == "FLOAT32" and t.data is None}
     histories, masked = _histories(graph), maskable(graph)
     total = count_of(graph, samples) if progress else None
+    parts = cones(graph)
+    wanted = {t for part in parts for t in part.tensors}
+    most = MOST_BYTES // max(1, sum(t.nbytes for t in wanted))
+    kept: list[Values] = []
     first: dict[Tensor, Array] = {}
     varied: set[Tensor] = set()
     for i, sample in enumerate(samples_of(graph, samples, warn=True)):
         run(session, sample)
-        first = first or {t: value.copy() for t, value in sample.items()}
-        varied |= {t for t, value in sample.items() if t not in varied and not np.array_equal(value, first[t])}
+        made = {t: session.view(t) for t in graph.outputs if t in seen and t in session.plan.offsets}
+        given = (*sample.items(), *made.items())
+        first = first or {t: value.copy() for t, value in given}
+        varied |= {t for t, value in given if t not in varied and not np.array_equal(value, first[t])}
         _observe(session, seen, histories, masked, i)
+        if i in KEPT and wanted and len(kept) <= most:
+            kept.append(keep(wanted, session))
         if progress is not None:
             progress(i + 1, total)
     for tensor in graph.inputs:
         _warn_if_constant(tensor, seen.get(tensor), tensor in varied)
+    if varied.intersection(graph.inputs):
+        _warn_if_outputs_are_constant(graph, seen, varied)
+    note(parts, kept, seen, types)
     return seen
 
 
@@ -96,6 +116,16 @@ def _warn_if_constant(tensor: Tensor, seen: Observed | None, varied: bool) -> No
     else:
         return
     warnings.warn(f"calibration data: input {tensor.name!r} {what}", ModelWarning, stacklevel=2)
+
+
+def _warn_if_outputs_are_constant(graph: Graph, seen: Mapping[Tensor, Observed], varied: set[Tensor]) -> None:
+    """Warns of outputs that never change where the inputs do: everything before them may be saturated."""
+    same = [t for t in graph.outputs if t in seen and t not in varied and seen[t].count >= ENOUGH]
+    if same:
+        given = ", ".join(f"{t.name!r} from {seen[t].low:g} to {seen[t].high:g}" for t in graph.inputs if t in seen)
+        what = f"output {same[0].name!r} is the same for all {seen[same[0]].count} samples, though they differ"
+        how = f"scale the inputs as in training (here {given or 'integers'})"
+        warnings.warn(f"calibration data: {what}; {how}", ModelWarning, stacklevel=2)
 
 
 def streams(graph: Graph) -> bool:

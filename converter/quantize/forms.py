@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from twinfer.converter.facts import Parameters, Row
-from twinfer.converter.quantize.affine import LIMITS, MOST_SCALE, Range, activation
+from twinfer.converter.quantize.affine import LEAST_SCALE, LIMITS, MOST_SCALE, Range, activation
 from twinfer.converter.quantize.recipe import Choice
 from twinfer.converter.table import row_of
 from twinfer.runtime.errors import UnsupportedOperatorError
@@ -76,10 +76,11 @@ def _divides(node: Node, row: Row, limits: Limits, type: str) -> bool:
 
 
 def _has_steps(node: Node, row: Row, limits: Limits, type: str) -> bool:
-    """Whether a scale can reach every value. None reaches infinity; all other values would round to 0."""
+    """Whether a scale can reach every value, and is no larger than all of them. None reaches infinity."""
     tensors = (*(node.input(i) for i in row.scaled(node)), *node.outputs)
     ranges = (limits(t, type) for t in tensors if t.type == "FLOAT32")
-    return all(seen is None or max(-seen[0], seen[1]) <= MOST_SCALE * _STEPS for seen in ranges)
+    reaches = [max(-seen[0], seen[1]) / _STEPS for seen in ranges if seen is not None]
+    return all(not reach or LEAST_SCALE <= reach <= MOST_SCALE for reach in reaches)
 
 
 def _comes_close(node: Node, row: Row, limits: Limits, type: str) -> bool:

@@ -52,7 +52,7 @@ def spans(graph: Graph, limits: Limits, floor: Callable[[Node, int], float], typ
     """
     needs: dict[Tensor, Range] = dict.fromkeys((*graph.outputs, *named_outputs(graph)), ENDLESS)
     for node in reversed(graph.nodes):
-        out = _union(needs.get(t, ENDLESS) for t in node.outputs)
+        out = _union([needs.get(t, ENDLESS) for t in node.outputs] or [ENDLESS])
         for i, tensor in enumerate(node.inputs):
             if tensor is not None and tensor.type == "FLOAT32":
                 need = _need(node, i, out, limits, floor, type)

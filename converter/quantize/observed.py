@@ -75,6 +75,7 @@ class Observed:
     over all samples, with the tensor's shape: bias correction needs the mean of every element. ``ranges`` keeps the
     ranges that methods have chosen, by method and integer type. ``far``: whether masks were left out, below and above
     (``masks``). ``peak`` is the least of the greatest values of rows, for what SOFTMAX reads.
+    ``lost``: the integer types that would lose it for what is done with it next (``lost``).
     """
 
     low: float = np.inf
@@ -87,6 +88,7 @@ class Observed:
     ranges: dict[tuple[str, str], tuple[float, float]] = field(default_factory=dict)
     far: tuple[bool, bool] = (False, False)
     peak: float = np.inf
+    lost: set[str] = field(default_factory=set)
 
     def add(self, value: Array) -> None:
         """One sample's value, finite and not empty."""

@@ -100,11 +100,17 @@ class _Writer:
         self.spans = {type: spans(self.source, self._spread, self._floor, type) for type in LIMITS}
         self.choices = {node: precision_of(node, self.recipe.of_node(node), self._limits) for node in self.source.nodes}
         self.choices |= {node: replace(self.choices[node], precision="float") for node in places(self.source)}
+        self.choices |= {node: replace(self.choices[node], precision="float") for node in self._lost()}
         types = {node: choice.type for node, choice in self.choices.items() if choice.precision != "float"}
         self._producer = {t: node for node in self.source.nodes for t in node.outputs}
         loops = found(self.source) if self.options.loops else []
         self.looped = {node for loop in loops for node in loop.all_nodes}
         self.groups = Groups(self.source, types, self._range, tie_scales(loops))
+
+    def _lost(self) -> list[Node]:
+        """Nodes whose results integers would lose, unless a rule of the recipe sets their precision."""
+        free = [node for node in self.source.nodes if not self.recipe.demands(node)]
+        return [n for n in free if any(t in self.seen and self.choices[n].type in self.seen[t].lost for t in n.outputs)]
 
     def _range(self, tensor: Tensor, type: str) -> Range:
         """The range of a float tensor by the method that was chosen for it, where it is held in the type."""
@@ -162,7 +168,8 @@ class _Writer:
 
     def input(self, tensor: Tensor) -> None:
         """A graph input, in the type of the border."""
-        if tensor.type == "FLOAT32" and self.border != "FLOAT32":
+        kept = self.options.inference_type is None and tensor in self.seen and self.border in self.seen[tensor].lost
+        if tensor.type == "FLOAT32" and self.border != "FLOAT32" and not kept:
             self._settle(tensor, replace(tensor, type=self.border, quant=self.groups.quant(tensor, self.border)))
         self.inputs.append(self.home.get(tensor, tensor))
 

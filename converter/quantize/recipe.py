@@ -149,6 +149,17 @@ class Recipe:
     def of_node(self, node: Node) -> Choice:
         return self._of(node.op, [t.name for t in node.outputs])
 
+    @property
+    def types(self) -> set[str]:
+        """The integer types that activations may have by it."""
+        choices = (self.default, *(rule.apply(self.default) for rule in self.rules))
+        return {choice.type for choice in choices if choice.precision != "float"}
+
+    def demands(self, node: Node) -> bool:
+        """Whether a rule sets the precision of the node."""
+        names = [t.name for t in node.outputs]
+        return any(rule.precision is not None and rule.matches(node.op, names) for rule in self.rules)
+
     def of_input(self, tensor: Tensor) -> Choice:
         return self._of(INPUT, [tensor.name])
 

@@ -16,6 +16,7 @@ from twinfer.converter.quantize.calibrate import calibrate
 from twinfer.converter.quantize.methods import METHODS, _error, method, mse
 from twinfer.converter.quantize.observed import Observed
 from twinfer.converter.quantize.quantize import quantize
+from twinfer.converter.quantize.recipe import Recipe, Rule
 from twinfer.converter.quantize.states import _cell
 from twinfer.converter.quantize.weights import Layer, weight_quant
 from twinfer.converter.search.journal import Journal
@@ -106,7 +107,8 @@ def test_a_scale_that_the_kernel_would_refuse_is_widened() -> None:
     b = Builder("sub")
     graph = b.graph([b.op("SUB", [b.input("x", "FLOAT32", (1, 2)), np.full((1, 2), 100, np.float32)])])
     samples = {"x": np.array([[99.999, 100.001]], np.float32)}
-    (node,) = (n for n in quantize(graph, calibrate(graph, samples)).nodes if n.op == "SUB")
+    forced = Recipe((Rule(operator="SUB", precision="int8"),))
+    (node,) = (n for n in quantize(graph, calibrate(graph, samples), forced).nodes if n.op == "SUB")
     make_plan(graph_of(node))
     assert node.output.scale == pytest.approx(100.001 / 4096 / 255, rel=1e-3)
 
