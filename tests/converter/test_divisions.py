@@ -26,7 +26,7 @@ def layer_norm() -> Graph:
     centred = b.op("SUB", [x, b.op("MEAN", [x, AXES], keep_dims=True)])
     variance = b.op("MEAN", [b.op("MUL", [centred, centred]), AXES], keep_dims=True)
     deviation = b.op("SQRT", [b.op("ADD", [variance, np.array([1e-5], np.float32)])])
-    return b.graph([b.op("DIV", [centred, deviation])])
+    return b.graph([b.op("DIV", [centred, b.op("ADD", [deviation, np.array([1e-5], np.float32)])])])
 
 
 def rows(least: float, most: float) -> np.ndarray:
