@@ -65,7 +65,13 @@ def _broadcast(view: View, node: Node) -> Change | None:
         return None
     for i in (0, 1):
         maker = view.producer(node.input(i), "TILE", "BROADCAST_TO")
-        if maker is None or is_open(maker.output) or maker.input(0).quant != node.input(i).quant:
+        if (
+            maker is None
+            or maker.extra
+            or maker.input(0).data is not None
+            or is_open(maker.output)
+            or maker.input(0).quant != node.input(i).quant
+        ):
             continue
         x = maker.input(0)
         padded = (1,) * (len(maker.output.shape) - len(x.shape)) + x.shape
