@@ -10,7 +10,7 @@ import onnx
 
 from twinfer.converter.freeze import fixed
 from twinfer.converter.onnx.node import Shape
-from twinfer.converter.onnx.ops.move import tensor_type
+from twinfer.converter.onnx.ops.move import BITS, tensor_type
 from twinfer.converter.open_shapes import Dims, OpenShapes
 from twinfer.runtime.errors import InvalidArgumentError, UnsupportedOperatorError
 from twinfer.runtime.graph import Tensor
@@ -21,10 +21,17 @@ Stated = list[int | str]
 
 
 def type_of(value: onnx.ValueInfoProto) -> str:
-    """TFLite's name of the element type; UnsupportedOperatorError if it has none."""
+    """TFLite's name of the element type, INT8 for narrower ones; UnsupportedOperatorError if it has none."""
     if value.type.WhichOneof("value") != "tensor_type":
         raise UnsupportedOperatorError("sequences, maps and optional values; give tensors")
-    return tensor_type(value.type.tensor_type.elem_type)
+    return "INT8" if narrow_of(value) else tensor_type(value.type.tensor_type.elem_type)
+
+
+def narrow_of(value: onnx.ValueInfoProto) -> str | None:
+    """The element type if it is of 4 or 2 bits."""
+    code = value.type.tensor_type.elem_type
+    name = onnx.TensorProto.DataType.Name(code).lower() if code in onnx.TensorProto.DataType.values() else ""
+    return name if name in BITS else None
 
 
 def stated_shape(value: onnx.ValueInfoProto) -> Stated | None:

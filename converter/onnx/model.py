@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 import onnx
@@ -15,12 +16,12 @@ from twinfer.converter.freeze import no_input
 from twinfer.converter.onnx.control import CONTROL
 from twinfer.converter.onnx.dynamic import merged
 from twinfer.converter.onnx.finish import finish
-from twinfer.converter.onnx.inputs import fixed_input, stated_shape, static_shapes, type_of
+from twinfer.converter.onnx.inputs import fixed_input, narrow_of, stated_shape, static_shapes, type_of
 from twinfer.converter.onnx.ops.move import HALVES_AND_DOUBLES
 from twinfer.converter.onnx.reader import Reader, single
 from twinfer.converter.onnx.versions import KNOWN
 from twinfer.runtime.errors import InvalidArgumentError, ModelError, ModelWarning, UnsupportedOperatorError
-from twinfer.runtime.graph import Graph, Tensor
+from twinfer.runtime.graph import EMPTY, Graph, Tensor
 
 
 class Model:
@@ -69,7 +70,10 @@ class Model:
                     self.reader.values[name] = fixed_input(value, shapes.get(name), constants[name])
                     continue
                 kind = type_of(value)
-                self.reader.values[name] = self.reader.emitter.builder.input(name, kind, known_shapes[name])
+                builder, narrow = self.reader.emitter.builder, narrow_of(value)
+                extra = MappingProxyType({"narrow": narrow}) if narrow else EMPTY
+                self.reader.values[name] = builder.add(Tensor(name, kind, known_shapes[name], extra=extra))
+                builder.inputs.append(self.reader.values[name])
             except UnsupportedOperatorError as error:
                 self.reader.problems.add("input", str(error), name)
                 self.reader.lost.add(name)
@@ -80,11 +84,14 @@ def _is_tensor(value: onnx.ValueInfoProto) -> bool:
 
 
 def _warn_of_floats(graph: onnx.GraphProto, of_run: set[str]) -> None:
-    """A ModelWarning if inputs, outputs or casts have another type of floats than the float32 that they become."""
+    """A ModelWarning if inputs, outputs or casts have another type of floats than the float32 that they become, or if
+    inputs or outputs are integers of fewer bits than the int8 that they become."""
     values = [*graph.input, *graph.output]
     kinds = {value.name: value.type.tensor_type.elem_type for value in values}
     casts = {node.output[0]: a.i for node in graph.node for a in node.attribute if node.op_type == "Cast"}
     casts = {name: code for name, code in casts.items() if name in of_run}
+    if small := [f"{value.name} ({narrow_of(value)})" for value in values if narrow_of(value)]:
+        warnings.warn(f"{graph.name}: inputs and outputs become int8: {', '.join(small)}", ModelWarning, stacklevel=4)
     codes = {getattr(onnx.TensorProto, name): name.lower() for name in HALVES_AND_DOUBLES}
     if names := {codes[code]: None for code in (*kinds.values(), *casts.values()) if code in codes}:
         seen = [name for name, code in kinds.items() if code in codes]

@@ -15,6 +15,7 @@ from onnx.backend.test.loader import load_model_tests
 
 from twinfer.bench.lab.suites.suite import TOLERANCE, Case, Trial
 from twinfer.converter.convert import convert
+from twinfer.converter.emit.emitter import WIDER
 from twinfer.runtime.errors import ModelWarning, UnsupportedOperatorError
 from twinfer.runtime.graph import Array
 
@@ -128,4 +129,4 @@ def _array(value: Any) -> Array:
     if isinstance(value, list | tuple | dict) or value is None:
         raise UnsupportedOperatorError("sequences and optional values")
     array = onnx.numpy_helper.to_array(value) if isinstance(value, onnx.TensorProto) else np.asarray(value)
-    return array.astype(np.float32) if array.dtype.name == "bfloat16" else array
+    return array.astype(WIDER[array.dtype.name]) if array.dtype.name in WIDER else array

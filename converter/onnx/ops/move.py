@@ -16,6 +16,9 @@ from twinfer.runtime.graph import DTYPES, Tensor
 #: ONNX's types whose values are carried in FLOAT32.
 HALVES_AND_DOUBLES = ("FLOAT16", "BFLOAT16", "DOUBLE")
 
+#: Integers narrower than a byte, whose values are carried in INT8: how many bits they have.
+BITS = {"int4": 4, "uint4": 4, "int2": 2, "uint2": 2}
+
 
 def dropout(g: Emitter, node: OnnxNode) -> tuple[Tensor, Tensor]:
     """Dropout does nothing when a model runs. The mask is true everywhere, if anything reads it."""
@@ -68,11 +71,25 @@ def shape(g: Emitter, node: OnnxNode) -> Tensor:
     return constant(np.array(node.input(0).shape[part], np.int64))
 
 
+def cast(g: Emitter, node: OnnxNode) -> Tensor:
+    code = int(node.attribute("to", 0))
+    narrow = onnx.TensorProto.DataType.Name(code).lower() if code in onnx.TensorProto.DataType.values() else ""
+    return to_narrow(g, node.input(0), narrow) if narrow in BITS else g.cast(node.input(0), tensor_type(code))
+
+
 def cast_like(g: Emitter, node: OnnxNode) -> Tensor:
-    narrow = node.input(1).extra.get("narrow", "bfloat16")
-    if narrow != "bfloat16":  # the constant is carried in a wider type than it has
-        raise UnsupportedOperatorError(f"tensors of type {narrow.upper()}; export the model in float32")
-    return g.cast(node.input(0), node.input(1).type)
+    narrow = node.input(1).extra.get("narrow")
+    return to_narrow(g, node.input(0), narrow) if narrow in BITS else g.cast(node.input(0), node.input(1).type)
+
+
+def to_narrow(g: Emitter, x: Tensor, narrow: str) -> Tensor:
+    """The values that an integer of 4 or 2 bits keeps, in INT8. Others wrap around."""
+    count, least = 1 << BITS[narrow], 0 if narrow.startswith("u") else -(1 << (BITS[narrow] - 1))
+    steps = g.cast(x, "INT32")
+    steps = g.binary("SUB", steps, np.array(least, np.int32)) if least else steps
+    steps = g.binary("FLOOR_MOD", steps, np.array(count, np.int32))
+    steps = g.binary("ADD", steps, np.array(least, np.int32)) if least else steps
+    return g.cast(steps, "INT8")
 
 
 def tensor_type(code: int) -> str:
@@ -206,7 +223,7 @@ IMPORTERS: dict[str, Importer] = {
     "BitCast": lambda g, node: g.emit(
         "BITCAST", [node.input(0)], node.input(0).shape, tensor_type(int(node.attribute("to", 0)))
     ),
-    "Cast": lambda g, node: g.cast(node.input(0), tensor_type(int(node.attribute("to", 0)))),
+    "Cast": cast,
     "CastLike": cast_like,
     "Dropout": dropout,
     "EyeLike": eye_like,

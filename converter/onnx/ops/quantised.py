@@ -12,12 +12,13 @@ from dataclasses import replace
 from types import MappingProxyType
 
 import numpy as np
+import onnx
 
 from twinfer.converter.emit import functions
 from twinfer.converter.emit.emitter import Emitter
 from twinfer.converter.onnx.node import OnnxNode, positive
 from twinfer.converter.onnx.ops import activations, conv, dense, elementwise, move, pool
-from twinfer.converter.onnx.ops.move import tensor_type
+from twinfer.converter.onnx.ops.move import BITS, tensor_type
 from twinfer.runtime.errors import ModelError, UnsupportedOperatorError
 from twinfer.runtime.graph import DTYPES, EMPTY, LIMITS, Array, Quant, Tensor
 
@@ -86,8 +87,8 @@ def _dequantize(x: Tensor, scale: Array, zeros: Array, axis: int) -> Tensor:
 
 def quantize_linear(g: Emitter, node: OnnxNode) -> Tensor:
     scale, zero = node.input(1), node.optional(2)
-    kind = _code(node) if zero is None else zero.type
-    plain = (zero is not None and "narrow" in zero.extra) or scale.data is None or scale.size != 1
+    kind = _code(node) if zero is None else zero.extra.get("narrow", zero.type).upper()
+    plain = kind.lower() in BITS or scale.data is None or scale.size != 1
     if plain or (zero is not None and zero.data is None) or kind not in ("INT8", "UINT8", "INT16"):
         return _quantize_computed(g, node, kind)
     zeros = np.zeros(scale.shape, DTYPES[kind]) if zero is None else np.asarray(zero.data)
@@ -96,19 +97,28 @@ def quantize_linear(g: Emitter, node: OnnxNode) -> Tensor:
 
 def _code(node: OnnxNode) -> str:
     code = int(node.attribute("output_dtype", 0))
-    return tensor_type(code) if code else "UINT8"
+    name = onnx.TensorProto.DataType.Name(code) if code in onnx.TensorProto.DataType.values() else ""
+    return name if name.lower() in BITS else tensor_type(code) if code else "UINT8"
 
 
 def _quantize_computed(g: Emitter, node: OnnxNode, kind: str) -> Tensor:
     """By ordinary operators: scales of run time, of each channel or block, and types that QUANTIZE lacks."""
     x, zero = node.input(0), node.optional(2)
-    node.need(kind in LIMITS and LIMITS[kind][1] < 1 << 16, f"quantisation to {kind}; use int8, uint8, int16 or uint16")
-    node.need(zero is None or "narrow" not in zero.extra, "quantisation to 4 or 2 bits; use int8, uint8 or int16")
+    limits = _limits(kind)
+    node.need(limits[1] < 1 << 16, f"quantisation to {kind}; use int8, uint8, int16 or uint16")
     steps = g.unary("ROUND", g.binary("DIV", x, _spread(g, node, node.input(1), x)))
     if zero is not None and (zero.data is None or zero.data.any()):
         steps = g.binary("ADD", steps, _spread(g, node, g.cast(zero, "FLOAT32"), x))
-    low, high = LIMITS[kind]
-    return g.cast(g.cast(functions.clamp(g, steps, low, high), "INT32"), kind)
+    steps = g.cast(functions.clamp(g, steps, *limits), "INT32")
+    return g.cast(steps, "INT8" if kind.lower() in BITS else kind)
+
+
+def _limits(kind: str) -> tuple[int, int]:
+    """The least and the greatest integer of a type; of a type that is none they are too far apart."""
+    if kind.lower() not in BITS:
+        return LIMITS.get(kind, (0, 1 << 32))
+    count = 1 << BITS[kind.lower()]
+    return (0, count - 1) if kind.startswith("U") else (-count // 2, count // 2 - 1)
 
 
 def _spread(g: Emitter, node: OnnxNode, value: Tensor, x: Tensor) -> Tensor:

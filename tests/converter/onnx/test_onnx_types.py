@@ -9,10 +9,11 @@ import onnx
 import pytest
 from onnx import helper
 from onnx.reference import ReferenceEvaluator
-from onnx_tools import by_litert, by_onnxruntime, by_ours
+from onnx_tools import by_litert, by_onnxruntime, by_ours, compare, run
 from onnx_tools import model as net
 
 import twinfer
+from twinfer.converter.onnx import read_onnx
 from twinfer.runtime.errors import ModelError, ModelWarning, UnsupportedOperatorError
 
 INTEGERS = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")
@@ -187,3 +188,30 @@ def test_arithmetic_on_shapes_is_done_ahead(nodes: str, constants: dict[str, Any
     parsed = onnx.parser.parse_graph(f"g (float[2, 3, 4] x) => (y) {{ {nodes} }}")
     proto = net(list(parsed.node), {"x": x}, constants, ["y"])
     np.testing.assert_array_equal(by_ours(twinfer.convert(proto), {"x": x})[0], by_onnxruntime(proto, {"x": x})[0])
+
+
+@pytest.mark.parametrize("kind", ["INT4", "UINT4", "INT2", "UINT2"])
+def test_narrow_inputs_and_outputs_become_int8(kind: str) -> None:
+    code = getattr(onnx.TensorProto, kind)
+    nodes = [
+        helper.make_node("DequantizeLinear", ["q", "s"], ["f"]),
+        helper.make_node("Cast", ["x"], ["y"], to=code),
+        helper.make_node("QuantizeLinear", ["x", "s"], ["z"], output_dtype=code),
+    ]
+    values = [("q", code), ("x", onnx.TensorProto.FLOAT)]
+    graph = helper.make_graph(
+        nodes,
+        "narrow",
+        [helper.make_tensor_value_info(name, each, [4]) for name, each in values],
+        [helper.make_tensor_value_info(name, each, [4]) for name, each in (("f", 1), ("y", code), ("z", code))],
+        [onnx.numpy_helper.from_array(np.float32(0.5), "s")],
+    )
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 25)])
+    with pytest.warns(ModelWarning, match=rf"become int8: q \({kind.lower()}\), y .*, z "):
+        read = read_onnx(proto)
+    feeds = {"q": np.int8([0, 1, 1, 0]), "x": np.float32([-9.5, -1, 0.4, 1])}
+    bits, signed = int(kind[-1]), kind[0] == "I"
+    low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if signed else (0, (1 << bits) - 1)
+    wrapped = (np.int32([-9, -1, 0, 1]) - low) % (1 << bits) + low
+    scaled = np.rint(feeds["x"] / np.float32(0.5)).clip(low, high)
+    compare(run(read, feeds), [feeds["q"] * np.float32(0.5), wrapped.astype(np.int8), scaled.astype(np.int8)])
