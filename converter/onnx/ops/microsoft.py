@@ -140,10 +140,22 @@ def _attended(g: Emitter, node: OnnxNode, parts: Sequence[Tensor], mask: Tensor 
 def attention(g: Emitter, node: OnnxNode) -> Tensor:
     """Attention of a sequence to itself: one product makes queries, keys and values."""
     node.need(node.optional(4) is None, "past keys and values; export the model without a cache")
-    heads, width = int(node.attribute("num_heads", 1)), node.input(1).shape[1]
+    product = products.matmul(g, node.input(0), node.input(1))
+    return _to_itself(g, node, product, node.optional(3), node.optional(5))
+
+
+def _to_itself(g: Emitter, node: OnnxNode, product: Tensor, mask: Tensor | None, bias: Tensor | None) -> Tensor:
+    heads, width = int(node.attribute("num_heads", 1)), product.shape[2]
     sizes = [int(v) for v in node.attribute("qkv_hidden_sizes", (width // 3,) * 3)]
-    joint = _plus(g, products.matmul(g, node.input(0), node.input(1)), node.optional(2))
-    return _attended(g, node, _split(g, joint, sizes, heads), node.optional(3), node.optional(5))
+    joint = _plus(g, product, node.optional(2))
+    return _attended(g, node, _split(g, joint, sizes, heads), mask, bias)
+
+
+def q_attention(g: Emitter, node: OnnxNode) -> Tensor:
+    """Attention of integers: scales are in inputs 3 and 4, zero points in 6 and 7, the mask in 5."""
+    node.need(node.optional(8) is None, "past keys and values; export the model without a cache")
+    sides = [(node.input(i), node.input(i + 3), node.optional(i + 6)) for i in (0, 1)]
+    return _to_itself(g, node, _multiplied(g, node, *sides), node.optional(5), None)
 
 
 def _split(g: Emitter, joint: Tensor, sizes: Sequence[int], heads: int) -> list[Tensor]:
@@ -197,13 +209,19 @@ def _unpacked(data: np.ndarray, bits: int) -> np.ndarray:
 
 
 def matmul_integer_to_float(g: Emitter, node: OnnxNode) -> Tensor:
-    """Integers with scales (inputs 2 and 3) and zero points (4 and 5), multiplied as real numbers. Floats that would be
-    quantised at run time stay floats."""
+    """Integers with scales (inputs 2 and 3) and zero points (4 and 5), multiplied as real numbers."""
     sides = [(node.input(i), node.input(i + 2), node.optional(i + 4)) for i in (0, 1)]
-    if node.input(0).type == "FLOAT32":
-        return _plus(g, _dynamic(g, node, node.input(0), sides[1]), node.optional(6))
-    a, b = (_real(g, node, *side) for side in sides)
-    return _plus(g, products.matmul(g, a, b), node.optional(6))
+    return _plus(g, _multiplied(g, node, *sides), node.optional(6))
+
+
+Quantised = tuple[Tensor, Tensor, Tensor | None]
+
+
+def _multiplied(g: Emitter, node: OnnxNode, left: Quantised, right: Quantised) -> Tensor:
+    """The product of integers as real numbers. Floats on the left, which would be quantised at run time, stay."""
+    if left[0].type == "FLOAT32":
+        return _dynamic(g, node, left[0], right)
+    return products.matmul(g, _real(g, node, *left), _real(g, node, *right))
 
 
 def dynamic_quantize_matmul(g: Emitter, node: OnnxNode) -> Tensor:
@@ -215,7 +233,7 @@ def dynamic_quantize_matmul(g: Emitter, node: OnnxNode) -> Tensor:
     )
 
 
-def _dynamic(g: Emitter, node: OnnxNode, a: Tensor, right: tuple[Tensor, Tensor, Tensor | None]) -> Tensor:
+def _dynamic(g: Emitter, node: OnnxNode, a: Tensor, right: Quantised) -> Tensor:
     b, scale, zero = right
     constant = b.data is not None and scale.data is not None and (zero is None or zero.data is not None)
     if not constant or len(b.shape) != 2:
@@ -255,6 +273,7 @@ IMPORTERS: dict[str, Importer] = {
             "MatMulIntegerToFloat": matmul_integer_to_float,
             "MatMulNBits": matmul_n_bits,
             "MultiHeadAttention": multi_head_attention,
+            "QAttention": q_attention,
             "QuickGelu": quick_gelu,
             "SimplifiedLayerNormalization": simplified_layer_normalization,
             "SkipLayerNormalization": skip_layer_normalization,

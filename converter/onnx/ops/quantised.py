@@ -235,6 +235,12 @@ def qlinear_concat(g: Emitter, node: OnnxNode) -> Tensor:
     return _result(g, node, move.concat(g, _float(node, "Concat", *reals)), 0)
 
 
+def qlinear_where(g: Emitter, node: OnnxNode) -> Tensor:
+    reals = _real(g, node, 1), _real(g, node, 4)
+    y = elementwise.IMPORTERS["Where"](g, _float(node, "Where", node.input(0), *reals))
+    return _result(g, node, y, 7)
+
+
 def _steps(g: Emitter, node: OnnxNode, i: int, axis: int) -> Tensor:
     """Input ``i`` minus its zero point (input ``i + 2``: one, or one per element of the axis), as floats."""
     zero, x = node.optional(i + 2), node.input(i)
@@ -288,6 +294,7 @@ MICROSOFT = {
     "QLinearMul": _qlinear("Mul", elementwise.IMPORTERS["Mul"], 2),
     "QLinearSigmoid": _qlinear("Sigmoid", activations.IMPORTERS["Sigmoid"]),
     "QLinearSoftmax": _qlinear("Softmax", activations.IMPORTERS["Softmax"]),
+    "QLinearWhere": qlinear_where,
     "QuantizeLinear": quantize_linear,
     "DequantizeLinear": dequantize_linear,
 }

@@ -37,6 +37,12 @@ LAYERS: dict[str, tuple[onnx.NodeProto, Array, dict[str, Array], str]] = {
         "CONV_2D",
     ),
     "depthwise Conv": (_node("Conv", "w", group=4), IMAGE, {"w": floats(RNG, 4, 1, 3, 3)}, "DEPTHWISE_CONV_2D"),
+    "Attention": (
+        _node("Attention", "w", "b", domain="com.microsoft", num_heads=2),
+        floats(RNG, 1, 5, 16),
+        {"w": floats(RNG, 16, 48) / 4, "b": floats(RNG, 48)},
+        "FULLY_CONNECTED",
+    ),
     "LSTM": (
         _node("LSTM", "w", "r", "b", hidden_size=8, direction="bidirectional"),
         SEQUENCE,

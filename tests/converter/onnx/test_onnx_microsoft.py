@@ -83,6 +83,14 @@ FORMS: list[tuple[str, dict[str, Any], list[Array], list[Array | None], int, flo
         1,
         1e-5,
     ),
+    (
+        "QLinearWhere",
+        {},
+        [A8 > 99, A8],
+        [np.float32(0.1), np.uint8(7), A8[::-1].copy(), np.float32(0.2), np.uint8(9), np.float32(0.3), np.uint8(3)],
+        1,
+        1e-5,
+    ),
     ("DynamicQuantizeMatMul", {}, [X[0]], [B8[:8], np.float32(0.1)], 1, 2e-2),
 ]
 
@@ -98,5 +106,5 @@ def test_as_onnxruntime(form: tuple[str, dict[str, Any], list[Array], list[Array
     node = helper.make_node(op, names, results, domain="com.microsoft", **attributes)
     proto = model([node], feeds, constants, results)
     for output in proto.graph.output:
-        output.type.tensor_type.elem_type = 6 if output.name == "y1" else 1
+        output.type.tensor_type.elem_type = 2 if op == "QLinearWhere" else 6 if output.name == "y1" else 1
     compare(run(read_onnx(proto), feeds), by_onnxruntime(proto, feeds), tolerance)
