@@ -29,9 +29,10 @@ from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.run.session import Session
 
 #: A node is helped if the energy of its error is a larger share than POOR (20 dB; 35 dB where integers have 16 bits),
-#: until it is no more than GOOD (10 dB less). Layers with weights cost more: they become float once at most, and only
-#: while it is poor.
+#: until it is no more than GOOD (10 dB less). Layers with weights cost more: they become float only while it is poor,
+#: and no more than LAYERS of them in a row: those of a spectrum, and those of its bands.
 POOR = {"INT8": 1e-2, "INT16": 10**-3.5}
+LAYERS = 2
 GOOD = {"INT8": 1e-3, "INT16": 10**-4.5}
 
 #: The error must shrink to this share of itself; of the regions that do as well as the best, but for CLOSE, the
@@ -148,7 +149,7 @@ def note(found: Sequence[Cone], samples: Sequence[Values], seen: Calibration, ty
 def _lost(cone: Cone, samples: Sequence[Values], seen: Calibration, type: str) -> set[Tensor]:
     """The results of nodes that must become float, and the graph inputs that must stay so."""
     trial = _Trial(cone, samples, seen, type)
-    region, inputs, poor, good, spent = [cone.node], set[Tensor](), POOR[type], GOOD[type], False
+    region, inputs, poor, good, spent = [cone.node], set[Tensor](), POOR[type], GOOD[type], 0
     trail: list[tuple[float, set[Tensor]]] = []
     while True:
         coarse = [t for t in _inputs(region) if t in seen and t not in inputs and type not in seen[t].lost]
@@ -159,8 +160,8 @@ def _lost(cone: Cone, samples: Sequence[Values], seen: Calibration, type: str) -
         bad = coarse if len(coarse) == 1 else [t for t in coarse if trial.share(region, [t])[0] > good / 2]
         makers = [trial.makers[t] for t in bad if t in trial.makers]
         more = [n for n in makers if not _is_layer(n)]
-        if not more and not spent and whole > poor:
-            spent, more, inputs = True, makers, {t for t in bad if cone.apart and t not in trial.makers}
+        if not more and spent < LAYERS and whole > poor:
+            spent, more, inputs = spent + 1, makers, {t for t in bad if cone.apart and t not in trial.makers}
         if not more and not inputs.intersection(coarse):
             break
         region = [n for n in (*cone.before, cone.node) if n in more or n in region]
@@ -233,7 +234,7 @@ class _Trial:
                 written += self._rounded(t, rounded)
         tensors = dict.fromkeys(t for n in written for t in (*n.inputs, *n.outputs) if t is not None)
         part = Graph("part", tuple(tensors), tuple(written), tuple(_inputs(nodes)), (self.cone.result,))
-        return Session(make_plan(part, options=Options(memory="layers")))
+        return Session(make_plan(part, options=Options(preserve_all=True)))
 
     def _rounded(self, t: Tensor, rounded: dict[Tensor, Tensor]) -> list[Node]:
         """QUANTIZE and DEQUANTIZE behind a tensor."""
