@@ -6,6 +6,7 @@ identity, so that they can be keys. Constants are numpy arrays in ``Tensor.data`
 
 from __future__ import annotations
 
+import copyreg
 import math
 import os
 from collections.abc import Callable, Iterator, Mapping
@@ -18,6 +19,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twinfer.runtime.errors import ModelError, UnsupportedOperatorError
+
+
+# Constants of models are read-only mappings, which Python alone neither pickles nor copies.
+def _frozen(values: dict[Any, Any]) -> MappingProxyType[Any, Any]:
+    return MappingProxyType(values)
+
+
+copyreg.pickle(MappingProxyType, lambda mapping: (_frozen, (dict(mapping),)))
 
 #: A numpy array of any type and shape.
 Array = NDArray[Any]
@@ -243,6 +252,15 @@ class Graph:
     metadata: Mapping[str, bytes] = field(default_factory=lambda: EMPTY)
     description: str = ""
     extra: Mapping[str, Any] = field(default_factory=lambda: EMPTY)
+
+    @property
+    def said(self) -> str:
+        """The graph in a line: its name, inputs, outputs, and how many operators it has."""
+        ends = (", ".join(f"{t.name} {t.type}{list(t.shape)}" for t in side) for side in (self.inputs, self.outputs))
+        return f"{self.name!r}: {' -> '.join(ends)}, {len(self.nodes)} operators"
+
+    def __repr__(self) -> str:
+        return f"<Graph {self.said}>"
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the .tflite file, whole or not at all; ``twinfer.write(graph)`` gives its bytes.

@@ -39,7 +39,9 @@ if TYPE_CHECKING:
     from twinfer.runtime.plan.plan import Plan
     from twinfer.runtime.read.tflite import read, read_file
     from twinfer.runtime.registry import register
+    from twinfer.runtime.run.estimator import Estimator
     from twinfer.runtime.run.interpreter import Interpreter
+    from twinfer.runtime.run.litert import OpResolverType, load_delegate
     from twinfer.runtime.write.tflite import write
 
     __version__: str
@@ -47,6 +49,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Board",
     "CompiledModel",
+    "Estimator",
     "Graph",
     "GuardError",
     "Interpreter",
@@ -54,6 +57,7 @@ __all__ = [
     "ModelError",
     "ModelWarning",
     "NotReadyError",
+    "OpResolverType",
     "OperatorError",
     "Options",
     "Plan",
@@ -69,6 +73,7 @@ __all__ = [
     "convert_file",
     "from_keras",
     "from_torch",
+    "load_delegate",
     "make_plan",
     "read",
     "read_file",
@@ -89,7 +94,9 @@ _HOME = {
     "twinfer.runtime.errors": tuple(name for name in __all__ if name.endswith(("Error", "Warning"))),
     "twinfer.runtime.graph": ("Graph",),
     "twinfer.runtime.options": ("Options",),
+    "twinfer.runtime.run.estimator": ("Estimator",),
     "twinfer.runtime.run.interpreter": ("Interpreter",),
+    "twinfer.runtime.run.litert": ("OpResolverType", "load_delegate"),
     "twinfer.runtime.plan.make": ("make_plan",),
     "twinfer.runtime.plan.plan": ("Plan",),
     "twinfer.runtime.read.tflite": ("read", "read_file"),

@@ -23,7 +23,7 @@ class CompiledModel(Interpreter):
     ``from_graph`` take options.
     """
 
-    def _open(self, plan: Plan) -> Session:
+    def _open(self, plan: Plan, threads: int = 1) -> Session:
         return compile_plans({"model": plan.printed(guard=False)})["model"]  # the interpreter's guard watches it
 
 

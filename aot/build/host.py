@@ -22,6 +22,7 @@ from twinfer.aot.print.feed import Feeding
 from twinfer.kernels_c import ffi, lib
 from twinfer.kernels_c.ffi_build import ARITHMETIC
 from twinfer.runtime.errors import ToolError
+from twinfer.runtime.graph import Tensor
 from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.program import Chain
 from twinfer.runtime.run import limits
@@ -90,6 +91,16 @@ class CompiledSession(Session):
             lib.tw_run(self._whole, 1)
         else:
             self._in_c(lambda: lib.tw_run(self._whole, 1))
+
+    @property
+    def run_calls(self) -> int:
+        return 1
+
+    def fill_run(self, slots: Any, given: Mapping[Tensor, Any]) -> object:
+        ffi.memmove(slots, self._whole, ffi.sizeof("tw_call"))
+        keep = ffi.new("void *[]", [given.get(tensor, ffi.NULL) for tensor in self.plan.graph.inputs])
+        setattr(slots[0], "in", ffi.cast("const void *const *", keep))
+        return keep
 
     def _in_c(self, call: Callable[[], object]) -> None:
         """Make a call that may take long: of a large model, or of one that loops; where the first is short, all are."""

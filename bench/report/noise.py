@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from twinfer.bench.models.observe import Values, observe
-from twinfer.converter.quantize.affine import dequantize
 from twinfer.converter.quantize.compare import Sums
+from twinfer.runtime.affine import dequantize
 from twinfer.runtime.errors import TwinferError
 from twinfer.runtime.graph import Array, Graph, Node, Quant, Tensor
 from twinfer.runtime.options import Options

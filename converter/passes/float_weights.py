@@ -8,8 +8,8 @@ import numpy as np
 
 from twinfer.converter.passes._rewrite import Change, View, constant, rewrite
 from twinfer.converter.passes.constant_folding import results
-from twinfer.converter.quantize.affine import dequantize
 from twinfer.converter.table import row_of
+from twinfer.runtime.affine import dequantize
 from twinfer.runtime.graph import Graph, Node, Quant, Tensor
 from twinfer.runtime.read.packed import unpack
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from twinfer.runtime.affine import dequantize, quantize
 from twinfer.runtime.graph import Quant, Tensor
 
 #: Scales are kept within what float32 divides without loss.
@@ -40,20 +41,6 @@ def _scale(value: float) -> float:
     return float(np.float32(min(max(value, LEAST_SCALE), MOST_SCALE)))
 
 
-def quantize(values: NDArray[Any], quant: Quant, low: int, high: int) -> NDArray[np.int64]:
-    """The nearest integers within [low, high], halves away from zero as QUANTIZE rounds; per channel if ``quant``
-    is."""
-    scale, zero = (along(a, values.ndim, quant) for a in (quant.scale.astype(np.float64), quant.zero_point))
-    steps = values.astype(np.float64) / scale
-    whole = np.copysign(np.floor(np.abs(steps) + 0.5), steps)
-    return np.asarray(np.clip(whole + zero, low, high), np.int64)
-
-
-def dequantize(q: NDArray[Any], quant: Quant) -> NDArray[np.float64]:
-    scale, zero = (along(a, q.ndim, quant) for a in (quant.scale.astype(np.float64), quant.zero_point))
-    return np.asarray(scale * (q.astype(np.int64) - zero), np.float64)
-
-
 def real(value: NDArray[Any], tensor: Tensor) -> NDArray[np.float64]:
     """The real numbers that a value of the tensor stands for."""
     if tensor.quant is None or tensor.type not in LIMITS:
@@ -66,11 +53,6 @@ def to_stored(value: NDArray[Any], tensor: Tensor) -> NDArray[Any]:
     if tensor.quant is None or tensor.type not in LIMITS:
         return value
     return quantize(value, tensor.quant, *LIMITS[tensor.type]).astype(tensor.dtype)
-
-
-def along(values: NDArray[Any], rank: int, quant: Quant) -> NDArray[Any]:
-    """One value per channel, in a shape that broadcasts against a tensor of that rank."""
-    return values.reshape([-1 if axis == quant.axis else 1 for axis in range(rank)]) if values.size > 1 else values[0]
 
 
 def data_range(tensor: Tensor) -> Range:

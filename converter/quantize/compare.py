@@ -12,11 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twinfer.converter.compress.layers import Footprint, footprints
-from twinfer.converter.quantize.affine import LIMITS, dequantize, real, to_stored
+from twinfer.converter.quantize.affine import LIMITS, real, to_stored
 from twinfer.converter.quantize.calibrate import Progress, run, streams
 from twinfer.converter.quantize.masks import FAR
 from twinfer.converter.quantize.observed import Calibration, Observed
 from twinfer.converter.quantize.samples import Sample, Samples, count_of, need_to_last, samples_of
+from twinfer.runtime.affine import dequantize
 from twinfer.runtime.graph import Array, Graph, Node, Tensor
 from twinfer.runtime.options import Options
 from twinfer.runtime.plan.make import make_plan

@@ -9,8 +9,9 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from twinfer.converter.quantize.affine import LIMITS, Range, activation, dequantize, quantize
+from twinfer.converter.quantize.affine import LIMITS, Range, activation
 from twinfer.converter.quantize.observed import HALF, Observed
+from twinfer.runtime.affine import dequantize, quantize
 from twinfer.runtime.errors import InvalidArgumentError
 
 #: Share of the values, in percent, that "percentile" keeps inside the range; "percentile-99.9" sets another.

@@ -14,7 +14,6 @@ from twinfer.converter.facts import Parameters
 from twinfer.converter.loops import found, tie_scales
 from twinfer.converter.passes._rewrite import rebuild
 from twinfer.converter.quantize.affine import LIMITS, Range, activation, data_range
-from twinfer.converter.quantize.affine import quantize as to_integers
 from twinfer.converter.quantize.forms import precision_of
 from twinfer.converter.quantize.groups import Groups
 from twinfer.converter.quantize.masks import ENDLESS, WORTH, depth, named_outputs, spans
@@ -25,6 +24,7 @@ from twinfer.converter.quantize.recipe import DEFAULT, Choice, Recipe
 from twinfer.converter.quantize.rounding import Gram, adaptive
 from twinfer.converter.quantize.weights import Layer, bias_tensor, correction, integers, weight_quant, weight_tensor
 from twinfer.converter.table import row_of, with_versions
+from twinfer.runtime.affine import quantize as to_integers
 from twinfer.runtime.check import check
 from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Graph, Node, Quant, Signature, Tensor

@@ -13,8 +13,9 @@ from types import MappingProxyType
 import numpy as np
 
 from twinfer.converter.facts import Parameters
-from twinfer.converter.quantize.affine import LEAST_SCALE, Range, activation, quantize
+from twinfer.converter.quantize.affine import LEAST_SCALE, Range, activation
 from twinfer.converter.quantize.weights import MOST_BIAS, Layer, bias_tensor, integers, weight_quant, weight_tensor
+from twinfer.runtime.affine import quantize
 from twinfer.runtime.graph import Node, Quant, Tensor
 from twinfer.runtime.ops.recurrent.lstm import CELL, GATES, HIDDEN
 

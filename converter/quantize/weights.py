@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twinfer.converter.facts import Parameters
-from twinfer.converter.quantize.affine import LEAST_SCALE, dequantize, quantize
+from twinfer.converter.quantize.affine import LEAST_SCALE
 from twinfer.converter.quantize.observed import Observed
+from twinfer.runtime.affine import dequantize, quantize
 from twinfer.runtime.graph import Node, Quant, Tensor
 from twinfer.runtime.read.packed import pack
 from twinfer.runtime.registry import operator

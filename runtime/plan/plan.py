@@ -106,6 +106,10 @@ class Plan:
     nodes: tuple[Node, ...]
     resources: Mapping[Key, Resource] = field(default_factory=dict)
 
+    def __repr__(self) -> str:
+        sizes = f"arena {self.arena_bytes:,} bytes, state {self.state_bytes:,}, constants {self.constant_bytes:,}"
+        return f"<Plan of {self.graph.said}, {len(self.steps)} steps for {self.target.name}: {sizes}>"
+
     def _repr_html_(self) -> str:
         from twinfer.runtime.write.html import plan_html
 

@@ -58,10 +58,12 @@ class Session:
         self.plan = plan
         self._rounds = 0 if plan.straight else limits.limit("TWINFER_MAX_ROUNDS")
         work, self._long_call = self._work(), limits.Long()
+        #: How long a run takes, about, in multiply-accumulates of int8.
+        self.work = sum(work.values())
         #: The steps whose calls take long, -1 among them if the one does that brings the inputs.
         self._long = frozenset(i for i, each in work.items() if each > limits.LONG)
         #: Whether a whole run is one call, which it is if nothing branches and it does not take long.
-        self._straight = plan.straight and sum(work.values()) <= limits.LONG
+        self._straight = plan.straight and self.work <= limits.LONG
         self.feed_rows: RowFeed | None = None
         self._keep: list[Any] = []
         self._level = isa.level() if level is None else isa.usable(level)
@@ -220,6 +222,28 @@ class Session:
         else:
             for i in self.order(self.plan.program):
                 self.run_step(i)
+
+    @property
+    def run_calls(self) -> int:
+        """How many calls of a table a whole run is, if it does not branch."""
+        return self._count
+
+    def fill_run(self, slots: Any, given: Mapping[Tensor, Any]) -> object:
+        """Write a run that finds its inputs at the ``given`` addresses to a table; what comes back must live on."""
+        ffi.memmove(slots, self._calls, ffi.sizeof("tw_call") * self._count)
+        keep = [ffi.new("void *[]", [given[tensor]]) for tensor in self._inputs]
+        for slot, pointers in zip(slots[0 : self._loads], keep, strict=True):
+            setattr(slot, "in", ffi.cast("const void *const *", pointers))
+        return keep
+
+    def run_table(self, calls: Any, count: int) -> None:
+        """Make the calls of a table that ``fill_run`` has filled."""
+        self._long_call.wait()
+        lib.tw_run(calls, count)
+
+    def address(self, tensor: Tensor) -> Any:
+        """Where a tensor lies that is no constant."""
+        return self._address(tensor, 0)
 
     def run_observed(self, on_call: Hook | None) -> None:
         """Run step by step from Python; ``on_call`` is called after every step and can look at its outputs.

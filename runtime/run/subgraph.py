@@ -10,12 +10,16 @@ import numpy as np
 from twinfer.runtime.errors import InvalidArgumentError, NotReadyError
 from twinfer.runtime.graph import Array, Graph, Tensor
 from twinfer.runtime.options import Options
-from twinfer.runtime.run.details import details
+from twinfer.runtime.run.details import NUMPY_TYPES, details
 from twinfer.runtime.run.session import Session
 
 if TYPE_CHECKING:
     from twinfer.runtime.op import Shape
     from twinfer.runtime.run.stream import Rows
+
+
+class ResizeError(InvalidArgumentError, RuntimeError):
+    """A shape that an input cannot have: LiteRT says that it raises ValueError, and raises RuntimeError."""
 
 
 class Subgraph:
@@ -65,17 +69,20 @@ class Subgraph:
 
     def resize(self, index: int, shape: Shape, strict: bool) -> None:
         """Ask for another shape of an input; ``strict``: only where the model leaves a dimension open."""
-        old = self.tensor(index)
+        try:
+            old = self.tensor(index)
+        except InvalidArgumentError as error:
+            raise ResizeError(str(error)) from None
         if old not in self.graph.inputs:
-            raise InvalidArgumentError(f"only inputs can be resized, {old} is none")
+            raise ResizeError(f"only inputs can be resized, {old} is none")
         if old.data is not None:
-            raise InvalidArgumentError(f"{old} is a constant of the model and cannot be resized")
+            raise ResizeError(f"{old} is a constant of the model and cannot be resized")
         if any(d < 0 for d in shape):
-            raise InvalidArgumentError(f"{old} cannot have the shape {list(shape)}")
+            raise ResizeError(f"{old} cannot have the shape {list(shape)}")
         if strict:
             signature = old.shape_signature or old.shape
             if len(signature) != len(shape) or any(s not in (-1, d) for s, d in zip(signature, shape, strict=True)):
-                raise InvalidArgumentError(f"{old}: strict resizing to {list(shape)} against {list(signature)}")
+                raise ResizeError(f"{old}: strict resizing to {list(shape)} against {list(signature)}")
         if shape == self.wanted.get(index, old.shape):
             return
         self.wanted[int(index)] = shape
@@ -109,6 +116,34 @@ class Subgraph:
         if array.dtype != view.dtype or array.shape != view.shape or not view.flags.writeable:
             raise _misfit(self.tensor(index), array)
         view[...] = array
+
+    def close(self) -> None:
+        """Give the engine up; the shapes that were asked for stay."""
+        self.engine, self.graph = None, self.file_graph
+        self._views.clear()
+        self.begin()
+
+    @property
+    def kept(self) -> list[Tensor]:
+        """What a user may have set or wants to read: inputs, variables and outputs."""
+        plan = self.ready().plan
+        every = dict.fromkeys((*plan.graph.inputs, *plan.variables, *plan.graph.outputs))
+        return [tensor for tensor in every if tensor.data is None]
+
+    def operator(self, index: int) -> dict[str, Any]:
+        """LiteRT's details of an operator of the file."""
+        nodes = self.file_graph.nodes
+        if not isinstance(index, int | np.integer) or not 0 <= index < len(nodes):
+            raise InvalidArgumentError(f"operator {index} is outside 0..{len(nodes) - 1}")
+        node, number = nodes[int(index)], {t: i for i, t in enumerate(self.file_graph.tensors)}
+        return {
+            "index": int(index),
+            "op_name": node.op.removeprefix("CUSTOM:"),
+            "inputs": np.array([-1 if t is None else number[t] for t in node.inputs], np.int32),
+            "outputs": np.array([number[t] for t in node.outputs], np.int32),
+            "operand_types": [NUMPY_TYPES.get(t.type) for t in node.inputs if t is not None],
+            "result_types": [NUMPY_TYPES.get(t.type) for t in node.outputs],
+        }
 
     def details(self, index: int) -> dict[str, Any]:
         """LiteRT's details dictionary of a tensor."""

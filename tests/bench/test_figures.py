@@ -178,6 +178,7 @@ def values_of(code: str) -> dict[str, Any]:
     with np.load("samples.npz") as arrays:
         samples = {"x": arrays["x"]}
     values: dict[str, Any] = {"x": np.random.default_rng(1).integers(-128, 128, (1, 8, 8, 1), np.int8)}
+    values |= {"X": np.random.default_rng(2).uniform(0, 1, (5, 8, 8, 1)), "labels": np.arange(5)}
     if "from_torch" not in code:
         return {**values, "samples": samples}
     torch = pytest.importorskip("torch")

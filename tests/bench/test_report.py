@@ -38,7 +38,7 @@ from twinfer.bench.report.maps import arena_chart
 from twinfer.bench.report.noise import layer_of, noise
 from twinfer.converter.build import Builder
 from twinfer.converter.convert import convert
-from twinfer.converter.quantize.affine import dequantize
+from twinfer.runtime.affine import dequantize
 from twinfer.runtime.graph import Graph
 from twinfer.runtime.options import USUAL, Memory, Options
 from twinfer.runtime.plan.make import make_plan

@@ -174,19 +174,20 @@ def test_outputs_of_odd_names_in_one_file(capsys: pytest.CaptureFixture[str]) ->
     assert Path("all.npz").read_bytes() == first
 
 
-def test_a_float_input_with_a_scale_takes_its_own_type_alone(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_float_input_with_a_scale_takes_numbers_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
     """Only quantised integers are made of other floats; real values of other outputs stay as they are."""
     b = Builder("f")
     x, y = b.input("x", "FLOAT32", (1, 4), 0.5, 1), b.input("y", "BOOL", (1, 4))
     b.graph([b.op("ABS", [x]), b.op("LOGICAL_NOT", [y])]).save("f.tflite")
-    for kind, name in ((np.float64, "x"), (np.float16, "x"), (np.int8, "x"), (np.float32, "y")):
+    for kind, name in ((np.complex64, "x"), (np.float32, "y"), (np.int8, "y")):
         np.save("x.npy", np.ones((1, 4), kind))
         assert main(["run", "f.tflite", "--input", f"{name}=x.npy"]) == 2
         said = f"it holds {np.dtype(kind)}, tensor '{name}' {'FLOAT32' if name == 'x' else 'BOOL'}"
         assert said in capsys.readouterr().err
-    np.save("x.npy", np.float32([[-1, 2, -3, 4]]))
-    assert main(["run", "f.tflite", "--input", "x.npy", "--output", "y.npy", "--real-outputs"]) == 0
-    np.testing.assert_array_equal(np.load("y.npy"), np.float32([[1, 2, 3, 4]]))
+    for kind in (np.float32, np.float64, np.float16, np.int8):
+        np.save("x.npy", np.array([[-1, 2, -3, 4]], kind))
+        assert main(["run", "f.tflite", "--input", "x.npy", "--output", "y.npy", "--real-outputs"]) == 0
+        np.testing.assert_array_equal(np.load("y.npy"), np.float32([[1, 2, 3, 4]]))
 
 
 def test_files_whose_names_have_an_equals_sign(many: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,11 +16,12 @@ from hypothesis import strategies as st
 from random_graphs import random_graph
 
 from twinfer.converter.build import Builder
-from twinfer.converter.quantize.affine import LIMITS, Range, activation, dequantize, quantize
+from twinfer.converter.quantize.affine import LIMITS, Range, activation
 from twinfer.converter.quantize.calibrate import calibrate
 from twinfer.converter.quantize.methods import CLIPPED, METHODS, method
 from twinfer.converter.quantize.observed import BATCH, Observed
 from twinfer.converter.quantize.recipe import Choice, read_recipe, recipe
+from twinfer.runtime.affine import dequantize, quantize
 from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Graph, Node, Tensor
 

@@ -21,7 +21,6 @@ from twinfer.bench.peers.engines import open_peer
 from twinfer.converter.build import Builder
 from twinfer.converter.convert import convert
 from twinfer.converter.passes.equalize import equalize
-from twinfer.converter.quantize.affine import dequantize
 from twinfer.converter.quantize.calibrate import calibrate
 from twinfer.converter.quantize.methods import METHODS
 from twinfer.converter.quantize.quantize import Options, quantize
@@ -29,6 +28,7 @@ from twinfer.converter.quantize.recipe import Choice, Recipe
 from twinfer.converter.quantize.rounding import adaptive, grams
 from twinfer.converter.quantize.weights import Layer, integers, weight_quant, with_weights
 from twinfer.converter.table import parameters_of, row_of
+from twinfer.runtime.affine import dequantize
 from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Graph, Node, Quant
 from twinfer.runtime.options import Options as PlanOptions

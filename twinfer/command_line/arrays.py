@@ -15,8 +15,8 @@ from rich.text import Text
 
 from twinfer.bench.measure.report import table
 from twinfer.command_line.terminal import note
-from twinfer.converter.quantize.affine import dequantize, quantize
 from twinfer.converter.quantize.samples import read_arrays
+from twinfer.runtime.affine import quantised, stored
 from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Array, Graph, Tensor
 from twinfer.runtime.read.files import check_places, write_whole
@@ -44,26 +44,17 @@ def _fit(tensor: Tensor, array: Array, argument: str) -> Array:
     if array.ndim != len(tensor.shape):
         shape = list(array.shape)
         raise InvalidArgumentError(f"{argument}: it holds {shape}, {tensor} needs {len(tensor.shape)} dimensions")
-    if array.dtype == tensor.dtype:
-        return array
-    if array.dtype.kind != "f" or tensor.dtype.kind not in "iu" or tensor.quant is None or tensor.quant.scale.size != 1:
-        raise InvalidArgumentError(f"{argument}: it holds {array.dtype}, {tensor} needs {tensor.dtype}")
-    if np.isnan(array).any():
-        at = [int(k) for k in np.argwhere(np.isnan(array))[0]]
-        raise InvalidArgumentError(f"{argument}: the value at {at} is nan, which no integer stands for")
-    limits = np.iinfo(tensor.dtype)
-    steps = quantize(array, tensor.quant, limits.min, limits.max)
-    how = f"round(x / {tensor.scale:.6g}) {tensor.zero:+}, from {limits.min} to {limits.max}"
-    note(f"{argument}: its {array.dtype} are quantised as {tensor.name!r} takes them: {how}")
-    return steps.astype(tensor.dtype)
-
-
-def real_values(tensors: Sequence[Tensor], values: Sequence[Array]) -> list[Array]:
-    """What quantised integers stand for, as float32; other values as they are."""
-    return [
-        value if tensor.quant is None or value.dtype.kind not in "iu" else dequantize(value, tensor.quant).astype("f4")
-        for tensor, value in zip(tensors, values, strict=True)
-    ]
+    try:
+        value = stored(array, tensor)
+    except InvalidArgumentError as error:
+        raise InvalidArgumentError(f"{argument}: {error}") from None
+    if array.dtype.kind == "f" and quantised(tensor):
+        least, most = tensor.limits
+        how = "each channel by its own scale"
+        if tensor.quant is not None and not tensor.quant.per_channel:
+            how = f"round(x / {tensor.scale:.6g}) {tensor.zero:+}, from {least} to {most}"
+        note(f"{argument}: its {array.dtype} are quantised as {tensor.name!r} takes them: {how}")
+    return value
 
 
 def _arrays(argument: str) -> list[tuple[str, Array]]:

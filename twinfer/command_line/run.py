@@ -97,9 +97,11 @@ def _open(graph: Any, engine: str, shapes: Sequence[tuple[int, ...]], options: O
 
 def _write(graph: Graph, arguments: argparse.Namespace, inputs: Sequence[Any], outputs: Sequence[Any]) -> Any:
     """Writes the outputs to the files that were asked for; returns the table of inputs and outputs."""
-    from twinfer.command_line.arrays import real_values, summary, write_outputs
+    from twinfer.command_line.arrays import summary, write_outputs
+    from twinfer.runtime.affine import real
 
-    outputs = real_values(graph.outputs, outputs) if arguments.real_outputs else outputs
+    if arguments.real_outputs:
+        outputs = [real(value, tensor) for tensor, value in zip(graph.outputs, outputs, strict=True)]
     write_outputs(graph, arguments.output, outputs)
     return summary(graph, inputs, outputs)
 
