@@ -32,9 +32,10 @@ from twinfer.bench.lab.suites.strangers import TABLE, models_of
 from twinfer.bench.measure.compare import Row
 from twinfer.bench.peers.engines import open_peer, silence
 from twinfer.converter.convert import conversion, convert
-from twinfer.converter.quantize.affine import LIMITS, dequantize, to_stored
+from twinfer.converter.quantize.affine import LIMITS, to_stored
 from twinfer.converter.quantize.compare import decibels
 from twinfer.converter.runtimes import origin_of
+from twinfer.runtime.affine import dequantize
 from twinfer.runtime.graph import Array, Graph, Signature, Tensor
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.read.files import write_text

@@ -18,12 +18,13 @@ from twinfer.converter.facts import Parameters
 from twinfer.converter.passes._rewrite import constant, new_node, rebuild, with_tensors
 from twinfer.converter.passes.batch_norm import absorbed, unpadded
 from twinfer.converter.passes.elementwise_constants import Affine
-from twinfer.converter.quantize.affine import LIMITS, activation, dequantize, quantize
+from twinfer.converter.quantize.affine import LIMITS, activation
 from twinfer.converter.quantize.forms import precision_of
 from twinfer.converter.quantize.recipe import Recipe
 from twinfer.converter.quantize.samples import Sample
 from twinfer.converter.quantize.weights import Layer, integers, weight_quant
 from twinfer.converter.table import parameters_of, row_of
+from twinfer.runtime.affine import dequantize, quantize
 from twinfer.runtime.graph import Array, Graph, Node, Tensor, consumers
 from twinfer.runtime.options import Options
 from twinfer.runtime.plan.make import make_plan
