@@ -141,6 +141,7 @@ real-data: setup
 accuracy: real-data  ## accuracy of int8 on real data, ours and the peers' (takes minutes)
 	@mkdir -p $(FIGURES)
 	$(REPEATABLE) $(BIN)/python -m twinfer.bench.lab.accuracy --json $(FIGURES)/accuracy.json
+	$(REPEATABLE) $(BIN)/python -m twinfer.bench.lab.accuracy_models --json $(FIGURES)/accuracy_models.json
 
 compression: real-data  ## accuracy over flash of pruned and clustered networks (takes half an hour)
 	@mkdir -p build $(FIGURES)

@@ -13,13 +13,14 @@ import argparse
 import copy
 import json
 import multiprocessing
+import os
 import sys
 import tempfile
 import time
 import tomllib
 import traceback
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -340,14 +341,24 @@ def rows(
             yield failed if isinstance(row, str) else row
 
 
+def text(found: Iterable[Row]) -> str:
+    """JSON with a line for each row."""
+    lines = ",\n".join(
+        json.dumps(row) for row in sorted(found, key=lambda r: (r["model"], r["precision"], r["engine"]))
+    )
+    return f'{{"rows": [\n{lines}\n]}}\n'
+
+
 def main(argv: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m twinfer.bench.lab.accuracy_models", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m twinfer.bench.lab.accuracy_models", description=(__doc__ or "").splitlines()[0]
+    )
     parser.add_argument("-k", default="", metavar="WORD", help="models whose name has this in it")
     parser.add_argument("--precision", nargs="*", default=list(ENGINES), choices=list(ENGINES))
-    parser.add_argument("-v", action="store_true")
-    parser.add_argument("--engines", nargs="*", default=[*OURS, *PEERS])
-    parser.add_argument("--again", nargs="*", default=[])
-    parser.add_argument("--corpus", type=Path, default=Path("/work/shared/corpus"))
+    parser.add_argument("-v", action="store_true", help="show where quantisers fail")
+    parser.add_argument("--engines", nargs="*", default=[*OURS, *PEERS[:1], PEERS[-1]], choices=[*OURS, *PEERS])
+    parser.add_argument("--again", nargs="*", default=[], choices=[*OURS, *PEERS], help="measure known rows anew")
+    parser.add_argument("--corpus", type=Path, default=Path(os.environ.get("TWINFER_SHARED", "../shared")) / "corpus")
     parser.add_argument("--json", type=Path, metavar="FILE", help="read known rows from this file, and write all to it")
     arguments = parser.parse_args(argv)
     console = Console(markup=False, soft_wrap=True)
@@ -358,7 +369,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         by_key[row["model"], row["precision"], row["engine"]] = row
         console.print(row)
         if arguments.json:
-            write_text(arguments.json, json.dumps({"rows": list(by_key.values())}, indent=1) + "\n")
+            write_text(arguments.json, text(by_key.values()))
     return 0
 
 

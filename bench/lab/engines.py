@@ -13,6 +13,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,18 +21,12 @@ import numpy as np
 import onnx
 
 from twinfer.bench.peers.engines import open_peer, silence
-from twinfer.converter.convert import conversion, convert
-from twinfer.converter.quantize.methods import METHODS
-from twinfer.converter.quantize.quantize import quantize
-from twinfer.converter.quantize.recipe import Choice, Recipe
+from twinfer.converter.convert import convert
 from twinfer.runtime.graph import Array, Tensor
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.read.tflite import read
 from twinfer.runtime.run.session import Session
 from twinfer.runtime.write.tflite import write
-
-#: Mean squared errors count as equal if they differ by less: half a decibel.
-CLOSE = 10**0.05
 
 #: The one input of the networks.
 INPUT = "x"
@@ -68,19 +63,10 @@ def _ours_float(model: bytes, samples: Array | None = None) -> bytes:
     return write(convert(onnx.load_model_from_string(model)))
 
 
-def _ours(model: bytes, samples: Array) -> bytes:
-    """The default: ranges by min-max."""
-    return write(convert(onnx.load_model_from_string(model), quantize="int8", calibration={INPUT: samples}))
-
-
-def _ours_best(model: bytes, samples: Array) -> bytes:
-    """The method with logits nearest to the float network's on the calibration samples; labels are not used. Of methods
-    that count as equal the simplest."""
-    seen = conversion(onnx.load_model_from_string(model), quantize="int8", calibration={INPUT: samples})
-    wanted = run_twinfer(write(seen.source), samples)
-    files = [write(quantize(seen.source, seen.seen, Recipe(default=Choice("int8", None, name)))) for name in METHODS]
-    errors = [float(np.square(run_twinfer(file, samples) - wanted).mean()) for file in files]
-    return next(file for file, error in zip(files, errors, strict=True) if error <= CLOSE * min(errors))
+def _ours(model: bytes, samples: Array, *, refine: bool = False) -> bytes:
+    """The default: ranges by min-max; or refined."""
+    proto = onnx.load_model_from_string(model)
+    return write(convert(proto, quantize="int8", calibration={INPUT: samples}, refine=refine))
 
 
 def _ort(model: bytes, samples: Array) -> bytes:
@@ -171,11 +157,11 @@ ENGINES: Mapping[str, Engine] = {
     BASELINE: Engine(lambda model, samples: model, run_onnx, _ONNXRUNTIME),
     "twinfer float": Engine(_ours_float, run_twinfer),
     "twinfer int8": Engine(_ours, run_twinfer),
-    "twinfer int8, best": Engine(_ours_best, run_twinfer),
+    "twinfer int8, refined": Engine(partial(_ours, refine=True), run_twinfer),
     "onnxruntime int8": Engine(_ort, run_onnx, _ONNXRUNTIME),
     "ai-edge-quantizer int8": Engine(_ai_edge, run_litert, ("ai_edge_quantizer", "ai-edge-quantizer"), _ours_float),
 }
 
 #: Our engines, which have limits, and the peers that they are compared with.
-OURS = ("twinfer int8", "twinfer int8, best")
+OURS = ("twinfer int8", "twinfer int8, refined")
 PEERS = ("onnxruntime int8", "ai-edge-quantizer int8")

@@ -87,15 +87,34 @@ def others(document: Any) -> str:
 
 def accuracy(document: Any) -> str:
     """One line per network: mean and standard deviation of the folds in percent; bytes of our file and the peers'."""
-    heads = ["accuracy, %", "samples", "float", "ours", "onnxruntime, static", "ai-edge-quantizer"]
+    heads = ["accuracy, %", "samples", "float", "ours", "refined", "onnxruntime, static", "ai-edge-quantizer"]
     lines = [[*heads, "bytes: ours, ORT, ai-edge"]]
-    engines = (OURS[0], *PEERS)
+    engines = (*OURS, *PEERS)
     for name, group in _networks(document["rows"]):
         own = {row["engine"]: row for row in group}
         accuracies = [report.spread(own[e]["accuracy"], own[e]["folds"]) for e in (BASELINE, *engines)]
-        sizes = ", ".join(f"{own[e]['bytes']:,}" for e in engines)
+        sizes = ", ".join(f"{own[e]['bytes']:,}" for e in (OURS[0], *PEERS))
         lines.append([name, f"{group[0]['samples']:,}", *accuracies, sizes])
     return _markdown(lines)
+
+
+def models(document: Any) -> Sequence[Sequence[str]]:
+    """One line per model that others made: dB of int8 by each quantiser; then the means of the differences to a peer
+    over the models that both quantise."""
+    engines = ("ours", "ours, refined", "ORT", "ai-edge")
+    lines = [["dB of int8", "ours", "ours, refined", "onnxruntime, static", "ai-edge-quantizer"]]
+    found: dict[str, dict[str, float]] = {}
+    for row in document["rows"]:
+        if row["precision"] == "int8" and "db" in row:
+            found.setdefault(row["model"], {})[row["engine"]] = row["db"]
+    whole = {name: own for name, own in found.items() if {"ours", "ours, refined"} <= set(own)}
+    lines += [[name, *(f"{own[e]:.1f}" if e in own else "-" for e in engines)] for name, own in sorted(whole.items())]
+    for peer in engines[2:]:
+        pairs = [own for own in whole.values() if peer in own]
+        means = [sum(own[e] - own[peer] for own in pairs) / len(pairs) for e in engines[:2]]
+        label = lines[0][1 + engines.index(peer)]
+        lines.append([f"mean over {len(pairs)} models, above {label}", *(f"{mean:+.1f}" for mean in means), "", ""])
+    return lines
 
 
 def compression(document: Any) -> str:
@@ -183,6 +202,7 @@ FIGURES: Mapping[str, tuple[str, Callable[[Any], str]]] = {
     "Time of one inference": ("host", host),
     "Measured on ": ("host", machine),
     "| accuracy, % |": ("accuracy", accuracy),
+    "| dB of int8 |": ("accuracy_models", _table(models)),
     "| bytes |": ("compression", compression),
     "| Cortex-M4 |": ("coded", coding),
     "| Streaming on Cortex-M4 |": ("streams", streaming),
