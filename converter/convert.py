@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
@@ -18,10 +16,10 @@ from twinfer.converter.emit.sequence import written_out
 from twinfer.converter.freeze import open_batch
 from twinfer.converter.loops import roll
 from twinfer.converter.offline.stored import with_plan
-from twinfer.converter.passes import PIPELINE, TO_QUANTIZE, Pass, run
+from twinfer.converter.optimise import optimise
+from twinfer.converter.passes import PIPELINE, TO_QUANTIZE
 from twinfer.converter.passes.constant_folding import beginnings
 from twinfer.converter.passes.equalize import equalize
-from twinfer.converter.passes.nhwc_io import channels_last as to_channels_last
 from twinfer.converter.quantize.affine import to_stored
 from twinfer.converter.quantize.calibrate import calibrate
 from twinfer.converter.quantize.features import scale_features
@@ -34,8 +32,7 @@ from twinfer.converter.quantize.rounding import grams
 from twinfer.converter.quantize.samples import Samples, samples_of
 from twinfer.converter.quantize.wide import for_16_bits
 from twinfer.converter.source import Source, files_of, open_source, read_source
-from twinfer.converter.table import with_versions
-from twinfer.runtime.errors import ModelError, ModelWarning, UnsupportedOperatorError
+from twinfer.runtime.errors import ModelError, UnsupportedOperatorError
 from twinfer.runtime.graph import Graph, Node
 from twinfer.runtime.options import Options as PlanOptions
 from twinfer.runtime.plan.make import make_plan
@@ -286,23 +283,3 @@ STAGES = (
     Stage("Finish", "Loops are rolled, the batch is opened, a memory plan is stored; the result is planned.", _finish),
     Stage("Judge", "The outputs are compared with those of the floats.", _judge),
 )
-
-
-def optimise(
-    graph: Graph,
-    passes: Sequence[Pass] = TO_QUANTIZE,
-    after: Callable[[str, Graph], None] | None = None,
-    channels_last: bool | Sequence[str] = False,
-) -> Graph:
-    """The graph of ``read_source`` after the passes, by default those that quantisation begins with. Warns if there are
-    others beside it."""
-    if channels_last:
-        names = (channels_last,) if isinstance(channels_last, str) else channels_last
-        graph = to_channels_last(graph, () if isinstance(names, bool) else tuple(names))
-    if beside := [each for each in graph.subgraphs if "read" not in each.extra]:  # those of ONNX were optimised there
-        names = ", ".join(repr(g.extra.get("subgraph_name", g.name)) for g in beside[:3])
-        more = ", …" if len(beside) > 3 else ""
-        count = f"{len(beside)} subgraph(s)"
-        what = f"{graph.name}: the main graph is converted, {count} beside it stay as they are"
-        warnings.warn(f"{what}: {names}{more}", ModelWarning, stacklevel=4)
-    return with_versions(run(graph, passes, after))

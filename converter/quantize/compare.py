@@ -265,6 +265,16 @@ def sensitivity(
     place: with many nodes only the first samples count. Errors as those of ``calibrate``; InvalidArgumentError for an
     iterator, because calibration has used it up.
     """
+    layers = alone(graph, quantized, samples, progress, runs)
+    ratios = ((node, min((total.snr_db for total in sums), default=PERFECT_DB)) for node, sums in layers)
+    return tuple(sorted((Sensitivity(n.output.name, n.op, ratio) for n, ratio in ratios), key=lambda s: s.snr_db))
+
+
+def alone(
+    graph: Graph, quantized: Graph, samples: Samples, progress: Progress | None = None, runs: int | None = None
+) -> list[tuple[Node, Sequence[Sums]]]:
+    """Every node of ``graph`` that is quantised, with the sums over each float output if it alone is; as
+    ``sensitivity``, in the order of the graph."""
     need_to_last(samples)
     bench = _Bench(graph, quantized)
     most = max(1, (runs or MOST_RUNS) // max(1, len(bench.twins)))
@@ -273,7 +283,7 @@ def sensitivity(
         bench.add(sample)
         if progress is not None:
             progress(i + 1, total)
-    return tuple(sorted((twin.report() for twin in bench.twins), key=lambda s: s.snr_db))
+    return [(twin.node, twin.sums) for twin in bench.twins]
 
 
 class _Twin:
@@ -303,10 +313,6 @@ class _Twin:
         self.session.run()
         for tensor, twin in zip(self.node.outputs, self.quantized.outputs, strict=True):
             floats.view(tensor)[...] = real(self.session.view(twin), twin)
-
-    def report(self) -> Sensitivity:
-        ratio = min((total.snr_db for total in self.sums), default=PERFECT_DB)
-        return Sensitivity(self.node.output.name, self.node.op, ratio)
 
 
 class _Bench:

@@ -42,7 +42,8 @@ class Options:
     """Options of ``quantize`` beside the recipe.
 
     ``inference_type``: type of the graph's float inputs and outputs, "FLOAT32" to keep them, with QUANTIZE and
-    DEQUANTIZE at the borders; None is the type of the default precision. ``bias_correction``: biases make up for what
+    DEQUANTIZE at the borders; "LAYERS": each has the type of the layer that makes it, or the finest of those that read
+    it; None is the type of the default precision. ``bias_correction``: biases make up for what
     the rounding of the weights adds on average. ``grams`` (``rounding.grams`` of this graph): the weights of these
     nodes are rounded so that outputs change least, not to the nearest. ``loops``: steps that repeat get the same
     scales, so that they can become a loop.
@@ -54,8 +55,8 @@ class Options:
     loops: bool = True
 
     def border(self, recipe: Recipe) -> str:
-        if self.inference_type not in (None, "FLOAT32", "INT8", "INT16"):
-            raise InvalidArgumentError(f"{self.inference_type!r} is no inference type: FLOAT32, INT8 or INT16")
+        if self.inference_type not in (None, "LAYERS", "FLOAT32", "INT8", "INT16"):
+            raise InvalidArgumentError(f"{self.inference_type!r} is no inference type: FLOAT32, INT8, INT16 or LAYERS")
         return self.inference_type or recipe.default.type
 
 
@@ -168,9 +169,13 @@ class _Writer:
 
     def input(self, tensor: Tensor) -> None:
         """A graph input, in the type of the border."""
-        kept = self.options.inference_type is None and tensor in self.seen and self.border in self.seen[tensor].lost
-        if tensor.type == "FLOAT32" and self.border != "FLOAT32" and not kept:
-            self._settle(tensor, replace(tensor, type=self.border, quant=self.groups.quant(tensor, self.border)))
+        border = self.border
+        if border == "LAYERS":
+            readers = [self.choices[node].type for node in self.source.nodes if tensor in node.inputs]
+            border = next((type for type in ("FLOAT32", "INT16") if type in readers), "INT8" if readers else "FLOAT32")
+        kept = self.options.inference_type is None and tensor in self.seen and border in self.seen[tensor].lost
+        if tensor.type == "FLOAT32" and border != "FLOAT32" and not kept:
+            self._settle(tensor, replace(tensor, type=border, quant=self.groups.quant(tensor, border)))
         self.inputs.append(self.home.get(tensor, tensor))
 
     def _settle(self, tensor: Tensor, home: Tensor) -> Tensor:
@@ -280,6 +285,8 @@ class _Writer:
     def _end(self, tensor: Tensor) -> Tensor:
         if tensor.type != "FLOAT32" or tensor.data is not None:
             return tensor
+        if self.border == "LAYERS":
+            return self.home.get(tensor, tensor)
         quant = None if self.border == "FLOAT32" else self.groups.quant(tensor, self.border)
         return self.form(tensor, self.border, quant)
 

@@ -6,7 +6,6 @@ import hashlib
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -34,23 +33,27 @@ class Data:
 
 def gather(
     graph: Graph,
-    data: str | os.PathLike[str] | Mapping[str, Any],
+    data: Samples,
     calibration: Samples | None = None,
     *,
     seed: int = 0,
     count: int | None = None,
+    few: bool = False,
 ) -> Data:
-    """The samples of ``data``: a .npz file (.npy for one input) or arrays by name, with or without LABELS.
+    """The samples of ``data``; a .npz file or arrays by name may have LABELS.
 
     Ranges are calibrated on ``calibration``, else on ``count`` samples drawn with the seed (by default a quarter, at
-    most 200). All others are judged, but for those that equal a calibration sample. InvalidArgumentError for data that
-    do not fit the model or are too few.
+    most 200). All others are judged, but for those that equal a calibration sample. ``few``: half are for calibration,
+    and where no others are left, all are judged. InvalidArgumentError for data that do not fit the model or are too
+    few.
     """
-    arrays = dict(data) if isinstance(data, Mapping) else dict(load_arrays(graph, data))
     labels = None
-    if LABELS in arrays and LABELS not in {t.name for t in graph.inputs}:
-        labels = np.asarray(arrays.pop(LABELS))
-    rows = _stack(graph, arrays)
+    if isinstance(data, str | os.PathLike):
+        data = load_arrays(graph, data)
+    if isinstance(data, Mapping) and LABELS in data and LABELS not in {t.name for t in graph.inputs}:
+        labels = np.asarray(data[LABELS])
+        data = {name: value for name, value in data.items() if name != LABELS}
+    rows = _stack(graph, data)
     total = len(next(iter(rows.values())))
     if labels is not None:
         labels = _check(labels, total)
@@ -60,9 +63,11 @@ def gather(
         digest.update(_digest(own, None))
         rest = _others(rows, own)
     else:
-        drawn, rest = _split(total, seed, count)
+        drawn, rest = _split(total, seed, min(-(-total // 2), MOST) if few and count is None else count)
         own = _pick(rows, drawn)
         rest = rest[_others(_pick(rows, rest), own)]
+    if not len(rest) and few:
+        rest = np.arange(total)
     if not len(rest):
         distinct = len(set(_contents(rows)))
         raise InvalidArgumentError(
@@ -94,7 +99,7 @@ def _check(labels: Array, total: int) -> Array:
 def _split(total: int, seed: int, count: int | None) -> tuple[Array, Array]:
     """Numbers of the samples to calibrate on, in the order drawn, and of the others, in the data's."""
     count = max(1, min(total // QUARTER, MOST)) if count is None else count
-    if not 0 < count < total:
+    if not 0 < count < max(total, 2):
         raise InvalidArgumentError(f"cannot calibrate on {count} of {total} samples and judge by others")
     drawn = np.random.default_rng(seed).permutation(total)[:count]
     return drawn, np.setdiff1d(np.arange(total), drawn)

@@ -13,16 +13,18 @@ from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
 from twinfer.converter.arguments import only_known
-from twinfer.converter.convert import optimise
+from twinfer.converter.optimise import optimise
 from twinfer.converter.passes import TO_QUANTIZE
 from twinfer.converter.passes.equalize import equalize
 from twinfer.converter.quantize.recipe import read_recipe
 from twinfer.converter.quantize.samples import Samples
+from twinfer.converter.search.costs import Cost
 from twinfer.converter.search.data import Data, gather
 from twinfer.converter.search.journal import Journal
+from twinfer.converter.search.loss import Goal
 from twinfer.converter.search.space import METHODS, PRECISIONS, Setting, Space
 from twinfer.converter.search.strategy import Ledger, Told, explore
-from twinfer.converter.search.trial import Bench, Cost, Job, Trial, make_job
+from twinfer.converter.search.trial import Bench, Job, Trial, make_job, priced
 from twinfer.converter.search.workers import workers
 from twinfer.converter.source import Shapes, Source, read_source
 from twinfer.runtime.errors import InvalidArgumentError, ToolError
@@ -125,8 +127,9 @@ def search(
     labels the float model's own outputs count as right (``loss.Judge`` defines the loss; ``metric``: "auto", "answers",
     "error").
     ``calibration``: samples for the ranges; without it, ``calibrate`` samples of the data (``data.gather``). ``cost``:
-    bytes of the file ("flash"), of the "constants" or of the "arena" in the plan for ``target``, or a function of a
-    graph, its file and the target (of a module, if there are several workers). ``methods``, ``precisions`` and
+    bytes of the file ("flash"), of the "constants" or of the "arena" in the plan for ``target``, "instructions",
+    "balanced" (``costs.price``), or a function of a graph, its file and the target (of a module, if there are several
+    workers). ``methods``, ``precisions`` and
     ``recipes`` (files) are combined. ``trials``: the most trials. ``seed``: of split and search. The same arguments
     give the same result with any workers (``executor``, ``jobs``, ``dask``: see ``workers.workers``). ``journal``: a
     file that keeps every trial, so that a second run does not repeat them. ``progress(done, total, what)`` is called
@@ -152,7 +155,8 @@ def search(
     journal = Journal(how.get("journal"), **about)
     if told is not None:
         told(0, limit, "calibration")
-    job = make_job(model, samples, **{key: how[key] for key in _JUDGED if key in how})  # type: ignore[literal-required]
+    judged = {key: how[key] for key in _JUDGED if key in how}  # type: ignore[literal-required]
+    job = make_job(model, samples, precisions=space.precisions, **judged)
     if job.judge.step > max_loss > 0:  # the samples are too few to tell the budget from no loss
         count, need = job.judge.wanted[0].size, math.ceil(1 / max_loss)
         raise InvalidArgumentError(
@@ -162,24 +166,24 @@ def search(
     float_cost = job.price(read(model), model)
     about |= {**setup, "metric": job.judge.metric}
     with workers(job, how.get("executor"), how.get("jobs"), how.get("dask")) as hands:
-        ledger = Ledger(hands, journal, limit, max_loss, told)
+        ledger = Ledger(hands, journal, limit, Goal(max_loss), told)
         try:
             explore(ledger, space, read(model), seed)
         except KeyboardInterrupt:
             if ledger.trials:
-                raise Interrupted(_found(ledger, about, float_cost, job, space)) from None
+                raise Interrupted(_found(ledger, max_loss, about, float_cost, job)) from None
             raise
-    return _found(ledger, about, float_cost, job, space)
+    return _found(ledger, max_loss, about, float_cost, job)
 
 
-def _found(ledger: Ledger, search: Mapping[str, Any], float_cost: int, job: Job, space: Space) -> Found:
+def _found(ledger: Ledger, max_loss: float, search: Mapping[str, Any], float_cost: int, job: Job) -> Found:
     front, chosen = tuple(ledger.front()), ledger.chosen()
     rivals = [chosen] if chosen is not None else list(front)
-    may = "float" in space.precisions and job.inference_type in (None, "FLOAT32")
+    may = "float" in job.precisions and job.inference_type in (None, "FLOAT32")
     if may and rivals and all(float_cost <= trial.cost for trial in rivals):  # the float model itself loses nothing
-        judge, sha256 = job.judge, hashlib.sha256(job.model).hexdigest()
-        chosen = Trial(Setting("float", ""), float_cost, 0.0, judge.float_score, judge.snr_db(judge.floats), sha256)
-    return Found(ledger.max_loss, tuple(ledger.trials.values()), front, chosen, search, float_cost, job)
+        sha256 = hashlib.sha256(job.model).hexdigest()
+        chosen = priced(Setting("float", ""), float_cost, job.floats, job.judge, job.judge.floats, sha256)
+    return Found(max_loss, tuple(ledger.trials.values()), front, chosen, search, float_cost, job)
 
 
 def _check(max_loss: float, how: How) -> None:
@@ -221,4 +225,5 @@ def _setup(how: How, data: Data) -> dict[str, Any]:
         "cost": cost if isinstance(cost, str) else getattr(cost, "__qualname__", str(cost)),
         "target": ", ".join([*planned, f"alignment {target.alignment}"]),
         "inference_type": how.get("inference_type"),
+        "precisions": [*how.get("precisions", PRECISIONS)],
     }

@@ -11,6 +11,9 @@ from twinfer.converter.quantize.compare import decibels
 from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Array, Tensor
 
+#: The least signal-to-noise ratio of every output where no loss is stated: errors are 1/18 of the values.
+LEAST_DB = 25.0
+
 METRICS = ("auto", "answers", "error")
 
 
@@ -60,6 +63,25 @@ class Judge:
 
     def _errors(self, outputs: Sequence[Array]) -> list[float]:
         return [_distance(y, wanted) / _spread(wanted) for y, wanted in zip(outputs, self.wanted, strict=True)]
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What is good enough: a loss of at most ``max_loss``; where that is None, a signal-to-noise ratio of every output
+    of at least ``least_db``."""
+
+    max_loss: float | None = None
+    least_db: float = LEAST_DB
+
+    def badness(self, loss: float, snr_db: float) -> float:
+        """How bad a model is; less is better."""
+        return -snr_db if self.max_loss is None else loss
+
+    def met(self, loss: float, snr_db: float) -> bool:
+        return snr_db >= self.least_db if self.max_loss is None else loss <= self.max_loss
+
+    def __str__(self) -> str:
+        return f"{self.least_db:g} dB or more" if self.max_loss is None else f"a loss of at most {self.max_loss:g}"
 
 
 def answers(output: Array) -> Array:

@@ -13,7 +13,7 @@ from twinfer.converter.quantize.methods import method
 from twinfer.converter.quantize.recipe import Choice, Recipe, Rule
 from twinfer.runtime.errors import InvalidArgumentError
 
-#: From the cheapest to the most exact. A layer may be raised to precisions behind the model's own.
+#: From the cheapest to the most exact.
 PRECISIONS = ("int4", "int8", "int16x8", "float")
 
 #: Methods that are tried by default.
@@ -92,10 +92,6 @@ class Space:
         """The precisions that a whole model may have."""
         return [name for name in PRECISIONS if name in self.precisions and name != "float"]
 
-    def raised(self, base: str) -> list[str]:
-        """The precisions that single layers of such a model may be raised to."""
-        return [name for name in PRECISIONS[PRECISIONS.index(base) + 1 :] if name in self.precisions]
-
     def grid(self) -> list[Setting]:
         """Every precision, method and recipe, without corrections."""
         recipes = [("", ()), *self.recipes.items()]
@@ -107,6 +103,6 @@ class Space:
         yield from (replace(setting, method=name) for name in self.methods if name != setting.method)
         yield from (setting.corrected(name) for name in CORRECTIONS)
         own = dict(setting.layers)
-        for name, precision in product(layers, (setting.precision, *self.raised(setting.precision))):
+        for name, precision in product(layers, self.precisions):
             if precision != own.get(name, setting.precision):
                 yield setting.at(name, precision)

@@ -1,8 +1,8 @@
 """The order in which settings are tried. Every round depends only on the results of the rounds before.
 
-First every precision with every method, then corrections on the best of each. Where that misses the budget, the most
-sensitive layers are raised, 1, 2, 4, … of them, and the least number that meets the budget is bisected. The trials that
-are left go to random neighbours of the two settings between which the budget lies.
+First every precision with every method, then corrections on the best of each. Where the cheapest precision misses the
+goal, mixes of precisions from the cheapest to the least noisy are bisected for the first that meets it. The trials that
+are left go to random neighbours of the two settings between which the goal lies.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
+from functools import reduce
 from itertools import product
 from typing import Any
 
@@ -17,6 +18,7 @@ import numpy as np
 
 from twinfer.converter.quantize.forms import precision_of
 from twinfer.converter.search.journal import Journal
+from twinfer.converter.search.loss import Goal
 from twinfer.converter.search.space import CORRECTIONS, PRECISIONS, Setting, Space
 from twinfer.converter.search.trial import Trial
 from twinfer.converter.search.workers import Run
@@ -51,9 +53,9 @@ class Ledger:
     ``limit``: the most trials, including those of the journal.
     """
 
-    def __init__(self, run: Run, journal: Journal, limit: int, max_loss: float, told: Told | None = None) -> None:
+    def __init__(self, run: Run, journal: Journal, limit: int, goal: Goal, told: Told | None = None) -> None:
         self.trials: dict[Setting, Trial] = {}
-        self.max_loss = max_loss
+        self.goal = goal
         self._run, self._journal, self._limit = run, journal, limit
         self._told = told or (lambda done, total, what: None)
 
@@ -75,34 +77,40 @@ class Ledger:
         finally:  # Ctrl-C may come in the middle of a round
             self.trials |= {setting: done[setting] for setting in new if setting in done}
 
-    def orders(self, settings: Sequence[Setting]) -> dict[Setting, tuple[str, ...]]:
-        """Setting -> its layers, the most sensitive first."""
-        keys = {setting: {"order": setting.json()} for setting in settings}
-        noted = {setting: self._journal.get(key) for setting, key in keys.items()}
-        whole = {s for s, value in noted.items() if isinstance(value, list) and all(isinstance(v, str) for v in value)}
-        missing = [setting for setting in keys if setting not in whole]
-        for setting, names in self._run("order", missing):
-            self._journal.add(keys[setting], names)
-        return {setting: tuple(self._journal.get(key)) for setting, key in keys.items()}
+    def mixes(self, setting: Setting) -> list[Setting]:
+        """The setting with mixes of precisions, from the cheapest to the least noisy (``mix.mixes``)."""
+        key = {"mixes": setting.json()}
+        if not _are_mixes(self._journal.get(key)):
+            for _, mixed in self._run("mixes", [setting]):
+                self._journal.add(key, mixed)
+        plain = replace(setting, layers=())
+        return [reduce(lambda s, layer: s.at(*layer), mix, plain) for mix in self._journal.get(key)]
 
     def good(self) -> list[Trial]:
         return [trial for trial in self.trials.values() if not trial.error]
 
+    def badness(self, trial: Trial) -> tuple[float, float]:
+        """The key to compare trials by: the goal's, then the noise."""
+        return self.goal.badness(trial.loss, trial.snr_db), -trial.snr_db
+
+    def met(self, trial: Trial) -> bool:
+        return not trial.error and self.goal.met(trial.loss, trial.snr_db)
+
     def front(self) -> list[Trial]:
-        """The Pareto front, by rising cost and falling loss."""
-        good = sorted(self.good(), key=lambda trial: trial.badness)  # the least noisy of equal points counts
-        return [good[i] for i in front([(trial.cost, trial.loss) for trial in good])]
+        """The Pareto front, by rising cost and falling badness."""
+        good = sorted(self.good(), key=self.badness)  # the least noisy of equal points counts
+        return [good[i] for i in front([(trial.cost, self.badness(trial)[0]) for trial in good])]
 
     def chosen(self) -> Trial | None:
-        return next((trial for trial in self.front() if trial.loss <= self.max_loss), None)
+        return next(filter(self.met, self.front()), None)
 
     def around(self) -> list[Setting]:
-        """The settings of the front between which the budget lies, the one inside it first.
+        """The settings of the front between which the goal lies, the one that meets it first.
 
-        The last of the front if none is inside; none if the cheapest of all is inside.
+        The last of the front if none does; none if the cheapest of all does.
         """
         known = self.front()
-        inside = [trial.loss <= self.max_loss for trial in known]
+        inside = list(map(self.met, known))
         if not known or inside[0]:
             return []
         first = inside.index(True) if any(inside) else len(known) - 1
@@ -118,93 +126,77 @@ def _is_trial(value: Any) -> bool:
         return False
     texts, figures = ("sha256", "error"), ("loss", "score", "snr_db", "seconds")
     return (
-        type(value["cost"]) is int
+        all(type(value[name]) is int for name in ("cost", "instructions", "flash", "ram"))
         and all(isinstance(value[name], str) for name in texts)
         and all(isinstance(value[name], float) and math.isfinite(value[name]) for name in figures)
     )
 
 
+def _are_mixes(value: Any) -> bool:
+    """Whether a journal's value has the form of mixes."""
+    layers = [layer for mix in value if isinstance(mix, list) for layer in mix] if isinstance(value, list) else [None]
+    return bool(value) and all(isinstance(n, list) and len(n) == 2 and n[1] in PRECISIONS for n in layers)
+
+
 def explore(ledger: Ledger, space: Space, graph: Graph, seed: int) -> None:
     ledger.attempt(space.grid())
-    _correct(ledger, space)
-    _walk(ledger, space, graph)
+    correct(ledger, space)
+    mix(ledger, space)
     _refine(ledger, space, graph, np.random.default_rng(seed))
 
 
 def _best(ledger: Ledger, space: Space) -> list[Trial]:
-    """The trial of least loss for every precision and recipe, before layers are raised."""
+    """The best trial for every recipe and precision, from the cheapest precision on, before precisions are mixed."""
     best = []
-    for base, recipe in product(space.bases, ("", *space.recipes)):
+    for recipe, base in product(("", *space.recipes), space.bases):
         own = [t for t in ledger.good() if (t.setting.precision, t.setting.recipe) == (base, recipe)]
-        best += [min(own, key=lambda t: t.badness)] if own else []
+        best += [min(own, key=ledger.badness)] if own else []
     return best
 
 
-def _correct(ledger: Ledger, space: Space) -> None:
-    """Tries every correction by itself, then all that reduce the loss together."""
+def correct(ledger: Ledger, space: Space) -> None:
+    """Tries every correction by itself, then all that make the model better together."""
     best = _best(ledger, space)
     ledger.attempt([trial.setting.corrected(name) for trial in best for name in CORRECTIONS])
     both = []
     for trial in best:
         tried = {name: ledger.trials.get(trial.setting.corrected(name)) for name in CORRECTIONS}
-        helps = [name for name, t in tried.items() if t is not None and not t.error and t.badness < trial.badness]
+        helps = [n for n, t in tried.items() if t and not t.error and ledger.badness(t) < ledger.badness(trial)]
         both.append(trial.setting.corrected(*helps))
     ledger.attempt(both)
 
 
-def _walk(ledger: Ledger, space: Space, graph: Graph) -> None:
-    """Raises the most sensitive layers of settings that miss the budget: 1, 2, 4, … of them, then bisects."""
-    missed = [trial.setting for trial in _best(ledger, space) if trial.loss > ledger.max_loss]
-    missed = [setting for setting in missed if space.raised(setting.precision)]
-    if ledger.full or not missed:
-        return
-    orders = ledger.orders(missed)
-    walks: list[list[Setting]] = []
-    for setting in missed:
-        for to in space.raised(setting.precision):
-            can = raisable(graph, setting, [to])
-            walk = [setting]  # with none of the layers raised, with the first one, with the first two, …
-            for name in (name for name in orders[setting] if name in can):
-                walk.append(walk[-1].at(name, to))
-            walks.append(walk)
-    rounds = list[list[Setting]]()
-    for walk in walks:
-        counts = {1 << i for i in range(len(walk).bit_length())} | {len(walk) - 1}
-        rounds.append([walk[i] for i in sorted(counts) if 0 < i < len(walk)])
-    while any(rounds) and not ledger.full:
-        ledger.attempt([setting for some in rounds for setting in some])
-        rounds = [_middle(ledger, walk) for walk in walks]
+def mix(ledger: Ledger, space: Space) -> None:
+    """Where the cheapest precision misses the goal: bisects the mixes for the cheapest that meets it."""
+    cheapest = {trial.setting.recipe: trial for trial in reversed(_best(ledger, space))}
+    for trial in cheapest.values():
+        if len(space.precisions) < 2 or ledger.full or ledger.met(trial):
+            continue
+        mixed = ledger.mixes(trial.setting)
+        low, high = 0, len(mixed)  # those before low miss the goal, those from high on meet it
+        while low < high and not ledger.full:
+            middle = (low + high) // 2
+            ledger.attempt([mixed[middle]])
+            low, high = (low, middle) if ledger.met(ledger.trials[mixed[middle]]) else (middle + 1, high)
 
 
-def _middle(ledger: Ledger, walk: Sequence[Setting]) -> list[Setting]:
-    """The step halfway between the first that is known to meet the budget and the last before it that misses it."""
-    known = {i: ledger.trials[setting] for i, setting in enumerate(walk) if setting in ledger.trials}
-    meets = [i for i, trial in known.items() if not trial.error and trial.loss <= ledger.max_loss]
-    if not meets:
-        return []
-    low = max(i for i in known if i < min(meets))
-    return [walk[(low + min(meets)) // 2]] if min(meets) - low > 1 else []
-
-
-def raisable(graph: Graph, setting: Setting, to: Sequence[str]) -> dict[str, None]:
-    """Names of the layers that one of those precisions would make finer than the setting does, in their order."""
-    recipe, rank = setting.as_recipe(), PRECISIONS.index
-    names: dict[str, None] = {}
+def choices(graph: Graph, setting: Setting, precisions: Sequence[str]) -> list[str]:
+    """Names of the layers to which one of these precisions gives another than they have, in their order."""
+    recipe, names = setting.as_recipe(), dict[str, None]()
     for node in graph.nodes:
         choice = recipe.of_node(node)
-        now = rank(precision_of(node, choice).precision)
-        if any(rank(precision_of(node, replace(choice, precision=p)).precision) > now for p in to):
+        now = precision_of(node, choice).precision
+        if any(precision_of(node, replace(choice, precision=p)).precision != now for p in precisions):
             names[node.output.name] = None
-    return names
+    return list(names)
 
 
 def _refine(ledger: Ledger, space: Space, graph: Graph, rng: np.random.Generator) -> None:
-    """Random neighbours of the settings around the budget, one round at a time."""
+    """Random neighbours of the settings around the goal, one round at a time."""
     while not ledger.full and (around := ledger.around()):
         new: dict[Setting, None] = {}
         for setting in around:
-            plain = replace(setting, layers=())
-            layers = list(raisable(graph, plain, space.raised(setting.precision)))
+            layers = choices(graph, replace(setting, layers=()), space.precisions)
             new |= dict.fromkeys(s for s in space.neighbours(setting, layers) if s not in ledger.trials)
         if not new:
             return

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import operator
 import time
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -16,15 +16,16 @@ import numpy as np
 from twinfer.converter.loops import roll
 from twinfer.converter.quantize.affine import real, to_stored
 from twinfer.converter.quantize.calibrate import calibrate, run
-from twinfer.converter.quantize.compare import sensitivity
 from twinfer.converter.quantize.forms import precision_of
 from twinfer.converter.quantize.observed import Observed
 from twinfer.converter.quantize.quantize import Options, quantize
 from twinfer.converter.quantize.recipe import Choice
 from twinfer.converter.quantize.rounding import grams
+from twinfer.converter.search.costs import SHARES, Cost, Figures, figures, price, weights
 from twinfer.converter.search.data import Arrays, Data
 from twinfer.converter.search.loss import Judge, judge
-from twinfer.converter.search.space import Setting
+from twinfer.converter.search.mix import Layers, mixes
+from twinfer.converter.search.space import PRECISIONS, Setting
 from twinfer.runtime.errors import InvalidArgumentError, ModelError, TwinferError
 from twinfer.runtime.graph import Array, Graph
 from twinfer.runtime.plan.make import make_plan
@@ -33,37 +34,21 @@ from twinfer.runtime.run.session import Session
 from twinfer.runtime.target import GENERIC, Target
 from twinfer.runtime.write.tflite import write
 
-#: Calibration samples that decide the order of the layers: each layer takes two runs per sample.
-ORDER_SAMPLES = 32
-
-
-def flash(graph: Graph, content: bytes, target: Target) -> int:
-    """Bytes of the .tflite file, which an interpreter keeps: constants, scales, names, operators."""
-    return len(content)
-
-
-def constants(graph: Graph, content: bytes, target: Target) -> int:
-    """Bytes of the constants in the plan for the target, which compiled C keeps in flash beside its code."""
-    return make_plan(graph, target).constant_bytes
-
-
-def arena(graph: Graph, content: bytes, target: Target) -> int:
-    return make_plan(graph, target).arena_bytes
-
-
-#: (graph, its file, target) -> cost.
-Cost = Callable[[Graph, bytes, Target], int]
-
-COSTS: dict[str, Cost] = {"flash": flash, "constants": constants, "arena": arena}
+#: Judged samples that say how much noise each layer adds.
+NOISE_SAMPLES = 32
 
 
 @dataclass(frozen=True)
 class Trial:
-    """The result of a setting: its cost; loss, score and outputs' signal-to-noise ratio (see ``loss.Judge``); the
-    SHA-256 of its file; or its error. ``seconds``: the time that it took."""
+    """The result of a setting: its cost; instructions, flash and RAM on the target (``costs.Figures``); loss, score and
+    outputs' signal-to-noise ratio (see ``loss.Judge``); the SHA-256 of its file; or its error. ``seconds``: the time
+    that it took."""
 
     setting: Setting
     cost: int = 0
+    instructions: int = 0
+    flash: int = 0
+    ram: int = 0
     loss: float = 0.0
     score: float = 0.0
     snr_db: float = 0.0
@@ -77,12 +62,19 @@ class Trial:
         return self.loss, -self.snr_db
 
 
+def priced(setting: Setting, cost: int, own: Figures, judge: Judge, results: Sequence[Array], sha256: str) -> Trial:
+    """The trial of a model with these figures and outputs."""
+    instructions, flash, ram = map(round, own)
+    judged = judge.loss(results), judge.score(results), judge.snr_db(results)
+    return Trial(setting, cost, instructions, flash, ram, *judged, sha256)
+
+
 @dataclass(frozen=True)
 class Job:
     """All that a worker needs for every trial of a search. Unlike a Graph, it can be sent to one.
 
     ``key``: another for every job. ``model``: the optimised float graph's .tflite file; ``seen``: what calibration saw,
-    in the order of its tensors.
+    in the order of its tensors. ``precisions``: those that layers may have. ``floats``: figures of the float model.
     """
 
     key: str
@@ -94,11 +86,14 @@ class Job:
     cost: str | Cost
     target: Target
     inference_type: str | None
+    precisions: tuple[str, ...]
+    floats: Figures
 
     def price(self, graph: Graph, content: bytes) -> int:
         """The cost of a graph; InvalidArgumentError if it is not a whole number."""
-        cost = COSTS[self.cost] if isinstance(self.cost, str) else self.cost
-        amount = cost(graph, content, self.target)
+        if isinstance(self.cost, str):
+            return price(self.cost, graph, content, self.target, self.floats)
+        amount = self.cost(graph, content, self.target)
         try:
             return operator.index(amount)
         except TypeError:
@@ -113,18 +108,20 @@ def make_job(
     cost: str | Cost = "flash",
     target: Target = GENERIC,
     inference_type: str | None = None,
+    precisions: Sequence[str] = PRECISIONS,
 ) -> Job:
     """Calibrates the float model and runs it on the judged samples. InvalidArgumentError for arguments that do not
     fit."""
-    if isinstance(cost, str) and cost not in COSTS:
-        raise InvalidArgumentError(f"{cost!r} is no cost; there are: {', '.join(COSTS)}")
+    if isinstance(cost, str) and cost not in SHARES:
+        raise InvalidArgumentError(f"{cost!r} is no cost; there are: {', '.join(SHARES)}")
     graph = read(model)
     if not any(precision_of(node, Choice()).precision != "float" for node in graph.nodes):
         raise InvalidArgumentError("nothing in this model can be quantised: search takes a float model")
     seen = calibrate(graph, data.calibration)
     judged = judge(graph.outputs, outputs(graph, graph, data.judged), data.labels, metric)
     observed = tuple(seen.get(t) for t in graph.tensors)
-    return Job(uuid4().hex, model, observed, data.calibration, data.judged, judged, cost, target, inference_type)
+    samples, about = (data.calibration, data.judged), (tuple(precisions), figures(graph, target))
+    return Job(uuid4().hex, model, observed, *samples, judged, cost, target, inference_type, *about)
 
 
 def outputs(graph: Graph, floats: Graph, inputs: Arrays) -> list[Array]:
@@ -167,30 +164,22 @@ class Bench:
             quantized = self.quantized(setting)
             content = write(quantized)
             cost, sha256 = self.job.price(quantized, content), hashlib.sha256(content).hexdigest()
+            own = figures(quantized, self.job.target)
             results = outputs(quantized, self.graph, self.job.judged)
             for tensor, value in zip(quantized.outputs, results, strict=True):
                 if not np.isfinite(value).all():  # float operators may divide by a quantised 0
                     raise ModelError(f"{tensor} is not finite on every judged sample")
-            result = Trial(setting, cost, judge.loss(results), judge.score(results), judge.snr_db(results), sha256)
+            result = priced(setting, cost, own, judge, results, sha256)
         except TwinferError as error:
             result = Trial(setting, error=str(error))
         return replace(result, seconds=time.perf_counter() - start)
 
-    def order(self, setting: Setting) -> tuple[str, ...]:
-        """The quantised layers, by the names of their outputs. The layer that costs most if it alone is quantised comes
-        first.
-
-        Measured on calibration samples, with the precision and the method of the setting. Where a layer cannot be
-        quantised alone, the order is the graph's.
-        """
-        samples = {name: value[:ORDER_SAMPLES] for name, value in self.job.calibration.items()}
-        plain = replace(setting.as_recipe(), rules=setting.rules)
-        try:
-            quantized = quantize(self.graph, self.seen, plain)
-            names = [layer.name for layer in sensitivity(self.graph, quantized, samples)]
-        except TwinferError:
-            names = [node.output.name for node in self.graph.nodes]
-        return tuple(dict.fromkeys(names))
+    def mixes(self, setting: Setting) -> list[Layers]:
+        """Precisions of layers (``mix.mixes``) with the methods of the setting, by noise on judged samples."""
+        job, recipe = self.job, replace(setting, layers=()).as_recipe()
+        samples = {name: value[:NOISE_SAMPLES] for name, value in job.judged.items()}
+        worth = weights(job.cost if isinstance(job.cost, str) else str(job.cost), job.floats)
+        return mixes(self.graph, self.seen, recipe, job.precisions, samples, job.target, worth)
 
 
 #: In a worker, the bench of the last job that it received.

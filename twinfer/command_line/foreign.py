@@ -62,9 +62,9 @@ def preview(arguments: argparse.Namespace) -> Preview:
     from twinfer.command_line.arrays import constants_of
     from twinfer.command_line.options import shapes_of
     from twinfer.command_line.terminal import note
-    from twinfer.converter.convert import optimise
     from twinfer.converter.loops import roll
     from twinfer.converter.open_shapes import OpenShapes, options
+    from twinfer.converter.optimise import optimise
     from twinfer.converter.passes import PIPELINE
     from twinfer.converter.source import open_source, read_source
     from twinfer.runtime.errors import UnsupportedOperatorError
