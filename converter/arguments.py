@@ -17,9 +17,13 @@ from twinfer.converter.source import Shapes
 from twinfer.converter.table import layers
 from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Graph
+from twinfer.runtime.target import Target
 
 #: What ``quantize=`` may be.
-MODES = ("int8", "int16x8", "int4")
+MODES = ("int8", "int16x8", "int4", "auto")
+
+#: Arguments of ``quantize="auto"``.
+_OF_AUTO = ("max_loss", "min_snr", "cost", "target")
 
 
 #: Arguments that need ``quantize=``, and their defaults.
@@ -37,6 +41,10 @@ class How(TypedDict, total=False):
     method: str
     recipe: Recipe | str | os.PathLike[str] | None
     inference_type: str | None
+    max_loss: float | None
+    min_snr: float | None
+    cost: str | None
+    target: Target | None
     bias_correction: bool
     adaptive_rounding: bool
     equalize: bool
@@ -91,6 +99,12 @@ def check(how: How, recipe: Recipe) -> None:
     if not mode and (useless or any(how.get(name, plain) != plain for name, plain in _OF_QUANTISATION.items())):
         names = f"calibration, recipe, {', '.join(_OF_QUANTISATION)}"
         raise InvalidArgumentError(f"{names} mean nothing without quantize=… (--quantize on the command line)")
+    if mode != "auto" and any(how.get(name) is not None for name in _OF_AUTO):
+        raise InvalidArgumentError(f"{', '.join(_OF_AUTO)} mean nothing without quantize='auto' (--quantize auto)")
+    if mode == "auto" and (how.get("bias_correction") or how.get("adaptive_rounding")):
+        raise InvalidArgumentError("quantize='auto' tries bias_correction and adaptive_rounding itself: leave them out")
+    if mode == "auto" and calibration is not None:
+        need_to_last(calibration)
     if not recipe.prunes and (how.get("prune_block") or how.get("prune_scope")):
         raise InvalidArgumentError(
             "prune_block and prune_scope mean nothing without prune=… (--prune) or a recipe that prunes"
@@ -105,12 +119,16 @@ def check(how: How, recipe: Recipe) -> None:
         need_to_last(calibration)
 
 
+def _base(mode: str | None) -> str:
+    return "int8" if mode in (None, "auto") else mode
+
+
 def recipe_of(how: How) -> Recipe:
     """The recipe; its default comes from the other arguments."""
     mode, given = how.get("quantize"), how.get("recipe")
     if mode is not None and mode not in MODES:
         raise InvalidArgumentError(f"cannot quantise to {mode!r}; there are: {', '.join(MODES)}")
-    default = given.default if isinstance(given, Recipe) else Choice(mode or "int8", None, how.get("method", "minmax"))
+    default = given.default if isinstance(given, Recipe) else Choice(_base(mode), None, how.get("method", "minmax"))
     asked: dict[str, Any] = {key: how.get(key) for key in ("prune", "prune_block", "cluster")}
     default = replace(default, **{key: value for key, value in asked.items() if value is not None})
     if isinstance(given, Recipe):

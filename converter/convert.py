@@ -24,13 +24,14 @@ from twinfer.converter.quantize.affine import to_stored
 from twinfer.converter.quantize.calibrate import calibrate
 from twinfer.converter.quantize.features import scale_features
 from twinfer.converter.quantize.observed import Calibration
-from twinfer.converter.quantize.quality import KEPT, Quality, keep_samples, needs_remedies, quality, remedies, warn
+from twinfer.converter.quantize.quality import KEPT, Quality, is_poor, keep_samples, quality, warn
 from twinfer.converter.quantize.quantize import Options, quantize
 from twinfer.converter.quantize.recipe import Recipe
 from twinfer.converter.quantize.refine import refine
 from twinfer.converter.quantize.rounding import grams
 from twinfer.converter.quantize.samples import Samples, samples_of
 from twinfer.converter.quantize.wide import for_16_bits
+from twinfer.converter.search.auto import Chosen, choose
 from twinfer.converter.source import Source, files_of, open_source, read_source
 from twinfer.runtime.errors import ModelError, UnsupportedOperatorError
 from twinfer.runtime.graph import Graph, Node
@@ -50,11 +51,10 @@ MOST_TOLD = 8
 @dataclass(frozen=True)
 class Conversion:
     """The result of a conversion, and how it came about. ``imported`` is the graph as it was read. ``source`` is the
-    optimised graph. ``pruned`` is ``source``
-    with fewer weights, or ``source`` itself. ``flat`` is ``pruned``, quantised and clustered as asked. ``graph`` is the
-    result: ``flat`` with loops in the place of steps that repeat.
+    optimised graph. ``pruned`` is ``source`` with fewer weights, or ``source`` itself. ``flat`` is ``pruned``,
+    quantised and clustered as asked. ``graph`` is the result: ``flat`` with loops in the place of steps that repeat.
     ``seen`` is what calibration saw of ``pruned``. ``quality`` says what quantisation did to the outputs (None: nothing
-    was quantised, or no output is float)."""
+    was quantised, or no output is float). ``chosen`` is what ``quantize="auto"`` found."""
 
     graph: Graph
     imported: Graph
@@ -64,6 +64,7 @@ class Conversion:
     seen: Calibration
     recipe: Recipe
     quality: Quality | None = None
+    chosen: Chosen | None = None
 
 
 def convert(source: Source, **how: Unpack[How]) -> Graph:
@@ -82,14 +83,19 @@ def convert(source: Source, **how: Unpack[How]) -> Graph:
     called with the name of every pass and the graph behind it.
 
     Quantisation:
-    ``quantize``: None (as it is), "int8", "int16x8" (int16 activations, int8 weights) or "int4" (weights of 4 bits
-    where TFLite has them).
+    ``quantize``: None (as it is), "int8", "int16x8" (int16 activations, int8 weights), "int4" (weights of 4 bits where
+    TFLite has them) or "auto": for every layer the cheapest of these, or float, that keeps the outputs good enough
+    (``search.auto.choose``). For "auto" alone: ``max_loss`` is the most that may be lost of the share of right answers
+    (by default 0.005 where calibration data have labels), ``min_snr`` the least signal-to-noise ratio of every output
+    in dB (25 where there are no labels); ``cost`` is what is to be cheap ("balanced", or another of
+    ``costs.SHARES``), ``target`` where (a Cortex-M4).
     ``calibration``: ``samples.Samples``, by the names of the model's inputs (a lone one's array will do); float models
     need it to be quantised.
     ``progress(done, total)`` is called after every sample.
     ``method``: how ranges are chosen ("minmax", or another of ``methods.METHODS``).
     ``recipe``: rules that change precision and method for some nodes: a file's path, or a Recipe, whose default counts.
-    ``inference_type``: "FLOAT32" keeps the inputs and outputs float.
+    ``inference_type``: "FLOAT32" keeps the inputs and outputs float; "INT8", "INT16"; "LAYERS", as "auto" does, gives
+    each the type of the layer that reads or makes it.
     ``bias_correction``, ``adaptive_rounding``: see ``quantize.Options``; the latter reads the data twice.
     ``equalize``: neighbouring layers' weights get similar ranges first (``passes.equalize``). It helps weights with one
     scale per tensor.
@@ -203,6 +209,8 @@ def _quantize(converted: Conversion, job: _Job) -> Conversion:
     if not how.get("quantize") or job.samples is None:
         return converted
     samples = job.samples
+    if how["quantize"] == "auto":
+        return _auto(converted, samples, how)
     seen = calibrate(source, samples, how.get("progress"), converted.recipe.types)
     matrices = grams(source, samples) if how.get("adaptive_rounding") else {}
     options = Options(how.get("inference_type"), how.get("bias_correction", False), matrices, how.get("loops", True))
@@ -218,6 +226,31 @@ def _quantize(converted: Conversion, job: _Job) -> Conversion:
             how_else = "give inference_type=… (--inference-type) to choose the inputs' type"
             warnings.warn(f"input {tensor.name!r} stays float32: {why}; {how_else}", ModelWarning, stacklevel=3)
     return replace(converted, flat=quantized, seen=seen, recipe=recipe)
+
+
+def _auto(converted: Conversion, samples: Samples, how: How) -> Conversion:
+    """The graph in the precisions that suit it, with ranges from all samples."""
+    source, recipe, progress = converted.pruned, converted.recipe, how.get("progress")
+    chosen = choose(
+        *(source, samples),
+        max_loss=how.get("max_loss"),
+        min_snr=how.get("min_snr"),
+        cost=how.get("cost"),
+        target=how.get("target"),
+        inference_type=how.get("inference_type"),
+        rules=recipe.rules,
+        told=None if progress is None else lambda done, total, what: progress(done, total),
+    )
+    setting = chosen.best.setting
+    if setting.precision == "float":
+        return replace(converted, chosen=chosen)
+    default = replace(recipe.default, precision=setting.precision, method=setting.method)
+    recipe = replace(chosen.recipe, default=default)
+    seen = calibrate(source, samples)
+    matrices = grams(source, samples) if "adaptive rounding" in setting.corrections else {}
+    border = how.get("inference_type") or "LAYERS"
+    options = Options(border, "bias correction" in setting.corrections, matrices, how.get("loops", True))
+    return replace(converted, flat=quantize(source, seen, recipe, options), seen=seen, recipe=recipe, chosen=chosen)
 
 
 def _cluster(converted: Conversion, job: _Job) -> Conversion:
@@ -262,16 +295,21 @@ def _judge(converted: Conversion, job: _Job) -> Conversion:
         return converted
     samples: Samples = job.judged or job.samples
     judged = quality(converted.source, converted.flat, samples)
-
-    def convert_again(recipe: Recipe, options: Options) -> Graph:
-        quantized = quantize(converted.pruned, converted.seen, recipe, options)
-        return _cluster(replace(converted, flat=quantized, recipe=recipe), replace(job, samples=samples)).flat
-
-    if needs_remedies(judged):
-        options = Options(how.get("inference_type"), how.get("bias_correction", False), loops=how.get("loops", True))
-        helps = remedies(converted.source, judged, converted.recipe, options, samples, convert_again)
-        warn(judged, converted.recipe.default.precision, helps, converted.seen)
+    if is_poor(judged):
+        warn(judged, how["quantize"] or "", _advice(converted, job, samples), converted.seen)
     return replace(converted, quality=judged if judged.outputs else None)
+
+
+def _advice(converted: Conversion, job: _Job, samples: Samples) -> str:
+    """What would be better, tried on a few samples."""
+    if converted.chosen is not None:
+        return f"the cheapest that was found: {converted.chosen}"
+    few = list(islice(({t.name: v for t, v in s.items()} for s in samples_of(converted.source, samples)), KEPT))
+    rules, method = converted.recipe.rules, converted.recipe.default.method
+    better = choose(converted.pruned, few, rules=rules, methods=(method,))
+    if converted.recipe.prunes or converted.recipe.clusters:
+        return f"prune or cluster less, or --quantize auto: {better}"
+    return f"--quantize auto would have {better}"
 
 
 #: What is done to a conversion behind front end and passes, in order.

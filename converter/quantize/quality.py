@@ -1,13 +1,12 @@
 """How good a quantised graph is: each output's ratio, the layers that cost most, divisors that round to 0; and if it is
-poor, a warning with what was tried and helps."""
+poor, a warning with what helps."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
-from re import escape
 from typing import Any
 
 import numpy as np
@@ -15,11 +14,9 @@ import numpy as np
 from twinfer.converter.quantize.affine import real
 from twinfer.converter.quantize.compare import OutputReport, Sensitivity, Sums, feed, in_words, sensitivity, worst_first
 from twinfer.converter.quantize.observed import Calibration
-from twinfer.converter.quantize.quantize import Options
-from twinfer.converter.quantize.recipe import Recipe, Rule
 from twinfer.converter.quantize.samples import Samples, samples_of
 from twinfer.converter.table import row_of
-from twinfer.runtime.errors import ModelWarning, TwinferError
+from twinfer.runtime.errors import ModelWarning
 from twinfer.runtime.graph import Graph, Node, Tensor
 from twinfer.runtime.options import Options as PlanOptions
 from twinfer.runtime.plan.make import make_plan
@@ -28,12 +25,9 @@ from twinfer.runtime.run.session import Session
 #: Outputs with a lower signal-to-noise ratio get a warning: the error is a tenth of the signal.
 LEAST_DB = 20.0
 
-#: Samples of an iterator that are kept for judging, and that remedies are tried on; runs (layers times samples) to find
-#: the worst layers; how many of these are named; how many are kept float to see whether that helps.
-KEPT, RUNS, NAMED, TRIED = 16, 200, 3, (3, 6, 12)
-
-#: A remedy is named if it reaches LEAST_DB, or is better by this.
-BETTER_DB = 3.0
+#: Samples of an iterator that are kept for judging; runs (layers times samples) to find the worst layers; how many of
+#: these are kept, and named in a warning.
+KEPT, RUNS, WORST, NAMED = 16, 200, 12, 3
 
 
 @dataclass(frozen=True)
@@ -67,7 +61,7 @@ def quality(graph: Graph, quantized: Graph, samples: Samples) -> Quality:
     judged = _compared(graph, quantized, samples)
     if not judged.outputs:
         return judged
-    return replace(judged, worst=sensitivity(graph, quantized, samples, runs=RUNS)[: TRIED[-1]])
+    return replace(judged, worst=sensitivity(graph, quantized, samples, runs=RUNS)[:WORST])
 
 
 def _compared(graph: Graph, quantized: Graph, samples: Samples) -> Quality:
@@ -106,11 +100,8 @@ def _first_zero(session: Session, graph: Graph, tensor: Tensor) -> Tensor:
     return _first_zero(session, graph, maker.input(0))
 
 
-def warn(judged: Quality, mode: str, remedies: Sequence[str], seen: Calibration) -> None:
-    """Warns of divisions by 0 and of outputs below ``LEAST_DB``, with what helps."""
-    if not remedies:
-        remedies = ["nothing that was tried helps much: look at --report, and at the calibration data"]
-    advice = ", or ".join(remedies)
+def warn(judged: Quality, mode: str, advice: str, seen: Calibration) -> None:
+    """Warns of divisions by 0 and of outputs below ``LEAST_DB``, with ``advice``."""
     lows = {t.name: max(o.low, -o.high, 0.0) for t, o in seen.items() if o.count}
     for node, (count, tensor) in judged.zeros.items():
         known = f" (calibration saw {lows[tensor.name]:.3g} or more)" if lows.get(tensor.name) else ""
@@ -130,54 +121,8 @@ def warn(judged: Quality, mode: str, remedies: Sequence[str], seen: Calibration)
     warnings.warn(f"{what}; the worst layers: {layers}", ModelWarning, stacklevel=5)
 
 
-def needs_remedies(judged: Quality) -> bool:
+def is_poor(judged: Quality) -> bool:
     return bool(judged.zeros) or any(output.snr_db < LEAST_DB for output in judged.outputs)
-
-
-def remedies(
-    source: Graph, judged: Quality, recipe: Recipe, options: Options, samples: Samples, made: Callable[..., Graph]
-) -> list[str]:
-    """What makes the outputs better, each tried on the first KEPT samples and told with the ratio that it gave: finer
-    types, and as many of the worst layers in float as it takes. So it takes less time than calibration on many.
-
-    ``made(recipe, options)`` makes the quantised graph.
-    """
-    few = list(islice(({t.name: v for t, v in sample.items()} for sample in samples_of(source, samples)), KEPT))
-
-    def tried(changed: Recipe, border: str | None = options.inference_type) -> float | None:
-        how = replace(options, inference_type=border)
-        try:
-            result = _compared(source, made(changed, how), few)
-        except TwinferError:
-            return None
-        ratio = result.snr_db if result.outputs else LEAST_DB
-        better = not judged.outputs or ratio >= min(LEAST_DB, judged.snr_db + BETTER_DB)
-        return None if result.zeros or not better else ratio
-
-    def told(ratio: float) -> str:
-        return f"{in_words(ratio)} on {len(few)} samples"
-
-    found, mode = [], recipe.default.precision
-    finer = {"int4": ("int8", "int16x8"), "int8": ("int16x8",)}.get(mode, ())
-    for precision in finer:
-        changed = replace(recipe, default=replace(recipe.default, precision=precision))
-        if (ratio := tried(changed)) is not None:
-            found.append(f"quantise to {precision} ({told(ratio)})")
-    divided = [t.name for node, (_, tensor) in judged.zeros.items() for t in (node.output, tensor)]
-    best = ""
-    for count in TRIED:
-        names = list(dict.fromkeys([*(layer.name for layer in judged.worst[:count]), *divided]))
-        rules = tuple(Rule(escape(name), precision="float") for name in names)
-        for border in dict.fromkeys((options.inference_type, "FLOAT32")):
-            if names and (ratio := tried(replace(recipe, rules=(*recipe.rules, *rules)), border)) is not None:
-                which = f"keep these {len(names)} layers float by a recipe"
-                which += "" if border == options.inference_type else ", with float inputs and outputs"
-                best = f"{which} ({told(ratio)}): {', '.join(map(repr, names))}"
-                if ratio >= LEAST_DB:
-                    return [*found, best]
-    found += filter(None, [best])
-    less = ["prune or cluster less: nothing else that was tried helps much"] if recipe.prunes or recipe.clusters else []
-    return found or less
 
 
 def keep_samples(samples: Samples, keep: list[Any]) -> Samples:

@@ -146,6 +146,11 @@ class Recipe:
         """Whether it may ask for clustering somewhere."""
         return bool(self.default.cluster or any(rule.cluster for rule in self.rules))
 
+    def sets_precision(self, node: Node) -> bool:
+        """Whether one of the rules gives the node a precision."""
+        names = [t.name for t in node.outputs]
+        return any(rule.precision and rule.matches(node.op, names) for rule in self.rules)
+
     def of_node(self, node: Node) -> Choice:
         return self._of(node.op, [t.name for t in node.outputs])
 

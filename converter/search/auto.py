@@ -6,14 +6,15 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
+from twinfer.converter.quantize.compare import in_words
 from twinfer.converter.quantize.recipe import Recipe, Rule
 from twinfer.converter.quantize.samples import Samples
 from twinfer.converter.search.data import gather
 from twinfer.converter.search.journal import Journal
-from twinfer.converter.search.loss import Goal
+from twinfer.converter.search.loss import MIN_SNR, Goal
 from twinfer.converter.search.space import PRECISIONS, Setting, Space
-from twinfer.converter.search.strategy import Ledger, correct, mix
-from twinfer.converter.search.trial import Job, Trial, make_job, priced
+from twinfer.converter.search.strategy import Ledger, correct, mix, polish
+from twinfer.converter.search.trial import Job, Trial, make_job
 from twinfer.converter.search.workers import workers
 from twinfer.runtime.graph import Graph
 from twinfer.runtime.target import DSP, Target
@@ -23,10 +24,13 @@ from twinfer.runtime.write.tflite import write
 METHODS = ("minmax", "mse", "percentile")
 
 #: The most samples that outputs are judged on where no labels are given, and the most trials.
-JUDGED, TRIALS = 64, 24
+JUDGED, TRIALS = 64, 32
 
 #: The loss that is allowed where labels are given: half a point of accuracy.
 MAX_LOSS = 0.005
+
+#: What a score is called, by metric.
+SCORES = {"answers": "right", "error": "error"}
 
 #: ``told(done, total, what)``.
 Told = Callable[[int, int, str], None]
@@ -50,26 +54,37 @@ class Chosen:
     def met(self) -> bool:
         return self.goal.met(self.best.loss, self.best.snr_db)
 
-    @property
-    def precisions(self) -> Counter[str]:
-        """How many layers have which precision of their own; the others have that of the setting."""
-        return Counter(precision for _, precision in self.best.setting.layers)
+    def __str__(self) -> str:
+        """Which precisions, how good that is, and what it costs beside int8."""
+        counts = Counter(precision for _, precision in self.best.setting.layers)
+        mixed = [f"{count} {'layer' if count == 1 else 'layers'} in {precision}" for precision, count in counts.items()]
+        layers = ", ".join([*mixed, f"{'the others' if mixed else 'all layers'} in {self.best.setting.precision}"])
+        judge, count = self.job.judge, len(next(iter(self.job.judged.values())))
+        good = f"outputs at {in_words(self.best.snr_db)} to the float model's"
+        if self.goal.max_loss is not None:
+            good = f"{SCORES[judge.metric]} {self.best.score:.4f} (float {judge.float_score:.4f}), {good}"
+        missed = "" if self.met else f"; {self.goal} cannot be had"
+        return f"{layers}: {good} on {count} samples that ranges do not come from{self._beside()}{missed}"
 
-    def against(self, precision: str = "int8") -> str:
-        """What the choice costs beside the whole model in that precision, in words."""
-        other = self.whole[precision]
+    def _beside(self) -> str:
+        """What it costs beside int8, or beside the float model where that is chosen."""
+        if self.best.setting.precision == "int8" and not self.best.setting.layers:
+            return ""
+        name = next(name for name in ("int8", "int16x8", "float") if name in self.whole)
+        other = self.whole[name]
         instructions = f"{100 * (self.best.instructions / max(other.instructions, 1) - 1):+.0f} % instructions"
         flash, ram = self.best.flash - other.flash, self.best.ram - other.ram
-        return f"{instructions}, {flash:+,} B of flash, {ram:+,} B of RAM"
+        return f"; beside {name} {instructions}, {flash:+,} B of flash, {ram:+,} B of RAM (estimated)"
 
 
 def choose(
     graph: Graph,
     samples: Samples,
     *,
-    goal: Goal | None = None,
-    cost: str = "balanced",
-    target: Target = DSP,
+    max_loss: float | None = None,
+    min_snr: float | None = None,
+    cost: str | None = None,
+    target: Target | None = None,
     inference_type: str | None = None,
     rules: tuple[Rule, ...] = (),
     methods: tuple[str, ...] = METHODS,
@@ -78,11 +93,14 @@ def choose(
 ) -> Chosen:
     """The cheapest precisions for the layers of a float graph on which the outputs stay good enough.
 
-    Half of the ``samples`` give the ranges, the others judge. ``goal``: by default a loss of at most MAX_LOSS where
-    they have labels, else 25 dB for every output. ``cost``, ``target``: what is to be cheap, and where (``costs``).
+    Half of the ``samples`` give the ranges, the others judge. Good enough is a loss of at most ``max_loss``, or a
+    signal-to-noise ratio of at least ``min_snr`` dB of every output: by default MAX_LOSS where the samples have labels,
+    enough of them to tell, else MIN_SNR. ``cost``, ``target``: what is to be cheap ("balanced", ``costs.SHARES``), and
+    where (a core with DSP instructions, as the Cortex-M4).
     ``inference_type``: as in ``quantize.Options``, by default "LAYERS". ``rules`` of a recipe hold. int4 is tried where
     bytes are all that counts. InvalidArgumentError for samples that do not fit.
     """
+    cost, target = cost or "balanced", target or DSP
     precisions = PRECISIONS if cost in ("flash", "constants") else PRECISIONS[1:]
     data = gather(graph, samples, few=True)
     if data.labels is None:
@@ -90,24 +108,27 @@ def choose(
     content = write(graph)
     judging = {"cost": cost, "target": target, "inference_type": inference_type or "LAYERS", "precisions": precisions}
     job = make_job(content, data, **judging)  # type: ignore[arg-type]
-    if goal is None:
-        fine = data.labels is not None and job.judge.step <= MAX_LOSS
-        goal = Goal(MAX_LOSS if fine else None)
+    if max_loss is None and min_snr is None and data.labels is not None and job.judge.step <= MAX_LOSS:
+        max_loss = MAX_LOSS
+    goal = Goal(max_loss, MIN_SNR if min_snr is None else min_snr)
     space = Space(methods, precisions, {"": rules})
-    floats = priced(Setting("float", ""), job.price(graph, content), job.floats, job.judge, job.judge.floats, "")
+    floats = job.float_trial()
     with workers(job, jobs=1) as hands:
         ledger = Ledger(hands, Journal(None, "", "", {}), trials, goal, told)
         ledger.attempt([Setting(space.bases[0], name, rules=rules) for name in methods])
         if ledger.chosen() is None:
             correct(ledger, space)
             mix(ledger, space)
-        best = min(ledger.good(), key=ledger.badness, default=floats)
+            polish(ledger, space)
+        best = min(ledger.good(), key=ledger.badness, default=floats)  # with all that was tried
         ledger.attempt([Setting(p, best.setting.method or methods[0], rules=rules) for p in space.bases[1:]])
     whole = {"float": floats}
     for trial in sorted(ledger.good(), key=ledger.badness, reverse=True):
         if not trial.setting.layers:
             whole[trial.setting.precision] = trial
     chosen = ledger.chosen()
-    if chosen is None or floats.cost <= chosen.cost:
+    if inference_type in ("INT8", "INT16"):  # float cannot have that border: the best is what is left
+        chosen = chosen or best
+    elif chosen is None or floats.cost <= chosen.cost:
         chosen = floats
     return Chosen(chosen, goal, whole, job)

@@ -63,7 +63,8 @@ def gather(
         digest.update(_digest(own, None))
         rest = _others(rows, own)
     else:
-        drawn, rest = _split(total, seed, min(-(-total // 2), MOST) if few and count is None else count)
+        half = min(-(-total // 2), MOST) if few and count is None else count
+        drawn, rest = (np.arange(1), np.arange(0)) if few and total == 1 else _split(total, seed, half)
         own = _pick(rows, drawn)
         rest = rest[_others(_pick(rows, rest), own)]
     if not len(rest) and few:
@@ -99,7 +100,7 @@ def _check(labels: Array, total: int) -> Array:
 def _split(total: int, seed: int, count: int | None) -> tuple[Array, Array]:
     """Numbers of the samples to calibrate on, in the order drawn, and of the others, in the data's."""
     count = max(1, min(total // QUARTER, MOST)) if count is None else count
-    if not 0 < count < max(total, 2):
+    if not 0 < count < total:
         raise InvalidArgumentError(f"cannot calibrate on {count} of {total} samples and judge by others")
     drawn = np.random.default_rng(seed).permutation(total)[:count]
     return drawn, np.setdiff1d(np.arange(total), drawn)

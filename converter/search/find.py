@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
 from twinfer.converter.arguments import only_known
+from twinfer.converter.loops import roll
 from twinfer.converter.optimise import optimise
 from twinfer.converter.passes import TO_QUANTIZE
 from twinfer.converter.passes.equalize import equalize
@@ -22,9 +23,9 @@ from twinfer.converter.search.costs import Cost
 from twinfer.converter.search.data import Data, gather
 from twinfer.converter.search.journal import Journal
 from twinfer.converter.search.loss import Goal
-from twinfer.converter.search.space import METHODS, PRECISIONS, Setting, Space
+from twinfer.converter.search.space import METHODS, PRECISIONS, Space
 from twinfer.converter.search.strategy import Ledger, Told, explore
-from twinfer.converter.search.trial import Bench, Job, Trial, make_job, priced
+from twinfer.converter.search.trial import Bench, Job, Trial, make_job
 from twinfer.converter.search.workers import workers
 from twinfer.converter.source import Shapes, Source, read_source
 from twinfer.runtime.errors import InvalidArgumentError, ToolError
@@ -99,7 +100,7 @@ class Found:
                 "there is no model: no setting is inside the budget" if trial is None else trial.error
             )
         if trial.setting.precision == "float":
-            return read(self.job.model)
+            return roll(read(self.job.model))
         graph = Bench(self.job).quantized(trial.setting)
         if hashlib.sha256(write(graph)).hexdigest() != trial.sha256:
             raise ToolError(
@@ -163,7 +164,7 @@ def search(
             f"{count} judged answers are too few samples for a budget of {max_loss:g}: one wrong answer is "
             f"{job.judge.step:.3g}; judge {need} or more, or allow more"
         )
-    float_cost = job.price(read(model), model)
+    floats = job.float_trial()
     about |= {**setup, "metric": job.judge.metric}
     with workers(job, how.get("executor"), how.get("jobs"), how.get("dask")) as hands:
         ledger = Ledger(hands, journal, limit, Goal(max_loss), told)
@@ -171,19 +172,18 @@ def search(
             explore(ledger, space, read(model), seed)
         except KeyboardInterrupt:
             if ledger.trials:
-                raise Interrupted(_found(ledger, max_loss, about, float_cost, job)) from None
+                raise Interrupted(_found(ledger, max_loss, about, floats, job)) from None
             raise
-    return _found(ledger, max_loss, about, float_cost, job)
+    return _found(ledger, max_loss, about, floats, job)
 
 
-def _found(ledger: Ledger, max_loss: float, search: Mapping[str, Any], float_cost: int, job: Job) -> Found:
+def _found(ledger: Ledger, max_loss: float, search: Mapping[str, Any], floats: Trial, job: Job) -> Found:
     front, chosen = tuple(ledger.front()), ledger.chosen()
     rivals = [chosen] if chosen is not None else list(front)
     may = "float" in job.precisions and job.inference_type in (None, "FLOAT32")
-    if may and rivals and all(float_cost <= trial.cost for trial in rivals):  # the float model itself loses nothing
-        sha256 = hashlib.sha256(job.model).hexdigest()
-        chosen = priced(Setting("float", ""), float_cost, job.floats, job.judge, job.judge.floats, sha256)
-    return Found(max_loss, tuple(ledger.trials.values()), front, chosen, search, float_cost, job)
+    if may and rivals and all(floats.cost <= trial.cost for trial in rivals):  # the float model itself loses nothing
+        chosen = floats
+    return Found(max_loss, tuple(ledger.trials.values()), front, chosen, search, floats.cost, job)
 
 
 def _check(max_loss: float, how: How) -> None:

@@ -12,7 +12,7 @@ from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Array, Tensor
 
 #: The least signal-to-noise ratio of every output where no loss is stated: errors are 1/18 of the values.
-LEAST_DB = 25.0
+MIN_SNR = 25.0
 
 METRICS = ("auto", "answers", "error")
 
@@ -68,20 +68,20 @@ class Judge:
 @dataclass(frozen=True)
 class Goal:
     """What is good enough: a loss of at most ``max_loss``; where that is None, a signal-to-noise ratio of every output
-    of at least ``least_db``."""
+    of at least ``min_snr``."""
 
     max_loss: float | None = None
-    least_db: float = LEAST_DB
+    min_snr: float = MIN_SNR
 
     def badness(self, loss: float, snr_db: float) -> float:
         """How bad a model is; less is better."""
         return -snr_db if self.max_loss is None else loss
 
     def met(self, loss: float, snr_db: float) -> bool:
-        return snr_db >= self.least_db if self.max_loss is None else loss <= self.max_loss
+        return snr_db >= self.min_snr if self.max_loss is None else loss <= self.max_loss
 
     def __str__(self) -> str:
-        return f"{self.least_db:g} dB or more" if self.max_loss is None else f"a loss of at most {self.max_loss:g}"
+        return f"{self.min_snr:g} dB or more" if self.max_loss is None else f"a loss of at most {self.max_loss:g}"
 
 
 def answers(output: Array) -> Array:

@@ -67,7 +67,8 @@ def mixes(
 ) -> list[Layers]:
     """Mixes of precisions, the cheapest first and the least noisy last; each gives every layer that has a choice one.
 
-    ``recipe`` gives the methods; ``precisions`` are those to choose from. ``weights`` say what is cheap.
+    ``recipe`` gives the methods, and precisions that its rules set; ``precisions`` are those to choose from for all
+    others. ``weights`` say what is cheap.
     """
     parts = _parts(graph)
     of = {node: part for part in parts for node in part.nodes}
@@ -84,7 +85,7 @@ def mixes(
         for part in able:
             part.noises[precision] = sum(noise[node] for node in part.nodes)
             part.costs[precision] = sum(costs.get(node.output.name, 0.0) for node in part.nodes)
-    free = [part for part in parts if len(part.costs) > 1]
+    free = [p for p in parts if len(p.costs) > 1 and not any(recipe.sets_precision(node) for node in p.nodes)]
     _join(graph, free, of)
     between = weights.instructions * CONVERTED, weights.flash * CONVERSION
     mixed: dict[Layers, None] = {}

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from twinfer.converter.quantize.forms import precision_of
+from twinfer.converter.quantize.recipe import Recipe
 from twinfer.converter.search.journal import Journal
 from twinfer.converter.search.loss import Goal
 from twinfer.converter.search.space import CORRECTIONS, PRECISIONS, Setting, Space
@@ -42,6 +43,9 @@ def front(points: Sequence[Point]) -> list[int]:
 
 #: Neighbours in one round. The number does not depend on the workers, so that they do not change the result.
 ROUND = 8
+
+#: Mixes on either side of the first that meets the goal that are measured, too.
+NEAR = 4
 
 #: ``told(done, total, what)``: trials done, the most there may be, and the last one.
 Told = Callable[[int, int, str], None]
@@ -83,8 +87,13 @@ class Ledger:
         if not _are_mixes(self._journal.get(key)):
             for _, mixed in self._run("mixes", [setting]):
                 self._journal.add(key, mixed)
-        plain = replace(setting, layers=())
-        return [reduce(lambda s, layer: s.at(*layer), mix, plain) for mix in self._journal.get(key)]
+        settings = []
+        for mix in self._journal.get(key):
+            alike = {precision for _, precision in mix}
+            whole = alike.pop() if len(alike) == 1 and "float" not in alike else None
+            plain = replace(setting, precision=whole or setting.precision, layers=())
+            settings.append(plain if whole else reduce(lambda s, layer: s.at(*layer), mix, plain))
+        return settings
 
     def good(self) -> list[Trial]:
         return [trial for trial in self.trials.values() if not trial.error]
@@ -148,7 +157,7 @@ def explore(ledger: Ledger, space: Space, graph: Graph, seed: int) -> None:
 def _best(ledger: Ledger, space: Space) -> list[Trial]:
     """The best trial for every recipe and precision, from the cheapest precision on, before precisions are mixed."""
     best = []
-    for recipe, base in product(("", *space.recipes), space.bases):
+    for base, recipe in product(space.bases, ("", *space.recipes)):
         own = [t for t in ledger.good() if (t.setting.precision, t.setting.recipe) == (base, recipe)]
         best += [min(own, key=ledger.badness)] if own else []
     return best
@@ -168,23 +177,36 @@ def correct(ledger: Ledger, space: Space) -> None:
 
 def mix(ledger: Ledger, space: Space) -> None:
     """Where the cheapest precision misses the goal: bisects the mixes for the cheapest that meets it."""
-    cheapest = {trial.setting.recipe: trial for trial in reversed(_best(ledger, space))}
-    for trial in cheapest.values():
-        if len(space.precisions) < 2 or ledger.full or ledger.met(trial):
+    best = {trial.setting.recipe: trial for trial in reversed(_best(ledger, space))}
+    for recipe, rules in {"": (), **space.recipes}.items():
+        trial = best.get(recipe)
+        if len(space.precisions) < 2 or ledger.full or (trial is not None and ledger.met(trial)):
             continue
-        mixed = ledger.mixes(trial.setting)
+        plain = Setting(space.bases[0], space.methods[0], recipe=recipe, rules=rules)
+        mixed = ledger.mixes(plain if trial is None else trial.setting)
         low, high = 0, len(mixed)  # those before low miss the goal, those from high on meet it
         while low < high and not ledger.full:
             middle = (low + high) // 2
             ledger.attempt([mixed[middle]])
             low, high = (low, middle) if ledger.met(ledger.trials[mixed[middle]]) else (middle + 1, high)
+        ledger.attempt(mixed[max(0, low - NEAR) : low + NEAR + 1])  # costs and noises are not quite as estimated
+
+
+def polish(ledger: Ledger, space: Space) -> None:
+    """Tries what costs nothing in use on the setting that misses the goal most closely: methods and corrections."""
+    for missed in ledger.around()[1:]:
+        ledger.attempt([missed.corrected(name) for name in CORRECTIONS])
+        ledger.attempt([replace(missed, method=name) for name in space.methods])
 
 
 def choices(graph: Graph, setting: Setting, precisions: Sequence[str]) -> list[str]:
-    """Names of the layers to which one of these precisions gives another than they have, in their order."""
-    recipe, names = setting.as_recipe(), dict[str, None]()
+    """Names of the layers to which one of these precisions gives another than they have, in their order, but for those
+    whose precision a rule sets."""
+    recipe, names, rules = setting.as_recipe(), dict[str, None](), Recipe(setting.rules)
     for node in graph.nodes:
         choice = recipe.of_node(node)
+        if rules.sets_precision(node):
+            continue
         now = precision_of(node, choice).precision
         if any(precision_of(node, replace(choice, precision=p)).precision != now for p in precisions):
             names[node.output.name] = None

@@ -28,6 +28,7 @@ from twinfer.converter.search.mix import Layers, mixes
 from twinfer.converter.search.space import PRECISIONS, Setting
 from twinfer.runtime.errors import InvalidArgumentError, ModelError, TwinferError
 from twinfer.runtime.graph import Array, Graph
+from twinfer.runtime.options import Options as PlanOptions
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.read.tflite import read
 from twinfer.runtime.run.session import Session
@@ -62,13 +63,6 @@ class Trial:
         return self.loss, -self.snr_db
 
 
-def priced(setting: Setting, cost: int, own: Figures, judge: Judge, results: Sequence[Array], sha256: str) -> Trial:
-    """The trial of a model with these figures and outputs."""
-    instructions, flash, ram = map(round, own)
-    judged = judge.loss(results), judge.score(results), judge.snr_db(results)
-    return Trial(setting, cost, instructions, flash, ram, *judged, sha256)
-
-
 @dataclass(frozen=True)
 class Job:
     """All that a worker needs for every trial of a search. Unlike a Graph, it can be sent to one.
@@ -99,6 +93,19 @@ class Job:
         except TypeError:
             raise InvalidArgumentError(f"a model cannot cost {amount!r}: give a whole number") from None
 
+    def result(self, setting: Setting, cost: int, own: Figures, results: Sequence[Array], sha256: str) -> Trial:
+        """The trial of a model with these figures and outputs."""
+        instructions, flash, ram = map(round, own)
+        judged = self.judge.loss(results), self.judge.score(results), self.judge.snr_db(results)
+        return Trial(setting, cost, instructions, flash, ram, *judged, sha256)
+
+    def float_trial(self) -> Trial:
+        """The trial of the float model itself, which loses nothing."""
+        graph = roll(read(self.model))
+        content = write(graph)
+        sha256 = hashlib.sha256(content).hexdigest()
+        return self.result(Setting("float", ""), self.price(graph, content), self.floats, self.judge.floats, sha256)
+
 
 def make_job(
     model: bytes,
@@ -120,19 +127,24 @@ def make_job(
     seen = calibrate(graph, data.calibration)
     judged = judge(graph.outputs, outputs(graph, graph, data.judged), data.labels, metric)
     observed = tuple(seen.get(t) for t in graph.tensors)
-    samples, about = (data.calibration, data.judged), (tuple(precisions), figures(graph, target))
+    samples, about = (data.calibration, data.judged), (tuple(precisions), figures(roll(graph), target))
     return Job(uuid4().hex, model, observed, *samples, judged, cost, target, inference_type, *about)
 
 
 def outputs(graph: Graph, floats: Graph, inputs: Arrays) -> list[Array]:
-    """The values of a graph's outputs, [samples, *shape], for samples of the float graph's inputs."""
-    session = Session(make_plan(graph))
+    """The values of a graph's outputs, [samples, *shape], for samples of the float graph's inputs. ModelError for a
+    division of integers by 0."""
+    divisions = [node for node in graph.nodes if node.op == "DIV" and node.output.quant and node.input(1).data is None]
+    session = Session(make_plan(graph, options=PlanOptions(preserve_all=bool(divisions))))
     names = [t.name for t in floats.inputs]
     values = [to_stored(inputs[name], t) for name, t in zip(names, graph.inputs, strict=True)]
     count = len(values[0])
     results = [np.empty((count, *t.shape), t.dtype) for t in graph.outputs]
     for i in range(count):
         run(session, {t: value[i] for t, value in zip(graph.inputs, values, strict=True)})
+        for node in divisions:
+            if (session.view(node.input(1)) == node.input(1).zero).any():
+                raise ModelError(f"{node} divides by 0 on judged sample {i}, where {node.input(1)} rounds to 0")
         for t, into in zip(graph.outputs, results, strict=True):
             into[i] = session.view(t)
     return [value if t.quant is None else real(value, t) for t, value in zip(graph.outputs, results, strict=True)]
@@ -159,7 +171,7 @@ class Bench:
 
     def trial(self, setting: Setting) -> Trial:
         """The trial of a setting; a TwinferError becomes its ``error``."""
-        start, judge = time.perf_counter(), self.job.judge
+        start = time.perf_counter()
         try:
             quantized = self.quantized(setting)
             content = write(quantized)
@@ -169,7 +181,7 @@ class Bench:
             for tensor, value in zip(quantized.outputs, results, strict=True):
                 if not np.isfinite(value).all():  # float operators may divide by a quantised 0
                     raise ModelError(f"{tensor} is not finite on every judged sample")
-            result = priced(setting, cost, own, judge, results, sha256)
+            result = self.job.result(setting, cost, own, results, sha256)
         except TwinferError as error:
             result = Trial(setting, error=str(error))
         return replace(result, seconds=time.perf_counter() - start)

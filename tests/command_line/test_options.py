@@ -139,6 +139,7 @@ CONVERT |= {"refine": False}
 CONVERT |= {"prune": None, "prune_block": None, "prune_scope": None, "cluster": None, "compensate": False}
 CONVERT |= {"channels_last": False, "store_plan": False, "loops": True, "inference_type": None, "shapes": {}}
 CONVERT |= {"constants": {}, "passes": None, "after": False}
+CONVERT |= {"max_loss": None, "min_snr": None, "cost": None, "target": None}
 
 OPTIMIZE: Facts = {"source": "net.onnx", "channels_last": False, "loops": True, "shapes": {}, "constants": {}}
 OPTIMIZE |= {"passes": None, "after": False}
@@ -189,6 +190,10 @@ MATRIX: dict[str, tuple[Facts, dict[str, Facts]]] = {
         CONVERT,
         {
             "--quantize int16x8": {"quantize": "int16x8"},
+            "--quantize auto --max-loss 1%": {"quantize": "auto", "max_loss": 0.01},
+            "--quantize auto --min-snr 30": {"quantize": "auto", "min_snr": 30.0},
+            "--quantize auto --cost arena": {"quantize": "auto", "cost": "arena"},
+            "--quantize auto --target host": {"quantize": "auto", "target": HOST},
             "--calibration d.npz": {"calibration": "d.npz"},
             "--method percentile-99": {"method": "percentile-99"},
             "--recipe rules.toml": {"recipe": "rules.toml"},

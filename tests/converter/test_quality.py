@@ -10,17 +10,12 @@ import numpy as np
 import pytest
 from ai_edge_litert.interpreter import Interpreter as LiteRT
 from ai_edge_litert.interpreter import OpResolverType
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from twinfer.command_line.main import main
 from twinfer.converter.build import Builder
 from twinfer.converter.convert import conversion
 from twinfer.converter.quantize.calibrate import calibrate
-from twinfer.converter.quantize.compare import OutputReport, Sensitivity
-from twinfer.converter.quantize.quality import Quality, remedies
-from twinfer.converter.quantize.quantize import Options
-from twinfer.converter.quantize.recipe import Choice, Recipe, Rule
+from twinfer.converter.search.auto import choose
 from twinfer.runtime.errors import ModelWarning
 from twinfer.runtime.graph import Graph
 from twinfer.runtime.write.tflite import write
@@ -40,11 +35,12 @@ def normal(count: int = 8, last: float = 1.0) -> Any:
 
 def test_a_poor_result_is_warned_of_with_what_may_be_done() -> None:
     with (
-        pytest.warns(ModelWarning, match=r"int8 model's outputs.*recipe.*: '.*' FULLY_CONNECTED") as told,
+        pytest.warns(ModelWarning, match=r"int8 model's outputs.*auto.*: '.*' FULLY_CONNECTED") as told,
         pytest.warns(ModelWarning, match="features of very different ranges share one scale.*leave inference_type"),
     ):
         converted = conversion(blind(), quantize="int8", calibration={"x": normal(last=1000)}, inference_type="INT8")
     assert len(told) == 1
+    assert str(choose(blind(), {"x": normal(last=1000)}, methods=("minmax",))) in str(told[0].message)
     assert converted.quality is not None
     assert converted.quality.snr_db < 20
     assert converted.quality.worst[0].snr_db == min(layer.snr_db for layer in converted.quality.worst)
@@ -111,55 +107,6 @@ def test_every_output_is_judged(worst: int, tmp_path: Path, capsys: Any) -> None
     assert told["outputs_snr_db"] == min(o["snr_db"] for o in told["outputs"])
     page = files["html"].read_text()
     assert all(f"{o['name']} {o['snr_db']:.1f} dB" in page for o in told["outputs"])
-
-
-#: What a made-up model of a recipe and border gives, in dB.
-RATIO = st.sampled_from([5.0, 9.0, 13.0, 18.9, 19.1, 21.0, 40.0])
-
-
-@settings(max_examples=60, deadline=None)
-@given(
-    now=st.sampled_from([8.0, 17.5, 18.5]),
-    mode=st.sampled_from(["int4", "int8", "int16x8"]),
-    border=st.sampled_from([None, "FLOAT32"]),
-    ratios=st.lists(RATIO, min_size=8, max_size=8) | st.lists(st.just(9.0), min_size=8, max_size=8),
-    less=st.sampled_from([{}, {"prune": 0.5}, {"cluster": 4}]),
-    ruled=st.booleans(),
-)
-def test_remedies_are_chosen_by_what_they_reach(
-    now: float, mode: str, border: Any, ratios: list[float], less: dict[str, Any], ruled: bool
-) -> None:
-    """Each that reaches 20 dB or is 3 dB better; of layers in float the fewest that reach 20 dB, else the last."""
-    b = Builder("source")
-    source = b.graph([b.op("MUL", [b.input("x", "FLOAT32", (1, 8)), np.float32([1])])])
-    places = [(count, end) for count in (3, 6, 12) for end in dict.fromkeys((border, "FLOAT32"))]
-    of = dict(zip(["int8", "int16x8", *places], ratios, strict=False))
-    own = Rule(operator="TANH", precision="float", **(less if ruled else {}))
-
-    def made(changed: Recipe, options: Options) -> Graph:
-        assert changed.rules[0] == own
-        key = changed.default.precision if len(changed.rules) == 1 else (len(changed.rules) - 1, options.inference_type)
-        c = Builder("made")
-        factor = 1 + 10 ** (-of[key] / 20)
-        return c.graph([c.op("MUL", [c.input("x", "FLOAT32", (1, 8)), np.float32([factor])])])
-
-    layers = tuple(Sensitivity(f"layer {i}", "CONV_2D", float(i)) for i in range(12))
-    judged = Quality((OutputReport("y", now),), layers)
-    got = remedies(source, judged, Recipe((own,), Choice(mode, **({} if ruled else less))), Options(border),
-                   {"x": normal(4)}, made)  # fmt: skip
-    want = [f"quantise to {each} ({of[each]:.1f} dB on 4 samples)"
-            for each in {"int4": ("int8", "int16x8"), "int8": ("int16x8",)}.get(mode, ())
-            if of[each] >= min(20, now + 3)]  # fmt: skip
-    good = [place for place in places if of[place] >= min(20, now + 3)]
-    reach = [place for place in good if of[place] >= 20]
-    for count, end in (reach or good[::-1])[:1]:
-        ends = "" if end == border else ", with float inputs and outputs"
-        names = ", ".join(f"'layer {i}'" for i in range(count))
-        ratio = f"{of[count, end]:.1f} dB on 4 samples"
-        want.append(f"keep these {count} layers float by a recipe{ends} ({ratio}): {names}")
-    if less and not want:
-        want.append("prune or cluster less: nothing else that was tried helps much")
-    assert got == want
 
 
 @pytest.mark.parametrize(("count", "value"), [(4, 0.0), (4, 3.0), (1, 3.0)])

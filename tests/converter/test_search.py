@@ -125,7 +125,7 @@ def test_a_search_that_was_broken_off_goes_on(
     assert again.trials == result.trials
     assert len(done) == len(set(done)) == len(result.trials)
     monkeypatch.setattr(Bench, "trial", None)
-    monkeypatch.setattr(Bench, "order", None)
+    monkeypatch.setattr(Bench, "mixes", None)
     last = twinfer.search(digits, plain, BUDGET, journal=path, **ERROR)
     assert last.trials == result.trials
     assert [trial.seconds for trial in last.trials] == [trial.seconds for trial in again.trials]
@@ -244,8 +244,9 @@ def test_what_divides_by_a_step_of_zero_fails_and_the_search_goes_on(monkeypatch
     good = [trial for trial in result.trials if not trial.error]
     assert good
     assert all(np.isfinite([trial.loss, trial.snr_db]).all() for trial in good)
-    probabilities = Bench(result.job).order(Setting("int8", "minmax"))
-    assert "softmax" in probabilities[0], "quantised alone, it costs most"
+    bench = Bench(result.job)
+    quiet = dict(bench.mixes(Setting("int8", "minmax"))[-1])
+    assert {quiet[node.output.name] for node in bench.graph.nodes if node.op == "SOFTMAX"} == {"int16x8"}
 
 
 def test_arguments_that_there_are_not(digits: Graph, plain: dict[str, Any]) -> None:
@@ -332,7 +333,7 @@ def test_recipes_are_tried_beside_the_rest(digits: Graph, data: dict[str, Any], 
         (0.1, {"seed": 0.5}, "seed cannot be of type float; it may be: int"),
         (0.1, {"seed": -1}, "no seed"),
         (0.1, {"jobs": 0}, "0 processes"),
-        (0.1, {"cost": "time"}, "'time' is no cost; there are: flash, constants, arena"),
+        (0.1, {"cost": "time"}, "'time' is no cost; there are: balanced, instructions, flash, constants, arena"),
         (0.1, {"executor": Dies(), "dask": "tcp://127.0.0.1:9"}, "not both"),
         (0.001, {}, r"336 judged answers are too few samples for a budget of 0.001.*judge 1000 or more"),
     ],

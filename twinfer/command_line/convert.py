@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from twinfer.command_line.checking import add_check, checked, is_asked, show_check
 from twinfer.command_line.command import Command
-from twinfer.command_line.options import files_read, shapes_of, source_of
+from twinfer.command_line.options import files_read, shapes_of, share, source_of
+from twinfer.command_line.targets import machine
 from twinfer.converter.passes import Pass
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 EXAMPLES = (
     "model.onnx -o model.tflite",
     "model.onnx -o model.tflite --quantize int8 --calibration samples.npz --method mse --report",
+    "model.onnx -o model.tflite --quantize auto --calibration samples.npz --target cortex-m55",
     "model.onnx -o model.tflite --check --samples samples.npz",
     "model.keras -o model.tflite --quantize int8 --calibration samples.npz",
     "model.onnx -o model.tflite --quantize int8 --calibration data.npz --prune 0.7 --cluster 4 --compensate --report",
@@ -34,7 +36,22 @@ STATUS = "\n\nexit status: 0 it is written, 1 it is written, but differs from th
 
 #: Arguments that ``conversion`` takes as they are.
 _GIVEN = (
+<<<<<<< HEAD
     *("quantize", "calibration", "method", "recipe", "bias_correction", "adaptive_rounding", "equalize", "refine"),
+=======
+    *(
+        "max_loss",
+        "min_snr",
+        "cost",
+        "quantize",
+        "calibration",
+        "method",
+        "recipe",
+        "bias_correction",
+        "adaptive_rounding",
+        "equalize",
+    ),
+>>>>>>> 7ae7ec6f (convert --quantize auto: for every layer the cheapest precision that keeps the outputs good enough; warnings say what it would do)
     *("prune", "prune_block", "prune_scope", "cluster", "compensate", "channels_last", "loops", "store_plan"),
 )
 
@@ -71,17 +88,34 @@ def add_reading(command: argparse.ArgumentParser) -> None:
 
 
 def _add_quantisation(command: argparse.ArgumentParser) -> None:
-    about = "int8; int16x8: int16 activations, int8 weights; int4: weights of 4 bits where TFLite has them"
-    command.add_argument("--quantize", choices=["int8", "int16x8", "int4"], help=about)
-    about = "a .npz file that holds an array for every input by its name, samples along the first axis; .npy for one"
+    about = "int8; int16x8: int16 activations, int8 weights; int4: weights of 4 bits where TFLite has them; auto: for "
+    about += "every layer the cheapest of these, or float, that keeps the outputs good enough"
+    command.add_argument("--quantize", choices=["int8", "int16x8", "int4", "auto"], help=about)
+    about = (
+        "auto: the most that may be lost of the share of right answers; 1%% or 0.01 (default where there are labels: "
+    )
+    about += "0.5%%)"
+    command.add_argument("--max-loss", type=share, metavar="LOSS", help=about)
+    about = "auto: the least signal-to-noise ratio of every output in dB (default where there are no labels: 25)"
+    command.add_argument("--min-snr", type=float, metavar="DB", help=about)
+    about = "auto: what is to be cheap (default: balanced, a third each of instructions, flash and RAM)"
+    command.add_argument("--cost", choices=["balanced", "instructions", "flash", "constants", "arena"], help=about)
+    command.add_argument("--target", metavar="TARGET", help="auto: where it is to be cheap (default: cortex-m4)")
+    about = (
+        "a .npz file that holds an array for every input by its name, samples along the first axis, and for auto, if "
+    )
+    about += "there are any, labels; .npy for one"
     command.add_argument("--calibration", metavar="DATA", help=about)
     about = "how the ranges of activations are chosen: minmax (the default), moving-average, percentile, mse, entropy; "
     about += "percentile-99.9 keeps 99.9 %% of the values, percentile alone 99.99 %%"
     command.add_argument("--method", default="minmax", help=about)
     about = "a .toml or .json file of rules: operators or names of tensors, and how to quantise them"
     command.add_argument("--recipe", metavar="FILE", help=about)
-    about = "type of the model's inputs and outputs (default: that of --quantize)"
-    command.add_argument("--inference-type", choices=["int8", "int16", "float32"], help=about)
+    about = (
+        "type of the model's inputs and outputs (default: that of --quantize); layers, as auto does: of the layer that "
+    )
+    about += "reads or makes it"
+    command.add_argument("--inference-type", choices=["int8", "int16", "float32", "layers"], help=about)
     about = "change biases by what the rounding of weights adds to the sums on average"
     command.add_argument("--bias-correction", action="store_true", help=about)
     about = (
@@ -109,7 +143,8 @@ def _add_compression(command: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     from twinfer.bench.page.page import need_library
-    from twinfer.command_line.terminal import progress, say
+    from twinfer.command_line.show.conversion import chosen_tables
+    from twinfer.command_line.terminal import progress, say, show
     from twinfer.converter.convert import conversion
     from twinfer.converter.offline.stored import stored_plan
     from twinfer.converter.source import open_source
@@ -135,7 +170,10 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.store_plan:
         say(str(stored_plan(made.graph)))
     report = None if arguments.report is None else _compare(made, arguments.calibration)
-    if (quality := made.quality) is not None:
+    if made.chosen is not None:
+        show(chosen_tables(made.chosen))
+        say(f"auto: {made.chosen}")
+    elif (quality := made.quality) is not None:
         costly = quality.worst if report is None else report.sensitivity[: len(quality.worst)]
         say(f"{arguments.quantize}: {replace(quality, worst=costly)}")  # the figures that the report shows
     if report is not None:
@@ -157,6 +195,7 @@ def _how(arguments: argparse.Namespace) -> dict[str, Any]:
         "shapes": shapes_of(arguments.shape),
         "constants": constants_of(arguments.constant),
         "passes": passes_of(arguments.passes),
+        "target": None if arguments.target is None else machine(arguments.target)[0],
     }
 
 

@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from decimal import Decimal
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
@@ -268,3 +269,11 @@ def options_of(arguments: argparse.Namespace) -> Options:
     if arguments.input_rows or arguments.input_in_place:
         raise InvalidArgumentError("the programs that are compared take a whole input: leave out the option")
     return Options(arguments.optimize, arguments.weights, arguments.decode, **memory_of(arguments))
+
+
+def share(text: str) -> float:
+    """1% and 0.01 as the same number."""
+    try:
+        return float(Decimal(text.rstrip("% ")) / (100 if "%" in text else 1))
+    except ArithmeticError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no share: write 1% or 0.01") from None

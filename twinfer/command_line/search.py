@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from twinfer.command_line.command import EXIT_DIFFERS, Command, interrupted
-from twinfer.command_line.options import files_read, shapes_of, source_of, write_json
+from twinfer.command_line.options import files_read, shapes_of, share, source_of, write_json
 from twinfer.command_line.targets import machine, words
 
 if TYPE_CHECKING:
@@ -28,7 +27,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     about += "one called labels: whole numbers are classes, floats targets (without: what the float model says)"
     command.add_argument("--data", required=True, metavar="DATA", help=about)
     about = "the most that may be lost: of the share of right answers, or in relative squared error; 1%% or 0.01"
-    command.add_argument("--max-loss", required=True, type=_share, metavar="LOSS", help=about)
+    command.add_argument("--max-loss", required=True, type=share, metavar="LOSS", help=about)
     command.add_argument("-o", "--output", metavar="OUT", help="the .tflite file to write the chosen model to")
     about = "samples that ranges are calibrated on (default: some of --data, on which no loss is measured then)"
     command.add_argument("--calibration", metavar="DATA", help=about)
@@ -45,8 +44,10 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 def _add_space(command: argparse.ArgumentParser) -> None:
     about = "bytes of the .tflite file (flash, the default), of the constants or the arena that compiled C has on "
-    about += "--target, or instructions of one inference there, counted under QEMU, which takes seconds per trial"
-    command.add_argument("--cost", choices=["flash", "constants", "arena", "instructions"], default="flash", help=about)
+    about += "--target, or instructions of one inference there, counted under QEMU, which takes seconds per trial "
+    about += "(estimated on generic and host); balanced: a third each of instructions, flash and RAM as estimated"
+    costs = ["flash", "constants", "arena", "instructions", "balanced"]
+    command.add_argument("--cost", choices=costs, default="flash", help=about)
     about = "generic (any 32-bit machine, the default), host, native (this CPU), cortex-m4, … or a board's .toml file"
     command.add_argument("--target", default="generic", help=about)
     about = "methods of calibration, with commas: minmax, moving-average, percentile, percentile-P, mse, entropy"
@@ -74,14 +75,6 @@ def _add_workers(command: argparse.ArgumentParser) -> None:
     command.add_argument("--jobs", type=int, metavar="N", help="processes that try settings (default: one per CPU)")
     about = "the scheduler of a Dask cluster whose workers try settings: tcp://HOST:PORT"
     command.add_argument("--dask", metavar="ADDRESS", help=about)
-
-
-def _share(text: str) -> float:
-    """1% and 0.01 as the same number."""
-    try:
-        return float(Decimal(text.rstrip("% ")) / (100 if "%" in text else 1))
-    except ArithmeticError:
-        raise argparse.ArgumentTypeError(f"{text!r} is no share: write 1% or 0.01") from None
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -160,13 +153,10 @@ def _how(arguments: argparse.Namespace) -> How:
 
 def _cost(cost: str, target: str) -> tuple[Any, Target]:
     """``cost`` and ``target`` of ``How``."""
-    from twinfer.runtime.errors import InvalidArgumentError
 
     planned_for, board = machine(target)
-    if cost != "instructions":
+    if cost != "instructions" or board is None:
         return cost, planned_for
-    if board is None:
-        raise InvalidArgumentError("--cost instructions needs a microcontroller to count on: --target cortex-m4, …")
     from twinfer.bench.measure.embedded import Instructions
 
     return Instructions(target), planned_for

@@ -10,11 +10,9 @@ from rich.table import Table
 from rich.text import Text
 
 from twinfer.bench.measure.report import table
+from twinfer.converter.search.auto import SCORES
 from twinfer.converter.search.find import Found
 from twinfer.converter.search.trial import Trial
-
-#: What a score is called, by metric.
-SCORES = {"answers": "right", "error": "error"}
 
 #: What a loss is, by metric.
 LOSSES = {
