@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import json
 import random
@@ -237,7 +238,7 @@ def tried(outcome: Outcome, space: Space, graph: Graph, *, limit: int = 200, see
     """A search with invented outcomes, which arrive in another order for every ``shuffle``. Mixes have 0, 1, 2, … of
     the layers, from the last one on, in the second precision."""
     names = [node.output.name for node in graph.nodes][::-1]
-    mixed = [[(name, space.precisions[1]) for name in names[:count]] for count in range(len(names) + 1)]
+    mixed = [[(n, space.precisions[i < count]) for i, n in enumerate(names)] for count in range(len(names) + 1)]
 
     def run(what: str, settings: Sequence[Setting]) -> Iterator[tuple[Setting, Any]]:
         order = random.Random(shuffle).sample(list(settings), len(settings))
@@ -312,7 +313,8 @@ def test_each_round_starts_from_the_best_of_every_precision_and_recipe(seed: int
     cheapest = [t for t in best(done[:plain]) if t.setting.precision == bases[0] and t.loss > 0.05]
     assert both == wanted if cheapest else both >= wanted  # without mixes, random neighbours follow at once
     names = [node.output.name for node in graph.nodes][::-1]
-    halfway = {replace(t.setting, layers=tuple(sorted((n, precisions[1]) for n in names[:2]))) for t in cheapest}
+    mixed = [(name, precisions[i < 2]) for i, name in enumerate(names)]
+    halfway = {functools.reduce(lambda s, layer: s.at(*layer), mixed, t.setting) for t in cheapest}
     assert halfway <= {t.setting for t in done[plain:]}
 
 
