@@ -101,8 +101,9 @@ def check(how: How, recipe: Recipe) -> None:
         raise InvalidArgumentError(f"{names} mean nothing without quantize=… (--quantize on the command line)")
     if mode != "auto" and any(how.get(name) is not None for name in _OF_AUTO):
         raise InvalidArgumentError(f"{', '.join(_OF_AUTO)} mean nothing without quantize='auto' (--quantize auto)")
-    if mode == "auto" and (how.get("bias_correction") or how.get("adaptive_rounding")):
-        raise InvalidArgumentError("quantize='auto' tries bias_correction and adaptive_rounding itself: leave them out")
+    tried = ("bias_correction", "adaptive_rounding", "refine")
+    if mode == "auto" and any(how.get(name) for name in tried):
+        raise InvalidArgumentError(f"quantize='auto' tries what {', '.join(tried)} do itself: leave them out")
     if mode == "auto" and calibration is not None:
         need_to_last(calibration)
     if not recipe.prunes and (how.get("prune_block") or how.get("prune_scope")):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
@@ -33,7 +34,7 @@ from twinfer.converter.quantize.samples import Samples, samples_of
 from twinfer.converter.quantize.wide import for_16_bits
 from twinfer.converter.search.auto import Chosen, choose
 from twinfer.converter.source import Source, files_of, open_source, read_source
-from twinfer.runtime.errors import ModelError, UnsupportedOperatorError
+from twinfer.runtime.errors import ModelError, ModelWarning, UnsupportedOperatorError
 from twinfer.runtime.graph import Graph, Node
 from twinfer.runtime.options import Options as PlanOptions
 from twinfer.runtime.plan.make import make_plan
@@ -229,7 +230,7 @@ def _quantize(converted: Conversion, job: _Job) -> Conversion:
 
 
 def _auto(converted: Conversion, samples: Samples, how: How) -> Conversion:
-    """The graph in the precisions that suit it, with ranges from all samples."""
+    """The graph in the precisions that suit it, with ranges from all samples, refined."""
     source, recipe, progress = converted.pruned, converted.recipe, how.get("progress")
     chosen = choose(
         *(source, samples),
@@ -250,7 +251,8 @@ def _auto(converted: Conversion, samples: Samples, how: How) -> Conversion:
     matrices = grams(source, samples) if "adaptive rounding" in setting.corrections else {}
     border = how.get("inference_type") or "LAYERS"
     options = Options(border, "bias correction" in setting.corrections, matrices, how.get("loops", True))
-    return replace(converted, flat=quantize(source, seen, recipe, options), seen=seen, recipe=recipe, chosen=chosen)
+    refined = refine(source, seen, recipe, options, samples)
+    return replace(converted, flat=refined.graph, seen=seen, recipe=refined.recipe, chosen=chosen)
 
 
 def _cluster(converted: Conversion, job: _Job) -> Conversion:

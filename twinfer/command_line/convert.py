@@ -36,22 +36,8 @@ STATUS = "\n\nexit status: 0 it is written, 1 it is written, but differs from th
 
 #: Arguments that ``conversion`` takes as they are.
 _GIVEN = (
-<<<<<<< HEAD
-    *("quantize", "calibration", "method", "recipe", "bias_correction", "adaptive_rounding", "equalize", "refine"),
-=======
-    *(
-        "max_loss",
-        "min_snr",
-        "cost",
-        "quantize",
-        "calibration",
-        "method",
-        "recipe",
-        "bias_correction",
-        "adaptive_rounding",
-        "equalize",
-    ),
->>>>>>> 7ae7ec6f (convert --quantize auto: for every layer the cheapest precision that keeps the outputs good enough; warnings say what it would do)
+    *("quantize", "max_loss", "min_snr", "cost"),
+    *("calibration", "method", "recipe", "bias_correction", "adaptive_rounding", "equalize", "refine"),
     *("prune", "prune_block", "prune_scope", "cluster", "compensate", "channels_last", "loops", "store_plan"),
 )
 
@@ -173,7 +159,7 @@ def run(arguments: argparse.Namespace) -> int:
     if made.chosen is not None:
         show(chosen_tables(made.chosen))
         say(f"auto: {made.chosen}")
-    elif (quality := made.quality) is not None:
+    if (quality := made.quality) is not None:
         costly = quality.worst if report is None else report.sensitivity[: len(quality.worst)]
         say(f"{arguments.quantize}: {replace(quality, worst=costly)}")  # the figures that the report shows
     if report is not None:
