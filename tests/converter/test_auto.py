@@ -79,7 +79,7 @@ def test_layers_that_int8_spoils_get_another_precision() -> None:
 
 def test_a_model_that_int8_suits_stays_in_it() -> None:
     graph = net()
-    made = conversion(graph, quantize="auto", calibration=rows())
+    made = conversion(graph, quantize="auto", calibration=rows(), min_snr=15)
     assert made.chosen is not None
     assert (made.chosen.best.setting.precision, made.chosen.best.setting.layers) == ("int8", ())
     assert {t.type for t in (*made.graph.inputs, *made.graph.outputs)} == {"INT8"}
