@@ -50,12 +50,14 @@ def test_levels(model: str, target: Target) -> None:
     assert [name for name in told if name in names][-len(names) :] == names  # int8 models begin with a plan of floats
     assert f"{plan.arena_bytes:,} bytes of arena" in text
     for step in plan.steps:  # 2: variants, and why better ones declined
-        assert f" {step.node.op}: {', '.join(step.kernels)}, {step.choice.variant}\n" in text
+        assert f" {step.node.index} {step.node.op}: {', '.join(step.kernels)}, {step.choice.variant}\n" in text
         assert all(f"    not {variant}: {reason}\n" in text for variant, reason in step.choice.declined)
     for tensor, place in plan.places.items():  # 3: places
         first, last = plan.lives[tensor]
         where = f"{place.region.value} {place.offset}..{place.offset + tensor.nbytes} ({tensor.nbytes:,} bytes)"
-        assert f"  {where}, live from operator {first} to {last}: {tensor.name}\n" in text
+        begin = f"operator {plan.nodes[first].index}" if first >= 0 else "the start"
+        end = f"operator {plan.nodes[last].index}" if last < len(plan.nodes) else "the end"
+        assert f"  {where}, live from {begin} to {end}: {tensor.name}\n" in text
     code = emit(plan, "m").code["m.c"]  # 4: the C
     assert "".join(f"twinfer: {line}\n" for line in code.splitlines()) in text
 

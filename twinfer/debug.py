@@ -64,7 +64,7 @@ class Listing:
             shown = [f"{before.name!r}: {told}", *shown]
         self._last = after
         if self.level >= 2 and isinstance(after, Lowered) and not isinstance(before, Lowered):
-            shown += [f"  {line}" for i, step in enumerate(after.steps) for line in variant_lines(i, step)]
+            shown += [f"  {line}" for step in after.steps for line in variant_lines(step)]
         if self.level >= 3 and isinstance(after, Plan):
             shown += [f"  {line}" for line in place_lines(after)]
         if isinstance(before, Plan):
@@ -213,9 +213,9 @@ def _flow_lines(block: Block, indent: str = "") -> Iterator[str]:
                 yield from _flow_lines(part.body, f"{indent}    ")
 
 
-def variant_lines(number: int, step: Step) -> Iterator[str]:
-    """The kernels and the variant of a step, and why better variants declined."""
-    yield f"{number} {step.node.op}: {', '.join(step.kernels)}, {step.choice.variant}"
+def variant_lines(step: Step) -> Iterator[str]:
+    """The operator's number in the file, the kernels and the variant of a step, and why better variants declined."""
+    yield f"{step.node.index} {step.node.op}: {', '.join(step.kernels)}, {step.choice.variant}"
     yield from (f"    not {variant}: {reason}" for variant, reason in step.choice.declined)
 
 
@@ -227,8 +227,8 @@ def _program_lines(made: Lowered | Plan, places: Mapping[Tensor, Place]) -> Iter
         about = f"{tensor.name} {tensor.type} {list(tensor.shape)}"
         return f"{about} {_place(tensor, places)}" if places else about
 
-    for i, step in enumerate(steps_of(made.program)):
-        head, *declined = variant_lines(i, step)
+    for step in steps_of(made.program):
+        head, *declined = variant_lines(step)
         yield head + ", row by row" * (step in chained)
         yield from declined
         yield from (f"    in  {told(tensor)}" for tensor in step.read if isinstance(tensor, Tensor))
@@ -246,7 +246,9 @@ def place_lines(plan: Plan) -> Iterator[str]:
     """Every tensor in memory: its bytes, from where to where, and the operators between which it keeps its value."""
     for tensor in sorted(plan.places, key=lambda t: (plan.places[t].region.value, plan.places[t].offset)):
         first, last = plan.lives[tensor]
-        live = f"live from operator {first} to {last}"
+        begin, end = (plan.nodes[at].index if 0 <= at < len(plan.nodes) else None for at in (first, last))
+        start = "the start" if begin is None else f"operator {begin}"
+        live = f"live from {start} to {'the end' if end is None else f'operator {end}'}"
         yield f"{_place(tensor, plan.places)} ({tensor.nbytes:,} bytes), {live}: {tensor.name}"
 
 

@@ -59,8 +59,8 @@ def test_the_plan_and_the_c(target: str, tmp_path: Path) -> None:
     assert main(["inspect", "kws_int8", "--target", target, "--trace", str(tmp_path / "m.html")]) == 0
     found = {name: unescape(re.sub("<[^>]*>", "", text)) for name, text in sections(tmp_path / "m.html").items()}
     plan = make_plan(builtin()["kws_int8"](), find(target).target)
-    for i, step in enumerate(plan.steps):
-        assert f"\n{i} {step.node.op}: {step.call.kernel}, {step.choice.variant}" in f"\n{found['plan']}"
+    for step in plan.steps:
+        assert f"\n{step.node.index} {step.node.op}: {step.call.kernel}, {step.choice.variant}" in f"\n{found['plan']}"
         assert all(reason in found["plan"] for _, reason in step.choice.declined)
     for tensor, place in plan.places.items():
         known = tensor in (*plan.graph.inputs, *plan.graph.outputs)
