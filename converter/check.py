@@ -22,6 +22,7 @@ from twinfer.runtime.errors import InvalidArgumentError, ToolError, TwinferError
 from twinfer.runtime.graph import Array, Graph, Node, Tensor, walk
 from twinfer.runtime.options import Options
 from twinfer.runtime.plan.make import make_plan
+from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.run.session import Session
 
@@ -135,6 +136,7 @@ def check(
     seed: int = 0,
     imported: Graph | None = None,
     layout: Graph | None = None,
+    plan: Plan | None = None,
     engines: Mapping[str, Engine] | None = None,
 ) -> Check:
     """Runs ``source`` in its own runtime and ``graph``, which ``convert`` made of it, on the same samples::
@@ -148,7 +150,8 @@ def check(
     ``seed``).
     ``bound``: the largest error that is good, as a share of the output's range; by default ``BOUND`` for float results
     (0.01 where the source computes in 16 bits), none for those that are quantised or, by ``lossy``, pruned.
-    ``imported``, ``layout``: the graph before the passes, and one with the inputs that ``samples`` are for, if known.
+    ``imported``, ``layout``, ``plan``: the graph before the passes, one with the inputs that ``samples`` are for, and
+    the plan of ``graph``, if known.
     ``engines`` run the result beside our interpreter, by name.
 
     Raises ToolError if the runtime is not installed or cannot run the model, InvalidArgumentError for samples that do
@@ -163,7 +166,8 @@ def check(
         runs = [*_drawn_runs(origin, ends, drawn, seed)]
     else:
         runs = [*_given_runs(origin, ends, samples, layout, most)]
-    checked = judge(graph, runs, origin.engine, limit, drawn=samples is None, quantised=integers or lossy)
+    plan = plan or make_plan(graph)
+    checked = judge(plan, runs, origin.engine, limit, drawn=samples is None, quantised=integers or lossy)
     for name, engine in (engines or {}).items():
         checked = _beside(checked, graph, runs, name, engine)
     if checked.good or checked.quantised:
@@ -175,11 +179,10 @@ def check(
 
 
 def judge(
-    graph: Graph, runs: Sequence[Run], engine: str, bound: float | None, *, drawn: bool = True, quantised: bool = False
+    plan: Plan, runs: Sequence[Run], engine: str, bound: float | None, *, drawn: bool = True, quantised: bool = False
 ) -> Check:
     """What our interpreter makes of the inputs beside the outputs that are wanted, of any engine."""
-    session = Session(make_plan(graph))
-    results = []
+    session, results = Session(plan), []
     for _, inputs, _ in runs:
         session.reset_variables()
         session.feed([_stored(value, t) for value, t in zip(inputs, session.plan.graph.inputs, strict=True)])

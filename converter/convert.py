@@ -38,6 +38,7 @@ from twinfer.runtime.errors import ModelError, ModelWarning, UnsupportedOperator
 from twinfer.runtime.graph import Graph, Node
 from twinfer.runtime.options import Options as PlanOptions
 from twinfer.runtime.plan.make import make_plan
+from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.read.files import check_places
 from twinfer.runtime.read.tflite import read
 from twinfer.runtime.stages import Stage, tell
@@ -54,6 +55,7 @@ class Conversion:
     """The result of a conversion, and how it came about. ``imported`` is the graph as it was read. ``source`` is the
     optimised graph. ``pruned`` is ``source`` with fewer weights, or ``source`` itself. ``flat`` is ``pruned``,
     quantised and clustered as asked. ``graph`` is the result: ``flat`` with loops in the place of steps that repeat.
+    ``plan``: of ``graph``, for this computer.
     ``seen`` is what calibration saw of ``pruned``. ``quality`` says what quantisation did to the outputs (None: nothing
     was quantised, or no output is float). ``chosen`` is what ``quantize="auto"`` found."""
 
@@ -66,6 +68,7 @@ class Conversion:
     recipe: Recipe
     quality: Quality | None = None
     chosen: Chosen | None = None
+    plan: Plan | None = None
 
 
 def convert(source: Source, **how: Unpack[How]) -> Graph:
@@ -273,15 +276,14 @@ def _finish(converted: Conversion, job: _Job) -> Conversion:
     graph = open_batch(beginnings(roll(converted.flat) if job.how.get("loops", True) else converted.flat))
     graph = share_constants(graph)
     graph = with_plan(graph) if job.how.get("store_plan") else graph
-    _check_runs(graph)
-    return replace(converted, graph=graph)
+    return replace(converted, graph=graph, plan=_planned(graph))
 
 
-def _check_runs(graph: Graph) -> None:
-    """Raises TwinferError, with all nodes that are at fault, unless the graph's file can be read and planned. It is
-    planned by layers: by rows takes longer and refuses nothing more."""
+def _planned(graph: Graph) -> Plan:
+    """The plan of the graph's file by layers, because by rows takes longer and refuses nothing more. TwinferError, with
+    all nodes that are at fault, if it cannot be read or planned."""
     try:
-        make_plan(read(write(graph), graph.name), options=PlanOptions(memory="layers"))
+        return make_plan(read(write(graph), graph.name), options=PlanOptions(memory="layers"))
     except (ModelError, UnsupportedOperatorError) as error:
         found = [use.problems for use in audit(graph, HOST).uses if use.problems]
         lines = [each[0] + (f" (and {len(each) - 1} more such)" if len(each) > 1 else "") for each in found]

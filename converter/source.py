@@ -114,7 +114,7 @@ def _read(source: Source, shapes: Shapes | None, constants: Mapping[str, Any] | 
     if suffix == ".pt2":
         from twinfer.converter.torch import from_torch
 
-        return from_torch(source, shapes=shapes, constants=constants)
+        return from_torch(source, shapes=shapes, constants=constants, check=False)  # ``check`` is for all sources
     kinds = {base.__module__.partition(".")[0] for base in type(source).__mro__}
     for package, function in (("keras", "from_keras(model)"), ("torch", "from_torch(model, example_inputs)")):
         if package in kinds:

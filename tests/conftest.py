@@ -189,4 +189,4 @@ def _as_in_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def planned_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """For tests that run all they convert: converting need not plan it first, to see that it can be run."""
-    monkeypatch.setattr("twinfer.converter.convert._check_runs", lambda graph: None)
+    monkeypatch.setattr("twinfer.converter.convert._planned", lambda graph: None)

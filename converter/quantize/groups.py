@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from twinfer.converter.facts import Fixed
-from twinfer.converter.quantize.affine import EMPTY, Range, activation, data_range
+from twinfer.converter.quantize.affine import EMPTY, LIMITS, Range, activation, data_range
 from twinfer.converter.table import row_of
 from twinfer.runtime.graph import Graph, Node, Quant, Tensor, consumers
 
@@ -13,8 +13,19 @@ from twinfer.runtime.graph import Graph, Node, Quant, Tensor, consumers
 Key = tuple[Tensor, str]
 
 
+def rounding(node: Node) -> tuple[Tensor, Tensor] | None:
+    """The floats and the integers of a QUANTIZE or DEQUANTIZE that the float graph has, because training or another
+    quantiser has chosen the scale: it is kept. None of other nodes."""
+    if node.op not in ("QUANTIZE", "DEQUANTIZE"):
+        return None
+    value, stored = (node.input(0), node.output)[:: 1 if node.op == "QUANTIZE" else -1]
+    plain = value.type == "FLOAT32" and value.data is None and stored.type in LIMITS and stored.data is None
+    return (value, stored) if plain and stored.quant is not None and not stored.quant.per_channel else None
+
+
 class Groups:
-    """Tensors joined by the same-scale rules (union-find), each group with a fixed quantisation or a range.
+    """Tensors joined by the same-scale rules (union-find). A group has a range or a fixed quantisation, which is the
+    operator's, or which the graph has already.
 
     ``types`` gives the activations' type of the nodes that are quantised; ``ranges`` the range of a tensor
     that is held in a type; ``tied`` further tensors that share a scale.
@@ -39,6 +50,10 @@ class Groups:
             for type in dict.fromkeys(types.values()):
                 for tensor in others:
                     self._join((first, type), (tensor, type))
+        for node in graph.nodes:
+            if (ends := rounding(node)) is not None:
+                value, stored = ends
+                self._fixed.setdefault(self._root((value, stored.type)), (stored.scale, stored.zero))
         for node, type in types.items():
             self._add(node, type)
 

@@ -15,7 +15,7 @@ from twinfer.converter.loops import found, tie_scales
 from twinfer.converter.passes._rewrite import rebuild
 from twinfer.converter.quantize.affine import LIMITS, Range, activation, data_range
 from twinfer.converter.quantize.forms import precision_of
-from twinfer.converter.quantize.groups import Groups
+from twinfer.converter.quantize.groups import Groups, rounding
 from twinfer.converter.quantize.masks import ENDLESS, WORTH, depth, named_outputs, spans
 from twinfer.converter.quantize.methods import method
 from twinfer.converter.quantize.observed import Calibration
@@ -84,7 +84,8 @@ def quantize(graph: Graph, seen: Calibration, recipe: Recipe = DEFAULT, options:
 class _Writer:
     """The quantised graph while it is written.
 
-    ``home``: the form in which a tensor is computed. ``forms``: all its forms, by type and quantisation.
+    ``home``: the form in which a tensor is computed. ``forms``: all its forms, by type and quantisation. ``same``: for
+    integers of the float graph, those that hold the same.
     """
 
     source: Graph
@@ -95,6 +96,7 @@ class _Writer:
     inputs: list[Tensor] = field(default_factory=list)
     home: dict[Tensor, Tensor] = field(default_factory=dict)
     forms: dict[tuple[Any, ...], Tensor] = field(default_factory=dict)
+    same: dict[Tensor, Tensor] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.border = self.options.border(self.recipe)
@@ -215,6 +217,8 @@ class _Writer:
     def node(self, node: Node) -> None:
         """Adds the node in its chosen precision."""
         choice = self.choices[node]
+        if (ends := rounding(node)) is not None:
+            return self._round(node, *ends)
         if choice.precision == "float":
             self._append(replace(node, inputs=tuple(None if t is None else self._as_it_was(t) for t in node.inputs)))
             return
@@ -233,6 +237,17 @@ class _Writer:
         options = {**node.options, "pot_scale_int16": False} if "pot_scale_int16" in node.options else node.options
         self._append(replace(integer, options=options))
 
+    def _round(self, node: Node, value: Tensor, stored: Tensor) -> None:
+        """A QUANTIZE or DEQUANTIZE of the float graph: its integers are a form of its floats."""
+        key = _key(value, stored.type, stored.quant)
+        if node.op == "DEQUANTIZE":
+            self._settle(value, self.same.get(stored, stored))
+        elif key in self.forms:
+            self.same[stored] = self.forms[key]
+        else:
+            self._append(replace(node, inputs=(self.home.get(value, value),)))
+            self.forms[key] = stored
+
     def _begin(self, states: Mapping[Tensor | None, Tensor | None]) -> None:
         """Operators that set a state of an operator before it runs set that of the integer one."""
         for i, node in enumerate(self.nodes):
@@ -243,7 +258,9 @@ class _Writer:
 
     def _as_it_was(self, tensor: Tensor, type: str = "FLOAT32") -> Tensor:
         """An input in the type that it has in the float graph."""
-        return self.form(tensor, "FLOAT32") if tensor in self.home and type == "FLOAT32" else tensor
+        if tensor in self.home and type == "FLOAT32":
+            return self.form(tensor, "FLOAT32")
+        return self.same.get(tensor, tensor)
 
     def _output(self, tensor: Tensor, type: str) -> Tensor:
         """The output in the quantisation of its group, or of its own range; the forms for readers come from it."""
@@ -284,7 +301,7 @@ class _Writer:
 
     def _end(self, tensor: Tensor) -> Tensor:
         if tensor.type != "FLOAT32" or tensor.data is not None:
-            return tensor
+            return self.same.get(tensor, tensor)
         if self.border == "LAYERS":
             return self.home.get(tensor, tensor)
         quant = None if self.border == "FLOAT32" else self.groups.quant(tensor, self.border)

@@ -19,6 +19,9 @@ from twinfer.runtime.registry import operator
 #: Bits of weights -> greatest magnitude; symmetric, so that -128 and -8 are not used.
 MOST = {8: 127, 4: 7}
 
+#: How near to integers weights are that are multiples of a step, and how many of a row are looked at first.
+NEAR, FEW = 1e-4, 8
+
 #: A bias must fit int32 and leave room for the sums that it is added to.
 MOST_BIAS = 1 << 30
 
@@ -54,16 +57,35 @@ class Layer:
 
 
 def weight_quant(layer: Layer, in_scale: float, values: NDArray[np.float64] | None = None) -> Quant:
-    """Symmetric scales from the greatest magnitudes, wide enough for the bias in steps of in_scale * scale. ``values``:
-    other weights than the layer's."""
-    others = tuple(a for a in range(len(layer.weights.shape)) if a != layer.parameters.axis)
-    peaks = np.abs(layer.values() if values is None else values).max(axis=others, initial=0.0)
-    scales = np.maximum(peaks / MOST[layer.bits], np.abs(layer.biases()) / MOST_BIAS / in_scale)
-    if not layer.per_channel:
-        scales = scales.max(keepdims=True)
+    """Symmetric scales from the greatest magnitudes, wide enough for the bias in steps of in_scale * scale. Weights
+    that are multiples of a step already, as after quantisation-aware training, keep their values. ``values``: other
+    weights than the layer's."""
+    values = layer.values() if values is None else values
+    rows = np.moveaxis(values, layer.parameters.axis, 0).reshape(layer.channels, -1)
+    rows = rows if layer.per_channel else rows.reshape(1, -1)
+    least = np.abs(layer.biases()) / MOST_BIAS / in_scale
+    scales = np.maximum(_steps(rows, MOST[layer.bits]), least if layer.per_channel else least.max(keepdims=True))
     dead = scales < LEAST_SCALE  # all weights are 0: any scale will do
     scales = np.where(dead, 1.0 if dead.all() else scales.max(), scales).astype(np.float32)
     return Quant(scales, np.zeros(scales.size, np.int64), layer.parameters.axis if layer.per_channel else 0)
+
+
+def _steps(rows: NDArray[np.float64], most: int) -> NDArray[np.float64]:
+    """The step of each row [n, m]: the greatest magnitude is the integer ``most``, or a lesser one if all values of the
+    row are integers then."""
+    peaks: NDArray[np.float64] = np.abs(rows).max(axis=1, initial=0.0)
+    few = min(FEW, rows.shape[1])
+    largest = np.take_along_axis(rows, np.argsort(np.abs(rows), axis=1)[:, rows.shape[1] - few :], 1)
+    steps, open_ = peaks / most, peaks > LEAST_SCALE
+    for count in range(most, 0, -1):
+        step = np.where(open_, peaks / count, 1.0)[:, None]
+        for part in (largest, rows):  # usually the largest few tell
+            near = open_ & (np.abs(part / step - np.rint(part / step)).max(axis=1, initial=0.0) < NEAR)
+            if not near.any():
+                break
+        else:
+            steps, open_ = np.where(near, step[:, 0], steps), open_ & ~near
+    return steps
 
 
 def integers(layer: Layer, quant: Quant) -> NDArray[np.int64]:

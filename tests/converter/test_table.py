@@ -51,7 +51,7 @@ def test_facts_agree(op: str) -> None:
 def add(patch: pytest.MonkeyPatch, name: str, like: str, **facts: Any) -> None:
     patch.setitem(operators(), name, replace(operators()[like], name=name))  # type: ignore[arg-type]
     patch.setitem(ROWS, name, replace(ROWS[like], **facts))
-    patch.setattr("twinfer.converter.convert._check_runs", lambda graph: None)  # a file of it cannot be written
+    patch.setattr("twinfer.converter.convert._planned", lambda graph: None)  # a file of it cannot be written
 
 
 def renamed(graph: Graph, old: str, new: str) -> Graph:

@@ -60,25 +60,25 @@ def checked(
     if is_asked(arguments):
         engines = {"LiteRT": partial(_by_peer, "litert")}
         samples = arguments.samples or arguments.calibration
-        return check(source, made.graph, samples, bound=arguments.max_error, lossy=lossy, engines=engines, **how)
+        how |= {"bound": arguments.max_error, "lossy": lossy, "plan": made.plan}
+        return check(source, made.graph, samples, engines=engines, **how)
     if not _is_small(source, made):
         return None
     try:
-        result = made.source if lossy else made.graph
-        return check(source, result, arguments.calibration, drawn=DRAWN, most=USED, **how)
+        result, plan = (made.source, None) if lossy else (made.graph, made.plan)
+        return check(source, result, arguments.calibration, drawn=DRAWN, most=USED, plan=plan, **how)
     except TwinferError:
         return None
 
 
 def _is_small(source: Any, made: Conversion) -> bool:
     from twinfer.converter.source import files_of
-    from twinfer.runtime.plan.make import make_plan
 
     files = [file for file in files_of(source) if os.path.isfile(file)]
     constants = sum(t.nbytes for t in made.imported.tensors if t.data is not None)
     if max(constants, sum(map(os.path.getsize, files))) >= SMALL_BYTES:
         return False
-    return make_plan(made.source).macs < SMALL_MACS
+    return made.plan is not None and made.plan.macs < SMALL_MACS
 
 
 def _by_peer(peer: str, content: bytes, samples: Sequence[Sequence[Array]], outputs: int) -> Sequence[Sequence[Array]]:
