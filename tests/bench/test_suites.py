@@ -12,8 +12,8 @@ import pytest
 from twinfer.bench.lab.suites.page import KEPT, PAGE, read, text
 from twinfer.bench.lab.suites.suite import Case, Outcome, run
 
-#: Suite -> cases of the sample. One of ONNX's takes a tenth of a second. Of PyTorch's no outcomes are kept yet.
-SAMPLE = {"onnx": 110, "keras": 40}
+#: Suite -> cases of the sample. One of ONNX's takes a tenth of a second, one of PyTorch's a second.
+SAMPLE = {"onnx": 110, "keras": 40, "torch": 25}
 
 #: All of ONNX's cases are deep tests, so many to a test.
 PART = 260
