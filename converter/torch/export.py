@@ -168,6 +168,10 @@ def _reason(error: BaseException) -> str:
     text = " ".join(str(error).split()) or "no reason given"
     if missing := re.search(r"No ONNX function found for <OpOverload\(op='\w+\.(\w+)'", text):
         return f"torch.onnx has no form of {missing[1]}: {_INSTEAD}"
+    if type(error).__name__ in ("DynamicOutputShapeException", "GuardOnDataDependentSymNode"):
+        named = re.match(r"(?:torch\.ops\.)?aten\._?(\w+)", text)
+        what = f"{named[1]} has a result whose size" if named else "it has a size or a branch that"
+        return f"{what} depends on values at run time: {_INSTEAD}"
     if "PackedParams" in text or "quantized nyi" in text:
         return f"it is quantised already, in PyTorch's own form; {_BEFORE}"
     return f"{type(error).__name__}: {text[:240]}"

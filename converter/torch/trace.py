@@ -12,6 +12,8 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
+from twinfer.converter import matrices
+
 
 class Traceable(TorchFunctionMode):  # type: ignore[misc]
     """Calls the functions of ``INSTEAD`` while it is entered."""
@@ -59,6 +61,12 @@ def gaussian_nll_loss(
     return loss.mean() if reduction == "mean" else loss.sum() if reduction == "sum" else loss
 
 
+def lstsq(a: Tensor, b: Tensor, rcond: float | None = None, *, driver: str | None = None) -> Any:
+    """The solution; what else torch gives is empty."""
+    empty = a.new_empty(0)
+    return torch.return_types.linalg_lstsq((matrices.least_squares(torch, a, b), empty, empty, empty))
+
+
 #: What torch.export cannot trace -> what it can.
 INSTEAD: Mapping[Any, Callable[..., Any]] = {
     F.gaussian_nll_loss: gaussian_nll_loss,
@@ -67,4 +75,5 @@ INSTEAD: Mapping[Any, Callable[..., Any]] = {
     torch.combinations: combinations,
     torch.corrcoef: corrcoef,
     torch.cov: cov,
+    torch.linalg.lstsq: lstsq,
 }

@@ -1,7 +1,4 @@
-"""Products of tensors, and linear algebra of small matrices: made of others of ``keras.ops``.
-
-Matrices are taken apart column by column, so a matrix of n rows becomes some ten operators for each of them.
-"""
+"""Products of tensors, and linear algebra of small matrices (``matrices``): made of others of ``keras.ops``."""
 
 from __future__ import annotations
 
@@ -12,13 +9,11 @@ from typing import Any
 import keras
 import numpy as np
 
+from twinfer.converter import matrices
 from twinfer.converter.keras.call import composed
 from twinfer.runtime.errors import UnsupportedOperatorError
 
 ops = keras.ops
-
-#: The largest matrix that is taken apart.
-LARGEST = 32
 
 
 def tensordot(own: Any, a: Any, b: Any) -> Any:
@@ -83,159 +78,10 @@ def correlate(own: Any, a: Any, b: Any) -> Any:
     return ops.flip(y, 0) if swapped else y
 
 
-def _rows(a: Any) -> int:
-    size = int(a.shape[-2])
-    if size > LARGEST:
-        raise UnsupportedOperatorError(f"matrices of {size} rows; at most {LARGEST} are taken apart")
-    return size
-
-
-def _column(i: int, n: int) -> Any:
-    """The number i of n, as a mask [n, 1]."""
-    return (np.arange(n) == i)[:, None]
-
-
-def cholesky(own: Any, a: Any) -> Any:
-    """One column of the lower factor after the other: what is left of a column over the root of its first element."""
-    n, columns, rest = _rows(a), [], a
-    for i in range(n):
-        column = ops.where(np.arange(n)[:, None] >= i, rest[..., :, i : i + 1], np.float32(0))
-        column = column * ops.rsqrt(column[..., i : i + 1, :])
-        columns.append(column)
-        rest = rest - ops.matmul(column, ops.swapaxes(column, -1, -2)) if i < n - 1 else rest
-    lower = ops.concatenate(columns, axis=-1)
-    return ops.swapaxes(lower, -1, -2) if own is not None and getattr(own, "upper", False) else lower
-
-
-def _swapped(a: Any, i: int) -> tuple[Any, Any]:
-    """The rows with row i and the one below with the largest element of column i changed places, and whether they are
-    two."""
-    n = a.shape[-2]
-    size = ops.where(np.arange(n) >= i, ops.abs(a[..., :, i]), np.float32(-1))
-    at = ops.argmax(size, axis=-1)
-    other = ops.expand_dims(ops.one_hot(at, n), -1)  # [..., n, 1]
-    mine = _column(i, n).astype(np.float32)
-    change = ops.sum(a * other, axis=-2, keepdims=True) - a[..., i : i + 1, :]
-    return a - (other - mine) * change, ops.not_equal(at, i)
-
-
-def _eliminated(a: Any, n: int) -> tuple[Any, Any]:
-    """[a | more columns] after Gauss's elimination with pivots, upper triangular in the first n columns, and the sign
-    of the exchanges of rows, [...]."""
-    signs = ops.ones(a.shape[:-2], "float32")
-    for i in range(n):
-        if i < n - 1:
-            a, moved = _swapped(a, i)
-            signs = ops.where(moved, -signs, signs)
-        factors = (
-            ops.where(np.arange(n)[:, None] > i, a[..., :, i : i + 1], np.float32(0)) / a[..., i : i + 1, i : i + 1]
-        )
-        a = a - factors * a[..., i : i + 1, :] if i < n - 1 else a
-    return a, signs
-
-
-def _back(a: Any, n: int) -> Any:
-    """x of a x = b, where a is upper triangular, of [a | b]."""
-    found: list[Any] = []
-    for i in reversed(range(n)):
-        total = a[..., i : i + 1, n:]
-        for j, row in enumerate(reversed(found), start=i + 1):
-            total = total - a[..., i : i + 1, j : j + 1] * row
-        found.append(total / a[..., i : i + 1, i : i + 1])
-    return ops.concatenate(found[::-1], axis=-2)
-
-
-def solve(own: Any, a: Any, b: Any) -> Any:
-    n, vector = _rows(a), len(b.shape) == len(a.shape) - 1
-    b = ops.expand_dims(b, -1) if vector else b
-    y = _back(_eliminated(ops.concatenate([a, b], axis=-1), n)[0], n)
-    return ops.squeeze(y, -1) if vector else y
-
-
-def solve_triangular(own: Any, a: Any, b: Any) -> Any:
-    n, vector = _rows(a), len(b.shape) == len(a.shape) - 1
-    b = ops.expand_dims(b, -1) if vector else b
-    if own.lower:  # upside down it is an upper one
-        a, b = ops.flip(ops.flip(a, -1), -2), ops.flip(b, -2)
-    y = _back(ops.concatenate([a, b], axis=-1), n)
-    y = ops.flip(y, -2) if own.lower else y
-    return ops.squeeze(y, -1) if vector else y
-
-
-def inverse(own: Any, a: Any) -> Any:
-    n = _rows(a)
-    return ops.solve(a, ops.broadcast_to(np.eye(n, dtype=np.float32), a.shape))
-
-
-def _pivots(a: Any) -> tuple[Any, Any]:
-    """What stands in the diagonal after elimination, [..., n], and the sign."""
-    n = _rows(a)
-    upper, sign = _eliminated(a, n)
-    return ops.diagonal(upper, 0, len(a.shape) - 2, len(a.shape) - 1), sign
-
-
-def determinant(own: Any, a: Any) -> Any:
-    pivots, sign = _pivots(a)
-    for i in range(pivots.shape[-1]):
-        sign = sign * pivots[..., i]
-    return sign
-
-
-def sign_and_log(own: Any, a: Any) -> Any:
-    pivots, sign = _pivots(a)
-    for i in range(pivots.shape[-1]):
-        sign = sign * ops.sign(pivots[..., i])
-    return sign, ops.sum(ops.log(ops.abs(pivots)), axis=-1)
-
-
 def factors(own: Any, a: Any) -> Any:
     """L and U in one matrix, and which rows changed places: after LAPACK's getrf."""
-    n, rows = _rows(a), []
-    for i in range(n):
-        size = ops.where(np.arange(n) >= i, ops.abs(a[..., :, i]), np.float32(-1))
-        rows.append(ops.argmax(size, axis=-1))
-        a = _swapped(a, i)[0]
-        below = np.arange(n)[:, None] > i
-        share = ops.where(below, a[..., :, i : i + 1] / a[..., i : i + 1, i : i + 1], np.float32(0))
-        rest = ops.where(np.arange(n)[None, :] > i, a[..., i : i + 1, :], np.float32(0))
-        a = ops.where(below & (np.arange(n)[None, :] == i), share, a - share * rest)
-    return a, ops.cast(ops.stack(rows, axis=-1), "int32")
-
-
-def least_squares(own: Any, a: Any, b: Any) -> Any:
-    """By the normal equations: a has more rows than columns, and columns that do not depend on each other."""
-    if a.shape[-2] < a.shape[-1]:
-        raise UnsupportedOperatorError("fewer equations than unknowns; use a product with a constant inverse")
-    turned = ops.swapaxes(a, -1, -2)
-    vector = len(b.shape) == len(a.shape) - 1
-    y = ops.solve(ops.matmul(turned, a), ops.matmul(turned, ops.expand_dims(b, -1) if vector else b))
-    return ops.squeeze(y, -1) if vector else y
-
-
-def pseudo_inverse(own: Any, a: Any) -> Any:
-    """Of full rank."""
-    turned = ops.swapaxes(a, -1, -2)
-    if a.shape[-2] >= a.shape[-1]:
-        return ops.solve(ops.matmul(turned, a), turned)
-    return ops.swapaxes(ops.solve(ops.matmul(a, turned), a), -1, -2)
-
-
-def orthogonal(own: Any, a: Any) -> Any:
-    """Q and R, where R has a diagonal below zero as LAPACK's usually has. Source: modified Gram-Schmidt."""
-    if own.mode != "reduced" or a.shape[-2] < a.shape[-1]:
-        raise UnsupportedOperatorError(
-            f"mode {own.mode!r} of {list(a.shape)}; use mode reduced and as many rows as columns"
-        )
-    _rows(a)
-    columns, rows, count = [], [], a.shape[-1]
-    for i in range(count):
-        column = a[..., i : i + 1]
-        column = -column * ops.rsqrt(ops.sum(ops.square(column), axis=-2, keepdims=True))
-        row = ops.matmul(ops.swapaxes(column, -1, -2), a)
-        rows.append(ops.where(np.arange(count) >= i, row, np.float32(0)))
-        a = a - ops.matmul(column, row)
-        columns.append(column)
-    return ops.concatenate(columns, axis=-1), ops.concatenate(rows, axis=-2)
+    packed, places, _ = matrices.lu(ops, a)
+    return packed, ops.cast(places, "int32")
 
 
 def cholesky_inverse(own: Any, a: Any) -> Any:
@@ -254,24 +100,24 @@ def _refused(what: str) -> Callable[..., Any]:
 
 
 COMPOSED: dict[str, Callable[..., Any]] = {
-    "Cholesky": cholesky,
+    "Cholesky": lambda own, a: matrices.cholesky(ops, a, getattr(own, "upper", False)),
     "CholeskyInverse": cholesky_inverse,
     "Correlate": correlate,
     "Cross": cross,
-    "Det": determinant,
+    "Det": lambda own, a: matrices.det(ops, a),
     "Dot": dot,
     "Inner": inner,
-    "Inv": inverse,
+    "Inv": lambda own, a: matrices.inverse(ops, a),
     "Kron": kron,
     "Logdet": lambda own, a: ops.slogdet(a)[1],
-    "Lstsq": least_squares,
+    "Lstsq": lambda own, a, b: matrices.least_squares(ops, a, b),
     "LuFactor": factors,
     "Outer": lambda own, a, b: ops.reshape(a, (-1, 1)) * ops.reshape(b, (1, -1)),
-    "Pinv": pseudo_inverse,
-    "Qr": orthogonal,
-    "Slogdet": sign_and_log,
-    "Solve": solve,
-    "SolveTriangular": solve_triangular,
+    "Pinv": lambda own, a: matrices.pseudo_inverse(ops, a),
+    "Qr": lambda own, a: matrices.qr(ops, a, own.mode),
+    "Slogdet": lambda own, a: matrices.slogdet(ops, a),
+    "Solve": lambda own, a, b: matrices.solve(ops, a, b),
+    "SolveTriangular": lambda own, a, b: matrices.solve_triangular(ops, a, b, upper=not own.lower),
     "Tensordot": tensordot,
     "Vdot": lambda own, a, b: ops.sum(ops.reshape(a, (-1,)) * ops.reshape(b, (-1,))),
     **dict.fromkeys(("Eig", "Eigh"), _refused("eigenvalues")),

@@ -73,7 +73,18 @@ def leaky(
     return torch.nn.functional.leaky_relu(x, (lower + upper) / 2)
 
 
+def _is_few(x: Tensor, count: Any) -> bool:
+    return isinstance(count, int) and 0 <= count < 31 and not x.is_floating_point()
+
+
+def shifted_right(x: Tensor, count: int) -> Tensor:
+    """Signed integers: rounded down, which ONNX's BitShift does not say of those below 0."""
+    return torch.div(x, 2**count, rounding_mode="floor")
+
+
 RULES = {
+    "__rshift__.Scalar": Rule(shifted_right, _is_few),
+    "bitwise_right_shift.Tensor_Scalar": Rule(shifted_right, _is_few),
     "clamp": Rule(clamp, _mixed),
     "copysign.Tensor": copysign,
     "copysign.Scalar": copysign,

@@ -1,4 +1,4 @@
-"""Linear algebra on small matrices, spelled out row by row; distances between points."""
+"""Linear algebra on small matrices, by ``matrices``; distances between points."""
 
 from __future__ import annotations
 
@@ -9,81 +9,23 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from twinfer.runtime.errors import UnsupportedOperatorError
-
-#: The largest matrix that is spelled out: each row takes about twenty operators.
-LARGEST = 16
-
-
-def _order(a: Tensor) -> int:
-    """The order of square matrices; UnsupportedOperatorError if it is too large."""
-    if a.shape[-1] > LARGEST:
-        raise UnsupportedOperatorError(
-            f"torch.linalg of {a.shape[-2]} x {a.shape[-1]} matrices at run time; the limit is {LARGEST} x {LARGEST}: "
-            "end the model before it and leave it to the program that runs the model"
-        )
-    return int(a.shape[-1])
-
-
-def _eye(n: int, like: Tensor) -> Tensor:
-    return torch.eye(n, dtype=like.dtype)
-
-
-def _swapped(rows: Tensor, column: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Rows [..., n, m] with that of the largest magnitude in the column first, as first row and others; and which it
-    was."""
-    best = rows[..., column].abs().argmax(-1, keepdim=True)
-    chosen = (torch.arange(rows.shape[-2]) == best)[..., None]
-    first = torch.where(chosen, rows, 0.0).sum(-2, keepdim=True)
-    return first, torch.where(chosen, rows[..., :1, :], rows)[..., 1:, :], best
-
-
-def _eliminated(a: Tensor, b: Tensor | None) -> tuple[Tensor | None, list[Tensor], list[Tensor]]:
-    """Gauss-Jordan elimination with row pivots: the solution x of a x = b, all pivots, and which rows they were in."""
-    n = _order(a)
-    rest, done = a if b is None else torch.cat([a, b], -1), None
-    pivots, places = [], []
-    for _ in range(n):
-        first, rest, best = _swapped(rest, 0)
-        pivots.append(first[..., 0, 0])
-        places.append(best[..., 0])
-        row = first[..., 1:] / first[..., :1]
-        rest = rest[..., 1:] - rest[..., :1] * row
-        if b is not None:
-            done = row if done is None else torch.cat([done[..., 1:] - done[..., :1] * row, row], -2)
-    return done, pivots, places
+from twinfer.converter import matrices
 
 
 def solve(a: Tensor, b: Tensor, *, left: bool = True) -> Tensor:
-    if not left:
-        return solve(a.mT, b.mT).mT
-    is_vector = b.ndim == 1 or (b.ndim == a.ndim - 1 and b.shape == a.shape[:-1])
-    right = b[..., None] if is_vector else b
-    batch = torch.broadcast_shapes(a.shape[:-2], right.shape[:-2])
-    x, _, _ = _eliminated(a.expand(*batch, *a.shape[-2:]), right.expand(*batch, *right.shape[-2:]))
-    x = right if x is None else x
-    return x[..., 0] if is_vector else x
+    return matrices.solve(torch, a, b) if left else matrices.solve(torch, a.mT, b.mT).mT
 
 
 def inverse(a: Tensor) -> Tensor:
-    return solve(a, _eye(a.shape[-1], a))
+    return matrices.inverse(torch, a)
 
 
 def slogdet(a: Tensor) -> tuple[Tensor, Tensor]:
-    """The sign and the logarithm of the magnitude of the determinant, which are those of its pivots."""
-    _, pivots, places = _eliminated(a, None)
-    sign = torch.ones(a.shape[:-2], dtype=a.dtype)
-    for pivot, place in zip(pivots, places, strict=True):
-        sign = sign * pivot.sign() * torch.where(place == 0, 1.0, -1.0)
-    return sign, torch.stack(pivots, -1).abs().log().sum(-1)
+    return matrices.slogdet(torch, a)
 
 
 def det(a: Tensor) -> Tensor:
-    _, pivots, places = _eliminated(a, None)
-    result = pivots[0]
-    for pivot, place in zip(pivots[1:], places, strict=False):
-        result = result * pivot * torch.where(place == 0, 1.0, -1.0)
-    return result
+    return matrices.det(torch, a)
 
 
 def logdet(a: Tensor) -> Tensor:
@@ -104,64 +46,23 @@ def tensorsolve(a: Tensor, b: Tensor, dims: Sequence[int] | None = None) -> Tens
 
 def lu(a: Tensor, *, pivot: bool = True) -> tuple[Tensor, Tensor, Tensor]:
     """Permutation, lower and upper factor of square matrices."""
-    packed, _, order = _packed(a, pivot)
-    n = a.shape[-1]
-    return order.mT, packed.tril(-1) + _eye(n, a), packed.triu()
+    packed, _, permutation = matrices.lu(torch, a, pivot=pivot)
+    return permutation.mT, packed.tril(-1) + torch.eye(a.shape[-1], dtype=a.dtype), packed.triu()
 
 
 def lu_factor(a: Tensor, *, pivot: bool = True) -> tuple[Tensor, Tensor]:
-    packed, places, _ = _packed(a, pivot)
-    return packed, places
-
-
-def _packed(a: Tensor, pivot: bool) -> tuple[Tensor, Tensor, Tensor]:
-    """Both factors in one matrix, the rows that were swapped with each, and the permutation as a matrix."""
-    n = _order(a)
-    if a.shape[-2] != n:
-        raise UnsupportedOperatorError("torch.linalg.lu of matrices that are not square; pad them")
-    rest, done, places = torch.cat([a, _eye(n, a).expand(a.shape)], -1), [], []
-    for k in range(n):
-        if pivot:
-            first, rest, best = _swapped(rest, k)
-        else:
-            first, rest, best = rest[..., :1, :], rest[..., 1:, :], torch.zeros((*a.shape[:-2], 1), dtype=torch.int64)
-        done.append(first)
-        places.append(best + k + 1)
-        factor = rest[..., k : k + 1] / first[..., k : k + 1]
-        rest = torch.cat(
-            [rest[..., :k], factor, rest[..., k + 1 : n] - factor * first[..., k + 1 : n], rest[..., n:]], -1
-        )
-    rows = torch.cat(done, -2)
-    return rows[..., :n], torch.cat(places, -1).int(), rows[..., n:]
+    packed, places, _ = matrices.lu(torch, a, pivot=pivot)
+    return packed, (places + 1).int()
 
 
 def cholesky(a: Tensor, upper: bool = False) -> Tensor:
-    """The lower factor of symmetric positive definite matrices, column by column."""
-    n = _order(a)
-    factor = a[..., :0]
-    for k in range(n):
-        column = a[..., k:, k : k + 1]
-        if k:
-            column = column - (factor[..., k:, :] * factor[..., k : k + 1, :]).sum(-1, keepdim=True)
-        column = column / column[..., :1, :].sqrt()
-        column = torch.nn.functional.pad(column, (0, 0, k, 0))
-        factor = torch.cat([factor, column], -1) if k else column
-    return factor.mT if upper else factor
+    return matrices.cholesky(torch, a, upper)
 
 
 def solve_triangular(a: Tensor, b: Tensor, *, upper: bool, left: bool = True, unitriangular: bool = False) -> Tensor:
-    """Rows one after another, each from those before it: from the last to the first if the matrix is an upper one."""
     if not left:
         return solve_triangular(a.mT, b.mT, upper=not upper, unitriangular=unitriangular).mT
-    n = _order(a)
-    rows: dict[int, Tensor] = {}
-    for i in range(n)[:: -1 if upper else 1]:
-        row = b[..., i : i + 1, :]
-        if rows:
-            seen = sorted(rows)
-            row = row - a[..., i : i + 1, seen[0] : seen[-1] + 1] @ torch.cat([rows[k] for k in seen], -2)
-        rows[i] = row if unitriangular else row / a[..., i : i + 1, i : i + 1]
-    return torch.cat([rows[i] for i in range(n)], -2)
+    return matrices.solve_triangular(torch, a, b, upper=upper, unit=unitriangular)
 
 
 def cholesky_solve(b: Tensor, factor: Tensor, upper: bool = False) -> Tensor:
@@ -170,7 +71,7 @@ def cholesky_solve(b: Tensor, factor: Tensor, upper: bool = False) -> Tensor:
 
 
 def cholesky_inverse(factor: Tensor, upper: bool = False) -> Tensor:
-    return cholesky_solve(_eye(factor.shape[-1], factor), factor, upper)
+    return cholesky_solve(torch.eye(factor.shape[-1], dtype=factor.dtype), factor, upper)
 
 
 def triangular_solve(
@@ -181,22 +82,8 @@ def triangular_solve(
 
 
 def qr(a: Tensor, mode: str = "reduced") -> tuple[Tensor, Tensor]:
-    """By Householder's reflections, with LAPACK's signs: a diagonal element has the other sign than its column's
-    first."""
-    m, n = a.shape[-2:]
-    _order(a if n >= m else a.mT)
-    q = _eye(m, a).expand(*a.shape[:-2], m, m)
-    for k in range(min(m - 1, n)):
-        x = a[..., k:, k : k + 1]
-        length = torch.linalg.vector_norm(x, dim=-2, keepdim=True)
-        head = x[..., :1, :]
-        v = torch.cat([head + torch.where(head < 0, -length, length), x[..., 1:, :]], -2)
-        v = torch.nn.functional.pad(v, (0, 0, k, 0))
-        scale = 2 / (v * v).sum(-2, keepdim=True).clamp_min(torch.finfo(a.dtype).tiny)
-        a = a - scale * v @ (v.mT @ a)
-        q = q - scale * (q @ v) @ v.mT
-    size = m if mode == "complete" else min(m, n)
-    return (a[..., :0] if mode == "r" else q[..., :size]), a[..., :size, :].triu()
+    q, r = matrices.qr(torch, a, mode)
+    return (a[..., :0] if mode == "r" else q), r
 
 
 def householder_product(a: Tensor, tau: Tensor) -> Tensor:
@@ -212,7 +99,7 @@ def householder_product(a: Tensor, tau: Tensor) -> Tensor:
 
 def matrix_exp(a: Tensor) -> Tensor:
     """Taylor's series of a / 64, of degree 8, squared six times: to 1e-5 for norms of up to about 30."""
-    small, term = a / 64, _eye(a.shape[-1], a)
+    small, term = a / 64, torch.eye(a.shape[-1], dtype=a.dtype)
     result = term
     for k in range(1, 9):
         term = term @ small / k
@@ -250,6 +137,8 @@ RULES: dict[str, Any] = {
     "linalg_inv": inverse,
     "linalg_lu": lu,
     "linalg_lu_factor": lu_factor,
+    "linalg_pinv": lambda a, rcond=1e-15, hermitian=False: matrices.pseudo_inverse(torch, a),
+    "linalg_pinv.atol_rtol_tensor": lambda a, **_: matrices.pseudo_inverse(torch, a),
     "linalg_qr": qr,
     "linalg_solve": solve,
     "linalg_solve_triangular": solve_triangular,
@@ -257,6 +146,7 @@ RULES: dict[str, Any] = {
     "linalg_tensorsolve": tensorsolve,
     "linalg_vander": lambda x, *, N=None: vander(x, N, True),
     "logdet": logdet,
+    "pinverse": lambda a, rcond=1e-15: matrices.pseudo_inverse(torch, a),
     "orgqr": householder_product,
     "pdist": pdist,
     "qr": lambda a, some=True: qr(a, "reduced" if some else "complete"),
