@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from twinfer.bench.lab import accuracy, networks
+from twinfer.bench.lab import accuracy, accuracy_models, networks
 from twinfer.bench.lab.accuracy import measure, verdicts
 from twinfer.bench.lab.datasets import FOLDS, Dataset, digits
 from twinfer.bench.lab.engines import BASELINE, ENGINES, OURS, PEERS, run_onnx
@@ -173,3 +173,20 @@ def test_without_onnxruntime_there_is_nothing_to_compare_with(
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     assert accuracy.main(["digits"]) == 2
     assert "twinfer[accuracy]" in capsys.readouterr().err
+
+
+def test_a_model_of_others_gets_a_row_for_each_quantiser_once(tmp_path: Path) -> None:
+    """Rows that are known are not measured again; a file that cannot be read is told, and has none."""
+    pytest.importorskip("onnxruntime")
+    layers = mlp((12,), (1, 9, 9), 4)
+    count = sum(int(np.prod(shape)) for layer in layers for shape in layer.shapes)
+    path = tmp_path / "net.onnx"
+    path.write_bytes(to_onnx(layers, np.random.default_rng(2).normal(size=count), (1, 9, 9)))
+    chosen = [accuracy_models.Model("net", path), accuracy_models.Model("none", tmp_path / "none.onnx")]
+    engines = ["ours", "ours, refined", "ORT"]
+    found = list(accuracy_models.rows(chosen, [], ["int8"], engines))
+    assert [(row["model"], row["engine"]) for row in found] == [("net", engine) for engine in engines]
+    assert [row for row in found if not 10 < row.get("worst_db", 0) <= row["db"] <= accuracy_models.MOST_DB] == []
+    assert json.loads(accuracy_models.text(reversed(found)))["rows"] == sorted(found, key=lambda row: row["engine"])
+    left = list(accuracy_models.rows(chosen[:1], found[1:], ["int8"], engines))
+    assert left == [found[0] | {"seconds": left[0]["seconds"]}]
