@@ -29,6 +29,11 @@ def turned(f: Any, a: Any) -> Any:
     return f.swapaxes(a, -1, -2)
 
 
+def _eyes(f: Any, a: Any, n: int) -> Any:
+    """A unit matrix [..., n, n] for each matrix."""
+    return f.broadcast_to(f.eye(n, dtype=a.dtype), (*a.shape[:-2], n, n))
+
+
 def _swapped(f: Any, rows: Any, column: int) -> tuple[Any, Any, Any]:
     """Rows [..., n, m] with that of the largest magnitude in the column first, as first row and others; and which it
     was, [..., 1]."""
@@ -68,7 +73,7 @@ def solve(f: Any, a: Any, b: Any) -> Any:
 
 
 def inverse(f: Any, a: Any) -> Any:
-    return solve(f, a, f.eye(a.shape[-1], dtype=a.dtype))
+    return solve(f, a, _eyes(f, a, a.shape[-1]))
 
 
 def det(f: Any, a: Any) -> Any:
@@ -94,7 +99,7 @@ def lu(f: Any, a: Any, *, pivot: bool = True) -> tuple[Any, Any, Any]:
     n, places = order(a), []
     if a.shape[-2] != n:
         raise UnsupportedOperatorError("the factors L and U of matrices that are not square; pad them")
-    rest, done = f.concatenate([a, f.broadcast_to(f.eye(n, dtype=a.dtype), tuple(a.shape))], -1), []
+    rest, done = f.concatenate([a, _eyes(f, a, n)], -1), []
     for k in range(n):
         first, others, best = _swapped(f, rest, k)
         first, rest = (first, others) if pivot else (rest[..., :1, :], rest[..., 1:, :])
@@ -149,7 +154,7 @@ def least_squares(f: Any, a: Any, b: Any) -> Any:
 def pseudo_inverse(f: Any, a: Any) -> Any:
     """Of full rank."""
     if a.shape[-2] >= a.shape[-1]:
-        return least_squares(f, a, f.eye(a.shape[-2], dtype=a.dtype))
+        return least_squares(f, a, _eyes(f, a, a.shape[-2]))
     return turned(f, solve(f, f.matmul(a, turned(f, a)), a))
 
 
@@ -158,7 +163,7 @@ def qr(f: Any, a: Any, mode: str = "reduced") -> tuple[Any, Any]:
     first."""
     m, n = a.shape[-2:]
     order(a)
-    q = f.broadcast_to(f.eye(m, dtype=a.dtype), (*a.shape[:-2], m, m))
+    q = _eyes(f, a, m)
     for k in range(min(m - 1, n)):
         x = a[..., k:, k : k + 1]
         length = f.sqrt(f.sum(x * x, axis=-2, keepdims=True))
