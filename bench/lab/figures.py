@@ -20,6 +20,7 @@ from rich.console import Console, RenderableType
 
 from twinfer.bench.lab import compression_report
 from twinfer.bench.lab import explain_figures as explained
+from twinfer.bench.lab.accuracy_models import MOST_DB
 from twinfer.bench.lab.engines import BASELINE, OURS, PEERS
 from twinfer.bench.measure import report
 from twinfer.bench.measure.compare import Row
@@ -105,7 +106,7 @@ def models(document: Any) -> Sequence[Sequence[str]]:
     lines = [["dB of int8", "ours", "ours, refined", "onnxruntime, static", "ai-edge-quantizer"]]
     found: dict[str, dict[str, float]] = {}
     for row in document["rows"]:
-        if row["precision"] == "int8" and "db" in row:
+        if row["precision"] == "int8" and row.get("db", MOST_DB) < MOST_DB:  # else nothing was quantised
             found.setdefault(row["model"], {})[row["engine"]] = row["db"]
     whole = {name: own for name, own in found.items() if {"ours", "ours, refined"} <= set(own)}
     lines += [[name, *(f"{own[e]:.1f}" if e in own else "-" for e in engines)] for name, own in sorted(whole.items())]
