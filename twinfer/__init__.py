@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from twinfer.aot.build.catalogue import Board, board, boards
     from twinfer.aot.build.compiled import CompiledModel, compile
+    from twinfer.bench.fit.fit import fit
     from twinfer.converter.check import check
     from twinfer.converter.convert import convert, convert_file
     from twinfer.converter.keras import from_keras
@@ -71,6 +72,7 @@ __all__ = [
     "compile",
     "convert",
     "convert_file",
+    "fit",
     "from_keras",
     "from_torch",
     "load_delegate",
@@ -84,6 +86,7 @@ __all__ = [
 
 _HOME = {
     "twinfer.aot.build.catalogue": ("Board", "board", "boards"),
+    "twinfer.bench.fit.fit": ("fit",),
     "twinfer.aot.build.compiled": ("CompiledModel", "compile"),
     "twinfer.converter.check": ("check",),
     "twinfer.converter.convert": ("convert", "convert_file"),

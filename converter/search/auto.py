@@ -39,11 +39,13 @@ Told = Callable[[int, int, str], None]
 @dataclass(frozen=True)
 class Chosen:
     """What ``choose`` found: the ``best`` trial, whether it meets the ``goal``, the whole-model trials beside it
-    (``whole``: by precision, the best of each; "float" is the source), and the job that says how they were judged."""
+    (``whole``: by precision, the best of each; "float" is the source), all ``good`` trials that meet the goal, the
+    cheapest first, and the job that says how they were judged."""
 
     best: Trial
     goal: Goal
     whole: Mapping[str, Trial]
+    good: tuple[Trial, ...]
     job: Job
 
     @property
@@ -131,4 +133,5 @@ def choose(
         chosen = chosen or best
     elif chosen is None or floats.cost <= chosen.cost:
         chosen = floats
-    return Chosen(chosen, goal, whole, job)
+    good = [*filter(ledger.met, ledger.trials.values()), *([] if inference_type in ("INT8", "INT16") else [floats])]
+    return Chosen(chosen, goal, whole, tuple(sorted(good, key=lambda trial: trial.cost)), job)

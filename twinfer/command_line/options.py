@@ -277,3 +277,14 @@ def share(text: str) -> float:
         return float(Decimal(text.rstrip("% ")) / (100 if "%" in text else 1))
     except ArithmeticError:
         raise argparse.ArgumentTypeError(f"{text!r} is no share: write 1% or 0.01") from None
+
+
+def byte_count(text: str) -> int:
+    """65536, 64K and 64k as the same number; 1M is 1024K."""
+    units = {"K": 1 << 10, "M": 1 << 20}
+    digits = text.upper().removesuffix("B")
+    unit = units.get(digits[-1:], 1)
+    try:
+        return round(float(digits.rstrip("KM")) * unit)
+    except (ValueError, OverflowError):
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of bytes: write 65536 or 64K") from None
