@@ -32,7 +32,7 @@ from twinfer.converter.quantize.refine import refine
 from twinfer.converter.quantize.rounding import grams
 from twinfer.converter.quantize.samples import Samples, samples_of
 from twinfer.converter.quantize.wide import for_16_bits
-from twinfer.converter.search.auto import Chosen, choose
+from twinfer.converter.search.auto import Chosen, as_tried, choose
 from twinfer.converter.source import Source, files_of, open_source, read_source
 from twinfer.runtime.errors import ModelError, ModelWarning, UnsupportedOperatorError
 from twinfer.runtime.graph import Graph, Node
@@ -245,17 +245,12 @@ def _auto(converted: Conversion, samples: Samples, how: How) -> Conversion:
         rules=recipe.rules,
         told=None if progress is None else lambda done, total, what: progress(done, total),
     )
-    setting = chosen.best.setting
-    if setting.precision == "float":
+    made = as_tried(source, samples, chosen.best.setting, how.get("inference_type"), loops=how.get("loops", True))
+    if made is None:
         return replace(converted, chosen=chosen)
-    default = replace(recipe.default, precision=setting.precision, method=setting.method)
-    recipe = replace(chosen.recipe, default=default)
-    seen = calibrate(source, samples)
-    matrices = grams(source, samples) if "adaptive rounding" in setting.corrections else {}
-    border = how.get("inference_type") or "LAYERS"
-    options = Options(border, "bias correction" in setting.corrections, matrices, how.get("loops", True))
-    refined = refine(source, seen, recipe, options, samples)
-    return replace(converted, flat=refined.graph, seen=seen, recipe=refined.recipe, chosen=chosen)
+    graph, seen, own = made
+    recipe = replace(own, default=replace(recipe.default, precision=own.default.precision, method=own.default.method))
+    return replace(converted, flat=graph, seen=seen, recipe=recipe, chosen=chosen)
 
 
 def _cluster(converted: Conversion, job: _Job) -> Conversion:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from twinfer.aot.build.catalogue import Board
+from twinfer.aot.build.estimates import CORES
 from twinfer.aot.build.matching import Match, matches
 from twinfer.aot.build.project import write_project
 from twinfer.aot.print.emit import Project
@@ -18,7 +19,7 @@ from twinfer.converter.convert import convert
 from twinfer.converter.loops import roll
 from twinfer.converter.optimise import optimise
 from twinfer.converter.quantize.samples import Samples
-from twinfer.converter.search.auto import Chosen, choose
+from twinfer.converter.search.auto import Chosen, as_tried, choose
 from twinfer.converter.search.costs import Figures, weights
 from twinfer.converter.search.trial import Bench, Trial
 from twinfer.converter.source import Shapes, Source, read_source
@@ -61,8 +62,10 @@ class Way:
     def short(self) -> str:
         """What is short, in words; empty if it fits."""
         fit = self.match.fit
-        lacks = ((fit.ram_short, "{:,} B of RAM"), (fit.flash_short, "{:,} B of flash"), (self.slow, "{:.3g} ms"))
-        return " and ".join(words.format(amount) for amount, words in lacks if amount)
+        lacks = ((fit.ram_short, "{:,} B of RAM"), (fit.flash_short, "{:,} B of flash"))
+        said = " and ".join(words.format(amount) for amount, words in lacks if amount)
+        late = f"{self.slow:,.1f} ms too slow" if self.slow else ""
+        return ", ".join(filter(None, [said and f"short of {said}", late]))
 
     def cost(self, floats: Figures) -> float:
         """The mean of its shares of the float model's instructions, flash and RAM, as needed on the board."""
@@ -94,7 +97,7 @@ class Fitted:
         """Writes ``model.tflite``, and the C that runs it on the board as the folder ``c``. InvalidArgumentError if
         nothing fits, or the folder holds what is not ours."""
         if self.model is None:
-            raise InvalidArgumentError(f"{self.name} does not fit {self.board.name}: short of {self.best.short}")
+            raise InvalidArgumentError(f"{self.name} does not fit {self.board.name}: {self.best.short}")
         place, card = Path(folder), self.board.card
         place.mkdir(parents=True, exist_ok=True)
         file = place / "model.tflite"
@@ -114,13 +117,15 @@ def fit(
     max_ms: float | None = None,
     max_loss: float | None = None,
     min_snr: float | None = None,
+    name: str | None = None,
     shapes: Shapes | None = None,
     told: Told | None = None,
 ) -> Fitted:
     """The cheapest firmware of a float model for a board, within a loss.
 
     ``samples``: as for ``convert``, with or without labels. ``max_loss``, ``min_snr``: what is good enough, as in
-    ``search.auto.choose``. ``max_ms``: the most milliseconds of a run, as estimated. ``board.limited`` makes a smaller
+    ``search.auto.choose``. ``max_ms``: the most milliseconds of a run, as estimated. ``name``: of
+    the model in C, by default its own. ``board.limited`` makes a smaller
     budget of RAM and flash.
 
     Precisions are searched that are cheap on balance; where none of these fits, those that are cheap in what is short.
@@ -128,7 +133,7 @@ def fit(
     until it fits. InvalidArgumentError for a time on a board of which none is known; TwinferErrors as in ``convert``.
     """
     tell = told or (lambda what, share: None)
-    if max_ms is not None and not board.takes(1.0).ms:
+    if max_ms is not None and (board.known_core not in CORES or not board.clock_mhz):
         raise InvalidArgumentError(f"{board.name}: nothing is known of the time of its core: leave max_ms out")
     graph = optimise(read_source(source, shapes))
     asked: dict[str, Any] = {"max_loss": max_loss, "min_snr": min_snr, "target": board.target}
@@ -146,10 +151,11 @@ def fit(
     best = next((way for way in listed if way.fits), None)
     if best is None:
         near = min(listed, key=lambda way: max(way.lacks.values()))
-        return Fitted(graph.name, board, chosen, tuple(listed), near, None, tuple(changes(near, board, max_ms)))
+        return Fitted(name or graph.name, board, chosen, tuple(listed), near, None, tuple(changes(near, board, max_ms)))
     tell("the model, with ranges from all samples", 0.7)
-    model = _made(graph, samples, best.trial)
-    return Fitted(graph.name, board, chosen, tuple(listed), best, model, ())
+    made = as_tried(graph, samples, best.trial.setting)
+    model = convert(graph if made is None else made[0])
+    return Fitted(name or graph.name, board, chosen, tuple(listed), best, model, ())
 
 
 def _ways(chosen: Chosen, board: Board, max_ms: float | None) -> Iterator[Way]:
@@ -160,20 +166,3 @@ def _ways(chosen: Chosen, board: Board, max_ms: float | None) -> Iterator[Way]:
         (match,) = matches(graph, [board])
         late = 0.0 if max_ms is None else max(0.0, (match.estimate.ms or 0.0) - max_ms)
         yield Way(trial, graph, match, late)
-
-
-def _made(graph: Graph, samples: Samples, trial: Trial) -> Graph:
-    """The model of a trial, with ranges from all samples, refined."""
-    setting = trial.setting
-    if setting.precision == "float":
-        return convert(graph)
-    return convert(
-        graph,
-        quantize=setting.precision,
-        calibration=samples,
-        recipe=setting.as_recipe(),
-        bias_correction="bias correction" in setting.corrections,
-        adaptive_rounding="adaptive rounding" in setting.corrections,
-        refine=True,
-        inference_type="LAYERS",
-    )

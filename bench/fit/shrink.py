@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from twinfer.bench.fit.fit import Way
 
 
+#: The least share that the change of one layer is told for.
+LEAST = 0.01
+
+
 @dataclass(frozen=True)
 class Change:
     """A change of the model, in words, and whether it is enough, as estimated."""
@@ -44,12 +48,11 @@ def changes(way: Way, board: Board, max_ms: float | None) -> Iterator[Change]:
         left = 1 - share
         power = 1.0 if what == "RAM" else 0.5  # weights and products grow with both sides' channels
         allowed = f"{limits[what]:,} B" if what in limits else f"{max_ms:g} ms"
-        yield Change(
-            f"{what} has to shrink to {100 * left:.0f} % ({allowed}): about {left**power:.2f} times the channels "
-            f"everywhere, or a smaller input; half the channels of layer {index}, {layer.output.name!r}, alone: "
-            f"{_told(what, saved)}",
-            False,
-        )
+        words = f"{what} has to shrink to {100 * left:.0f} % ({allowed}): about {left**power:.2f} times the channels "
+        words += "everywhere, or a smaller input"
+        if saved >= LEAST:
+            words += f"; half the channels of layer {index}, {layer.output.name!r}, alone: {_told(what, saved)}"
+        yield Change(words, False)
 
 
 def _told(what: str, saved: float) -> str:

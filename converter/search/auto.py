@@ -6,8 +6,13 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
+from twinfer.converter.quantize.calibrate import calibrate
 from twinfer.converter.quantize.compare import in_words
+from twinfer.converter.quantize.observed import Calibration
+from twinfer.converter.quantize.quantize import Options
 from twinfer.converter.quantize.recipe import Recipe, Rule
+from twinfer.converter.quantize.refine import refine
+from twinfer.converter.quantize.rounding import grams
 from twinfer.converter.quantize.samples import Samples
 from twinfer.converter.search.data import gather
 from twinfer.converter.search.journal import Journal
@@ -47,10 +52,6 @@ class Chosen:
     whole: Mapping[str, Trial]
     good: tuple[Trial, ...]
     job: Job
-
-    @property
-    def recipe(self) -> Recipe:
-        return self.best.setting.as_recipe()
 
     @property
     def met(self) -> bool:
@@ -135,3 +136,17 @@ def choose(
         chosen = floats
     good = [*filter(ledger.met, ledger.trials.values()), *([] if inference_type in ("INT8", "INT16") else [floats])]
     return Chosen(chosen, goal, whole, tuple(sorted(good, key=lambda trial: trial.cost)), job)
+
+
+def as_tried(
+    graph: Graph, samples: Samples, setting: Setting, inference_type: str | None = None, *, loops: bool = True
+) -> tuple[Graph, Calibration, Recipe] | None:
+    """A float graph, quantised as a trial was, but with ranges from all samples, and refined; what calibration saw; the
+    recipe. None for the float graph itself."""
+    if setting.precision == "float":
+        return None
+    seen = calibrate(graph, samples, types=())
+    matrices = grams(graph, samples) if "adaptive rounding" in setting.corrections else {}
+    options = Options(inference_type or "LAYERS", "bias correction" in setting.corrections, matrices, loops)
+    refined = refine(graph, seen, setting.as_recipe(), options, samples)
+    return refined.graph, seen, refined.recipe

@@ -41,7 +41,7 @@ class Setting:
 
     def as_recipe(self) -> Recipe:
         single = tuple(Rule(re.escape(name), precision=precision) for name, precision in self.layers)
-        return Recipe((*self.rules, *single), Choice(self.precision, None, self.method))
+        return Recipe((*self.rules, *single), Choice(self.precision, None, self.method or METHODS[0]))
 
     def corrected(self, *names: str) -> Setting:
         """The setting with each of these corrections switched: added, or removed if it was there."""

@@ -124,7 +124,7 @@ def make_job(
     graph = read(model)
     if not any(precision_of(node, Choice()).precision != "float" for node in graph.nodes):
         raise InvalidArgumentError("nothing in this model can be quantised: search takes a float model")
-    seen = calibrate(graph, data.calibration)
+    seen = calibrate(graph, data.calibration, types=())  # a search sees by itself what integers lose
     judged = judge(graph.outputs, outputs(graph, graph, data.judged), data.labels, metric)
     observed = tuple(seen.get(t) for t in graph.tensors)
     samples, about = (data.calibration, data.judged), (tuple(precisions), figures(roll(graph), target))

@@ -19,6 +19,7 @@ from twinfer.aot.build.sizes import Sizes, Symbol
 from twinfer.aot.print.emit import emit
 from twinfer.aot.print.layer_functions import kernel_counts
 from twinfer.bench.explain import on_host, on_target
+from twinfer.bench.fit import fit as fitting
 from twinfer.bench.measure import compare, embedded
 from twinfer.bench.measure import cycles as estimated
 from twinfer.bench.measure.embedded import MODES, every
@@ -80,6 +81,8 @@ DOORS: list[tuple[Any, str, Callable[..., Facts]]] = [
     (convert, "conversion", converted),
     (find, "search", lambda source, data, max_loss, progress, **how:
         {"source": source, "data": data, "max_loss": max_loss, **how}),
+    (fitting, "fit", lambda source, board, samples, told, **how:
+        {"source": files_of(source)[0], "board": (board.name, board.ram_budget, board.flash), "data": samples, **how}),
     (streaming, "stream", lambda graph, axis, hop: {"inputs": len(graph.inputs), "axis": axis, "hop": hop}),
     (project, "write_project", written),
     (compare, "compare", lambda source, how, told: on(source, None, **vars(how))),
@@ -143,6 +146,9 @@ CONVERT |= {"max_loss": None, "min_snr": None, "cost": None, "target": None}
 
 OPTIMIZE: Facts = {"source": "net.onnx", "channels_last": False, "loops": True, "shapes": {}, "constants": {}}
 OPTIMIZE |= {"passes": None, "after": False}
+
+FIT: Facts = {"source": "net.onnx", "board": ("pico", None, 2 << 20), "data": "d.npz", "name": "net", "shapes": {}}
+FIT |= {"max_ms": None, "max_loss": None, "min_snr": None}
 
 SEARCH: Facts = {"source": "net.onnx", "data": "d.npz", "max_loss": 0.01, "calibration": None, "calibrate": None}
 SEARCH |= {"metric": "auto", "cost": "flash", "target": GENERIC, "recipes": [], "inference_type": None}
@@ -226,6 +232,17 @@ MATRIX: dict[str, tuple[Facts, dict[str, Facts]]] = {
             "--shape x=1,28,28 --shape a=b=4": {"shapes": SHAPES},
             "--constant k=3": {"constants": {"k": [3]}},
             "--passes none": {"passes": []},
+        },
+    ),
+    "fit net.onnx --board pico --data d.npz": (
+        FIT,
+        {
+            "--ram 64K": {"board": ("pico", 1 << 16, 2 << 20)},
+            "--flash 0.5M": {"board": ("pico", None, 1 << 19)},
+            "--max-ms 20": {"max_ms": 20.0},
+            "--max-loss 0.5%": {"max_loss": 0.005},
+            "--min-snr 30": {"min_snr": 30.0},
+            "--shape x=1,28,28 --shape a=b=4": {"shapes": SHAPES},
         },
     ),
     "search net.onnx --data d.npz --max-loss 0.01": (
@@ -386,6 +403,7 @@ ELSEWHERE = {
         "--constant",
     },
     "boards": {"--board", "--io", "--json", "--markdown", "--shape", "--constant"},
+    "fit": {"--output", "--json"},
     "ops": {"--json", "--markdown", "--target", "--shape", "--constant"},
     "optimize": {"--output"},
     "solve": {"--capacity", "--exact", "--output"},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from twinfer.command_line.command import EXIT_DIFFERS, Command
@@ -54,12 +55,14 @@ def run(arguments: argparse.Namespace) -> int:
     on = board(arguments.board).limited(arguments.ram, arguments.flash)
     limits = {"max_ms": arguments.max_ms, "max_loss": arguments.max_loss, "min_snr": arguments.min_snr}
     with progress(1) as told:
+        told(0, "reading", 0)
         source = source_of(arguments.model)
         found: Fitted = fit(
             source,
             on,
             arguments.data,
             **limits,
+            name=Path(arguments.model).stem,
             shapes=shapes_of(arguments.shape),
             told=lambda what, done: told(0, what, done),
         )
@@ -68,7 +71,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json != "-":
         show(tables(found))
     if not found.fits:
-        note(f"{found.name} does not fit {found.board.name}: short of {found.best.short}")
+        note(f"{found.name} does not fit {found.board.name}: {found.best.short}")
         return EXIT_DIFFERS
     if arguments.output:
         found.write(arguments.output)

@@ -28,8 +28,8 @@ def tables(found: Fitted) -> Iterator[RenderableType]:
         mark, style = ("→", "bold green") if found.fits and way == found.best else ("", "")
         score = [f"{way.trial.score:.4f}"] if scored else []
         ms, need = way.match.estimate.ms, way.match.need
-        figures = ("-" if ms is None else f"{ms:.3g}", f"{need.flash:,}", f"{need.ram:,}")
-        last = Text(way.match.words if way.fits else f"short of {way.short}", "" if way.fits else "red")
+        figures = ("-" if ms is None else f"{ms:,.1f}", f"{need.flash:,}", f"{need.ram:,}")
+        last = Text(way.match.words if way.fits else way.short, "" if way.fits else "red")
         rows.add_row(mark, str(way.trial.setting), *score, f"{way.trial.snr_db:.1f}", *figures, last, style=style)
     yield rows
     yield Text(_ABOUT)
