@@ -151,7 +151,15 @@ def fit(
     best = next((way for way in listed if way.fits), None)
     if best is None:
         near = min(listed, key=lambda way: max(way.lacks.values()))
-        return Fitted(name or graph.name, board, chosen, tuple(listed), near, None, tuple(changes(near, board, max_ms)))
+        return Fitted(
+            name or graph.name,
+            board,
+            chosen,
+            tuple(listed),
+            near,
+            None,
+            tuple(changes(near.graph, near.match, near.lacks, max_ms)),
+        )
     tell("the model, with ranges from all samples", 0.7)
     made = as_tried(graph, samples, best.trial.setting)
     model = convert(graph if made is None else made[0])

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from twinfer.aot.build.catalogue import Board
+from twinfer.aot.build.matching import Match
 from twinfer.converter.table import parameters_of
-from twinfer.runtime.graph import Tensor
+from twinfer.runtime.graph import Graph, Tensor
 from twinfer.runtime.options import Options
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.plan.price import instructions
 from twinfer.runtime.program import Step
-
-if TYPE_CHECKING:
-    from twinfer.bench.fit.fit import Way
-
 
 #: The least share that the change of one layer is told for.
 LEAST = 0.01
@@ -31,11 +26,14 @@ class Change:
     enough: bool
 
 
-def changes(way: Way, board: Board, max_ms: float | None) -> Iterator[Change]:
-    """The change that saves most of what is short: half the channels of one layer, or fewer channels everywhere."""
-    plan, need = make_plan(way.graph, board.target, Options(memory="layers")), way.match.need
-    limits = {"RAM": need.ram - way.match.fit.ram_short, "flash": need.flash - way.match.fit.flash_short}
-    for what, share in way.lacks.items():
+def changes(graph: Graph, match: Match, lacks: Mapping[str, float], max_ms: float | None) -> Iterator[Change]:
+    """The change that saves most of what is short: half the channels of one layer, or fewer channels everywhere.
+
+    ``lacks``: RAM, flash or time -> by which share of what the graph needs it is short on the board of ``match``.
+    """
+    plan, need, fit = make_plan(graph, match.board.target, Options(memory="layers")), match.need, match.fit
+    limits = {"RAM": need.ram - fit.ram_short, "flash": need.flash - fit.flash_short}
+    for what, share in lacks.items():
         savings = {"RAM": _ram, "flash": _flash, "time": _time}[what](plan)
         if not savings:
             continue
