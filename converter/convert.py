@@ -34,7 +34,7 @@ from twinfer.converter.quantize.samples import Samples, samples_of
 from twinfer.converter.quantize.wide import for_16_bits
 from twinfer.converter.search.auto import Chosen, as_tried, choose
 from twinfer.converter.source import Source, files_of, open_source, read_source
-from twinfer.runtime.errors import ModelError, ModelWarning, UnsupportedOperatorError
+from twinfer.runtime.errors import ModelError, ModelWarning, TwinferError, UnsupportedOperatorError
 from twinfer.runtime.graph import Graph, Node
 from twinfer.runtime.options import Options as PlanOptions
 from twinfer.runtime.plan.make import make_plan
@@ -305,7 +305,10 @@ def _advice(converted: Conversion, job: _Job, samples: Samples) -> str:
         return f"the cheapest that was found: {converted.chosen}"
     few = list(islice(({t.name: v for t, v in s.items()} for s in samples_of(converted.source, samples)), KEPT))
     rules, method = converted.recipe.rules, converted.recipe.default.method
-    better = choose(converted.pruned, few, rules=rules, methods=(method,))
+    try:
+        better = choose(converted.pruned, few, rules=rules, methods=(method,))
+    except TwinferError:  # such as an operator of the user's that cannot be written
+        return "look at --report, and at the calibration data"
     if converted.recipe.prunes or converted.recipe.clusters:
         return f"prune or cluster less, or --quantize auto: {better}"
     return f"--quantize auto would have {better}"

@@ -68,7 +68,7 @@ def scale_features(graph: Graph, samples: Sequence[Sample], recipe: Recipe) -> G
 def _moved(graph: Graph, samples: Sequence[Sample]) -> dict[Tensor, Array]:
     """The float inputs and what is moved of them alone, [samples, *shape]."""
     nodes: list[Node] = []
-    known = {t for t in graph.inputs if t.type == "FLOAT32" and t.size}
+    known = {t for t in graph.inputs if t.type == "FLOAT32" and t.size and t.data is None}
     for node in graph.nodes:
         if row_of(node).moves and all(t in known for t in node.inputs if t is not None and t.data is None):
             nodes.append(node)

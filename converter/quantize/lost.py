@@ -142,7 +142,7 @@ def note(found: Sequence[Cone], samples: Sequence[Values], seen: Calibration, ty
     known = [cone for cone in found if samples and cone.tensors <= samples[0].keys()]
     for type in types:
         for cone in known:
-            for tensor in _lost(cone, samples, seen, type):
+            for tensor in _lost(cone, samples, seen, type) & seen.keys():  # an integer tensor has been chosen for
                 seen[tensor].lost.add(type)
 
 
