@@ -29,4 +29,4 @@ def optimise(
         count = f"{len(beside)} subgraph(s)"
         what = f"{graph.name}: the main graph is converted, {count} beside it stay as they are"
         warnings.warn(f"{what}: {names}{more}", ModelWarning, stacklevel=4)
-    return with_versions(run(graph, passes, after))
+    return with_versions(run(graph, passes, after), graph)

@@ -13,7 +13,7 @@ from typing import Any
 
 from twinfer.converter import operators
 from twinfer.converter.facts import UNKNOWN, Parameters, Row
-from twinfer.runtime.graph import Graph, Node
+from twinfer.runtime.graph import Graph, Node, walk
 
 
 def modules_of(package: ModuleType) -> Iterator[ModuleType]:
@@ -54,9 +54,18 @@ def version_of(node: Node) -> int:
     return max((by_type, *(version for version, needs in row.needs if needs(node))))
 
 
-def with_versions(graph: Graph) -> Graph:
-    """The graph with every node's version raised to what it needs; higher versions stay."""
-    nodes = tuple(
-        node if node.version >= (least := version_of(node)) else replace(node, version=least) for node in graph.nodes
+def with_versions(graph: Graph, source: Graph | None = None) -> Graph:
+    """The graph with every node's version raised to what it needs. Higher versions stay, and so do lower ones of
+    ``source`` for its operators: runtimes that know no newer one run it so."""
+    stated = (
+        {}
+        if source is None
+        else {(node.op, version_of(node)): node.version for each in walk(source) for node in each.nodes}
     )
-    return replace(graph, nodes=nodes, subgraphs=tuple(map(with_versions, graph.subgraphs)))
+    nodes = []
+    for node in graph.nodes:
+        needed = version_of(node)
+        least = min(needed, stated.get((node.op, needed), needed))
+        nodes.append(node if node.version >= least else replace(node, version=least))
+    subgraphs = tuple(with_versions(each, source) for each in graph.subgraphs)
+    return replace(graph, nodes=tuple(nodes), subgraphs=subgraphs)

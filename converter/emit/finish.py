@@ -11,6 +11,7 @@ from typing import Any
 from twinfer.converter.emit.emitter import Emitter
 from twinfer.converter.emit.sequence import settled
 from twinfer.converter.passes._rewrite import rebuild, swap_tensors
+from twinfer.converter.table import with_versions
 from twinfer.runtime.check import check
 from twinfer.runtime.errors import UnsupportedOperatorError
 from twinfer.runtime.graph import Graph, Signature, Tensor, walk
@@ -89,9 +90,9 @@ def change_tensors(graph: Graph, change: Callable[[Tensor], Tensor]) -> Graph:
 
 
 def sign(graph: Graph) -> Graph:
-    """The graph with a signature that calls inputs and outputs as their tensors."""
+    """The graph with its operators' versions, and a signature that calls inputs and outputs as their tensors."""
     arguments, results = ({t.name: t for t in tensors} for tensors in (graph.inputs, graph.outputs))
-    return replace(graph, signatures=(Signature(SIGNATURE, arguments, results),))
+    return with_versions(replace(graph, signatures=(Signature(SIGNATURE, arguments, results),)))
 
 
 #: How many nodes are named per reason; the others are counted.

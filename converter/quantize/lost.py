@@ -166,7 +166,7 @@ def _lost(cone: Cone, samples: Sequence[Values], seen: Calibration, type: str) -
             break
         region = [n for n in (*cone.before, cone.node) if n in more or n in region]
     best = min(share for share, _ in trail)
-    if best > WORTH * trail[0][0]:
+    if best >= WORTH * trail[0][0]:
         return set()
     return next(tensors for share, tensors in trail if share <= CLOSE * best)
 

@@ -20,6 +20,7 @@ from twinfer.converter.quantize.recipe import Recipe, Rule
 from twinfer.converter.quantize.states import _cell
 from twinfer.converter.quantize.weights import Layer, weight_quant
 from twinfer.converter.search.journal import Journal
+from twinfer.converter.search.loss import Goal
 from twinfer.converter.search.space import Space
 from twinfer.converter.search.strategy import Ledger
 from twinfer.converter.search.trial import Trial
@@ -140,7 +141,10 @@ def test_a_large_bias_widens_the_scale_until_it_fits() -> None:
 def test_a_loss_that_is_just_allowed(loss: float, chosen: bool) -> None:
     (setting, *_) = Space(("minmax",), ("int8",)).grid()
     ledger = Ledger(
-        lambda what, asked: iter([(s, Trial(s, cost=1, loss=loss)) for s in asked]), Journal(None, "m", "d", {}), 1, 0.1
+        lambda what, asked: iter([(s, Trial(s, cost=1, loss=loss)) for s in asked]),
+        Journal(None, "m", "d", {}),
+        1,
+        Goal(0.1),
     )
     ledger.attempt([setting])
     assert (ledger.chosen() is not None) is chosen
