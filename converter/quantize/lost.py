@@ -155,7 +155,9 @@ def _lost(cone: Cone, samples: Sequence[Values], seen: Calibration, type: str) -
         coarse = [t for t in _inputs(region) if t in seen and t not in inputs and type not in seen[t].lost]
         share, whole = trial.share(region, coarse)
         trail.append((math.sqrt(share * whole), {t for n in region for t in n.outputs} | inputs))
-        if share <= (good if len(trail) > 1 else poor) or not coarse or len(region) > REACH:
+        if coarse and len(trail) == 1 and share <= poor:
+            return set()
+        if share <= good or not coarse or len(region) > REACH:
             break
         bad = coarse if len(coarse) == 1 else [t for t in coarse if trial.share(region, [t])[0] > good / 2]
         makers = [trial.makers[t] for t in bad if t in trial.makers]
@@ -166,7 +168,7 @@ def _lost(cone: Cone, samples: Sequence[Values], seen: Calibration, type: str) -
             break
         region = [n for n in (*cone.before, cone.node) if n in more or n in region]
     best = min(share for share, _ in trail)
-    if best >= WORTH * trail[0][0]:
+    if best > WORTH * trail[0][0]:
         return set()
     return next(tensors for share, tensors in trail if share <= CLOSE * best)
 
