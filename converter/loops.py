@@ -10,14 +10,15 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import count
 from typing import Any
 
 import numpy as np
 
-from twinfer.converter.passes._rewrite import rebuild
+from twinfer.converter.passes._rewrite import rebuild, swap_tensors
 from twinfer.converter.table import row_of, with_versions
 from twinfer.runtime.check import check
-from twinfer.runtime.graph import Graph, Node, Tensor, consumers
+from twinfer.runtime.graph import Graph, Node, Tensor, consumers, walk
 from twinfer.runtime.read import schema
 from twinfer.runtime.write.tflite import write
 
@@ -263,7 +264,8 @@ class _Body:
         return Tensor(f"{self.name}/{self.counted}", kind, shape)
 
     def numbers(self, *values: int) -> Tensor:
-        return replace(self.made("INT32", (len(values),)), data=np.array(values, np.int32))
+        named = f"{self.name}/value_{len(self.nodes)}_{self.counted}"  # a name that ``share_constants`` makes short
+        return Tensor(named, "INT32", (len(values),), data=np.array(values, np.int32))
 
     def of(self, tensor: Tensor) -> Tensor:
         """The tensor of the body that stands for one of the first step, or a constant."""
@@ -310,7 +312,7 @@ def _with_loop(graph: Graph, loop: Loop) -> Graph:
     cond = _condition(name, [*inputs, *through], start + sign * loop.count, sign)
     step = rebuild(Graph(name, (), (), (*inputs, *through), (*after, *through)), body.nodes)
     number = 1 + len(graph.subgraphs)
-    begin = replace(counter, name=f"{name}/begin", data=np.array([start], np.int32))
+    begin = replace(counter, name=f"{name}/value_0", data=np.array([start], np.int32))
     rows = [_rows_in(b, f"{b.name}_none") for b in buffers]
     ends = [loop.value(loop.count - 1, p) for p in values]
     main = Node(
@@ -326,9 +328,17 @@ def _with_loop(graph: Graph, loop: Loop) -> Graph:
     )
     rest = [_joined(loop, node, buffers) for node in graph.nodes[loop.last :]]
     nodes = [*graph.nodes[: loop.first], *rows, main, *rest]
-    result = rebuild(replace(graph, subgraphs=(*graph.subgraphs, cond, step)), nodes)
+    taken = {t.name for each in walk(graph) for t in each.tensors}
+    names = filter(lambda short: short not in taken, map(f"s{number}.{{}}".format, count()))
+    inner = (_short(cond, names), _short(step, names))
+    result = rebuild(replace(graph, subgraphs=(*graph.subgraphs, *inner)), nodes)
     check(result)
     return result
+
+
+def _short(graph: Graph, names: Iterator[str]) -> Graph:
+    """The subgraph with short names for what it computes: nobody looks for them, and names take bytes."""
+    return swap_tensors(graph, {t: replace(t, name=next(names)) for t in graph.tensors if t.data is None})
 
 
 def _step(body: _Body, at: int, counter: Tensor, run: tuple[int, int], before: Mapping[Place, Tensor]) -> None:
@@ -390,7 +400,7 @@ def _joined(loop: Loop, node: Node, buffers: Sequence[Tensor]) -> Node:
 
 def _condition(name: str, inputs: Sequence[Tensor], end: int, sign: int) -> Graph:
     own = [replace(t, name=f"{t.name}/seen") for t in inputs]
-    limit = Tensor(f"{name}/limit", "INT32", (1,), data=np.array([end], np.int32))
+    limit = Tensor(f"{name}/value", "INT32", (1,), data=np.array([end], np.int32))
     goes = Tensor(f"{name}/goes_on", "BOOL", (1,))
     op = "LESS" if sign > 0 else "GREATER"
     node = Node(op, (own[0], limit), (goes,), schema.default_options(op))
