@@ -195,12 +195,16 @@ def over_time(
 
 def begun(g: Emitter, state: Tensor) -> Tensor:
     """The state before the first step; zeros as an operator's result that stays until loops are made, so that the first
-    step is like all others."""
+    step is like all others. So does the RESHAPE that makes a state."""
+    marked = MappingProxyType({BEGINS: True})
+    if state.data is None:
+        nodes = g.builder.nodes
+        nodes[:] = [replace(n, extra=marked) if n.op == "RESHAPE" and n.output is state else n for n in nodes]
     if state.data is None or state.data.any():
         return state
     one = np.zeros([1] * len(state.shape), np.float32)
     state = g.emit("BROADCAST_TO", [one, np.array(state.shape, np.int32)], state.shape)
-    g.builder.nodes[-1] = replace(g.builder.nodes[-1], extra=MappingProxyType({BEGINS: True}))
+    g.builder.nodes[-1] = replace(g.builder.nodes[-1], extra=marked)
     return state
 
 

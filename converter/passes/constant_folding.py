@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from types import MappingProxyType
+
 import numpy as np
 
 from twinfer.converter.passes._rewrite import (
@@ -40,11 +43,15 @@ def constant_folding(graph: Graph) -> Graph:
 
 
 def beginnings(graph: Graph) -> Graph:
-    """The graph whose nodes that are marked with BEGINS are constants: their loops are made, or none are wanted."""
-    known = [node for node in graph.nodes if BEGINS in node.extra]
-    swap = {t: constant(v, t.name, t.quant) for n in known for t, v in zip(n.outputs, results(n) or [], strict=False)}
-    if not swap:
+    """The graph without marks of BEGINS, and with constants in the place of such nodes over constants: their loops are
+    made, or none are wanted."""
+    marked = [node for node in graph.nodes if BEGINS in node.extra]
+    if not marked:
         return graph
+    plain = {node: replace(node, extra=MappingProxyType({})) for node in marked}
+    graph = rebuild(graph, [plain.get(node, node) for node in graph.nodes])
+    known = [node for node in plain.values() if node.input(0).data is not None]
+    swap = {t: constant(v, t.name, t.quant) for n in known for t, v in zip(n.outputs, results(n) or [], strict=False)}
     return swap_tensors(rebuild(graph, [node for node in graph.nodes if node.output not in swap]), swap)
 
 

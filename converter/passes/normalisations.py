@@ -7,7 +7,6 @@ from dataclasses import replace
 import numpy as np
 
 from twinfer.converter.passes._rewrite import Change, View, new_node, rewrite, scalar, with_options, works
-from twinfer.converter.passes.constant_folding import BEGINS
 from twinfer.converter.table import row_of
 from twinfer.runtime.graph import Graph, Node, Tensor
 from twinfer.runtime.shapes import is_open
@@ -73,8 +72,6 @@ def _broadcast(view: View, node: Node) -> Change | None:
             or is_open(maker.output)
             or maker.input(0).quant != node.input(i).quant
         ):
-            continue
-        if BEGINS in maker.extra:  # without it, the first step of a loop is unlike the others
             continue
         x = maker.input(0)
         padded = (1,) * (len(maker.output.shape) - len(x.shape)) + x.shape

@@ -8,6 +8,7 @@ import numpy as np
 
 from twinfer.converter.facts import Moves
 from twinfer.converter.passes._rewrite import Change, View, bypass, constant, new_node, rewrite, touches_state, works
+from twinfer.converter.passes.constant_folding import BEGINS
 from twinfer.converter.table import row_of
 from twinfer.runtime.graph import DTYPES, Graph, Node, Tensor
 from twinfer.runtime.shapes import is_open
@@ -40,7 +41,7 @@ def _merge(view: View, node: Node) -> Change | None:
         return Change((node,), (now,)) if works(now) else None
     if row_of(node).elementwise:
         return _behind_elements(view, node)
-    if not _only_reshapes(node) or _open(node) or node.input(0).type != node.output.type:
+    if not _only_reshapes(node) or BEGINS in node.extra or _open(node) or node.input(0).type != node.output.type:
         return None
     x, y = node.input(0), node.output
     if x.quant == y.quant and x.shape == y.shape and (change := bypass(view, node, x, y)):
@@ -51,7 +52,7 @@ def _merge(view: View, node: Node) -> Change | None:
 
 def _behind(view: View, x: Tensor) -> Tensor | None:
     before = view.producer(x)
-    if before is None or not _only_reshapes(before) or _open(before) or touches_state(before):
+    if before is None or not _only_reshapes(before) or _open(before) or touches_state(before) or BEGINS in before.extra:
         return None
     return before.input(0) if before.input(0).quant == x.quant else None
 

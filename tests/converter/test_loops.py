@@ -79,6 +79,7 @@ def test_a_recurrent_layer_is_a_loop(
         return
     assert loops(made.graph) == (2 if options.get("direction") == "bidirectional" else 1)
     assert loops(made.flat) == 0
+    assert in_steps(made.graph) == 0  # no step is outside, not even the first, which begins with zeros
     assert len(write(made.graph)) < len(write(made.flat)) / 2
     got, want = by_ours(made.graph, feeds), by_onnxruntime(proto, feeds)
     assert all(np.array_equal(g, f) for g, f in zip(got, by_ours(made.flat, feeds), strict=True))
