@@ -8,7 +8,7 @@ writes the step once.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any
@@ -328,17 +328,19 @@ def _with_loop(graph: Graph, loop: Loop) -> Graph:
     )
     rest = [_joined(loop, node, buffers) for node in graph.nodes[loop.last :]]
     nodes = [*graph.nodes[: loop.first], *rows, main, *rest]
-    taken = {t.name for each in walk(graph) for t in each.tensors}
-    names = filter(lambda short: short not in taken, map(f"s{number}.{{}}".format, count()))
-    inner = (_short(cond, names), _short(step, names))
-    result = rebuild(replace(graph, subgraphs=(*graph.subgraphs, *inner)), nodes)
+    whole = rebuild(replace(graph, subgraphs=(*graph.subgraphs, cond, step)), nodes)
+    known = {t.name for each in walk(graph) for t in each.tensors}
+    names = filter(lambda short: short not in known, map("s{}".format, count()))
+    main_graph, inner = _short(whole, names, known), [_short(each, names) for each in (cond, step)]
+    result = replace(main_graph, subgraphs=(*graph.subgraphs, *inner))
     check(result)
     return result
 
 
-def _short(graph: Graph, names: Iterator[str]) -> Graph:
-    """The subgraph with short names for what it computes: nobody looks for them, and names take bytes."""
-    return swap_tensors(graph, {t: replace(t, name=next(names)) for t in graph.tensors if t.data is None})
+def _short(graph: Graph, names: Iterator[str], known: Collection[str] = ()) -> Graph:
+    """The graph with short names for what a loop adds to it: nobody looks for them, and names take bytes."""
+    new = (t for t in graph.tensors if t.data is None and t.name not in known)
+    return swap_tensors(graph, {t: replace(t, name=next(names)) for t in new})
 
 
 def _step(body: _Body, at: int, counter: Tensor, run: tuple[int, int], before: Mapping[Place, Tensor]) -> None:

@@ -55,9 +55,9 @@ class Cell:
     def hidden(self) -> int:
         return int(self.r.shape[1])
 
-    def gate(self, x: Tensor, i: int) -> Tensor:
-        """Gate ``i`` of [batch, gates * hidden]."""
-        return self.g.part(x, (0, i * self.hidden), (x.shape[0], self.hidden))
+    def gates(self, x: Tensor, *count: int) -> tuple[Tensor, ...]:
+        """Parts of [batch, gates * hidden] with so many gates each."""
+        return self.g.split(x, [n * self.hidden for n in count], 1)
 
     def product(self, h: Tensor, first: int, last: int, bias: Tensor | None = None) -> Tensor:
         """What gates ``first`` up to ``last`` see of the state."""
@@ -103,26 +103,25 @@ Step = Callable[[Cell, Tensor, Sequence[Tensor]], list[Tensor]]
 def lstm_step(cell: Cell, x: Tensor, states: Sequence[Tensor]) -> list[Tensor]:
     """Gates in ONNX's order i, o, f, c. ``clip`` is for them alone, as in ONNX Runtime."""
     h, c = states
-    gates = cell.add(x, cell.product(h, 0, 4))
-    i = cell.run(0, cell.peep(0, cell.gate(gates, 0), c))
-    f = cell.rest(i) if cell.coupled else cell.run(0, cell.peep(2, cell.gate(gates, 2), c))
-    c = cell.add(cell.mul(f, c), cell.mul(i, cell.run(1, cell.gate(gates, 3))))
-    o = cell.run(0, cell.peep(1, cell.gate(gates, 1), c))
+    i, o, f, new = cell.gates(cell.add(x, cell.product(h, 0, 4)), 1, 1, 1, 1)
+    i = cell.run(0, cell.peep(0, i, c))
+    f = cell.rest(i) if cell.coupled else cell.run(0, cell.peep(2, f, c))
+    c = cell.add(cell.mul(f, c), cell.mul(i, cell.run(1, new)))
+    o = cell.run(0, cell.peep(1, o, c))
     return [cell.mul(o, cell.activations[2](cell.g, c)), c]
 
 
 def gru_step(cell: Cell, x: Tensor, states: Sequence[Tensor]) -> list[Tensor]:
     """Gates in the order z, r, h."""
     (h,) = states
-    both = cell.g.part(x, (0, 0), (x.shape[0], 2 * cell.hidden))
-    gates = cell.run(0, cell.add(both, cell.product(h, 0, 2)))
-    z, r = cell.gate(gates, 0), cell.gate(gates, 1)
+    both, last = cell.gates(x, 2, 1)
+    z, r = cell.gates(cell.run(0, cell.add(both, cell.product(h, 0, 2))), 1, 1)
     if cell.bias_r is not None:
         seen = cell.mul(r, cell.product(h, 2, 3, operand(cell.bias_r)))
     else:
         seen = cell.product(cell.mul(r, h), 2, 3)
-    new = cell.run(1, cell.add(cell.gate(x, 2), seen))
-    return [cell.add(cell.mul(cell.rest(z), new), cell.mul(z, h))]
+    new = cell.run(1, cell.add(last, seen))
+    return [cell.add(new, cell.mul(z, cell.g.binary("SUB", h, new)))]  # (1 - z) * new + z * h
 
 
 def rnn_step(cell: Cell, x: Tensor, states: Sequence[Tensor]) -> list[Tensor]:
@@ -148,8 +147,9 @@ def unroll(
         outputs, states = unroll(cell, step, cell.g.flip(x, 0), states, False, flipped(cell.g, valid), rest)
         return outputs[::-1], states
     time, batch, _ = x.shape
-    seen = fully_connected(cell.g, x, operand(cell.w), operand(cell.bias))
-    width = seen.shape[2]
+    flat = cell.g.reshape(x, (time * batch, x.shape[2]))  # FULLY_CONNECTED then takes x in any shape
+    seen = fully_connected(cell.g, flat, operand(cell.w), operand(cell.bias))
+    width = seen.shape[1]
     rows = cell.g.reshape(seen, (time, batch * width))
 
     def advance(t: int, states: Sequence[Tensor]) -> tuple[Tensor, Sequence[Tensor]]:

@@ -42,8 +42,9 @@ Step = tuple[str, Sequence[Any], tuple[int, ...], dict[str, Any]]
 def moves_of_one(graph: Graph) -> Graph:
     """SPACE_TO_DEPTH, DEPTH_TO_SPACE, MIRROR_PAD, RESIZE_NEAREST_NEIGHBOR, the shuffle of channels, slices and GATHER
     that are written by several RESHAPEs, TRANSPOSEs, slices, CONCATENATIONs and the like become these, for images in
-    NCHW between transposes: where each element comes from tells what it is."""
-    return rewrite(graph, _recognise)
+    NCHW between transposes: where each element comes from tells what it is. What takes one operand of a CONCATENATION
+    out of it reads the operand."""
+    return rewrite(graph, lambda view, node: _of_joined(view, node) or _recognise(view, node))
 
 
 def _recognise(view: View, node: Node) -> Change | None:
@@ -63,6 +64,29 @@ def _recognise(view: View, node: Node) -> Change | None:
                 nodes = _written(steps, source, y)
                 return Change(tuple(region), tuple(nodes)) if all(map(works, nodes)) else None
     return None
+
+
+def _of_joined(view: View, node: Node) -> Change | None:
+    """A part of what CONCATENATION joins, through operators that move elements, where it is one of its operands: the
+    last step's output of a recurrent layer, say."""
+    if node.op not in ("GATHER", "SLICE", "STRIDED_SLICE") or not _moves(node) or not node.output.size:
+        return None
+    region, y = [node], node.output
+    maker = view.producer(_carried(node)[0])
+    while maker is not None and maker.op != "CONCATENATION" and len(region) < _MOST:
+        if not _moves(maker) or len(_carried(maker)) != 1 or len(maker.outputs) != 1:
+            return None
+        region, maker = [maker, *region], view.producer(_carried(maker)[0])
+    if maker is None or maker.op != "CONCATENATION" or not _moves(maker) or maker.output.size > _ELEMENTS:
+        return None
+    parts = [t for t in _carried(maker) if (t.size, t.quant) == (y.size, y.quant)]
+    places = _places(region, maker.output) if parts else None
+    numbers = [np.full(t.shape, i) for i, t in enumerate(_carried(maker))]
+    owners = None if places is None else np.concatenate(numbers, maker.options["axis"]).reshape(-1)[places]
+    if places is None or owners is None or (owners != owners.flat[0]).any() or (np.diff(places.reshape(-1)) < 1).any():
+        return None
+    part = _carried(maker)[int(owners.flat[0])]
+    return Change((node,), tuple(_written([_reshape(y.shape)], part, y))) if part in parts else None
 
 
 def _better(new: Sequence[str], old: Sequence[str]) -> bool:

@@ -108,6 +108,10 @@ class _Writer:
         self._producer = {t: node for node in self.source.nodes for t in node.outputs}
         loops = found(self.source) if self.options.loops else []
         self.looped = {node for loop in loops for node in loop.all_nodes}
+        for row in (loop.node(0, at).input(0) for loop in loops for at in loop.picks):
+            maker = self._producer.get(row)  # the product of the weights with the inputs of all steps, mostly
+            maker = self._producer.get(maker.input(0)) if maker and maker.op == "RESHAPE" else maker
+            self.looped |= {maker} if maker else set()
         self.groups = Groups(self.source, types, self._range, tie_scales(loops))
 
     def _lost(self) -> list[Node]:
