@@ -76,6 +76,16 @@ def names_moves(b: Builder) -> list[Tensor]:
     return [b.op("RESHAPE", [y, order(1, 6, 2, 8)], shape=(1, 6, 2, 8))]
 
 
+@shows(moves_of_one)
+def reads_the_operand(b: Builder) -> list[Tensor]:
+    """The second of two joined rows, through a reshape, is that row; what takes some of each row stays."""
+    x = b.input("x", "FLOAT32", (1, 4))
+    rows = b.op("CONCATENATION", [b.op("RELU", [x]), b.op("TANH", [x])], axis=0, fused_activation_function="NONE")
+    all_rows = b.op("RESHAPE", [rows, order(1, 2, 4)], shape=(1, 2, 4))
+    last = b.op("GATHER", [all_rows, np.array(1, np.int32)], shape=(1, 4), axis=1)
+    return [b.op("EXP", [last]), b.op("EXP", [b.op("SLICE", [rows, order(0, 1), order(2, 2)], shape=(2, 2))])]
+
+
 @shows(normalisations)
 def names_normalisation(b: Builder) -> list[Tensor]:
     """Of x; the greatest value of the others has a root of its own, and sums over another dimension stay."""
