@@ -343,9 +343,8 @@ def rows(
 
 def text(found: Iterable[Row]) -> str:
     """JSON with a line for each row."""
-    lines = ",\n".join(
-        json.dumps(row) for row in sorted(found, key=lambda r: (r["model"], r["precision"], r["engine"]))
-    )
+    ordered = sorted(found, key=lambda row: [row.get(name, "") for name in ("model", "precision", "engine")])
+    lines = ",\n".join(map(json.dumps, ordered))
     return f'{{"rows": [\n{lines}\n]}}\n'
 
 

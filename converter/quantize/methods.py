@@ -27,9 +27,15 @@ CLIPPED, SMOOTHING = 1e-3, 1e-4
 #: (what was observed, integer type) -> the range that the type's steps cover.
 Method = Callable[[Observed, str], Range]
 
+#: How much wider a range of 16 bits is than what calibration has seen. It costs 0.6 of a bit; a value that is clipped
+#: costs far more: a mel front end gained 17 dB on samples that were held out.
+ROOM = 1.5
+
 
 def minmax(seen: Observed, type: str) -> Range:
-    return seen.low, seen.high
+    """All that was seen; in 16 bits, which have steps to spare, with ROOM for what was not seen."""
+    room = 1.0 if _coarse(type) else ROOM
+    return seen.low * room, seen.high * room
 
 
 def moving_average(seen: Observed, type: str) -> Range:

@@ -1,0 +1,180 @@
+"""What ``convert --quantize auto`` chooses on models that others made and on labelled data, beside int8 and int16x8.
+
+``python -m twinfer.bench.lab.precisions [-k WORD] [--again] [--json FILE]``. Models and samples are those of
+``accuracy_models``: a figure is the signal-to-noise ratio of the worst output on samples that nothing saw before. Of
+labelled data it is the share of right answers, on samples held out, over all folds (``accuracy``). Instructions, flash
+and RAM are estimates for a Cortex-M4.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from rich.console import Console
+
+from twinfer.bench.lab.accuracy_models import (
+    CALIBRATION,
+    MOST_DB,
+    Model,
+    Outputs,
+    Samples,
+    apart,
+    floats,
+    models,
+    run_graph,
+    text,
+)
+from twinfer.bench.lab.datasets import DATASETS
+from twinfer.bench.lab.networks import NETWORKS, SEED, network
+from twinfer.bench.measure.compare import Row
+from twinfer.converter.convert import conversion, convert
+from twinfer.converter.quantize.compare import decibels
+from twinfer.converter.quantize.samples import LABELS
+from twinfer.converter.search.auto import Chosen
+from twinfer.runtime.errors import TwinferError
+from twinfer.runtime.graph import Array, Graph
+from twinfer.runtime.read.files import write_text
+
+PRECISIONS = ("int8", "int16x8", "auto")
+
+#: Samples with labels that are given to choose by.
+LABELLED = 600
+
+
+@dataclass(frozen=True)
+class Own(Model):
+    """A model with data of its own: ``facts["data"]`` is a .npz with the samples by input."""
+
+    def samples(self, graph: Graph) -> list[dict[str, Array]]:
+        with np.load(self.facts["data"]) as data:
+            arrays = [data[t.name] for t in graph.inputs]
+        return [{t.name: a[i] for t, a in zip(graph.inputs, arrays, strict=True)} for i in range(len(arrays[0]))]
+
+
+def worst(wanted: Outputs, got: Outputs) -> float:
+    """The signal-to-noise ratio of the worst float output in dB."""
+    ratios = [MOST_DB]
+    for want, made in zip(zip(*wanted, strict=True), zip(*got, strict=True), strict=True):
+        if want[0].dtype.kind == "f":
+            a = np.stack(want).astype(np.float64)
+            b = np.stack([np.asarray(v, np.float64).reshape(want[0].shape) for v in made])
+            ratios.append(decibels(float(np.square(a).sum()), float(np.square(a - b).sum())))
+    return round(max(0.0, min(ratios)), 1)
+
+
+def precisions_of(chosen: Chosen) -> str:
+    """How many layers have which precision."""
+    setting = chosen.best.setting
+    counts = Counter(precision for _, precision in setting.layers)
+    mixed = [f"{count} in {precision}" for precision, count in counts.items()]
+    return ", ".join([*mixed, f"{'others' if mixed else 'all'} {setting.precision}"])
+
+
+def figures(chosen: Chosen) -> Row:
+    """Estimates for what was chosen, for int8 and for float."""
+    found = {"auto": chosen.best, **{name: trial for name, trial in chosen.whole.items() if name in ("int8", "float")}}
+    return {name: [t.instructions, t.flash, t.ram] for name, t in found.items()}
+
+
+def of_model(model: Model, wanted: Outputs, samples: Samples) -> Row:
+    """A row: dB of the worst output by precision on held-out samples, and what was chosen at which costs."""
+    seen, held = list(samples[:CALIBRATION]), samples[CALIBRATION:]
+    row: Row = {"model": model.name}
+    for precision in PRECISIONS:
+        begun = time.perf_counter()
+        try:
+            made = conversion(str(model.path), quantize=precision, calibration=seen, **model.how())
+            row[precision] = worst(wanted, run_graph(made.graph, held))
+        except TwinferError as error:
+            row[f"{precision} error"] = str(error)[:200]
+            continue
+        if made.chosen is not None:
+            row |= {"judged": round(made.chosen.best.snr_db, 1), "met": made.chosen.met, "costs": figures(made.chosen)}
+            row |= {"chosen": precisions_of(made.chosen), "seconds": round(time.perf_counter() - begun, 1)}
+    return row
+
+
+def of_labels(name: str, network_name: str) -> Row:
+    """A row: right answers on held-out data by precision, in percent, over all folds."""
+    data, right, count = DATASETS[name](), Counter[str](), 0
+    row: Row = {"model": f"{name}/{network_name}"}
+    rng = np.random.default_rng(SEED)
+    for fold, (train, held) in enumerate(data.folds(SEED)):
+        source = onnx.load_model_from_string(network(data, network_name, fold))
+        picked = rng.choice(train, LABELLED, replace=False)
+        plain = convert(source)
+        (entry,) = plain.inputs
+        rows = [{entry.name: value[None]} for value in data.x[held]]
+        count += len(held)
+        graphs = {"float": plain}
+        for precision in PRECISIONS:
+            begun = time.perf_counter()
+            samples = {entry.name: data.x[picked]} | ({LABELS: data.y[picked]} if precision == "auto" else {})
+            made = conversion(source, quantize=precision, calibration=samples)
+            graphs[precision] = made.graph
+            if made.chosen is not None:
+                row |= {"costs": figures(made.chosen), "chosen": precisions_of(made.chosen), "met": made.chosen.met}
+                row["seconds"] = round(time.perf_counter() - begun, 1)
+        for precision, graph in graphs.items():
+            answers = np.array([outputs[0].reshape(-1).argmax() for outputs in run_graph(graph, rows)])
+            right[precision] += int((answers == data.y[held]).sum())
+    return row | {p: round(100 * right[p] / count, 2) for p in right} | {"labels": count}
+
+
+def rows(chosen: Sequence[Model], word: str, known: Mapping[str, Row]) -> Iterator[Row]:
+    """Rows that are not known yet: of models, then of labelled data."""
+    for name in DATASETS:
+        for each in NETWORKS[name]:
+            if word in f"{name}/{each}" and f"{name}/{each}" not in known:
+                found = apart(partial(of_labels, name, each))
+                yield {"model": f"{name}/{each}", "error": found} if isinstance(found, str) else found
+    for model in chosen:
+        if word not in model.name or model.name in known:
+            continue
+        made: Any = apart(lambda model=model: model.samples(convert(str(model.path), **model.how())))  # type: ignore[misc]
+        job = partial(floats, model, made[:CALIBRATION], made[CALIBRATION:])
+        wanted = made if isinstance(made, str) else apart(job)
+        row = wanted if isinstance(wanted, str) else apart(partial(of_model, model, wanted, made))
+        yield {"model": model.name, "error": row} if isinstance(row, str) else row
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    about = (__doc__ or "").splitlines()[0]
+    parser = argparse.ArgumentParser(prog="python -m twinfer.bench.lab.precisions", description=about)
+    parser.add_argument("-k", default="", metavar="WORD", help="models whose name has this in it")
+    parser.add_argument("-v", action="store_true", help="show where a conversion fails")
+    parser.add_argument("--again", action="store_true", help="measure known rows anew")
+    parser.add_argument("--most", type=int, metavar="BYTES", help="leave larger files out")
+    parser.add_argument("--shared", type=Path, default=Path(os.environ.get("TWINFER_SHARED", "../shared")))
+    parser.add_argument("--json", type=Path, metavar="FILE", help="read known rows from this file, and write all to it")
+    arguments = parser.parse_args(argv)
+    console = Console(markup=False, soft_wrap=True)
+    kept = json.loads(arguments.json.read_text())["rows"] if arguments.json and arguments.json.exists() else []
+    by_name = {row["model"]: row for row in kept}
+    mel = arguments.shared / "faults" / "t_mel_cnn.onnx"
+    own = [Own("mel front end/t_mel_cnn.onnx", mel, {"data": mel.with_suffix(".npz")})] if mel.exists() else []
+    chosen = [*models(arguments.shared / "corpus"), *own]
+    chosen = sorted(chosen, key=lambda m: m.path.stat().st_size)
+    chosen = [m for m in chosen if arguments.most is None or m.path.stat().st_size <= arguments.most]
+    for row in rows(chosen, arguments.k, {} if arguments.again else by_name):
+        by_name[row["model"]] = row
+        console.print(row)
+        if arguments.json:
+            write_text(arguments.json, text(by_name.values()))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
