@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from twinfer.converter.passes._rewrite import rebuild, swap_tensors
+from twinfer.converter.passes.constant_folding import BEGINS
 from twinfer.converter.table import row_of, with_versions
 from twinfer.runtime.check import check
 from twinfer.runtime.graph import Graph, Node, Tensor, consumers, walk
@@ -69,7 +70,7 @@ class Loop:
 
 def found(graph: Graph) -> list[Loop]:
     """The repetitions that can become loops."""
-    return list(_loops(graph))
+    return list(_loops(_near(graph)))
 
 
 def tie_scales(loops: Iterable[Loop]) -> list[list[Tensor]]:
@@ -92,6 +93,7 @@ def roll(graph: Graph) -> Graph:
     ends = [node for node in graph.nodes if node.op == "QUANTIZE" and node.input(0) in graph.inputs]
     size, ahead = None, rebuild(graph, dict.fromkeys((*ends, *graph.nodes)))
     for _ in range(MOST_NODES):
+        ahead = _near(ahead)
         loop = next(_loops(ahead), None)
         if loop is None:
             return graph
@@ -101,6 +103,29 @@ def roll(graph: Graph) -> Graph:
             return graph
         graph, ahead, size = smaller, smaller, now
     return graph
+
+
+def _near(graph: Graph) -> Graph:
+    """The graph with every SLICE and RESHAPE that has one reader right before it: PyTorch's exporter cuts the rows of
+    all steps before the first."""
+    readers = consumers(graph)
+    late = {
+        node.output: node
+        for node in graph.nodes
+        if node.op in ("RESHAPE", "SLICE") and len(readers.get(node.output, ())) == 1
+        if not node.output.variable and not node.input(0).variable and BEGINS not in node.extra
+    }
+    order: list[Node] = []
+    for node in graph.nodes:
+        if node.outputs and node.outputs[0] in late:
+            continue
+        chain, ahead = [node], [t for t in node.inputs if t in late]
+        while ahead:
+            maker = late[ahead.pop()]
+            chain.append(maker)
+            ahead += [t for t in maker.inputs if t in late]
+        order += dict.fromkeys(chain[::-1])
+    return graph if order == list(graph.nodes) else rebuild(graph, order)
 
 
 # -- finding -----------------------------------------------------------------------------------------------------------

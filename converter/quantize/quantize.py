@@ -107,7 +107,7 @@ class _Writer:
         types = {node: choice.type for node, choice in self.choices.items() if choice.precision != "float"}
         self._producer = {t: node for node in self.source.nodes for t in node.outputs}
         loops = found(self.source) if self.options.loops else []
-        self.looped = {node for loop in loops for node in loop.all_nodes}
+        self.looped = {self._producer[t] for loop in loops for node in loop.all_nodes for t in node.outputs}
         for row in (loop.node(0, at).input(0) for loop in loops for at in loop.picks):
             maker = self._producer.get(row)  # the product of the weights with the inputs of all steps, mostly
             maker = self._producer.get(maker.input(0)) if maker and maker.op == "RESHAPE" else maker

@@ -162,3 +162,15 @@ def test_any_repetition_gives_the_same_bits() -> None:
             tied = roll(quantize(graph, seen, Recipe((), Choice("int8")), Options("FLOAT32")))
             assert (loops(tied), in_steps(tied)) == (loops(loop), in_steps(loop)), seed
     assert made > 10
+
+
+def test_rows_that_are_cut_ahead_of_all_steps_are_cut_in_the_loop() -> None:
+    rng, b = np.random.default_rng(3), Builder("net")
+    x, h, w = b.input("x", "FLOAT32", (9, 16)), b.input("h", "FLOAT32", (1, 16)), b.constant(floats(rng, 16, 16))
+    rows = [b.op("SLICE", [x, np.array([t, 0], np.int32), np.array([1, 16], np.int32)]) for t in range(9)]
+    for row in rows:
+        h = b.op("TANH", [b.op("ADD", [b.op("FULLY_CONNECTED", [h, w, b.constant(np.zeros(16, np.float32))]), row])])
+    graph = b.graph([b.op("RELU", [h])])
+    loop, feeds = roll(graph), {"x": floats(rng, 9, 16), "h": floats(rng, 1, 16)}
+    assert (loops(loop), in_steps(loop)) == (1, 0)
+    assert np.array_equal(by_ours(loop, feeds)[0], by_ours(graph, feeds)[0])
