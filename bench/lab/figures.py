@@ -18,7 +18,7 @@ from typing import Any
 
 from rich.console import Console, RenderableType
 
-from twinfer.bench.lab import compression_report
+from twinfer.bench.lab import compression_report, fits
 from twinfer.bench.lab import explain_figures as explained
 from twinfer.bench.lab.accuracy_models import MOST_DB
 from twinfer.bench.lab.engines import BASELINE, OURS, PEERS
@@ -204,6 +204,7 @@ FIGURES: Mapping[str, tuple[str, Callable[[Any], str]]] = {
     "Measured on ": ("host", machine),
     "| accuracy, % |": ("accuracy", accuracy),
     "| dB of int8 |": ("accuracy_models", _table(models)),
+    "| Fitted: ≈ ms, flash, RAM |": ("fits", _table(lambda told: fits.table(told["rows"]))),
     "| bytes |": ("compression", compression),
     "| Cortex-M4 |": ("coded", coding),
     "| Streaming on Cortex-M4 |": ("streams", streaming),

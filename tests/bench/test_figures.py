@@ -63,7 +63,8 @@ def tables_in(text: str) -> Iterator[str]:
 
 
 def test_every_table_has_a_json_file() -> None:
-    tables = [table for page in PAGES.values() for table in tables_in(page)]
+    whole = ROOT / "docs/boards.md"  # twinfer boards --markdown writes it, which has a test of its own
+    tables = [table for path, page in PAGES.items() if path != whole for table in tables_in(page)]
     assert len(tables) == sum(not text.endswith(".") for _, text in blocks())
     written = [text for _, text in blocks()]
     for table in tables:
