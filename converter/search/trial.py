@@ -41,20 +41,20 @@ NOISE_SAMPLES = 32
 
 @dataclass(frozen=True)
 class Trial:
-    """The result of a setting: its cost; instructions, flash and RAM on the target (``costs.Figures``); loss, score and
-    outputs' signal-to-noise ratio (see ``loss.Judge``); the SHA-256 of its file; or its error. ``seconds``: the time
-    that it took."""
+    """The result of a setting: its cost; loss, score and outputs' signal-to-noise ratio (see ``loss.Judge``); the
+    SHA-256 of its file; or its error. Instructions, flash and RAM on the target are estimated (``costs.Figures``).
+    ``seconds``: the time that it took."""
 
     setting: Setting
     cost: int = 0
-    instructions: int = 0
-    flash: int = 0
-    ram: int = 0
     loss: float = 0.0
     score: float = 0.0
     snr_db: float = 0.0
     sha256: str = ""
     error: str = ""
+    instructions: int = 0
+    flash: int = 0
+    ram: int = 0
     seconds: float = field(default=0.0, compare=False)
 
     @property
@@ -97,7 +97,7 @@ class Job:
         """The trial of a model with these figures and outputs."""
         instructions, flash, ram = map(round, own)
         judged = self.judge.loss(results), self.judge.score(results), self.judge.snr_db(results)
-        return Trial(setting, cost, instructions, flash, ram, *judged, sha256)
+        return Trial(setting, cost, *judged, sha256, "", instructions, flash, ram)
 
     def float_trial(self) -> Trial:
         """The trial of the float model itself, which loses nothing."""

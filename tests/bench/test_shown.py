@@ -413,7 +413,7 @@ def searches() -> Iterator[str]:
         Trial(Setting("int8", "mse"), 390, 0.005, 0.9, 1.0),
     )
     about = {"metric": "answers", "cost": "flash", "calibrated": 24, "judged": 1200, "seed": 3, "search": "not shown"}
-    job: Any = SimpleNamespace(judge=SimpleNamespace(float_score=0.9))
+    job: Any = SimpleNamespace(judge=SimpleNamespace(float_score=0.9), floats=(9000.0, 800.0, 70.0))
 
     def found(chosen: Trial | None, *trials: Trial) -> Found:
         front = tuple(t for t in trials if t in (small, best, near, whole))

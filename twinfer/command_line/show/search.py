@@ -54,7 +54,7 @@ def _row(trial: Trial) -> dict[str, Any]:
     about = {"setting": trial.setting.json(), "seconds": trial.seconds}
     if trial.error:
         return {**about, "error": trial.error}
-    keys = ("cost", "loss", "score", "snr_db", "sha256")
+    keys = ("cost", "loss", "score", "snr_db", "instructions", "flash", "ram", "sha256")
     return {**about, **{key: getattr(trial, key) for key in keys}}
 
 
@@ -75,16 +75,24 @@ def _table(outcome: Found, trials: Sequence[Trial]) -> Table:
     metric, cost = outcome.search["metric"], outcome.search["cost"]
     kind = "Trials" if len(trials) > len(outcome.front) else "Pareto front"
     title = f"{kind} of {len(outcome.trials)}, a loss of at most {outcome.max_loss:g} allowed"
-    figures = ("instructions" if cost == "instructions" else f"{cost} B", "of float", "loss", SCORES[metric], "SNR dB")
-    lines = table(title, "<", *figures, "<setting", gap=1)
+    unit = cost if cost in ("instructions", "balanced") else f"{cost} B"
+    heads = (unit, "of float", "loss", SCORES[metric], "SNR dB", "≈ instr.", "≈ flash B", "RAM B")
+    lines = table(title, "<", *heads, "<setting", gap=1)
     float_cost = outcome.float_cost
     score = f"{outcome.job.judge.float_score:.4f}"
     own = ("→", "bold green") if is_float(outcome) else ("", "")
-    lines.add_row(own[0], f"{float_cost:,}", "100.0 %", "", score, "", "float", style=own[1])
+    lines.add_row(
+        own[0], f"{float_cost:,}", "100.0 %", "", score, "", *_on_target(outcome.job.floats), "float", style=own[1]
+    )
     for trial in trials:
         chosen = trial == outcome.chosen
         share = f"{100 * trial.cost / float_cost:.1f} %"
         figures = (f"{trial.cost:,}", share, f"{trial.loss:.5f}", f"{trial.score:.4f}", f"{trial.snr_db:.1f}")
+        target = _on_target((trial.instructions, trial.flash, trial.ram))
         style = "bold green" if chosen else ""
-        lines.add_row("→" if chosen else "", *figures, Text(str(trial.setting)), style=style)
+        lines.add_row("→" if chosen else "", *figures, *target, Text(str(trial.setting)), style=style)
     return lines
+
+
+def _on_target(figures: Sequence[float]) -> tuple[str, ...]:
+    return tuple(f"{figure:,.0f}" for figure in figures)
