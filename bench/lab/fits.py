@@ -15,12 +15,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from rich.console import Console
+from rich.progress import track
 
 from twinfer.aot.build.catalogue import board
 from twinfer.bench.fit.fit import Fitted, fit
 from twinfer.bench.measure.compare import Row
 from twinfer.bench.models.source import load
-from twinfer.command_line.terminal import progress
 from twinfer.converter.optimise import optimise
 from twinfer.converter.source import read_source
 from twinfer.runtime.read.files import write_text
@@ -80,11 +81,8 @@ def main() -> int:
     arguments = parser.parse_args()
     rows = list[Row]()
     every = list(models())
-    with progress(len(every) * len(BOARDS)) as told:
-        for model, graph, samples in every:
-            for name in BOARDS:
-                told(len(rows), f"{model} on {name}", 0)
-                rows.append(row(model, name, fit(graph, board(name), samples, name=model)))
+    for model, graph, samples in track(every, "fitting", console=Console(stderr=True)):
+        rows += (row(model, name, fit(graph, board(name), samples, name=model)) for name in BOARDS)
     if arguments.json:
         write_text(arguments.json, json.dumps({"rows": rows}, indent=1) + "\n")
     for line in table(rows):
