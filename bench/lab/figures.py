@@ -204,7 +204,6 @@ FIGURES: Mapping[str, tuple[str, Callable[[Any], str]]] = {
     "Measured on ": ("host", machine),
     "| accuracy, % |": ("accuracy", accuracy),
     "| dB of int8 |": ("accuracy_models", _table(models)),
-    "| Fitted: ≈ ms, flash, RAM |": ("fits", _table(lambda told: fits.table(told["rows"]))),
     "| bytes |": ("compression", compression),
     "| Cortex-M4 |": ("coded", coding),
     "| Streaming on Cortex-M4 |": ("streams", streaming),

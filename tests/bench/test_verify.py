@@ -99,13 +99,13 @@ def test_a_wrong_reference_is_found_where_it_is_wrong(monkeypatch: pytest.Monkey
 
 def test_a_wrong_kernel_parameter_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     class Crooked(Interpreter):
-        def _open(self, plan: Any) -> Any:
+        def _open(self, plan: Any, *more: Any) -> Any:
             last = plan.steps[-1]
             end = last.call.params["end"]
             call = replace(last.call, params={**last.call.params, "end": {**end, "zero": end["zero"] + 1}})
             crooked = replace(last, call=call, body=(call,))
             program = with_steps(plan.program, lambda step: crooked if step is last else step)
-            return super()._open(replace(plan, program=program))
+            return super()._open(replace(plan, program=program), *more)
 
     monkeypatch.setattr(module, "Interpreter", Crooked)
     faults = [(line.node.op if line.node else "", engine) for line, engine, _ in prove().faults()]

@@ -42,6 +42,7 @@ DEFAULTS: dict[str, Any] = {
     "equalize": False, "refine": False, "shapes": None, "constants": None, "prune": None, "prune_block": None,
     "prune_scope": None, "cluster": None, "compensate": False, "channels_last": False, "passes": None, "after": None,
     "progress": None, "store_plan": False, "loops": True,
+    "max_loss": None, "min_snr": None, "cost": None, "target": None,
 }  # fmt: skip
 
 

@@ -181,7 +181,7 @@ def test_what_stream_shows_is_what_plans_need(tmp_path: Path, capsys: pytest.Cap
     assert (window[2], step[2]) == ("0", f"{make_plan(convert.stream(graph).graph).state_bytes:,}")
     kept = 1 * 8 * 4 + 18 * 6 * 4  # a row of the input, 18 of the layer
     assert kept <= int(step[2].replace(",", "")) < kept + 128
-    assert int(window[1].replace(",", "")) >= (40 * 8 + 19 * 6) * 4
+    assert int(window[1].replace(",", "")) >= 40 * 8 * 4  # the rows of the layer may lie over those of the input
 
 
 # -- compile -----------------------------------------------------------------------------------------------------------
