@@ -18,7 +18,7 @@ from typing import Any
 
 from rich.console import Console, RenderableType
 
-from twinfer.bench.lab import compression_report, fits
+from twinfer.bench.lab import compression_report
 from twinfer.bench.lab import explain_figures as explained
 from twinfer.bench.lab.accuracy_models import MOST_DB
 from twinfer.bench.lab.engines import BASELINE, OURS, PEERS
