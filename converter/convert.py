@@ -304,9 +304,9 @@ def _advice(converted: Conversion, job: _Job, samples: Samples) -> str:
     if converted.chosen is not None:
         return f"the cheapest that was found: {converted.chosen}"
     few = list(islice(({t.name: v for t, v in s.items()} for s in samples_of(converted.source, samples)), KEPT))
-    rules, method = converted.recipe.rules, converted.recipe.default.method
+    rules, method = (replace(rule, precision=None) for rule in converted.recipe.rules), converted.recipe.default.method
     try:
-        better = choose(converted.pruned, few, rules=rules, methods=(method,))
+        better = choose(converted.pruned, few, rules=tuple(rules), methods=(method,))
     except TwinferError:  # such as an operator of the user's that cannot be written
         return "look at --report, and at the calibration data"
     if converted.recipe.prunes or converted.recipe.clusters:

@@ -87,15 +87,13 @@ MOST_MACS = 20_000_000
 
 def open_batch(graph: Graph) -> Graph:
     """The graph with -1 as the first extent of every RESHAPE's shape and of slices that take all of the batch; as it is
-    if that would not do. SLICEs are opened only where the batch is open: what they give takes bytes to say so.
+    if that would not do. Whether a source's batch is open is not known here, so SLICEs are opened in every model.
 
     It is tried: the inputs that have the first one's batch get twice as much of it. What a RESHAPE reads and writes may
     then have twice as much in front, and nothing else may have changed.
     """
     batch = graph.inputs[0].shape[:1] if graph.inputs else ()
-    is_open = any(t.shape_signature[:1] == (-1,) for t in graph.inputs)
-    nodes = [node for node in graph.nodes if is_open or node.op != "SLICE"]
-    at = {node: changed for node in nodes if (changed := _open(node))}
+    at = {node: changed for node in graph.nodes if (changed := _open(node))}
     if not at or batch in ((), (0,)) or graph.subgraphs:
         return graph
     opened = replace(graph, nodes=tuple(at.get(node, node) for node in graph.nodes))

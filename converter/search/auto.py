@@ -71,9 +71,10 @@ class Chosen:
 
     def _beside(self) -> str:
         """What it costs beside int8, or beside the float model where that is chosen."""
-        if self.best.setting.precision == "int8" and not self.best.setting.layers:
+        own = self.best.setting
+        name = next((name for name in ("int8", "int16x8", "float") if name in self.whole), own.precision)
+        if name == own.precision and not own.layers:
             return ""
-        name = next(name for name in ("int8", "int16x8", "float") if name in self.whole)
         other = self.whole[name]
         instructions = f"{100 * (self.best.instructions / max(other.instructions, 1) - 1):+.0f} % instructions"
         flash, ram = self.best.flash - other.flash, self.best.ram - other.ram
