@@ -69,6 +69,8 @@ def assert_same(before: Graph, after: Graph, seeds: Sequence[int] = (1, 2)) -> N
     feeds = [random_inputs(before, seed) for seed in seeds]
     for want, got in zip(outputs(before, feeds), outputs(after, feeds), strict=True):
         if want.dtype.kind == "f":
+            ends = [np.abs(value) == np.finfo(value.dtype).max for value in (got, want)]
+            got = np.where(ends[0] & ends[1], want, got)  # x / 0 has the sign of that 0, which sums need not keep
             bound = ROUNDING * float(np.abs(want).max(initial=1e-3, where=np.isfinite(want)))
             np.testing.assert_allclose(got, want, rtol=0, atol=bound)
         else:
