@@ -139,7 +139,7 @@ def _apart(graph: Graph, twice: Graph) -> bool:
         mine = [_half(v, half) if split else v for v, split in zip(values, apart, strict=True)]
         for one, two in zip(_outputs(single, mine), whole, strict=True):
             part = _half(two, half) if one.shape != two.shape else two
-            least = 1e-4 * max(float(np.abs(part).max(initial=0)), 1e-30)
+            least = 1e-4 * max(float(np.abs(part).max(initial=0, where=np.isfinite(part))), 1e-30)
             if one.shape != part.shape or not np.allclose(
                 one, part, rtol=1e-3, atol=np.nan_to_num(least), equal_nan=True
             ):
