@@ -17,6 +17,7 @@ from twinfer.converter.quantize.calibrate import Progress, run, streams
 from twinfer.converter.quantize.masks import FAR
 from twinfer.converter.quantize.observed import Calibration, Observed
 from twinfer.converter.quantize.samples import Sample, Samples, count_of, need_to_last, samples_of
+from twinfer.converter.quantize.walk import graph_of
 from twinfer.runtime.affine import dequantize
 from twinfer.runtime.graph import Array, Graph, Node, Tensor
 from twinfer.runtime.options import Options
@@ -292,11 +293,7 @@ class _Twin:
     def __init__(self, position: int, node: Node, quantized: Node) -> None:
         self.position, self.node = position, node
         self.sums: list[Sums] = []
-        inputs = [t for t in quantized.inputs if t is not None and t.data is None and not t.variable]
-        tensors = [t for t in (*quantized.inputs, *quantized.outputs) if t is not None]
-        kept = (*dict.fromkeys([*tensors, *quantized.extra.get("intermediates", ())]),)
-        alone = Graph("one node", kept, (quantized,), tuple(dict.fromkeys(inputs)), quantized.outputs)
-        self.session, self.quantized = Session(make_plan(alone)), quantized
+        self.session, self.quantized = Session(make_plan(graph_of(quantized))), quantized
         self.states: Sequence[Array] = ()
 
     def run(self, floats: Session, stream: bool) -> None:

@@ -116,7 +116,7 @@ class _Writer:
 
     def _lost(self) -> list[Node]:
         """Nodes whose results integers would lose, unless a rule of the recipe sets their precision."""
-        free = [node for node in self.source.nodes if not self.recipe.demands(node)]
+        free = [node for node in self.source.nodes if not self.recipe.sets_precision(node)]
         return [n for n in free if any(t in self.seen and self.choices[n].type in self.seen[t].lost for t in n.outputs)]
 
     def _range(self, tensor: Tensor, type: str) -> Range:

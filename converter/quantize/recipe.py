@@ -160,11 +160,6 @@ class Recipe:
         choices = (self.default, *(rule.apply(self.default) for rule in self.rules))
         return {choice.type for choice in choices if choice.precision != "float"}
 
-    def demands(self, node: Node) -> bool:
-        """Whether a rule sets the precision of the node."""
-        names = [t.name for t in node.outputs]
-        return any(rule.precision is not None and rule.matches(node.op, names) for rule in self.rules)
-
     def of_input(self, tensor: Tensor) -> Choice:
         return self._of(INPUT, [tensor.name])
 

@@ -13,9 +13,8 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from re import escape
 
-from twinfer.converter.quantize.affine import real, to_stored
-from twinfer.converter.quantize.calibrate import run
-from twinfer.converter.quantize.compare import Sums
+from twinfer.converter.quantize.affine import real
+from twinfer.converter.quantize.compare import Sums, feed
 from twinfer.converter.quantize.fit import can_fit, fitted
 from twinfer.converter.quantize.observed import Calibration
 from twinfer.converter.quantize.quantize import PLAIN, Options, quantize
@@ -64,9 +63,9 @@ class Judge:
 
     def _outputs(self, graph: Graph) -> Iterator[list[Array]]:
         session = Session(make_plan(graph))
-        inputs, outputs = session.plan.graph.inputs, session.plan.graph.outputs
+        outputs = session.plan.graph.outputs
         for sample in self._samples:
-            run(session, {t: to_stored(value, t) for t, value in zip(inputs, sample.values(), strict=True)})
+            feed(session, sample)
             yield [real(session.view(outputs[i]), outputs[i]) for i in self._at]
 
     def db(self, quantized: Graph) -> float:

@@ -29,7 +29,7 @@ class Walk:
 
     def run(self, node: Node) -> None:
         """Computes the node's outputs for all samples, and drops inputs that nobody else reads."""
-        session = Session(make_plan(alone(node)))
+        session = Session(make_plan(graph_of(node)))
         inputs = session.plan.graph.inputs
         results: list[list[Array]] = [[] for _ in node.outputs]
         for i in range(self._count):
@@ -48,7 +48,7 @@ class Walk:
                 self.values.pop(tensor, None)
 
 
-def alone(node: Node) -> Graph:
+def graph_of(node: Node) -> Graph:
     """A graph of this node."""
     tensors = [t for t in (*node.inputs, *node.outputs) if t is not None]
     kept = (*dict.fromkeys([*tensors, *node.extra.get("intermediates", ())]),)
