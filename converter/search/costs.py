@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from twinfer.runtime.graph import Graph
-from twinfer.runtime.plan.make import make_plan
+from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.plan.price import flash, instructions
 from twinfer.runtime.target import Target
 
@@ -26,9 +26,8 @@ class Figures(NamedTuple):
         return sum(figure * weight for figure, weight in zip(self, weights, strict=True))
 
 
-def figures(graph: Graph, target: Target) -> Figures:
-    plan = make_plan(graph, target)
-    return Figures(instructions(plan.steps, target), flash(plan), plan.memory_bytes)
+def figures(plan: Plan) -> Figures:
+    return Figures(instructions(plan.steps, plan.target), flash(plan), plan.memory_bytes)
 
 
 #: Cost by name -> the shares that instructions, flash and RAM have in it, as ``mix`` weighs layers. A small share of
@@ -49,15 +48,12 @@ def weights(cost: str, floats: Figures) -> Figures:
     return Figures(*(share / max(whole, 1) for share, whole in zip(shares, floats, strict=True)))
 
 
-def price(cost: str, graph: Graph, content: bytes, target: Target, floats: Figures) -> int:
+def price(cost: str, plan: Plan, content: bytes, floats: Figures) -> int:
     """A cost by its name. "flash": bytes of the .tflite file, which an interpreter keeps: constants, scales, names,
     operators. "constants": bytes of the constants in the plan for the target, which compiled C keeps in flash beside
     its code. "arena" as planned, "instructions" as estimated. "balanced": thousandths of what the float model costs."""
-    if cost == "flash":
-        return len(content)
     if cost == "balanced":
-        return round(1000 * figures(graph, target).times(weights(cost, floats)))
-    plan = make_plan(graph, target)
+        return round(1000 * figures(plan).times(weights(cost, floats)))
     if cost == "instructions":
-        return round(instructions(plan.steps, target))
-    return plan.constant_bytes if cost == "constants" else plan.arena_bytes
+        return round(figures(plan).instructions)
+    return {"flash": len(content), "constants": plan.constant_bytes, "arena": plan.arena_bytes}[cost]

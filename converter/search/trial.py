@@ -57,11 +57,6 @@ class Trial:
     ram: int = 0
     seconds: float = field(default=0.0, compare=False)
 
-    @property
-    def badness(self) -> tuple[float, float]:
-        """The key to compare by: the loss, then the noise."""
-        return self.loss, -self.snr_db
-
 
 @dataclass(frozen=True)
 class Job:
@@ -83,28 +78,23 @@ class Job:
     precisions: tuple[str, ...]
     floats: Figures
 
-    def price(self, graph: Graph, content: bytes) -> int:
-        """The cost of a graph; InvalidArgumentError if it is not a whole number."""
+    def result(self, setting: Setting, graph: Graph, results: Sequence[Array]) -> Trial:
+        """The trial of a graph, by its price and what it gives; InvalidArgumentError if the cost is no whole number."""
+        content, plan = write(graph), make_plan(graph, self.target)
         if isinstance(self.cost, str):
-            return price(self.cost, graph, content, self.target, self.floats)
-        amount = self.cost(graph, content, self.target)
-        try:
-            return operator.index(amount)
-        except TypeError:
-            raise InvalidArgumentError(f"a model cannot cost {amount!r}: give a whole number") from None
-
-    def result(self, setting: Setting, cost: int, own: Figures, results: Sequence[Array], sha256: str) -> Trial:
-        """The trial of a model with these figures and outputs."""
-        instructions, flash, ram = map(round, own)
+            cost = price(self.cost, plan, content, self.floats)
+        else:
+            amount = self.cost(graph, content, self.target)
+            try:
+                cost = operator.index(amount)
+            except TypeError:
+                raise InvalidArgumentError(f"a model cannot cost {amount!r}: give a whole number") from None
         judged = self.judge.loss(results), self.judge.score(results), self.judge.snr_db(results)
-        return Trial(setting, cost, *judged, sha256, "", instructions, flash, ram)
+        return Trial(setting, cost, *judged, hashlib.sha256(content).hexdigest(), "", *map(round, figures(plan)))
 
     def float_trial(self) -> Trial:
         """The trial of the float model itself, which loses nothing."""
-        graph = roll(read(self.model))
-        content = write(graph)
-        sha256 = hashlib.sha256(content).hexdigest()
-        return self.result(Setting("float", ""), self.price(graph, content), self.floats, self.judge.floats, sha256)
+        return self.result(Setting("float", ""), roll(read(self.model)), self.judge.floats)
 
 
 def make_job(
@@ -127,7 +117,7 @@ def make_job(
     seen = calibrate(graph, data.calibration, types=())  # a search sees by itself what integers lose
     judged = judge(graph.outputs, outputs(graph, graph, data.judged), data.labels, metric)
     observed = tuple(seen.get(t) for t in graph.tensors)
-    samples, about = (data.calibration, data.judged), (tuple(precisions), figures(roll(graph), target))
+    samples, about = (data.calibration, data.judged), (tuple(precisions), figures(make_plan(roll(graph), target)))
     return Job(uuid4().hex, model, observed, *samples, judged, cost, target, inference_type, *about)
 
 
@@ -174,17 +164,18 @@ class Bench:
         start = time.perf_counter()
         try:
             quantized = self.quantized(setting)
-            content = write(quantized)
-            cost, sha256 = self.job.price(quantized, content), hashlib.sha256(content).hexdigest()
-            own = figures(quantized, self.job.target)
-            results = outputs(quantized, self.graph, self.job.judged)
-            for tensor, value in zip(quantized.outputs, results, strict=True):
-                if not np.isfinite(value).all():  # float operators may divide by a quantised 0
-                    raise ModelError(f"{tensor} is not finite on every judged sample")
-            result = self.job.result(setting, cost, own, results, sha256)
+            result = self.job.result(setting, quantized, self._outputs(quantized))
         except TwinferError as error:
             result = Trial(setting, error=str(error))
         return replace(result, seconds=time.perf_counter() - start)
+
+    def _outputs(self, quantized: Graph) -> list[Array]:
+        """What the quantised graph gives on the judged samples; ModelError if that is not finite."""
+        results = outputs(quantized, self.graph, self.job.judged)
+        for tensor, value in zip(quantized.outputs, results, strict=True):
+            if not np.isfinite(value).all():  # float operators may divide by a quantised 0
+                raise ModelError(f"{tensor} is not finite on every judged sample")
+        return results
 
     def mixes(self, setting: Setting) -> list[Layers]:
         """Precisions of layers (``mix.mixes``) with the methods of the setting, by noise on judged samples."""
