@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from twinfer.aot.build.catalogue import Board
 from twinfer.aot.build.estimates import CORES
@@ -19,7 +18,7 @@ from twinfer.converter.convert import convert
 from twinfer.converter.loops import roll
 from twinfer.converter.optimise import optimise
 from twinfer.converter.quantize.samples import Samples
-from twinfer.converter.search.auto import Chosen, as_tried, choose
+from twinfer.converter.search.auto import Chosen, again, as_tried, choose
 from twinfer.converter.search.costs import Figures, weights
 from twinfer.converter.search.trial import Bench, Trial
 from twinfer.converter.source import Shapes, Source, read_source
@@ -124,9 +123,8 @@ def fit(
     """The cheapest firmware of a float model for a board, within a loss.
 
     ``samples``: as for ``convert``, with or without labels. ``max_loss``, ``min_snr``: what is good enough, as in
-    ``search.auto.choose``. ``max_ms``: the most milliseconds of a run, as estimated. ``name``: of
-    the model in C, by default its own. ``board.limited`` makes a smaller
-    budget of RAM and flash.
+    ``search.auto.choose``. ``max_ms``: the most milliseconds of a run, as estimated. ``name``: of the model in C, by
+    default its own. ``board.limited`` makes a smaller budget of RAM and flash.
 
     Precisions are searched that are cheap on balance; where none of these fits, those that are cheap in what is short.
     Each is planned by layers and by rows, with the input whole and by rows, and with the options that need less flash,
@@ -136,34 +134,26 @@ def fit(
     if max_ms is not None and (board.known_core not in CORES or not board.clock_mhz):
         raise InvalidArgumentError(f"{board.name}: nothing is known of the time of its core: leave max_ms out")
     graph = optimise(read_source(source, shapes))
-    asked: dict[str, Any] = {"max_loss": max_loss, "min_snr": min_snr, "target": board.target}
     tell("precisions", 0.0)
-    chosen = choose(graph, samples, **asked)
+    chosen = choose(graph, samples, max_loss=max_loss, min_snr=min_snr, target=board.target)
     ways = {way.trial.setting: way for way in _ways(chosen, board, max_ms)}
     for what, cost in (("RAM", "arena"), ("flash", "flash"), ("time", "instructions")):
         if any(way.fits for way in ways.values()):
             break
         if any(what in way.lacks for way in ways.values()):
             tell(f"precisions that take little {what}", 0.3)
-            more = _ways(choose(graph, samples, cost=cost, **asked), board, max_ms)
+            more = _ways(again(chosen, cost), board, max_ms)
             ways |= {way.trial.setting: way for way in more if way.trial.setting not in ways}
-    listed = sorted(ways.values(), key=lambda way: way.cost(chosen.job.floats))
+    name, listed = name or graph.name, tuple(sorted(ways.values(), key=lambda way: way.cost(chosen.job.floats)))
     best = next((way for way in listed if way.fits), None)
     if best is None:
         near = min(listed, key=lambda way: max(way.lacks.values()))
-        return Fitted(
-            name or graph.name,
-            board,
-            chosen,
-            tuple(listed),
-            near,
-            None,
-            tuple(changes(near.graph, near.match, near.lacks, max_ms)),
-        )
+        helps = tuple(changes(near.graph, near.match, near.lacks, max_ms))
+        return Fitted(name, board, chosen, listed, near, None, helps)
     tell("the model, with ranges from all samples", 0.7)
     made = as_tried(graph, samples, best.trial.setting)
     model = convert(graph if made is None else made[0])
-    return Fitted(name or graph.name, board, chosen, tuple(listed), best, model, ())
+    return Fitted(name, board, chosen, listed, best, model, ())
 
 
 def _ways(chosen: Chosen, board: Board, max_ms: float | None) -> Iterator[Way]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from uuid import uuid4
 
 from twinfer.converter.quantize.calibrate import calibrate
 from twinfer.converter.quantize.compare import in_words
@@ -57,17 +58,21 @@ class Chosen:
     def met(self) -> bool:
         return self.goal.met(self.best.loss, self.best.snr_db)
 
-    def __str__(self) -> str:
-        """Which precisions, how good that is, and what it costs beside int8."""
+    @property
+    def layers(self) -> str:
+        """How many layers have which precision, in words."""
         counts = Counter(precision for _, precision in self.best.setting.layers)
         mixed = [f"{count} {'layer' if count == 1 else 'layers'} in {precision}" for precision, count in counts.items()]
-        layers = ", ".join([*mixed, f"{'the others' if mixed else 'all layers'} in {self.best.setting.precision}"])
+        return ", ".join([*mixed, f"{'the others' if mixed else 'all layers'} in {self.best.setting.precision}"])
+
+    def __str__(self) -> str:
+        """Which precisions, how good that is, and what it costs beside int8."""
         judge, count = self.job.judge, len(next(iter(self.job.judged.values())))
         good = f"outputs at {in_words(self.best.snr_db)} to the float model's"
         if self.goal.max_loss is not None:
             good = f"{SCORES[judge.metric]} {self.best.score:.4f} (float {judge.float_score:.4f}), {good}"
         missed = "" if self.met else f"; {self.goal} cannot be had"
-        return f"{layers}: {good} on {count} samples that ranges do not come from{self._beside()}{missed}"
+        return f"{self.layers}: {good} on {count} samples that ranges do not come from{self._beside()}{missed}"
 
     def _beside(self) -> str:
         """What it costs beside int8, or beside the float model where that is chosen."""
@@ -104,18 +109,38 @@ def choose(
     ``inference_type``: as in ``quantize.Options``, by default "LAYERS". ``rules`` of a recipe hold. int4 is tried where
     bytes are all that counts. InvalidArgumentError for samples that do not fit.
     """
-    cost, target = cost or "balanced", target or DSP
-    precisions = PRECISIONS if cost in ("flash", "constants") else PRECISIONS[1:]
+    cost = cost or "balanced"
     data = gather(graph, samples, few=True)
     if data.labels is None:
         data = replace(data, judged={name: value[:JUDGED] for name, value in data.judged.items()})
     content = write(graph)
-    judging = {"cost": cost, "target": target, "inference_type": inference_type or "LAYERS", "precisions": precisions}
-    job = make_job(content, data, **judging)  # type: ignore[arg-type]
+    border, precisions = inference_type or "LAYERS", _precisions(cost)
+    job = make_job(content, data, cost=cost, target=target or DSP, inference_type=border, precisions=precisions)
     if max_loss is None and min_snr is None and data.labels is not None and job.judge.step <= MAX_LOSS:
         max_loss = MAX_LOSS
     goal = Goal(max_loss, MIN_SNR if min_snr is None else min_snr)
-    space = Space(methods, precisions, {"": rules})
+    return _searched(job, goal, rules, methods, trials, told)
+
+
+def again(chosen: Chosen, cost: str) -> Chosen:
+    """The same by another cost: for the same samples, without rules, and with what was calibrated for ``chosen``."""
+    job = replace(chosen.job, key=uuid4().hex, cost=cost, precisions=_precisions(cost))
+    return _searched(job, chosen.goal)
+
+
+def _precisions(cost: str) -> tuple[str, ...]:
+    return PRECISIONS if cost in ("flash", "constants") else PRECISIONS[1:]
+
+
+def _searched(
+    job: Job,
+    goal: Goal,
+    rules: tuple[Rule, ...] = (),
+    methods: tuple[str, ...] = METHODS,
+    trials: int = TRIALS,
+    told: Told | None = None,
+) -> Chosen:
+    space = Space(methods, job.precisions, {"": rules})
     floats = job.float_trial()
     with workers(job, jobs=1) as hands:
         ledger = Ledger(hands, Journal(None, "", "", {}), trials, goal, told)
@@ -131,11 +156,12 @@ def choose(
         if not trial.setting.layers:
             whole[trial.setting.precision] = trial
     chosen = ledger.chosen()
-    if inference_type in ("INT8", "INT16"):  # float cannot have that border: the best is what is left
+    good = list(filter(ledger.met, ledger.trials.values()))
+    if job.inference_type in ("INT8", "INT16"):  # float cannot have that border: the best is what is left
         chosen = chosen or best
-    elif chosen is None or floats.cost <= chosen.cost:
-        chosen = floats
-    good = [*filter(ledger.met, ledger.trials.values()), *([] if inference_type in ("INT8", "INT16") else [floats])]
+    else:
+        good.append(floats)
+        chosen = floats if chosen is None or floats.cost <= chosen.cost else chosen
     return Chosen(chosen, goal, whole, tuple(sorted(good, key=lambda trial: trial.cost)), job)
 
 
