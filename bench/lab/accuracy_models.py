@@ -33,10 +33,10 @@ from twinfer.bench.lab.suites.strangers import TABLE, models_of
 from twinfer.bench.measure.compare import Row
 from twinfer.bench.peers.engines import open_peer, silence
 from twinfer.converter.convert import conversion, convert
-from twinfer.converter.quantize.affine import LIMITS, to_stored
+from twinfer.converter.quantize.affine import to_stored
 from twinfer.converter.quantize.compare import decibels
 from twinfer.converter.runtimes import origin_of
-from twinfer.runtime.affine import dequantize
+from twinfer.runtime.affine import real
 from twinfer.runtime.graph import Array, Graph, Signature, Tensor
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.read.files import write_text
@@ -162,11 +162,6 @@ def run_graph(graph: Graph, samples: Samples) -> Outputs:
     return outputs
 
 
-def real(value: Array, tensor: Tensor) -> Array:
-    known = tensor.quant is not None and tensor.type in LIMITS
-    return dequantize(value, tensor.quant).astype(np.float32) if known and tensor.quant else value
-
-
 def ort(precision: str, method: str, model: Model, seen: Samples, held: Samples) -> Outputs:
     import onnx.version_converter
     import onnxruntime
@@ -268,8 +263,17 @@ def measure(model: Model, precision: str, engine: str, wanted: Outputs, samples:
     """A row: the mean of the outputs' ratios and the worst one; ``error`` where the quantiser fails."""
     row: Row = {"model": model.name, "precision": precision, "engine": engine}
     begun = time.perf_counter()
-    got = ENGINES[precision][engine](model, samples[:CALIBRATION], samples[CALIBRATION:])
-    ratios = []
+    got = ratios(wanted, ENGINES[precision][engine](model, samples[:CALIBRATION], samples[CALIBRATION:]))
+    return row | {
+        "db": round(float(np.mean(got)), 2),
+        "worst_db": round(min(got), 2),
+        "seconds": round(time.perf_counter() - begun, 1),
+    }
+
+
+def ratios(wanted: Outputs, got: Outputs) -> list[float]:
+    """The signal-to-noise ratio of every float output over the samples in dB, from 0 to MOST_DB."""
+    found = []
     for i, want in enumerate(wanted[0]):
         if want.dtype.kind == "f":
             pairs = [
@@ -278,13 +282,8 @@ def measure(model: Model, precision: str, engine: str, wanted: Outputs, samples:
             ]
             signal = sum(float(np.square(w).sum()) for w, _ in pairs)
             noise = sum(float(np.square(w - g).sum()) for w, g in pairs)
-            ratios.append(max(0.0, min(MOST_DB, decibels(signal, noise))))
-    mean = float(np.mean(ratios))
-    return row | {
-        "db": round(mean, 2),
-        "worst_db": round(min(ratios), 2),
-        "seconds": round(time.perf_counter() - begun, 1),
-    }
+            found.append(max(0.0, min(MOST_DB, decibels(signal, noise))))
+    return found
 
 
 def _apart(connection: Any, job: Callable[[], Any]) -> None:

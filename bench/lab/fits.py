@@ -1,4 +1,4 @@
-"""What ``twinfer fit`` finds for ten models on five boards: ``python -m twinfer.bench.lab.fits [--json FILE]``.
+"""What ``twinfer fit`` finds for nine models on five boards: ``python -m twinfer.bench.lab.fits [--json FILE]``.
 
 Models of twinfer's own get random inputs, which have no labels: every output has to keep 25 dB. Those of
 ``../shared/faults`` get the samples that lie beside them.

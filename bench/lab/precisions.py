@@ -33,6 +33,7 @@ from twinfer.bench.lab.accuracy_models import (
     apart,
     floats,
     models,
+    ratios,
     run_graph,
     text,
 )
@@ -40,7 +41,6 @@ from twinfer.bench.lab.datasets import DATASETS
 from twinfer.bench.lab.networks import NETWORKS, SEED, network
 from twinfer.bench.measure.compare import Row
 from twinfer.converter.convert import conversion, convert
-from twinfer.converter.quantize.compare import decibels
 from twinfer.converter.quantize.samples import LABELS
 from twinfer.converter.search.auto import Chosen
 from twinfer.runtime.errors import TwinferError
@@ -63,25 +63,6 @@ class Own(Model):
         return [{t.name: a[i] for t, a in zip(graph.inputs, arrays, strict=True)} for i in range(len(arrays[0]))]
 
 
-def worst(wanted: Outputs, got: Outputs) -> float:
-    """The signal-to-noise ratio of the worst float output in dB."""
-    ratios = [MOST_DB]
-    for want, made in zip(zip(*wanted, strict=True), zip(*got, strict=True), strict=True):
-        if want[0].dtype.kind == "f":
-            a = np.stack(want).astype(np.float64)
-            b = np.stack([np.asarray(v, np.float64).reshape(want[0].shape) for v in made])
-            ratios.append(decibels(float(np.square(a).sum()), float(np.square(a - b).sum())))
-    return round(max(0.0, min(ratios)), 1)
-
-
-def precisions_of(chosen: Chosen) -> str:
-    """How many layers have which precision."""
-    setting = chosen.best.setting
-    counts = Counter(precision for _, precision in setting.layers)
-    mixed = [f"{count} in {precision}" for precision, count in counts.items()]
-    return ", ".join([*mixed, f"{'others' if mixed else 'all'} {setting.precision}"])
-
-
 def figures(chosen: Chosen) -> Row:
     """Estimates for what was chosen, for int8 and for float."""
     found = {"auto": chosen.best, **{name: trial for name, trial in chosen.whole.items() if name in ("int8", "float")}}
@@ -96,13 +77,13 @@ def of_model(model: Model, wanted: Outputs, samples: Samples) -> Row:
         begun = time.perf_counter()
         try:
             made = conversion(str(model.path), quantize=precision, calibration=seen, **model.how())
-            row[precision] = worst(wanted, run_graph(made.graph, held))
+            row[precision] = round(min(ratios(wanted, run_graph(made.graph, held)), default=MOST_DB), 1)
         except TwinferError as error:
             row[f"{precision} error"] = str(error)[:200]
             continue
         if made.chosen is not None:
             row |= {"judged": round(made.chosen.best.snr_db, 1), "met": made.chosen.met, "costs": figures(made.chosen)}
-            row |= {"chosen": precisions_of(made.chosen), "seconds": round(time.perf_counter() - begun, 1)}
+            row |= {"chosen": made.chosen.layers, "seconds": round(time.perf_counter() - begun, 1)}
     return row
 
 
@@ -125,7 +106,7 @@ def of_labels(name: str, network_name: str) -> Row:
             made = conversion(source, quantize=precision, calibration=samples)
             graphs[precision] = made.graph
             if made.chosen is not None:
-                row |= {"costs": figures(made.chosen), "chosen": precisions_of(made.chosen), "met": made.chosen.met}
+                row |= {"costs": figures(made.chosen), "chosen": made.chosen.layers, "met": made.chosen.met}
                 row["seconds"] = round(time.perf_counter() - begun, 1)
         for precision, graph in graphs.items():
             answers = np.array([outputs[0].reshape(-1).argmax() for outputs in run_graph(graph, rows)])

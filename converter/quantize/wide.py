@@ -10,7 +10,7 @@ import numpy as np
 from twinfer.converter.passes._rewrite import Change, View, constant, new_node, rewrite
 from twinfer.converter.passes.reshapes import reshaped
 from twinfer.converter.quantize.recipe import Recipe
-from twinfer.runtime.graph import Graph, Node, Tensor
+from twinfer.runtime.graph import Graph, Node
 from twinfer.runtime.shapes import is_open
 
 
@@ -28,10 +28,6 @@ def _rule(recipe: Recipe, view: View, node: Node) -> Change | None:
     return Change((node,), _blocks(node))
 
 
-def _inner(y: Tensor, name: str, *shape: int) -> Tensor:
-    return replace(y, name=f"{y.name}/{name}", shape=shape or y.shape, shape_signature=())
-
-
 def _blocks(node: Node) -> tuple[Node, ...]:
     """Rows and columns of blocks change places, between two reshapes."""
     x, y, block = node.input(0), node.output, int(node.options["block_size"])
@@ -40,6 +36,9 @@ def _blocks(node: Node) -> tuple[Node, ...]:
     split = (n * h // block, block, w // block, block * c)
     turned = (split[0], split[2], split[1], split[3])
     first, second = (split, turned) if image is x else (turned, split)
-    before, behind = _inner(y, "split", *first), _inner(y, "turned", *second)
+    before, behind = (
+        replace(y, name=f"{y.name}/{name}", shape=shape, shape_signature=())
+        for name, shape in (("split", first), ("turned", second))
+    )
     order = constant(np.array((0, 2, 1, 3), np.int32), f"{y.name}/order")
     return (reshaped(x, before), new_node("TRANSPOSE", [before, order], behind), reshaped(behind, y))

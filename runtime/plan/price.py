@@ -27,8 +27,8 @@ _POOLS = ("tw_average_pool", "tw_max_pool", "tw_l2_pool")
 #: Work per element that is read or written, in multiply-accumulates: loading, rescaling, clamping, storing.
 WORK_PER_ELEMENT = 4
 
-#: Instructions per unit of work where a form was not measured. Floats take the least by a unit for them, as the
-#: Cortex-M4 has; the others compute them in functions of the compiler's library.
+#: Instructions per unit of work where a form was not measured: of integers, of floats that the core computes, and of
+#: floats that the compiler's library computes.
 PACE, FLOAT_PACE, SOFT_PACE = 1.0, 2.5, 60.0
 
 
@@ -70,7 +70,8 @@ def _windows(call: Call) -> str:
 
 
 def _floats(call: Call, target: Target) -> str:
-    """ "-soft" without a unit for floats, as cores without DSP instructions are; "-mve" with Helium's registers."""
+    """How floats are computed: by Helium ("-mve"), by instructions of the core (nothing), or by the compiler's library
+    ("-soft"), as on cores without DSP instructions."""
     if not _has_floats(call) or target.has("simd"):
         return ""
     return "-mve" if target.has("mve") else "" if target.has("dsp") else "-soft"
@@ -88,8 +89,8 @@ def price_of(call: Call, target: Target) -> Price:
 
 
 def instructions(steps: Iterable[Step], target: Target) -> float:
-    """About how many instructions the steps take, each computed as a whole by a body of its own: within 10 % on
-    integer models, 30 % on others."""
+    """About how many instructions the steps take, each computed as a whole by a body of its own: within 30 % of what
+    QEMU counts of the built-in models that the tests build."""
     return sum(price_of(step.call, target).pace * work(step) for step in steps)
 
 
