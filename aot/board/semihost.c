@@ -10,21 +10,21 @@ enum { APPLICATION_EXIT = 0x20026 };
 void tw_print(const char *text) { tw_semihost(SYS_WRITE0, text); }
 
 _Noreturn void tw_exit(int status) {
-    const uint32_t block[] = {APPLICATION_EXIT, (uint32_t)status};
+    const uintptr_t block[] = {APPLICATION_EXIT, (uintptr_t)status};
     for (;;) tw_semihost(SYS_EXIT_EXTENDED, block);
 }
 
 int32_t tw_open(const char *name, uint32_t mode) {
-    const uint32_t block[] = {(uint32_t)(uintptr_t)name, mode, (uint32_t)strlen(name)};
+    const uintptr_t block[] = {(uintptr_t)name, mode, strlen(name)};
     return tw_semihost(SYS_OPEN, block);
 }
 
 int tw_read(int32_t file, void *to, size_t size) {
-    const uint32_t block[] = {(uint32_t)file, (uint32_t)(uintptr_t)to, (uint32_t)size};
+    const uintptr_t block[] = {(uintptr_t)file, (uintptr_t)to, size};
     return size != 0 && tw_semihost(SYS_READ, block) != 0;
 }
 
 int tw_write(int32_t file, const void *from, size_t size) {
-    const uint32_t block[] = {(uint32_t)file, (uint32_t)(uintptr_t)from, (uint32_t)size};
+    const uintptr_t block[] = {(uintptr_t)file, (uintptr_t)from, size};
     return size != 0 && tw_semihost(SYS_WRITE, block) != 0;
 }
