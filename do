@@ -45,6 +45,8 @@ demo | setup) ;;
     has llvm-mca || tools="$tools llvm"
     has qemu-aarch64 || tools="$tools qemu-user"
     has qemu-system-arm || tools="$tools qemu-system-arm"
+    has riscv64-unknown-elf-gcc || tools="$tools gcc-riscv64-unknown-elf picolibc-riscv64-unknown-elf"
+    has qemu-system-riscv32 || tools="$tools qemu-system-misc"
     ;;
 esac
 
