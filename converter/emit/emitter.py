@@ -70,7 +70,8 @@ SMALL = frozenset({"INT8", "INT16", "UINT8"})
 #: Operators whose results are not below zero, and those whose results are not where their input 0 is not.
 POSITIVE = frozenset({"ARG_MAX", "ARG_MIN", "LOGISTIC", "RELU", "RELU6", "RELU_0_TO_1", "SOFTMAX", "SQUARE"})
 MOVES = frozenset(
-    {"CAST", "GATHER", "GATHER_ND", "MAX_POOL_2D", "RESHAPE", "SLICE", "SQRT", "STRIDED_SLICE", "TILE", "TRANSPOSE"}
+    {"AVERAGE_POOL_2D", "CAST", "DEQUANTIZE", "GATHER", "GATHER_ND", "MAX_POOL_2D", "MEAN", "QUANTIZE", "RESHAPE"}
+    | {"SLICE", "SQRT", "STRIDED_SLICE", "TILE", "TRANSPOSE"}
 )
 NHWC = (0, 2, 3, 1)
 NCHW = (0, 3, 1, 2)
@@ -97,6 +98,7 @@ class Emitter:
         self.named = 0  # tensors named so far
         self.budget = Budget()
         self.quants: dict[Tensor, Quant] = {}  # of integer tensors whose readers alone know it
+        self.wide: dict[Tensor, Tensor] = {}  # 16 bits with a zero point -> INT16 around 0
 
     def emit(self, op: str, inputs: Sequence[Operand], shape: Shape, type: str = "", **options: Any) -> Tensor:
         """An operator with one output, of input 0's type unless another is given; arrays become constants."""

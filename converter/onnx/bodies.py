@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 import numpy as np
@@ -108,3 +109,17 @@ def outer_names(graph: onnx.GraphProto) -> Iterator[str]:
         yield from (name for name in read if name and name not in own)
         own.update(node.output)
     yield from (value.name for value in graph.output if value.name not in own)
+
+
+def in_order(nodes: Sequence[onnx.NodeProto]) -> Sequence[onnx.NodeProto]:
+    """The nodes, each behind those whose results it reads. ONNX asks for that, but ONNX Runtime takes any order, and
+    its converter to halves writes casts of inputs last. Where there is no such order they stay."""
+    makers = {name: i for i, node in enumerate(nodes) for name in node.output}
+    names = [[*node.input, *(n for g in inner_graphs(node) for n in outer_names(g))] for node in nodes]
+    before = {i: sorted({makers[name] for name in names[i] if name and name in makers}) for i in range(len(nodes))}
+    if all(not earlier or earlier[-1] < i for i, earlier in before.items()):
+        return nodes
+    try:
+        return [nodes[i] for i in TopologicalSorter(before).static_order()]
+    except CycleError:
+        return nodes

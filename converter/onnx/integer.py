@@ -18,7 +18,9 @@ from twinfer.converter.passes._rewrite import Change, View, rewrite
 from twinfer.converter.passes.dead_code import dead_code
 from twinfer.converter.table import row_of
 from twinfer.runtime.check import check
-from twinfer.runtime.graph import EMPTY, Graph, Node, Quant, Tensor
+from twinfer.runtime.errors import ModelError, UnsupportedOperatorError
+from twinfer.runtime.graph import DTYPES, EMPTY, LIMITS, Graph, Node, Quant, Tensor
+from twinfer.runtime.registry import operators
 
 
 def leaves(node: Node) -> bool:
@@ -62,11 +64,20 @@ def stored(tensor: Tensor) -> Tensor | None:
 def arithmetic(view: View, node: Node) -> Change | None:
     """The operator on integers, with the output of the QUANTIZE that alone reads its floats."""
     row, entry = row_of(node), only_entry(view, node)
-    if entry is None or entry.output.type != "INT8" or not row.scales.imported or row.moves is not None:
+    if entry is None or entry.output.type not in row.types or not row.scales.imported or row.moves is not None:
         return None
     parameters = row.parameters
     nodes = _plain(view, node, entry.output) if parameters is None else _layer(view, node, parameters, entry.output)
-    return None if nodes is None else Change((node, entry), nodes, first=True)
+    return Change((node, entry), nodes, first=True) if nodes and all(map(_runs, nodes)) else None
+
+
+def _runs(node: Node) -> bool:
+    """Whether kernels take its types and scales."""
+    try:
+        operators()[node.op].infer(node)
+    except (ModelError, UnsupportedOperatorError):
+        return False
+    return True
 
 
 def _plain(view: View, node: Node, y: Tensor) -> tuple[Node, ...] | None:
@@ -74,11 +85,13 @@ def _plain(view: View, node: Node, y: Tensor) -> tuple[Node, ...] | None:
     row = row_of(node)
     floats = {i: t for i, t in enumerate(node.inputs) if t is not None and t.type == "FLOAT32"}
     sources = {i: _integers(view, t) or stored(t) for i, t in floats.items()}
-    if any(t is None or t.type != "INT8" or t.quant is None or t.quant.per_channel for t in sources.values()):
+    if any(t is None or t.type != y.type or t.quant is None or t.quant.per_channel for t in sources.values()):
         return None
-    inputs = tuple(sources.get(i, t) for i, t in enumerate(node.inputs))
-    if row.scales.fixed8 is not None:
-        return _requantize(node, inputs, Quant.per_tensor(*row.scales.fixed8), y)
+    inputs, fixed = tuple(sources.get(i, t) for i, t in enumerate(node.inputs)), row.scales.fixed(y.type)
+    if "pot_scale_int16" in node.options:
+        node = replace(node, options={**node.options, "pot_scale_int16": False})
+    if fixed is not None:
+        return _requantize(node, inputs, Quant.per_tensor(*fixed), y)
     if row.clamps or not row.scales.same:
         return (replace(node, inputs=inputs, outputs=(y,)),)
     first = next((t for t in sources.values() if t is not None), None)
@@ -96,7 +109,7 @@ def _requantize(node: Node, inputs: tuple[Tensor | None, ...], quant: Quant | No
     """The operator with the quantisation that it must have, and the result's after it."""
     if quant == y.quant:
         return (replace(node, inputs=inputs, outputs=(y,)),)
-    between = replace(node.output, name=f"{node.output.name}_quantized", type="INT8", quant=quant)
+    between = replace(node.output, name=f"{node.output.name}_quantized", type=y.type, quant=quant)
     return replace(node, inputs=inputs, outputs=(between,)), Node("QUANTIZE", (between,), (y,))
 
 
@@ -104,7 +117,7 @@ def _layer(view: View, node: Node, at: Parameters, y: Tensor) -> tuple[Node, ...
     """An operator with weights and bias; None if a scale is missing, or if kernels do not take it."""
     first = row_of(node).first
     x, w = _integers(view, node.input(first)), stored(node.input(at.weights))
-    if x is None or w is None or (x.type, w.type) != ("INT8", "INT8") or w.quant is None or w.quant.zero_point.any():
+    if x is None or w is None or (x.type, w.type) != (y.type, "INT8") or w.quant is None or w.quant.zero_point.any():
         return None
     if w.quant.per_channel and w.quant.axis != at.axis:
         return None
@@ -116,22 +129,21 @@ def _layer(view: View, node: Node, at: Parameters, y: Tensor) -> tuple[Node, ...
             if bias.data is None:
                 return None
             sums = Quant(np.float32(x.scale) * w.quant.scale, np.zeros(w.quant.scale.size, np.int64))
-            inputs[at.bias] = _integer_bias(bias, sums)
+            inputs[at.bias] = _integer_bias(bias, sums, "INT32" if x.type == "INT8" else "INT64")
     return (replace(node, inputs=tuple(inputs), outputs=(y,)),)
 
 
-def _integer_bias(bias: Tensor, sums: Quant) -> Tensor:
+def _integer_bias(bias: Tensor, sums: Quant, kind: str) -> Tensor:
     """The bias in steps of the sums: its own integers if they are in these steps, but for the rounding of the product
     of two scales; else rounded."""
     own = stored(bias)
     if own is not None and own.type == "INT32" and own.quant is not None and not own.quant.zero_point.any():
         alike = own.quant.scale.size in (1, sums.scale.size)
         if alike and np.allclose(own.quant.scale, sums.scale, rtol=1e-5, atol=0):
-            return replace(own, quant=sums)
+            return replace(own, type=kind, data=np.asarray(own.data, DTYPES[kind]), quant=sums)
     steps = np.rint(np.asarray(bias.data, np.float64) / sums.scale.astype(np.float64))
-    limits = np.iinfo(np.int32)
-    data = steps.clip(limits.min, limits.max).astype(np.int32)
-    return replace(bias, name=f"{bias.name}_quantized", type="INT32", quant=sums, data=data, extra=EMPTY)
+    data = steps.clip(*LIMITS["INT32"]).astype(DTYPES[kind])
+    return replace(bias, name=f"{bias.name}_quantized", type=kind, quant=sums, data=data, extra=EMPTY)
 
 
 def integer(graph: Graph) -> Graph:

@@ -13,6 +13,7 @@ import onnx
 
 from twinfer.converter.emit.emitter import Emitter
 from twinfer.converter.freeze import no_input
+from twinfer.converter.onnx.bodies import in_order
 from twinfer.converter.onnx.control import CONTROL
 from twinfer.converter.onnx.dynamic import merged
 from twinfer.converter.onnx.finish import finish
@@ -38,7 +39,7 @@ class Model:
         self.reader.initializers(proto.graph)
         self._inputs(shapes, constants)
         self.outputs = [value.name for value in proto.graph.output]
-        self.reader.nodes(merged(proto.graph.node, self.outputs))
+        self.reader.nodes(merged(in_order(proto.graph.node), self.outputs))
         for name in self.outputs:
             if name in self.reader.sequences:
                 self.reader.problems.add("output", "a sequence of tensors; give its tensors as outputs", name)

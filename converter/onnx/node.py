@@ -113,7 +113,16 @@ HINTS = {
         "random values, of which TFLite's operators have none that repeat: make them an input of the model",
     ),
 }
+FOR_ONE_CPU = (
+    "its values and weights lie as one kind of CPU reads them, which the file does not say; have ONNX Runtime save the "
+    "model with ORT_ENABLE_EXTENDED, not ORT_ENABLE_ALL"
+)
 NO_IMPORTER = "there is no form of it in TFLite's operators here; export the model without it"
+
+
+def hint(proto: onnx.NodeProto) -> str:
+    """Why an operator without an importer is refused, and what would help."""
+    return FOR_ONE_CPU if proto.domain == "com.microsoft.nchwc" else HINTS.get(proto.op_type, NO_IMPORTER)
 
 
 @cache

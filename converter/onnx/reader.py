@@ -13,10 +13,10 @@ import onnx
 from twinfer.converter.emit.emitter import Emitter, constant
 from twinfer.converter.emit.finish import Problems
 from twinfer.converter.onnx import sequences
-from twinfer.converter.onnx.bodies import Body, body_of, inner_graphs, is_defined, outer_names
+from twinfer.converter.onnx.bodies import Body, body_of, in_order, inner_graphs, is_defined, outer_names
 from twinfer.converter.onnx.dynamic import merged
 from twinfer.converter.onnx.fold import fold
-from twinfer.converter.onnx.node import HINTS, NO_IMPORTER, OnnxNode, attributes_of, importers
+from twinfer.converter.onnx.node import OnnxNode, attributes_of, hint, importers
 from twinfer.converter.onnx.versions import additions
 from twinfer.runtime.errors import ModelError, TwinferError, UnsupportedOperatorError
 from twinfer.runtime.graph import EMPTY, Graph, Tensor
@@ -88,7 +88,7 @@ class Reader:
         self.values.update(zip((value.name for value in graph.input), given, strict=False))
         self.initializers(graph)
         outputs = [value.name for value in graph.output]
-        self.nodes(merged(graph.node, outputs))
+        self.nodes(merged(in_order(graph.node), outputs))
         return self.outputs(outputs)
 
     def outputs(self, names: Iterable[str]) -> list[Tensor] | None:
@@ -111,7 +111,7 @@ class Reader:
             elif op in importers() or op in self.control or is_defined(proto, self.opsets.get(proto.domain, 1)):
                 self.lost.update(proto.output)
             else:
-                raise UnsupportedOperatorError(HINTS.get(proto.op_type, NO_IMPORTER))
+                raise UnsupportedOperatorError(hint(proto))
         except UnsupportedOperatorError as error:
             self.problems.add(op, str(error), name)
             self._lose(proto)
@@ -133,7 +133,7 @@ class Reader:
         if op in self.control:
             return self.control[op](self, proto, inputs)
         opset = self.opsets.get(proto.domain, 1)
-        refusal = UnsupportedOperatorError(additions(proto, opset) or HINTS.get(proto.op_type, NO_IMPORTER))
+        refusal = UnsupportedOperatorError(additions(proto, opset) or hint(proto))
         imported = op in importers()
         if imported and not additions(proto, opset):
             try:

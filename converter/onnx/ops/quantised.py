@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 import onnx
@@ -17,12 +18,15 @@ import onnx
 from twinfer.converter.emit import functions
 from twinfer.converter.emit.emitter import Emitter
 from twinfer.converter.onnx.node import OnnxNode, positive
-from twinfer.converter.onnx.ops import activations, conv, dense, elementwise, move, pool
+from twinfer.converter.onnx.ops import activations, conv, dense, elementwise, move, pool, reduce
 from twinfer.converter.onnx.ops.move import BITS, tensor_type
 from twinfer.runtime.errors import ModelError, UnsupportedOperatorError
 from twinfer.runtime.graph import DTYPES, EMPTY, LIMITS, Array, Quant, Tensor
 
 Importer = Callable[[Emitter, OnnxNode], Tensor]
+
+#: numpy's names of the types that activations are quantised to.
+KINDS = {"u1": "UINT8", "i1": "INT8", "i2": "INT16", "u2": "UINT16"}
 
 #: Floats hold all integers below it.
 EXACT = 1 << 24
@@ -32,13 +36,32 @@ def quantize(g: Emitter, x: Tensor, scale: Array, zero: Array) -> Tensor:
     """QUANTIZE to the zero point's type; uint8 by way of int8."""
     if scale.size != 1 or zero.size != 1:
         raise UnsupportedOperatorError("activations quantised per channel or block; TFLite has one scale per tensor")
-    kind = {"u1": "UINT8", "i1": "INT8", "i2": "INT16"}.get(zero.dtype.str[1:])
+    kind = KINDS.get(zero.dtype.str[1:])
     if kind is None:
-        raise UnsupportedOperatorError(f"quantisation to {zero.dtype}; use int8, uint8 or int16")
+        raise UnsupportedOperatorError(f"quantisation to {zero.dtype}; use int8, uint8, int16 or uint16")
     quant = _usable(Quant.per_tensor(float(scale.reshape(-1)[0]), int(zero.reshape(-1)[0])), x)
-    if kind != "UINT8":
+    if kind == "UINT8":
+        return g.quantized("QUANTIZE", g.quantized("QUANTIZE", x, "INT8", as_int8(quant)), "UINT8", quant)
+    if kind == "INT8" or (kind == "INT16" and not quant.zero_point.any()):
         return g.quantized("QUANTIZE", x, kind, quant)
-    return g.quantized("QUANTIZE", g.quantized("QUANTIZE", x, "INT8", as_int8(quant)), "UINT8", quant)
+    return _quantize_wide(g, x, kind, quant)
+
+
+def _quantize_wide(g: Emitter, x: Tensor, kind: str, quant: Quant) -> Tensor:
+    """QUANTIZE to 16 bits with a zero point, which TFLite has not: to INT16 around 0, whose steps are up to twice as
+    large. ``dequantize`` reads that. Whoever reads the integers themselves gets them by ordinary operators."""
+    scale, zero, (low, high) = float(quant.scale[0]), int(quant.zero_point[0]), LIMITS[kind]
+    if zero == low and not g.nonnegative(x):  # it may stand for a RELU
+        x = g.unary("RELU", x)
+    middle = zero == 1 << 15 and kind == "UINT16"
+    around = Quant.per_tensor(scale if middle else scale * max(high - zero, zero - low) / 32767)
+    wide = g.quantized("QUANTIZE", x, "INT16", around)
+    real = g.emit("DEQUANTIZE", [wide], x.shape, "FLOAT32")
+    steps = g.unary("ROUND", g.binary("MUL", real, functions.number(1 / scale)))
+    steps = functions.clamp(g, g.binary("ADD", steps, functions.number(zero)), low, high)
+    y = g.cast(g.cast(steps, "INT32"), kind)
+    g.wide[y] = wide
+    return y
 
 
 def _usable(quant: Quant, x: Tensor) -> Quant:
@@ -58,7 +81,9 @@ def dequantize(g: Emitter, x: Tensor, scale: Array, zero: Array | None, axis: in
     zeros = np.zeros(scale.shape, np.int64) if zero is None else zero.astype(np.int64)
     if x.data is not None:
         return _dequantize(x, scale, zeros, axis)
-    if scale.size > 1 or x.type not in ("INT8", "UINT8", "INT16"):
+    if x in g.wide:
+        return g.emit("DEQUANTIZE", [g.wide[x]], x.shape, "FLOAT32")
+    if scale.size > 1 or x.type not in ("INT8", "UINT8", "INT16") or (x.type == "INT16" and zeros.any()):
         return g.affine(x, scale, zeros, axis)
     quant = _usable(Quant.per_tensor(float(scale.reshape(-1)[0]), int(zeros.reshape(-1)[0])), x)
     g.annotate(x, quant)
@@ -82,6 +107,11 @@ def _dequantize(x: Tensor, scale: Array, zeros: Array, axis: int) -> Tensor:
         return Tensor(x.name, "FLOAT32", x.shape, data=data)
     if stored.dtype == np.uint8:
         stored, quant = (stored.astype(np.int16) - 128).astype(np.int8), as_int8(quant)
+    if stored.dtype == np.uint16:
+        quant = Quant(quant.scale, quant.zero_point - (1 << 15), axis)
+        stored = (stored.astype(np.int32) - (1 << 15)).astype(np.int16)
+    if stored.dtype == np.int16 and quant.zero_point.any():
+        return Tensor(x.name, "FLOAT32", x.shape, data=data)
     return Tensor(x.name, "FLOAT32", x.shape, quant, data, extra=MappingProxyType({"stored": stored}))
 
 
@@ -89,7 +119,10 @@ def quantize_linear(g: Emitter, node: OnnxNode) -> Tensor:
     scale, zero = node.input(1), node.optional(2)
     kind = _code(node) if zero is None else zero.extra.get("narrow", zero.type).upper()
     plain = kind.lower() in BITS or scale.data is None or scale.size != 1
-    if plain or (zero is not None and zero.data is None) or kind not in ("INT8", "UINT8", "INT16"):
+    if not plain and zero is not None and zero.data is not None and kind in ("INT16", "UINT16"):
+        low, high = LIMITS[kind]  # mostly negative, such as a mask: around 0 steps would be twice as large
+        plain = bool((zero.data.astype(np.int64) - low > 3 * (high - zero.data.astype(np.int64))).any())
+    if plain or (zero is not None and zero.data is None) or kind not in KINDS.values():
         return _quantize_computed(g, node, kind)
     zeros = np.zeros(scale.shape, DTYPES[kind]) if zero is None else np.asarray(zero.data)
     return quantize(g, node.input(0), np.asarray(scale.data), zeros)
@@ -196,7 +229,8 @@ def _bias(node: OnnxNode, x_scale: int, w_scale: int, i: int) -> Tensor | None:
 
 def qlinear_conv(g: Emitter, node: OnnxNode) -> Tensor:
     inputs = _real(g, node, 0), _real(g, node, 3), _bias(node, 1, 4, 8)
-    return _result(g, node, conv.conv(g, _float(node, "Conv", *inputs)), 6)
+    float_form = channels_last(conv.conv) if node.attribute("channels_last", 0) else conv.conv
+    return _result(g, node, float_form(g, _float(node, "Conv", *inputs)), 6)
 
 
 def qlinear_matmul(g: Emitter, node: OnnxNode) -> Tensor:
@@ -222,10 +256,24 @@ def _qlinear(
     result."""
 
     def emit(g: Emitter, node: OnnxNode) -> Tensor:
-        node.need(not node.attribute("channels_last", 0), "channels_last; export the model in NCHW")
         reals = [_real(g, node, 3 * i) for i in range(operands)]
         opset = int(node.attribute("opset", node.opset))  # QLinearSoftmax has its own
-        return _result(g, node, run(g, replace(_float(node, op, *reals), opset=opset)), 3 * operands)
+        float_form = channels_last(run) if node.attribute("channels_last", 0) else run
+        return _result(g, node, float_form(g, replace(_float(node, op, *reals), opset=opset)), 3 * operands)
+
+    return emit
+
+
+def channels_last(run: Callable[[Emitter, OnnxNode], Any], *places: int) -> Importer:
+    """An operator on images [n, *spatial, c], by one on [n, c, *spatial]. ``places``: of its images (0)."""
+
+    def emit(g: Emitter, node: OnnxNode) -> Tensor:
+        rank, inputs = len(node.input(0).shape), list(node.inputs)
+        for i in places or (0,):
+            if i < len(inputs) and inputs[i] is not None:
+                inputs[i] = g.transpose(node.input(i), (0, rank - 1, *range(1, rank - 1)))
+        y = run(g, replace(node, inputs=tuple(inputs)))
+        return g.transpose(y if isinstance(y, Tensor) else y[0], (0, *range(2, rank), 1))
 
     return emit
 
@@ -289,9 +337,11 @@ MICROSOFT = {
     "QLinearAdd": _qlinear("Add", elementwise.IMPORTERS["Add"], 2),
     "QLinearAveragePool": _qlinear("AveragePool", pool.average_pool),
     "QLinearConcat": qlinear_concat,
+    "QLinearConv": qlinear_conv,
     "QLinearGlobalAveragePool": _qlinear("GlobalAveragePool", pool.global_average_pool),
     "QLinearLeakyRelu": _qlinear("LeakyRelu", activations.leaky_relu),
     "QLinearMul": _qlinear("Mul", elementwise.IMPORTERS["Mul"], 2),
+    "QLinearReduceMean": _qlinear("ReduceMean", reduce.IMPORTERS["ReduceMean"]),
     "QLinearSigmoid": _qlinear("Sigmoid", activations.IMPORTERS["Sigmoid"]),
     "QLinearSoftmax": _qlinear("Softmax", activations.IMPORTERS["Softmax"]),
     "QLinearWhere": qlinear_where,

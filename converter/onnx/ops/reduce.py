@@ -10,7 +10,7 @@ import numpy as np
 from twinfer.converter.emit.arithmetic import absolute
 from twinfer.converter.emit.emitter import NCHW, NHWC, Emitter, constant
 from twinfer.converter.emit.functions import reduced, reduced_shape
-from twinfer.converter.onnx.node import Importer, OnnxNode, Shape, positive
+from twinfer.converter.onnx.node import OnnxNode, Shape, positive
 from twinfer.runtime.graph import LIMITS, Tensor
 
 
@@ -34,7 +34,7 @@ def _nothing(node: OnnxNode, value: float) -> Tensor | None:
     return constant(np.full(reduced_shape(x.shape, axes, keep), value, x.dtype))
 
 
-def _reduction(op: str, nothing: float) -> Importer:
+def _reduction(op: str, nothing: float) -> Callable[[Emitter, OnnxNode], Tensor]:
     """A reduction by one operator; ``nothing``: what it is without elements."""
 
     def run(g: Emitter, node: OnnxNode) -> Tensor:
@@ -54,7 +54,7 @@ def _of(
     before: Callable[[Emitter, Tensor], Tensor],
     after: Callable[[Emitter, Tensor], Tensor] | None = None,
     nothing: float = 0.0,
-) -> Importer:
+) -> Callable[[Emitter, OnnxNode], Tensor]:
     """The sum over ``before`` of every element, and ``after`` of the sum. Integers are computed as ONNX Runtime does:
     in their type, functions in float."""
 
@@ -105,7 +105,7 @@ def _log(g: Emitter, x: Tensor) -> Tensor:
     return g.unary("LOG", x)
 
 
-IMPORTERS: dict[str, Importer] = {
+IMPORTERS: dict[str, Callable[[Emitter, OnnxNode], Tensor]] = {
     "ArgMax": _arg("ARG_MAX"),
     "ArgMin": _arg("ARG_MIN"),
     "ReduceL1": _of(absolute),
