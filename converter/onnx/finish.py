@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -10,6 +11,7 @@ from twinfer.converter.emit.finish import change_tensors, renamer, sign, with_ou
 from twinfer.converter.onnx.hybrid import hybrid
 from twinfer.converter.onnx.integer import integer
 from twinfer.converter.table import row_of
+from twinfer.runtime.errors import ModelWarning
 from twinfer.runtime.graph import EMPTY, Graph, Quant, Tensor
 
 
@@ -17,6 +19,11 @@ def finish(g: Emitter, values: Mapping[str, Tensor], outputs: Sequence[str]) -> 
     """The graph of what was emitted. An output that is an input, a constant or another output gets a copy."""
     graph, taken = with_outputs(g, [(name, values[name]) for name in outputs])
     name = renamer(graph, {**{t: name for name, t in reversed(list(values.items()))}, **taken})
+    if g.in_blocks:
+        more = f" and {len(g.in_blocks) - 8} more" if len(g.in_blocks) > 8 else ""
+        what = f"{', '.join([*g.in_blocks][:8])}{more}: weights of few bits with a scale per block are floats here, "
+        why = f"where they had {sum(g.in_blocks.values()):,} bytes; TFLite has a scale per row: make blocks of a row"
+        warnings.warn(what + why, ModelWarning, stacklevel=4)
     quants = _spread(graph, g.quants)
     graph = change_tensors(graph, lambda t: replace(t, name=name(t), quant=quants.get(t)))
     return sign(change_tensors(hybrid(integer(graph)), _plain))

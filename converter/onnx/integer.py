@@ -8,6 +8,7 @@ What has no integer form (no scales on one side, no such operator in TFLite) sta
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -18,7 +19,7 @@ from twinfer.converter.passes._rewrite import Change, View, rewrite
 from twinfer.converter.passes.dead_code import dead_code
 from twinfer.converter.table import row_of
 from twinfer.runtime.check import check
-from twinfer.runtime.errors import ModelError, UnsupportedOperatorError
+from twinfer.runtime.errors import ModelError, ModelWarning, UnsupportedOperatorError
 from twinfer.runtime.graph import DTYPES, EMPTY, LIMITS, Graph, Node, Quant, Tensor
 from twinfer.runtime.registry import operators
 
@@ -117,7 +118,10 @@ def _layer(view: View, node: Node, at: Parameters, y: Tensor) -> tuple[Node, ...
     """An operator with weights and bias; None if a scale is missing, or if kernels do not take it."""
     first = row_of(node).first
     x, w = _integers(view, node.input(first)), stored(node.input(at.weights))
-    if x is None or w is None or (x.type, w.type) != (y.type, "INT8") or w.quant is None or w.quant.zero_point.any():
+    if x is None or w is None or (x.type, w.type) != (y.type, "INT8") or w.quant is None:
+        return None
+    one = node.op == "FULLY_CONNECTED" and x.type == "INT8" and not w.quant.per_channel
+    if w.quant.zero_point.any() and not one:
         return None
     if w.quant.per_channel and w.quant.axis != at.axis:
         return None
@@ -151,8 +155,26 @@ def integer(graph: Graph) -> Graph:
     for rule in (_forward, _cancel, _backward, _cancel, arithmetic, _cancel):
         graph = rewrite(dead_code(graph), rule)
         check(graph)
+    _warn_of_floats(graph)
     used = [t for node in graph.nodes for t in (*node.inputs, *node.outputs) if t is not None]
     return replace(graph, tensors=tuple(dict.fromkeys((*graph.inputs, *used, *graph.outputs))))
+
+
+def _warn_of_floats(graph: Graph) -> None:
+    """A ModelWarning for layers of integers with weights that TFLite's kernels lack: with zero points, or of 16
+    bits."""
+    view, names = View(graph), []
+    for node in graph.nodes:
+        parameters = row_of(node).parameters
+        if parameters is not None and _integers(view, node.input(row_of(node).first)) is not None:
+            w = stored(node.input(parameters.weights))
+            if w is not None and (w.type != "INT8" or (w.quant is not None and w.quant.zero_point.any())):
+                names.append(node.output.name)
+    if names:
+        more = f" and {len(names) - 8} more" if len(names) > 8 else ""
+        what = "TFLite has no integer kernels for weights with a zero point or of 16 bits, so these layers compute in "
+        help = "floats; quantise with weight_type=QuantType.QInt8, which has neither"
+        warnings.warn(f"{', '.join(names[:8])}{more}: {what}{help}", ModelWarning, stacklevel=4)
 
 
 # -- forward -----------------------------------------------------------------------------------------------------------

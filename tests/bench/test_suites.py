@@ -13,7 +13,7 @@ from twinfer.bench.lab.suites.page import KEPT, PAGE, read, text
 from twinfer.bench.lab.suites.suite import Case, Outcome, run
 
 #: Suite -> cases of the sample. One of ONNX's takes a tenth of a second, one of PyTorch's a second.
-SAMPLE = {"onnx": 110, "keras": 40, "torch": 25}
+SAMPLE = {"onnx": 110, "keras": 40, "torch": 25, "ort": 24}
 
 #: All of ONNX's cases are deep tests, so many to a test.
 PART = 260
@@ -42,7 +42,7 @@ def _rank(outcome: Outcome) -> int:
 
 @pytest.mark.parametrize("name", SAMPLE)
 def test_a_sample_is_right(name: str) -> None:
-    pytest.importorskip({"keras": "torch"}.get(name, name))  # Keras runs on PyTorch
+    pytest.importorskip({"keras": "torch", "ort": "onnxruntime.quantization"}.get(name, name))  # Keras runs on PyTorch
     assert {outcome.name for outcome in read(name)} == set(cases(name)), f"make suites SUITES={name} keeps all cases"
     check(name, sorted(cases(name), key=lambda each: hashlib.sha256(each.encode()).digest())[: SAMPLE[name]])
 

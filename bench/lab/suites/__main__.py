@@ -20,7 +20,7 @@ from twinfer.bench.lab.suites.suite import KINDS, Outcome, run
 from twinfer.bench.measure.report import table
 from twinfer.runtime.printable import printable
 
-SUITES = ("onnx", "keras", "torch")
+SUITES = ("onnx", "keras", "torch", "ort")
 
 
 def main(words: Sequence[str] | None = None) -> None:
@@ -30,7 +30,15 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("-k", default="", metavar="TEXT", help="only cases with this in their name or subject")
     parser.add_argument("--again", action="store_true", help="only cases that have not passed, by what is kept")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, metavar="N", help="cases at once (cores)")
-    parser.add_argument("--compiled", action="store_true", help="compile every model, too: the same bits (takes long)")
+    parser.add_argument(
+        "--compiled",
+        nargs="?",
+        type=int,
+        const=1,
+        default=0,
+        metavar="N",
+        help="compile every Nth model (1), too: the same bits (takes long)",
+    )
     parser.add_argument("--all", action="store_true", help="show every case that has not passed, not only causes")
     given = parser.parse_args(words)
     for name in given.suites or SUITES:

@@ -142,7 +142,7 @@ def split(opset: int) -> onnx.ModelProto:
     c = n("Slice", c, ints([1]), ints([8]), ints([2]))
     c = n("Tile", c, ints([2, 1, 1, 1]))
     joint = n("Concat", a, b, axis=1)
-    y = n("Where", n("Greater", joint, floats(0.1)), joint, n("Neg", joint))
+    y = n("Where", n("Greater", joint, floats(0)), joint, n("Neg", joint))
     return n.model(n("Unsqueeze", y, ints([1])), n("Squeeze", n.mean(c, 1), ints([1])))
 
 

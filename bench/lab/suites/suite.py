@@ -59,15 +59,16 @@ class Outcome:
     beside: str = ""
 
 
-def run(cases: Sequence[Case], jobs: int = 2, seconds: float = 120, *, compiled: bool = False) -> Iterator[Outcome]:
+def run(cases: Sequence[Case], jobs: int = 2, seconds: float = 120, *, compiled: int = 0) -> Iterator[Outcome]:
     """The outcomes, as they come. A case that takes longer than ``seconds`` or ends its process has failed.
-    ``compiled``: models are compiled, too, and must give the interpreter's bits."""
+    ``compiled``: each so manieth model is compiled, too, and must give the interpreter's bits."""
     context = multiprocessing.get_context("fork")  # what is imported already need not be imported again
     waiting, live = list(reversed(cases)), dict[Any, tuple[Any, Case, float, list[str]]]()
     while waiting or live:
         while waiting and len(live) < jobs:
             ours, theirs = context.Pipe(duplex=False)
-            process = context.Process(target=_try, args=(waiting[-1], theirs, compiled), daemon=True)
+            asked = compiled > 0 and len(waiting) % compiled == 0
+            process = context.Process(target=_try, args=(waiting[-1], theirs, asked), daemon=True)
             process.start()
             theirs.close()
             live[ours] = (process, waiting.pop(), time.monotonic() + seconds, [])

@@ -24,8 +24,8 @@ def _heads(g: Emitter, x: Tensor, heads: int) -> Tensor:
 
 
 def _attended(g: Emitter, node: OnnxNode, parts: Sequence[Tensor], mask: Tensor | None, bias: Tensor | None) -> Tensor:
-    """softmax(Q * K' * scale + mask) * V of several heads. ``mask`` is 0 where a key is hidden: [batch, keys],
-    [batch, queries, keys], or as constants the number of keys of each batch."""
+    """softmax(Q * K' * scale + mask) * V of several heads. ``mask`` is 0 where a key is hidden: [batch, keys] or
+    [batch, queries, keys]; or it says how many keys each batch has, [batch]."""
     query, key, value = parts
     n, heads, length, size = query.shape
     keys = key.shape[2]
@@ -36,10 +36,10 @@ def _attended(g: Emitter, node: OnnxNode, parts: Sequence[Tensor], mask: Tensor 
         scores = g.binary("MUL", g.unary("TANH", g.binary("MUL", scores, number(1 / cap))), number(cap))
     scores = scores if bias is None else g.binary("ADD", scores, bias)
     if mask is not None:
-        if mask.data is not None and mask.shape == (n,):
-            mask = g.known((np.arange(keys) < np.asarray(mask.data)[:, None]).astype(np.int32))
+        if mask.shape == (n,):
+            mask = g.binary("LESS", np.arange(keys, dtype=np.int32), g.reshape(g.cast(mask, "INT32"), (n, 1)), "BOOL")
         shapes = {(n, keys): (n, 1, 1, keys), (n, length, keys): (n, 1, length, keys)}
-        node.need(mask.shape in shapes, "a mask that is neither [batch, keys] nor [batch, queries, keys]")
+        node.need(mask.shape in shapes, "a mask that is not [batch, keys], [batch, queries, keys] or [batch]")
         off = g.binary("SUB", number(1), g.cast(mask, "FLOAT32"))
         off = g.reshape(g.binary("MUL", off, number(hidden)), shapes[mask.shape])
         scores = g.binary("ADD", scores, off)

@@ -44,10 +44,12 @@ def matmul_n_bits(g: Emitter, node: OnnxNode) -> Tensor:
         zeros = np.asarray(zero, np.float32).reshape(out, count, 1)
     steps = (steps - zeros).reshape(out, -1)[:, :depth]
     if count == 1 and (steps == np.rint(steps)).all() and np.abs(steps).max(initial=0) < 128:
-        whole = Tensor(f"{g.place}/weights", "INT8", steps.T.shape, data=steps.T.astype(np.int8))
-        y = products.matmul(g, node.input(0), remembering(whole, scales, None, 1))
+        steps = (steps * np.sign(scales.reshape(out, 1))).T.astype(np.int8)  # scales may be negative
+        whole = Tensor(f"{g.place}/weights", "INT8", steps.shape, data=steps)
+        y = products.matmul(g, node.input(0), remembering(whole, np.abs(scales), None, 1))
     else:
         weights = steps * np.repeat(scales.reshape(out, count), block, 1)[:, :depth]
+        g.in_blocks[g.place] = data.size
         y = products.linear(g, node.input(0), weights.T, None)
     return plus(g, y, node.optional(5))
 
@@ -59,6 +61,7 @@ def matmul_bnb4(g: Emitter, node: OnnxNode) -> Tensor:
     data = np.asarray(node.constant(1)).reshape(-1)
     values = BNB4[int(node.attribute("quant_type", 0)) & 1][np.stack([data >> 4, data & 15], 1).reshape(-1)]
     scales = np.repeat(np.asarray(node.constant(2), np.float32).reshape(-1), block)[: depth * out]
+    g.in_blocks[g.place] = data.size
     return products.linear(g, node.input(0), (values[: depth * out] * scales).reshape(out, depth).T, None)
 
 

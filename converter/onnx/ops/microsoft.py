@@ -70,19 +70,6 @@ def quick_gelu(g: Emitter, node: OnnxNode) -> Tensor:
     return activations.swish(g, replace(node, attributes={"alpha": node.attribute("alpha", 1.702)}))
 
 
-def bias_split_gelu(g: Emitter, node: OnnxNode) -> Tensor:
-    """The first half of the last dimension times GELU of the second."""
-    x = plus(g, node.input(0), node.input(1))
-    half = x.shape[-1] // 2
-    y, gate = g.split(x, (half, half), len(x.shape) - 1)
-    return g.binary("MUL", y, g.unary("GELU", gate, approximate=False))
-
-
-def gemm_fast_gelu(g: Emitter, node: OnnxNode) -> Tensor:
-    y = plus(g, products.matmul(g, node.input(0), node.input(1)), node.optional(2))
-    return g.unary("GELU", y, approximate=True)
-
-
 def _normalised(g: Emitter, node: OnnxNode, x: Tensor, scale: Operand, bias: Operand) -> Tensor:
     y, _, _ = functions.normalize(g, x, (len(x.shape) - 1,), float(node.attribute("epsilon", 1e-12)))
     return scale_and_shift(g, y, scale, bias)
@@ -107,30 +94,6 @@ def skip_layer_normalization(g: Emitter, node: OnnxNode) -> tuple[Tensor | None,
 def skip_simplified(g: Emitter, node: OnnxNode) -> tuple[Tensor | None, ...]:
     total = plus(g, node.input(0), node.input(1), node.optional(3))
     return _by_squares(g, node, total, node.input(2), len(total.shape) - 1)[0], None, None, total
-
-
-def group_norm(g: Emitter, node: OnnxNode) -> Tensor:
-    """Groups of channels, normalised over the image; behind that SiLU if ``activation`` is 1."""
-    x, scale, bias = node.input(0), node.input(1), node.input(2)
-    last = bool(node.attribute("channels_last", 1))
-    image = x if last else g.transpose(x, (0, 2, 3, 1))
-    n, h, w, c = image.shape
-    groups = int(node.attribute("groups", 1))
-    node.need(groups > 0 and c % groups == 0, f"{groups} groups of {c} channels")
-    y = g.reshape(image, (n, h * w, groups, c // groups))
-    y, _, _ = functions.normalize(g, y, (1, 3), float(node.attribute("epsilon", 1e-5)))
-    y = scale_and_shift(g, g.reshape(y, (n, h, w, c)), scale, bias)
-    y = functions.silu(g, y) if node.attribute("activation", 0) else y
-    return y if last else g.transpose(y, (0, 3, 1, 2))
-
-
-def skip_group_norm(g: Emitter, node: OnnxNode) -> tuple[Tensor, Tensor]:
-    """Of a sum; the skipped values, [n, 1, 1, c] or [n, c] of them too, and a bias per channel are added."""
-    x, skip = node.input(0), node.input(3)
-    skip = g.reshape(skip, (skip.shape[0], 1, 1, skip.shape[1])) if len(skip.shape) == 2 else skip
-    node.need(bool(node.attribute("channels_last", 1)), "images in NCHW")
-    total = plus(g, x, skip, node.optional(4))
-    return group_norm(g, replace(node, inputs=(total, *node.inputs[1:3]))), total
 
 
 def embed_layer_normalization(g: Emitter, node: OnnxNode) -> tuple[Tensor | None, ...]:
@@ -210,9 +173,7 @@ IMPORTERS: dict[str, Importer] = {
     "twinfer:DynamicQuantizeConv": dynamic_quantize_conv,
     **named(
         {
-            "BiasAdd": lambda g, node: plus(g, *(node.input(i) for i in range(3))),
             "BiasGelu": _gelu(False),
-            "BiasSplitGelu": bias_split_gelu,
             "DynamicQuantizeMatMul": dynamic_quantize_matmul,
             "EmbedLayerNormalization": embed_layer_normalization,
             "FastGelu": _gelu(True),
@@ -220,8 +181,6 @@ IMPORTERS: dict[str, Importer] = {
             "FusedGemm": fused_gemm,
             "FusedMatMul": fused_matmul,
             "Gelu": _gelu(False),
-            "GemmFastGelu": gemm_fast_gelu,
-            "GroupNorm": group_norm,
             "MatMulIntegerToFloat": matmul_integer_to_float,
             "NhwcConv": quantised.channels_last(fused_conv, 0, 3),
             "NhwcFusedConv": quantised.channels_last(fused_conv, 0, 3),
@@ -229,7 +188,6 @@ IMPORTERS: dict[str, Importer] = {
             "QEmbedLayerNormalization": q_embed_layer_normalization,
             "QuickGelu": quick_gelu,
             "SimplifiedLayerNormalization": simplified_layer_normalization,
-            "SkipGroupNorm": skip_group_norm,
             "SkipLayerNormalization": skip_layer_normalization,
             "SkipSimplifiedLayerNormalization": skip_simplified,
             "TransposeMatMul": fused_matmul,

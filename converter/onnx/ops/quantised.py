@@ -94,22 +94,22 @@ def dequantize(g: Emitter, x: Tensor, scale: Array, zero: Array | None, axis: in
 
 def _dequantize(x: Tensor, scale: Array, zeros: Array, axis: int) -> Tensor:
     """A float constant that remembers its integers (``extra["stored"]``) and quantisation, see ``integer.py``."""
-    stored = np.asarray(x.data)
+    stored, data = np.asarray(x.data), np.empty(x.shape, np.float32)
     shape = [-1 if scale.size > 1 and i == axis else 1 for i in range(len(x.shape))]
     zeros = np.broadcast_to(zeros.reshape(-1), scale.reshape(-1).shape)
     steps = stored.astype(np.float64) - zeros.reshape(shape)
     with np.errstate(over="ignore"):
-        data = (steps * scale.astype(np.float64).reshape(shape)).astype(np.float32).reshape(x.shape)
+        data[...] = (steps * scale.astype(np.float64).reshape(shape)).reshape(x.shape)
     quant = Quant(scale.reshape(-1).astype(np.float32), zeros.copy(), axis)
     if not np.isfinite(data).all():
         raise ModelError(f"{x} has the scales {quant.scale.tolist()}, which make values of it that are no numbers")
     if not quant.usable or not quant.scale.all():  # the numbers are right, but have no integers in TFLite
         return Tensor(x.name, "FLOAT32", x.shape, data=data)
     if stored.dtype == np.uint8:
-        stored, quant = (stored.astype(np.int16) - 128).astype(np.int8), as_int8(quant)
+        stored, quant = np.asarray(stored.astype(np.int16) - 128, np.int8), as_int8(quant)
     if stored.dtype == np.uint16:
         quant = Quant(quant.scale, quant.zero_point - (1 << 15), axis)
-        stored = (stored.astype(np.int32) - (1 << 15)).astype(np.int16)
+        stored = np.asarray(stored.astype(np.int32) - (1 << 15), np.int16)
     if stored.dtype == np.int16 and quant.zero_point.any():
         return Tensor(x.name, "FLOAT32", x.shape, data=data)
     return Tensor(x.name, "FLOAT32", x.shape, quant, data, extra=MappingProxyType({"stored": stored}))

@@ -58,6 +58,9 @@ def _emitted(g: Emitter, node: OnnxNode, x: Tensor, at: dict[Axis, Floats]) -> T
     node.need(mode in ("nearest", "linear", "cubic"), f"mode {mode}; use nearest, linear or cubic")
     for axis in at:
         g.budget.afford(8 * axis.new * (1 if mode == "nearest" else axis.size), "a table of its weights")
+    if len(x.shape) == 4 and {axis.index for axis in at} == {1, 2}:  # an image in NHWC, as optimisers make it
+        places = {replace(axis, index=axis.index + 1): positions for axis, positions in at.items()}
+        return g.transpose(_emitted(g, node, g.transpose(x, (0, 3, 1, 2)), places), (0, 2, 3, 1))
     if mode == "nearest":
         return _nearest(g, x, {axis: _indices(node, axis, places) for axis, places in at.items()})
     return _weighted(g, x, {axis: _weights(node, axis, places, mode) for axis, places in at.items()})
@@ -193,6 +196,8 @@ def _weighted(g: Emitter, x: Tensor, tables: dict[Axis, Floats]) -> Tensor:
     for flags in FLAGS if _image(x, tables) else ():
         if all(np.allclose(_tflite_weights(axis, *flags), table, atol=1e-6) for axis, table in tables.items()):
             return _resized(g, "RESIZE_BILINEAR", x, tables, flags)
+    if x.dtype.kind != "f":
+        return g.cast(_weighted(g, g.cast(x, "FLOAT32"), tables), x.type)
     for axis, table in tables.items():
         taps = int((table != 0).sum(1).max())
         if 4 * table.size > _SMALL and taps <= _TAPS:

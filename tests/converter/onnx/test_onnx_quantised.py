@@ -84,6 +84,22 @@ def test_as_onnxruntime(form: Any, activations: Any, per_channel: bool, tmp_path
         assert np.abs(got - want).max() <= 2.01 * step
 
 
+@pytest.mark.parametrize("symmetric", [False, True])
+@pytest.mark.parametrize("activations", [QuantType.QInt16, QuantType.QUInt16])
+def test_activations_of_16_bits_become_int16x8(activations: Any, symmetric: bool, tmp_path: Path) -> None:
+    """Those with a zero point, too, in steps that are up to twice as large around 0."""
+    options = {"quant_format": QuantFormat.QDQ, "activation_type": activations, "weight_type": QuantType.QInt8}
+    extra = {"ActivationSymmetric": symmetric, "WeightSymmetric": True, "UseQDQContribOps": True}
+    proto, samples = quantised(tmp_path, np.random.default_rng(7), per_channel=True, extra_options=extra, **options)
+    graph = read_onnx(proto)
+    assert integer_share(graph) == []
+    assert {t.quant.zero_point.any() for t in graph.tensors if t.type == "INT16" and t.quant is not None} == {False}
+    got, want = (
+        np.array([by(what, {"x": x})[0] for x in samples]) for by, what in ((run, graph), (by_onnxruntime, proto))
+    )
+    assert np.abs(got.clip(want.min(), want.max()) - want).max() <= 5 * graph.nodes[-1].input(0).scale  # it saturates
+
+
 def scaled(name: str, scale: float, zero: int, dtype: Any) -> dict[str, Array]:
     return {f"{name}s": np.array(scale, np.float32), f"{name}z": np.array(zero, dtype)}
 
@@ -316,6 +332,7 @@ def test_integers_that_only_move_keep_their_scale(kind: Any) -> None:
     assert np.array_equal(moved, same)
 
 
+@pytest.mark.filterwarnings("ignore:.*no integer kernels for weights with a zero point")
 @pytest.mark.parametrize(("part", "whole"), [("layer", 53), ("move", 114), ("both", 68)])
 def test_random_nets_of_integers_are_a_step_off_at_most(part: str, whole: int) -> None:
     """Weights with scales and zero points along any axis. So many of them compute in integers alone."""
