@@ -11,6 +11,10 @@ from twinfer.aot.print.emit import Project
 LIBRARY = ("library.c", "library_data.c")
 
 
+#: Files that only a program which uses them needs.
+_APART = ("_static.c", "_layers.c")
+
+
 def library_sources(
     projects: Sequence[Project], entries: Callable[[Project], str], least_alignment: int = 1
 ) -> dict[str, str | bytes]:
@@ -21,11 +25,11 @@ def library_sources(
     """
     files: dict[str, str | bytes] = {}
     common = {path: text for project in projects for path, text in project.common.items()}
-    files.update({path: text for path, text in common.items() if not path.endswith("_static.c")})
+    files.update({path: text for path, text in common.items() if not path.endswith(_APART)})
     code = [f'#include "{path}"' for path in files if path.endswith(".c")]
     data, blob = ["typedef int never_empty;"], bytearray()
     for project in projects:
-        files.update({path: text for path, text in project.code.items() if path != f"{project.name}_static.c"})
+        files.update({path: text for path, text in project.code.items() if not path.endswith(_APART)})
         code += [f'#include "{project.name}.c"', entries(project)]
         for constant in project.constants.all:
             data.append(_placed(constant, max(project.plan.target.constant_alignment, least_alignment), len(blob)))

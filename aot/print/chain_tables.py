@@ -14,6 +14,7 @@ from twinfer.aot.print.blocks import Memory
 from twinfer.aot.print.feed import Feeding
 from twinfer.aot.print.literals import block_comment, braced, comment, identifier, wrapped
 from twinfer.aot.print.part import used
+from twinfer.aot.print.place import code, tables
 from twinfer.aot.print.row_loops import RowLoops, arrays
 from twinfer.runtime.plan.by_rows.chain_table import ChainTable
 from twinfer.runtime.plan.by_rows.row_params import FIRST, PADDING, SEEN, Member, members_of
@@ -67,7 +68,8 @@ class ChainTables:
         needed = [f"{name} = part->{_OF_PART.get(name, name)}" for name in used("\n".join([*params, call]))]
         numbers = [f"const int32_t {', '.join(needed)};"] if needed else []
         lines = ["(void)context;", *numbers, *params, *arrays(pointers, "part->y"), call]
-        head = f"static void {self.loops.layer_symbol(layer)}(const void *context, const tw_rows_part *part)"
+        own = f"static {code(self.name, self.loops.numbers[layer.step])} void {self.loops.layer_symbol(layer)}"
+        head = f"{own}(const void *context, const tw_rows_part *part)"
         function = "\n".join(braced(lines, head))
         texts = [*self.loops.shared_call(layer), block_comment(about), function]
         if layer is chain.layers[-1] and not chain.feed:
@@ -88,6 +90,7 @@ class ChainTables:
     def _call(self, layer: Layer) -> str:
         """The definition of the tw_rows_call of a layer, with its params, members and inputs."""
         call, symbol = layer.step.call, self.loops.layer_symbol(layer)
+        own, addresses = tables(self.name, self.loops.numbers[layer.step]), f"{self.name.upper()}_ADDRESSES"
         moving = [place for place, _, _ in layer.sources]
         pointers = self.loops.pointers(layer, dict.fromkeys(moving, "NULL"))
         members = [_member(call.kernel, member) for member in members_of(layer)]
@@ -104,20 +107,21 @@ class ChainTables:
             "sources": len(moving),
             "places": moving,
         }
-        return f"""static const {call.kernel}_params {symbol}_params = {{
+        return f"""static {own} const {call.kernel}_params {symbol}_params = {{
 {initialiser(call)},
 }};
-static const tw_rows_member {symbol}_members[] = {{
+static {own} const tw_rows_member {symbol}_members[] = {{
 {_LINES.join(members)},
 }};
-static const void *const {symbol}_in[] = {{{", ".join(pointers)}}};
-static const tw_rows_call {symbol} = {{
+static {addresses} const void *const {symbol}_in[] = {{{", ".join(pointers)}}};
+static {addresses} const tw_rows_call {symbol} = {{
 {wrapped(_members(values))},
 }};"""
 
     def _tables(self, chain: Chain, runs: Callable[[Layer], tuple[str, str]]) -> str:
         """The tables of a chain; ``runs`` gives a layer's function and context."""
         symbol, table = self._symbol(chain), ChainTable(self.plan, chain)
+        storage = f"static {self.name.upper()}_ADDRESSES const"
         layers = list[str]()
         for entry in table.entries:
             run, context = runs(entry.link) if isinstance(entry.link, Layer) else ("NULL", "NULL")
@@ -126,10 +130,10 @@ static const tw_rows_call {symbol} = {{
         counts = ", ".join(_members({"layers": f"{symbol}_layers", **table.counts}))
         return "\n".join([
             block_comment([self._about(chain), *self._kept(chain)]),
-            f"static const tw_rows_layer {symbol}_layers[] = {{",
+            f"{storage} tw_rows_layer {symbol}_layers[] = {{",
             *layers,
             "};",
-            f"static const tw_chain {symbol} = {{{counts}}};",
+            f"{storage} tw_chain {symbol} = {{{counts}}};",
         ])  # fmt: skip
 
     def _run(self, chain: Chain) -> Iterator[str]:
@@ -140,7 +144,9 @@ static const tw_rows_call {symbol} = {{
         blocks, run = memory.rows(chain), "tw_chain_back" if chain.backwards else "tw_chain_run"
         lines = [f"tw_rows_progress at[{count}];", f"{run}(&{self._symbol(chain)}, at, {blocks});"]
         lines = [*memory.unused(lines), *lines]
-        yield "\n".join(braced(lines, f"static TW_NOINLINE void {self._symbol(chain)}_run({memory.parameters})"))
+        last = self.loops.numbers[chain.layers[-1].step]
+        head = f"static TW_LAYER {code(self.name, last)} void {self._symbol(chain)}_run({memory.parameters})"
+        yield "\n".join(braced(lines, head))
 
     def _about(self, chain: Chain) -> str:
         """What a chain is, for a comment."""

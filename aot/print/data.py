@@ -6,13 +6,14 @@ on the values (``runtime/constant.py``).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import count
 
 import numpy as np
 
 from twinfer.aot.print.literals import block_comment, c_type, comment, elements, grouped, wrapped
+from twinfer.aot.print.place import section_of
 from twinfer.runtime.constant import Constant
 from twinfer.runtime.graph import Array
 from twinfer.runtime.plan.plan import Plan
@@ -21,10 +22,11 @@ from twinfer.runtime.program import Step
 
 @dataclass(frozen=True)
 class Definition:
-    """A constant array in C: its symbol, and the constant."""
+    """A constant array in C: its symbol, the constant, and the macro that says where it lies."""
 
     symbol: str
     constant: Constant
+    section: str
 
     @property
     def array(self) -> Array:
@@ -48,8 +50,11 @@ class Constants:
     """The constant arrays of a plan in C, in the order of first use. A constant without elements has no array."""
 
     def __init__(self, plan: Plan, name: str) -> None:
-        self.name, names = name, _names(plan, name)
-        self.all = tuple(Definition(names[c], c) for c in plan.constants if c.array.size)
+        self.name, uses = name, _first_uses(plan)
+        names = dict(zip(uses, _names(name, uses.values()), strict=True))
+        self.all = tuple(
+            Definition(names[c], c, section_of(name, c, uses[c][0])) for c in plan.constants if c.array.size
+        )
         self._symbols = {definition.constant: definition.symbol for definition in self.all}
 
     def symbol(self, constant: Constant) -> str | None:
@@ -61,22 +66,25 @@ class Constants:
         return sum(definition.array.nbytes for definition in self.all)
 
 
-def _names(plan: Plan, name: str) -> dict[Constant, str]:
+def _names(name: str, uses: Iterable[tuple[str, str]]) -> Iterator[str]:
     """A symbol for every constant, after the number of the layer that reads it first, and its role there."""
-    names: dict[Constant, str] = {}
-    taken: dict[str, int] = {}
-    for use, constant in _uses(plan):
-        if constant not in names:
-            taken[use] = taken.get(use, 0) + 1
-            names[constant] = f"{name}_{use}" if taken[use] == 1 else f"{name}_{use}_{taken[use]}"
-    return names
+    taken: dict[tuple[str, str], int] = {}
+    for use in uses:
+        taken[use] = taken.get(use, 0) + 1
+        yield "_".join([name, *filter(None, use), *([str(taken[use])] if taken[use] > 1 else [])])
 
 
-def _uses(plan: Plan) -> Iterator[tuple[str, Constant]]:
-    """For every use of a constant the end of its symbol, and the constant."""
+def _first_uses(plan: Plan) -> dict[Constant, tuple[str, str]]:
+    """For every constant what reads it first, and its role there: the layer's number, or an output and ""."""
+    uses: dict[Constant, tuple[str, str]] = {}
     for i, step in numbered(plan):
-        yield from ((f"{i}_{value.role.value}", value) for value in step.read if isinstance(value, Constant))
-    yield from ((f"output_{i}", value) for i, value in enumerate(plan.outputs) if isinstance(value, Constant))
+        for value in step.read:
+            if isinstance(value, Constant):
+                uses.setdefault(value, (str(i), value.role.value))
+    for i, output in enumerate(plan.outputs):
+        if isinstance(output, Constant):
+            uses.setdefault(output, (f"output_{i}", ""))
+    return uses
 
 
 def numbered(plan: Plan) -> Iterator[tuple[int, Step]]:
@@ -93,9 +101,17 @@ def numbered(plan: Plan) -> Iterator[tuple[int, Step]]:
 def data_header(constants: Constants, name: str, banner: str) -> str:
     """``<name>_data.h``: declarations of the constants."""
     guard = f"{name.upper()}_DATA_H"
-    lines = [banner, f"#ifndef {guard}", f"#define {guard}", "", "#include <stdint.h>", ""]
+    lines = [
+        banner,
+        f"#ifndef {guard}",
+        f"#define {guard}",
+        f'#include "{name}_place.h"',
+        "",
+        "#include <stdint.h>",
+        "",
+    ]
     lines += ["#ifdef __cplusplus", 'extern "C" {', "#endif", ""]
-    lines += [f"extern {c.declaration};" for c in constants.all]
+    lines += [f"extern {c.section} {c.declaration};" for c in constants.all]
     lines += ["", "#ifdef __cplusplus", "}", "#endif", "#endif", ""]
     return "\n".join(lines)
 

@@ -11,7 +11,7 @@ only that file.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import metadata
@@ -24,11 +24,13 @@ from twinfer.aot.print.chain_tables import empty_layer
 from twinfer.aot.print.choice import Policy, cold, default_policy, share_all, with_rest
 from twinfer.aot.print.data import Constants, data_header, data_source
 from twinfer.aot.print.group import Group
-from twinfer.aot.print.interface import Stack, header, sizes, static_source
+from twinfer.aot.print.interface import API, Stack, header, sizes, static_source
 from twinfer.aot.print.layer_functions import NONE_COMMON, Layers, closure, headers_of, kernel_counts
-from twinfer.aot.print.literals import check_name, comment
+from twinfer.aot.print.literals import braced, check_name, comment
+from twinfer.aot.print.place import hooked, place_header
 from twinfer.aot.print.row_loops import straight
 from twinfer.aot.print.run import RunFunctions, reset_function
+from twinfer.aot.print.run_layers import layers_source
 from twinfer.aot.print.statements import Statements
 from twinfer.aot.print.table import Table
 from twinfer.runtime.constant import Constant, Role
@@ -136,8 +138,10 @@ def emit(
         **_header(plan, constants, banner),
         f"{name}.c": _source(plan, name, constants, steps, banner, group),
         f"{name}_data.h": data_header(constants, name, banner),
+        f"{name}_place.h": place_header(name, banner),
+        f"{name}_layers.c": layers_source(plan, name, banner),
         f"{name}_static.c": static_source(plan, name, banner, group.name if group else None),
-        **{f"kernels/{file}": text for file, text in closure(steps.headers).items()},
+        **{f"kernels/{file}": text for file, text in closure([API, *steps.headers]).items()},
     }
     project = Project(name, plan, code, steps.layers, shared, steps.wrappers, constants, banner, sha256)
     project = replace(project, instances=steps.instances, common=group.files if group else {})
@@ -152,14 +156,14 @@ def _header(plan: Plan, constants: Constants, banner: str, stack: Stack | None =
 
 @dataclass(frozen=True)
 class _Steps:
-    """All steps as C: definitions (``text``), how layer ``i`` is called, the kernel headers; the rest as in Project.
+    """All steps as C: definitions (``text``), how a layer is called, the kernel headers; the rest as in Project.
 
-    With ``looped`` one call serves all layers, in terms of ``i``. ``start`` defines what comes before the first run,
-    ``feed`` the chain that takes the rows of the input.
+    With ``looped`` a call takes a row of the table, which may be an expression. ``start`` defines what comes before the
+    first run, ``feed`` the chain that takes the rows of the input.
     """
 
     text: str
-    calls: tuple[str, ...]
+    call: Callable[[int | str], str]
     headers: tuple[str, ...]
     layers: tuple[str, ...]
     wrappers: str = ""
@@ -173,7 +177,6 @@ def _compiled(plan: Plan, name: str, constants: Constants, shared: frozenset[int
     printer = Layers(plan, name, constants, shared, cold(plan), common)
     layers, memory = tuple(printer.printed()), Memory(plan)
     text = printer.preamble + "\n\n".join(layer.text for layer in layers) + ("\n" if layers else "")
-    calls = tuple(f"{layer.symbol}({memory.arguments});" for layer in layers)
     symbols = tuple(layer.symbol for layer in layers)
     wrappers = empty_layer(plan, name) if plan.chains else ""
     headers = (
@@ -183,7 +186,14 @@ def _compiled(plan: Plan, name: str, constants: Constants, shared: frozenset[int
         *headers_of(kernel_counts(plan)),
     )
     return _Steps(
-        text, calls, headers, symbols, wrappers, start=printer.start, feed=printer.feed, instances=printer.instances
+        text,
+        lambda i: f"{symbols[int(i)]}({memory.arguments});",
+        headers,
+        symbols,
+        wrappers,
+        start=printer.start,
+        feed=printer.feed,
+        instances=printer.instances,
     )
 
 
@@ -197,11 +207,10 @@ def _interpreted(plan: Plan, name: str, constants: Constants, common: Mapping[st
     ]
     numbers = {step: i for i, step in enumerate(table.loose)}
     symbols = [f"{table.symbol}_{numbers[step]}" if step in numbers else table.chains[step] for step in plan.steps]
-    calls = (f"{table.symbol}({memory.arguments}, i);",)
     wrappers += [empty_layer(plan, name)] if plan.chains else []
     return _Steps(
         table.text,
-        calls,
+        lambda row: f"{table.symbol}({memory.arguments}, {row});",
         headers,
         tuple(symbols),
         "\n".join(wrappers),
@@ -212,28 +221,32 @@ def _interpreted(plan: Plan, name: str, constants: Constants, common: Mapping[st
     )
 
 
-def _statements(plan: Plan, name: str, steps: _Steps) -> Iterator[str]:
-    """The lines that run the program, every call under watch if the plan's options say so."""
+def _layer(plan: Plan, name: str, call: str, i: int | str) -> list[str]:
+    """The lines that run layer ``i``, under watch if the plan's options say so."""
+    return [hooked(name, i), *(guards.watched(plan, name, call, str(i)) if plan.options.guard else [call])]
 
-    def called(i: int | None) -> list[str]:
-        call = steps.calls[i or 0]
-        return guards.watched(plan, name, call, "i" if i is None else str(i)) if plan.options.guard else [call]
+
+def _statements(plan: Plan, name: str, steps: _Steps) -> Statements:
+    """What prints the lines that run the program or a part of it."""
+    loose = [step for step in plan.steps if not (steps.looped and step in plan.chains)]
+    number = {step: i for i, step in enumerate(plan.steps)}
+    row = {number[step]: i for i, step in enumerate(loose)}
 
     def run(numbers: range) -> Iterator[str]:
-        if not steps.looped:
-            yield from (line for i in numbers for line in called(i))
-            return
-        first, *rest = called(None)
-        yield f"for (int32_t i = {numbers.start}; i < {numbers.stop}; ++i) {first}"
-        yield from rest
+        first = row[numbers[0]]
+        if not steps.looped or len(numbers) == 1:
+            yield from (line for i in numbers for line in _layer(plan, name, steps.call(row[i]), i))
+        else:
+            i = f"i + {numbers[0] - first}" if numbers[0] > first else "i"
+            head = f"for (int32_t i = {first}; i < {first + len(numbers)}; ++i)"
+            yield from braced(_layer(plan, name, steps.call("i"), i), head)
 
-    loose = [step for step in plan.steps if not (steps.looped and step in plan.chains)]
-    number = {step: i for i, step in enumerate(loose)}
+    def chain(part: Chain) -> Iterator[str]:
+        last = number[part.layers[-1].step]
+        yield hooked(name, last)
+        yield f"{steps.layers[last]}({Memory(plan).arguments});"
 
-    def chain(part: Chain) -> str:
-        return f"{steps.layers[plan.steps.index(part.layers[-1].step)]}({Memory(plan).arguments});"
-
-    return Statements(number, run, Memory(plan).address_in_run, chain).of(plan.program[plan.fed is not None :])
+    return Statements(number, run, Memory(plan).address_in_run, chain)
 
 
 def reads_words(plan: Plan) -> bool:
@@ -254,7 +267,15 @@ def reads_words(plan: Plan) -> bool:
 
 def _source(plan: Plan, name: str, constants: Constants, steps: _Steps, banner: str, group: Group | None) -> str:
     kernels = [group.header] if group and group.symbols else []
-    includes = [f"{name}.h", f"{name}_data.h", *kernels, *(f"kernels/{header}" for header in steps.headers)]
+    includes = [
+        f"{name}.h",
+        f"{name}_place.h",
+        f"{name}_data.h",
+        *kernels,
+        *(f"kernels/{header}" for header in steps.headers),
+    ]
+    statements = _statements(plan, name, steps)
+    layer = _layer(plan, name, steps.call("i"), "i") if steps.looped and plan.straight and not plan.chains else []
     parts = [
         banner,
         "\n".join(f'#include "{path}"' for path in dict.fromkeys(includes)),
@@ -262,7 +283,7 @@ def _source(plan: Plan, name: str, constants: Constants, steps: _Steps, banner: 
         LOW_FIRST if reads_words(plan) else "",
         steps.text,
         steps.feed,
-        *RunFunctions(plan, constants, [*_statements(plan, name, steps)]).printed(),
+        *RunFunctions(plan, constants, statements.of, layer).printed(),
         steps.start,
         reset_function(plan, name) if plan.state_bytes else "",
     ]

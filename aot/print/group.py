@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from twinfer.aot.print.layer_functions import closure, headers_of
+from twinfer.aot.print.place import code, place_header
 
 
 @dataclass(frozen=True)
@@ -36,14 +37,20 @@ class Group:
     @property
     def files(self) -> Mapping[str, str]:
         """Path -> text; the instances are left out if there are none."""
-        files = {f"{self.name}.h": self._header(), f"{self.name}_static.c": self._static()}
+        files = {
+            f"{self.name}.h": self._header(),
+            f"{self.name}_place.h": place_header(self.name, self.banner),
+            f"{self.name}_static.c": self._static(),
+        }
         return {**files, **self._instances()} if self.kernels else files
 
     def _instances(self) -> dict[str, str]:
         headers = ("core/tw.h", *headers_of(self.kernels))
         includes = "\n".join(f'#include "kernels/{path}"' for path in headers)
         declared = "\n".join(f"tw_fn {symbol};" for symbol in self.symbols.values())
-        defined = "\n".join(f"TW_SHARED({kernel}, {symbol})" for kernel, symbol in self.symbols.items())
+        defined = "\n".join(
+            f"{code(self.name, kernel)} TW_SHARED({kernel}, {symbol})" for kernel, symbol in self.symbols.items()
+        )
         guard = f"{self.name.upper()}_KERNELS_H"
         said = "/* Kernels that models share, params read at run time. */"
         return {
@@ -59,6 +66,7 @@ class Group:
 """,
             f"{self.name}_kernels.c": f"""{self.banner}
 #include "{self.header}"
+#include "{self.name}_place.h"
 {includes}
 
 {said}
@@ -97,10 +105,11 @@ void *{self.name}_arena(void);
         up = self.name.upper()
         return f"""{self.banner}
 #include "{self.name}.h"
+#include "{self.name}_place.h"
 
 #include <stdalign.h>
 
-alignas({up}_ARENA_ALIGN) static unsigned char {self.name}_static_arena[{up}_ARENA_BYTES];
+alignas({up}_ARENA_ALIGN) static {up}_SECTION_ARENA unsigned char {self.name}_static_arena[{up}_ARENA_BYTES];
 
 void *{self.name}_arena(void) {{ return {self.name}_static_arena; }}
 """

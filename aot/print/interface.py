@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from twinfer.aot.print import run_layers
 from twinfer.aot.print.blocks import Memory
 from twinfer.aot.print.data import Constants
 from twinfer.aot.print.feed import Feeding
@@ -15,6 +16,9 @@ from twinfer.aot.print.literals import WIDTH, block_comment, c_type, comment, sc
 from twinfer.runtime.graph import Tensor
 from twinfer.runtime.plan.plan import Plan, Region
 from twinfer.runtime.run.stream import METADATA, steps_of
+
+#: What the headers of all models have in common.
+API = "run/api.h"
 
 
 @dataclass(frozen=True)
@@ -34,7 +38,8 @@ class Stack:
 def header(plan: Plan, name: str, banner: str, sizes: Iterable[tuple[str, object]]) -> str:
     """The public header: sizes, offsets, shapes, types and quantisation as macros, then the functions."""
     up = name.upper()
-    lines = [banner, f"#ifndef {up}_H", f"#define {up}_H", "", "#include <stdint.h>", ""]
+    lines = [banner, f"#ifndef {up}_H", f"#define {up}_H", f'#include "kernels/{API}"', ""]
+    lines += ["#include <stdalign.h>", "#include <stdint.h>", ""]
     lines += [f"#define {up}_{key} {value}" for key, value in sizes]
     for kind, tensors in (("INPUT", plan.graph.inputs), ("OUTPUT", plan.graph.outputs)):
         for i, tensor in enumerate(tensors):
@@ -61,6 +66,7 @@ def sizes(plan: Plan, constants: Constants, version: str, stack: Stack | None) -
         yield "STACK_BYTES", f"{stack.nbytes} {block_comment(stack.about)}"
     yield "CONSTANT_BYTES", f"{constants.nbytes} /* weights and everything else in the constants' file, read only */"
     yield "MACS", f"{plan.macs} /* multiply-accumulates of a run */"
+    yield "LAYER_COUNT", len(plan.steps)
     yield "INPUT_COUNT", len(plan.graph.inputs)
     yield "OUTPUT_COUNT", len(plan.graph.outputs)
 
@@ -93,8 +99,11 @@ def _of_run(plan: Plan, name: str) -> str:
     number = Feeding(plan, name).place if plan.fed else None
     if plan.borrowed:
         number = plan.graph.inputs.index(plan.borrowed)
-    missing = "" if number is None else f", 3 without input {number}"
-    about = [f"One inference. Returns 0; 1 if {refused} is NULL, 2 if it is misaligned{missing}."]
+    missing = "" if number is None else f", TW_NO_INPUT without input {number}"
+    about = [
+        "One inference. Returns a tw_status: TW_OK, TW_NO_MEMORY if "
+        f"{refused} is NULL, TW_MISALIGNED{missing}, or TW_CANCELLED by the hook."
+    ]
     for arena in plan.arenas:
         about.append(f"{arena.value}: {up}_{arena.name}_BYTES bytes at a multiple of {up}_ARENA_ALIGN, the caller's.")
     which, them = ("these", "them") if plan.target.banks else ("it", "one arena")
@@ -133,17 +142,19 @@ def _functions(plan: Plan, name: str) -> Iterator[str]:
     """The declarations of the functions, each behind a comment on it."""
     regions = Memory(plan).blocks
     blocks = "".join(f"void *{r.value}, " for r in regions)
+    yield from _types(plan, name)
     yield _of_run(plan, name)
+    yield from _of_run_1(plan, name)
     if plan.fed:
         feed = Feeding(plan, name)
         own_arena, rows = feed.region.value, f"{name.upper()}_INPUT_{feed.place}_ROWS"
         about = [
             f"The same with input {feed.place} row by row: begin, push_row for the first {rows} rows, "
             f"then finish. Between these calls nothing else may write the {own_arena}.",
-            "begin returns what a run does; so does finish, but 3 while rows are wanted, and 4 without a begin before. "
-            "push_row returns how many rows are still wanted. Less than 0 is an error, which changes nothing: -1 if "
-            f"{own_arena} or row is NULL, -2 if {own_arena} is misaligned, -3 if no row is wanted any more, -4 without "
-            "a begin before.",
+            "begin returns what a run does; so does finish, but TW_NO_INPUT while rows are wanted, and TW_NOT_BEGUN "
+            "without a begin before. push_row returns how many rows are still wanted. Less than 0 is an error, which "
+            f"changes nothing: -TW_NO_MEMORY if {own_arena} or row is NULL, -TW_MISALIGNED, -TW_NO_INPUT if no row is "
+            "wanted any more, -TW_NOT_BEGUN without a begin before, -TW_CANCELLED.",
         ]
         yield _declared(
             about,
@@ -155,6 +166,10 @@ def _functions(plan: Plan, name: str) -> Iterator[str]:
         yield _of_reset(plan, name)
     if plan.state_bytes and len(plan.graph.inputs) == len(plan.graph.outputs) == 1:
         yield _of_push(plan, name)
+    yield _of_run_layers(plan, name)
+    if plan.steps:
+        about = [f"Every layer, in {name}_layers.c; only a program that uses it pays for it."]
+        yield _declared(about, f"extern const tw_layer {name}_layers[{name.upper()}_LAYER_COUNT];")
     yield _declared(
         [f"The same over memory of {name}_static.c; only a program that uses them pays for it. Not reentrant."],
         f"int {name}_run_static(const void *const *inputs, void *const *outputs);",
@@ -162,6 +177,61 @@ def _functions(plan: Plan, name: str) -> Iterator[str]:
     )
     about = ["SHA-256 of the model's file in hexadecimal, empty if it is not known; it comes with the weights."]
     yield _declared(about, f"extern const char {name}_model_sha256[65];")
+
+
+def _types(plan: Plan, name: str) -> Iterator[str]:
+    """Types for the blocks of memory, aligned and as large as they must be."""
+    up = name.upper()
+    lines = [
+        f"typedef struct {{\n    alignas({up}_ARENA_ALIGN) unsigned char bytes[{up}_{region.name}_BYTES];\n}} "
+        f"{name}_{region.value}_t;"
+        for region in Memory(plan).blocks
+    ]
+    yield _declared(["Memory for a run."], *lines)
+
+
+def one_to_one(plan: Plan) -> bool:
+    """Whether the model has one input that is fed, and one output, each of at least one element."""
+    ends = (*plan.graph.inputs, *plan.graph.outputs)
+    single = len(plan.graph.inputs) == len(plan.graph.outputs) == 1
+    return single and plan.graph.inputs[0].data is None and all(tensor.size for tensor in ends)
+
+
+def _of_run_1(plan: Plan, name: str) -> Iterator[str]:
+    """The function for one inference of a model with one input and one output, with their types."""
+    if not one_to_one(plan):
+        return
+    (x,), (y,) = plan.graph.inputs, plan.graph.outputs
+    up, blocks = name.upper(), [region.value for region in Memory(plan).blocks]
+    taken = [f"{name}_{block}_t *{block}" for block in blocks]
+    sizes = [f"const {c_type(x.dtype)} in[{up}_INPUT_0_SIZE]", f"{c_type(y.dtype)} out[{up}_OUTPUT_0_SIZE]"]
+    head = f"static inline int {name}_run_1("
+    yield f"""/* The same with types, of a model with one input and one output. */
+{textwrap.fill(head + ", ".join([*taken, *sizes]) + ") {", 120, subsequent_indent=" " * len(head))}
+    const void *const inputs[] = {{in}};
+    void *const outputs[] = {{out}};
+    return {name}_run({", ".join(blocks)}, inputs, outputs);
+}}
+"""
+
+
+def _of_run_layers(plan: Plan, name: str) -> str:
+    """The declaration of the function for some layers, with what must last between its calls."""
+    blocks = "".join(f"void *{r.value}, " for r in Memory(plan).blocks)
+    parameters = f"{blocks}{run_layers.more(plan).removeprefix(', ')}"
+    up = name.upper()
+    inputs = (
+        "All rows of the input were pushed before." if plan.fed else f"Inputs lie at {up}_INPUT_0_OFFSET and so on."
+    )
+    if plan.borrowed:
+        inputs = "in is the input in place, the same in all calls."
+    about = [
+        f"Layers from to before to, in order; {name}.c has it with -D{run_layers.MACRO}. All layers, from 0 to "
+        f"{up}_LAYER_COUNT, are a run; between the calls of one run nothing else may write the memory given. {inputs} "
+        "Outputs stay in place. Layers that run together, row by row or in a branch or loop, all run with the last of "
+        "them. Returns what a run does, or TW_NO_LAYER.",
+    ]
+    return _declared(about, f"int {name}_run_layers({parameters});")
 
 
 def _declared(about: Sequence[str], *declarations: str) -> str:
@@ -204,21 +274,20 @@ static inline int {name}_push({", ".join(f"void *{block}" for block in blocks)},
 def static_source(plan: Plan, name: str, banner: str, group: str | None = None) -> str:
     """``<name>_static.c``: static memory and the functions over it; the arena is that of the group, if there is one."""
     up, regions = name.upper(), Memory(plan).blocks
-    places = {r: f"{group}_arena()" if group and r == Region.ARENA else f"{name}_static_{r.value}" for r in regions}
-    own = f"alignas({up}_ARENA_ALIGN) static unsigned char"
+    own = [region for region in regions if not (group and region == Region.ARENA)]
+    places = {r: f"&{name}_static_{r.value}" if r in own else f"{group}_arena()" for r in regions}
     blocks = "\n".join(
-        f"{_section(up, r)}{own} {place}[{up}_{r.name}_BYTES];"
+        f"static {_section(up, r)} {name}_{r.value}_t {place.removeprefix('&')};"
         for r, place in places.items()
-        if not place.endswith("()")
+        if r in own
     )
     sections = _SECTIONS.replace("NAME", up) if plan.target.banks else ""
     getters = "\n".join(f"void *{name}_{r.value}(void) {{ return {place}; }}" for r, place in places.items())
     shared = f'#include "{group}.h"\n' if group else ""
     return f"""{banner}
 #include "{name}.h"
+#include "{name}_place.h"
 {shared}
-#include <stdalign.h>
-
 {sections}{blocks}
 
 {getters}
@@ -241,7 +310,9 @@ _SECTIONS = """/* Each arena has a section of its own: the linker script says in
 
 
 def _section(up: str, region: Region) -> str:
-    return f'{up}_IN(".{region.value}") ' if region.bank else ""
+    if region.bank:
+        return f'{up}_IN(".{region.value}")'
+    return f"{up}_SECTION_{'STATE' if region == Region.STATE else 'ARENA'}"
 
 
 # -- real values -------------------------------------------------------------------------------------------------------

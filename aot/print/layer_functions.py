@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -12,6 +12,7 @@ from twinfer.aot.print.blocks import Memory
 from twinfer.aot.print.chain_tables import ChainTables
 from twinfer.aot.print.data import Constants, numbered
 from twinfer.aot.print.literals import block_comment, braced, comment, grouped, identifier
+from twinfer.aot.print.place import code, tables
 from twinfer.aot.print.row_loops import RowLoops, straight
 from twinfer.kernels_c import includes
 from twinfer.kernels_c.ffi_build import KERNEL
@@ -105,7 +106,10 @@ class Layers:
             used.setdefault(self._plan.steps[i].call.kernel, []).append(i)
         own = [kernel for kernel in self.instances if kernel not in self._common]
         marks = {kernel: self._cold_mark(users) for kernel, users in used.items()}
-        lines = [f"static{marks.get(kernel, '')} TW_SHARED({kernel}, {self._name}_{kernel})" for kernel in own]
+        lines = [
+            f"static{marks.get(kernel, '')} {code(self._name, kernel)} TW_SHARED({kernel}, {self._name}_{kernel})"
+            for kernel in own
+        ]
         if not lines:
             return ""
         return "\n".join(["/* Kernels that layers share, params read at run time. */", *lines, "", ""])
@@ -121,7 +125,8 @@ class Layers:
             lines += [f"/* {comment(step.call.note or str(step.node), 300)} */"]
             inner = self._function_lines(i, step)
             lines += braced(inner) if len(step.body) == 1 < len(self._plan.start) else inner
-        head = f"static TW_NOINLINE void {self._name}_start({self._memory.start_parameters}) {{"
+        start = f"{self._name.upper()}_SECTION_CODE void {self._name}_start({self._memory.start_parameters})"
+        head = f"static TW_LAYER {start} {{"
         return "\n".join([*params, head, *(f"    {line}" for line in lines), "}", ""])
 
     def printed(self) -> Iterator[Layer]:
@@ -162,9 +167,9 @@ class Layers:
         """The name of the shared instance of a call's kernel."""
         return self._common.get(call.kernel, f"{self._name}_{call.kernel}")
 
-    def _storage(self, users: Iterable[int]) -> str:
-        """The specifiers of a function that these steps use."""
-        return f"static TW_NOINLINE{self._cold_mark(users)}"
+    def _storage(self, users: Sequence[int]) -> str:
+        """The specifiers of a function that these steps use, which lies where the first one's code does."""
+        return f"static TW_LAYER{self._cold_mark(users)} {code(self._name, users[0])}"
 
     def _cold_mark(self, users: Iterable[int]) -> str:
         return " TW_COLD" if self._cold.issuperset(users) else ""
@@ -177,7 +182,7 @@ class Layers:
     def _definition(self, key: _Key, call: Call) -> str:
         kernel, fields, instanced = key
         params = self._params[key]
-        text = f"static const {kernel}_params {params.symbol} = {{\n{fields},\n}};"
+        text = f"static {tables(self._name, params.definer)} const {kernel}_params {params.symbol} = {{\n{fields},\n}};"
         if instanced or len(params.users) == 1:
             return text
         body = f"{kernel}_body(&{params.symbol}, in, out, scratch);"

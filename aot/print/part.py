@@ -23,12 +23,12 @@ def used(text: str) -> list[str]:
     return [name for name in VARIABLES if re.search(rf"(?<![.\w]){name}\b", text)]
 
 
-def with_params(layer: Layer, fields: str, invoke: str) -> list[str]:
+def with_params(layer: Layer, fields: str, invoke: str, section: str) -> list[str]:
     """The lines of a call for some rows of a layer, up to its scratch memory; ``invoke`` is the function called.
 
-    ``fields`` are the layer's ``params``.
+    ``fields`` are the layer's ``params``, ``section`` says where they lie if they are the same for all rows.
     """
-    storage = "const" if used(fields) else "static const"
+    storage = "const" if used(fields) else f"static {section} const"
     head = f"{storage} {layer.step.call.kernel}_params params = {{"
     return [head, *fields.split("\n"), "};", f"{invoke}(&params, in, out, "]
 

@@ -15,6 +15,7 @@ from twinfer.aot.print.arguments import NO_SCRATCH, Arguments
 from twinfer.aot.print.blocks import parameter
 from twinfer.aot.print.literals import block_comment, braced, comment, identifier, wrapped
 from twinfer.aot.print.part import even, linear, params, used, variables, with_params
+from twinfer.aot.print.place import code, tables
 from twinfer.runtime.plan.by_rows.schedule import goals
 from twinfer.runtime.plan.plan import Plan, Region
 from twinfer.runtime.program import Chain, Layer, Step
@@ -103,9 +104,13 @@ class RowLoops:
         parameters = ", ".join([*needed, "const void *const *in", "void *const *out", "void *scratch"])
         yield f"/* Some rows of layers {', '.join(str(self.numbers[user.step]) for user in users)} */"
         yield _function(
-            f"static TW_NOINLINE void {self._part_symbol(users)}({parameters})", self._own_call(layer, "scratch")
+            f"{self._storage(users)} void {self._part_symbol(users)}({parameters})", self._own_call(layer, "scratch")
         )
         yield ""
+
+    def _storage(self, layers: Sequence[Layer]) -> str:
+        """The specifiers of a function of layers, which lies where the last one's code does."""
+        return f"static TW_LAYER {code(self.name, self.numbers[layers[-1].step])}"
 
     def _part_symbol(self, users: Sequence[Layer]) -> str:
         return f"{self.name}_{self.numbers[users[0].step]}_part"
@@ -118,7 +123,8 @@ class RowLoops:
         return [f"{self._part_symbol(users)}({', '.join([*used(self._params[layer]), 'in', 'out', scratch])});"]
 
     def _own_call(self, layer: Layer, scratch: str) -> list[str]:
-        *lines, call = with_params(layer, self._params[layer], self.invoke(layer.step))
+        section = tables(self.name, self.numbers[layer.step])
+        *lines, call = with_params(layer, self._params[layer], self.invoke(layer.step), section)
         return [*lines, f"{call}{scratch});"]
 
     def _shared_loop(self, chain: Chain, layer: Layer) -> Iterator[str]:
@@ -127,7 +133,7 @@ class RowLoops:
         if len(group) < 2 or group[0] is not layer:
             return
         parameters = "const void *const *inputs, void *const *outputs, void *scratch"
-        head = f"static TW_NOINLINE void {self._loop_symbol(group)}({parameters})"
+        head = f"{self._storage(group)} void {self._loop_symbol(group)}({parameters})"
         numbers = ", ".join(str(self.numbers[each.step]) for each in group)
         yield f"/* Layers {numbers}, row by row{', from the last to the first' * chain.backwards} */"
         yield _function(head, self._loop(chain, layer, self.call(layer, "scratch")))
@@ -146,7 +152,7 @@ class RowLoops:
             sources = [memory.address(tensor) for _, tensor, _ in layer.sources]
             others = self.pointers(layer, dict.fromkeys([place for place, _, _ in layer.sources], ""))
             lines = self._loop(chain, layer, self.call(layer, scratch), sources, others, memory.address(layer.out))
-        head = f"static TW_NOINLINE void {self.layer_symbol(layer)}({memory.parameters})"
+        head = f"{self._storage([layer])} void {self.layer_symbol(layer)}({memory.parameters})"
         return _function(head, [*memory.unused(lines), *lines])
 
     def _loop(
@@ -203,7 +209,7 @@ class RowLoops:
             kept.append(f"  {rows} {memory.span(ring.memory)}{first}")
         numbers = [self.numbers[layer.step] for layer in chain.layers]
         lines = [*starts, *self._rows_of(chain, chain.layers[-1], "")]
-        head = f"static TW_NOINLINE void {self.symbol(chain)}({memory.parameters})"
+        head = f"{self._storage(chain.layers)} void {self.symbol(chain)}({memory.parameters})"
         about = block_comment([f"Layers {numbers[0]} to {numbers[-1]}, row by row", *kept])
         return f"{about}\n{_function(head, [*memory.unused(lines), *lines])}"
 

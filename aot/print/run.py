@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from twinfer.aot.print import run_layers
 from twinfer.aot.print.blocks import Memory, in_run
 from twinfer.aot.print.data import Constants
 from twinfer.aot.print.feed import Feeding
+from twinfer.aot.print.place import hooked
 from twinfer.runtime.constant import Constant
 from twinfer.runtime.graph import Tensor
 from twinfer.runtime.plan.plan import Plan, Region
+from twinfer.runtime.program import Program
 
 
 @dataclass(frozen=True)
 class RunFunctions:
-    """Prints them; ``calls`` are the statements that run the program, without what takes the rows of the input."""
+    """Prints them; ``statements`` gives those that run a part of the program.
+
+    ``layer`` are the lines that run layer i, if the same run all of them, one after the other.
+    """
 
     plan: Plan
     constants: Constants
-    calls: Iterable[str]
+    statements: Callable[[Program], Iterator[str]]
+    layer: Sequence[str] = ()
 
     def printed(self) -> Iterator[str]:
         """The functions, in the order of the file."""
@@ -30,6 +37,12 @@ class RunFunctions:
             yield self._run()
         else:
             yield from self._by_rows(Feeding(self.plan, self._name))
+        yield f"#ifdef {run_layers.MACRO}\n{self._run_layers()}#endif\n"
+
+    @property
+    def _calls(self) -> list[str]:
+        """The statements that run the program, without what takes the rows of the input."""
+        return [*self.statements(self.plan.program[self.plan.fed is not None :])]
 
     @property
     def _name(self) -> str:
@@ -43,46 +56,63 @@ class RunFunctions:
         """A function that first refuses memory which is absent or misaligned; ``lines`` are what it does then."""
         names = {region.value: in_run(region) for region in blocks}
         head = [
-            f"int {self._name}_{what}({', '.join(f'void *{block}' for block in names)}{parameters}) {{",
+            f"{self._up}_SECTION_CODE int {self._name}_{what}("
+            f"{', '.join(f'void *{block}' for block in names)}{parameters}) {{",
             *(f"    unsigned char *const {local} = (unsigned char *){block};" for block, local in names.items()),
-            f"    if ({' || '.join(f'{local} == NULL' for local in names.values())}) return 1;",
-            f"    if ({' || '.join(f'(uintptr_t){block} % {self._up}_ARENA_ALIGN != 0' for block in names)}) return 2;",
+            f"    if ({' || '.join(f'{local} == NULL' for local in names.values())}) return TW_NO_MEMORY;",
+            f"    if ({' || '.join(f'(uintptr_t){block} % {self._up}_ARENA_ALIGN != 0' for block in names)}) "
+            "return TW_MISALIGNED;",
         ]
         return "\n".join([*head, *(f"    {line}" for line in lines), "}", ""])
 
     def _run(self) -> str:
-        lines = [*self._copies_in(), *self.calls, *self._copies_out(), "return 0;"]
+        lines = [*self._copies_in(), *self._calls, *self._copies_out(), "return TW_OK;"]
         parameters = ", const void *const *inputs, void *const *outputs"
         return self._function("run", parameters, lines, Memory(self.plan).blocks)
 
     def _by_rows(self, feeding: Feeding) -> Iterator[str]:
         """The functions of a model whose input comes row by row, and one that takes it as a whole."""
         regions, arena = Memory(self.plan).blocks, (feeding.region,)
-        yield self._function("begin", "", [f"{feeding.call('begin')};", "return 0;"], arena)
-        yield f"""int32_t {self._name}_push_row(void *{feeding.region.value}, const void *row) {{
-    unsigned char *const {feeding.base} = (unsigned char *){feeding.region.value};
-    if ({feeding.base} == NULL || row == NULL) return -1;
-    if ((uintptr_t){feeding.region.value} % {self._up}_ARENA_ALIGN != 0) return -2;
-    if (!{feeding.call("begun")}) return -4;
-    if (!{feeding.call("waits")}) return -3;
+        yield self._function("begin", "", [f"{feeding.call('begin')};", "return TW_OK;"], arena)
+        chain = self.plan.fed
+        last = len(chain.layers) - 1 if chain else -1
+        hook = f"\n    if ({self._up}_HOOK({last})) return -TW_CANCELLED;" if last >= 0 else ""
+        block = feeding.region.value
+        yield f"""{self._up}_SECTION_CODE int32_t {self._name}_push_row(void *{block}, const void *row) {{
+    unsigned char *const {feeding.base} = (unsigned char *){block};
+    if ({feeding.base} == NULL || row == NULL) return -TW_NO_MEMORY;
+    if ((uintptr_t){block} % {self._up}_ARENA_ALIGN != 0) return -TW_MISALIGNED;
+    if (!{feeding.call("begun")}) return -TW_NOT_BEGUN;
+    if (!{feeding.call("waits")}) return -TW_NO_INPUT;{hook}
     return {feeding.call("row", feeding.base, "row")};
 }}
 """
         waits = [
-            f"if (!{feeding.call('begun')}) return 4;",
-            f"if ({feeding.call('waits')}) return 3;",
-            f"{feeding.call('end')};",
+            f"if (!{feeding.call('begun')}) return TW_NOT_BEGUN;",
+            f"if ({feeding.call('waits')}) return TW_NO_INPUT;",
         ]
-        lines = [*waits, *self.calls, *self._copies_out(), "return 0;"]
+        lines = [*waits, f"{feeding.call('end')};", *self._calls, *self._copies_out(), "return TW_OK;"]
         yield self._function("finish", ", void *const *outputs", lines, regions)
         given = f"inputs[{feeding.place}]"
         blocks = ", ".join(region.value for region in regions)
         lines = [
-            f"if (inputs == NULL || {given} == NULL) return 3;",
+            f"if (inputs == NULL || {given} == NULL) return TW_NO_INPUT;",
+            *([hooked(self._name, last)] if last >= 0 else []),
             f"{feeding.everything(given)};",
             f"return {self._name}_finish({blocks}, outputs);",
         ]
         yield self._function("run", ", const void *const *inputs, void *const *outputs", lines, regions)
+
+    def _run_layers(self) -> str:
+        waits = list[str]()
+        if self.plan.fed:
+            feeding, own = Feeding(self.plan, self._name), max(len(self.plan.fed.layers), 1)
+            waits = [  # later layers may write over what is asked
+                f"if (from < {own} && !{feeding.call('begun')}) return TW_NOT_BEGUN;",
+                f"if (from < {own} && {feeding.call('waits')}) return TW_NO_INPUT;",
+            ]
+        lines = [*waits, *run_layers.body(self.plan, self._name, self.statements, self.layer)]
+        return self._function("run_layers", run_layers.more(self.plan), lines, Memory(self.plan).blocks)
 
     def _copies_in(self) -> list[str]:
         if self.plan.borrowed:
@@ -101,8 +131,8 @@ class RunFunctions:
         local = in_run(Region.INPUT)
         return [
             f"const unsigned char *const {local} = inputs == NULL ? NULL : (const unsigned char *)inputs[{i}];",
-            f"if ({local} == NULL) return 3;",
-            f"if ((uintptr_t){local} % {self._up}_INPUT_{i}_ALIGN != 0) return 2;",
+            f"if ({local} == NULL) return TW_NO_INPUT;",
+            f"if ((uintptr_t){local} % {self._up}_INPUT_{i}_ALIGN != 0) return TW_MISALIGNED;",
         ]
 
     def _copies_out(self) -> list[str]:
@@ -120,7 +150,7 @@ class RunFunctions:
 
 def _copy(name: str) -> str:
     return f"""/* Copies unless one side is absent or the value is in place already. */
-static void {name}_copy(void *to, const void *from, size_t size) {{
+static {name.upper()}_SECTION_CODE void {name}_copy(void *to, const void *from, size_t size) {{
     if (to != NULL && from != NULL && to != from) memmove(to, from, size);
 }}
 """
@@ -130,7 +160,7 @@ def reset_function(plan: Plan, name: str) -> str:
     """The function that sets the state: variables to their first values, then what runs once."""
     memory = Memory(plan)
     blocks = [region.value for region in memory.start_regions]
-    lines = [f"void {name}_reset({', '.join(f'void *{block}' for block in blocks)}) {{"]
+    lines = [f"{name.upper()}_SECTION_CODE void {name}_reset({', '.join(f'void *{block}' for block in blocks)}) {{"]
     if plan.variables:
         lines.append("    unsigned char *const kept = (unsigned char *)state;")
     for tensor in plan.variables:

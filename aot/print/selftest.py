@@ -168,7 +168,7 @@ def _over_buffers(project: Project, fed: Sequence[int]) -> Iterator[str]:
     yield f"const void *const inputs[] = {{{in_place.inputs(fed)}}};"
     yield f"void *const outputs[] = {{{', '.join(outputs or ['NULL'])}}};"
     yield from (f"memset({got}, {POISONS[0]:#x}, sizeof {got});" for got in outputs)
-    yield f"bad |= {name}_run({Memory(project.plan).given}, inputs, outputs) != 0;"
+    yield f"bad |= {name}_run({Memory(project.plan).given}, inputs, outputs) != TW_OK;"
     yield from in_place.unchanged()
     for i in range(len(graph.outputs)):
         yield _compare(project, i, f"{name}_test_got_{i}", "")
@@ -182,7 +182,7 @@ def _in_place(project: Project, fed: Sequence[int]) -> Iterator[str]:
         yield f"memcpy({at} + {up}_INPUT_{i}_OFFSET, {name}_test_input_{i}[run], {up}_INPUT_{i}_BYTES);"
     if project.plan.borrowed:
         yield f"const void *const inputs[] = {{{in_place.inputs(fed)}}};"
-    yield f"bad |= {name}_run_static({'inputs' if project.plan.borrowed else 'NULL'}, NULL) != 0;"
+    yield f"bad |= {name}_run_static({'inputs' if project.plan.borrowed else 'NULL'}, NULL) != TW_OK;"
     yield from in_place.unchanged()
     for i, tensor in enumerate(project.plan.graph.outputs):
         if tensor.data is None:
@@ -197,16 +197,16 @@ def _by_rows(project: Project, source: int) -> Iterator[str]:
     yield f"const unsigned char *rows = (const unsigned char *){name}_test_input_{source}[run];"
     yield f"void *const outputs[] = {{{outputs or 'NULL'}}};"
     base = Feeding(project.plan, name).base
-    yield f"bad |= {name}_push_row({base}, rows) != -4;"
-    yield f"bad |= {name}_finish({memory.given}, outputs) != 4;"
-    yield f"bad |= {name}_begin({base}) != 0;"
-    yield f"bad |= {name}_finish({memory.given}, outputs) != 3;"
-    yield f"bad |= {name}_push_row({base} + 1, rows) != -2;"
-    yield f"bad |= {name}_push_row({base}, NULL) != -1;"
+    yield f"bad |= {name}_push_row({base}, rows) != -TW_NOT_BEGUN;"
+    yield f"bad |= {name}_finish({memory.given}, outputs) != TW_NOT_BEGUN;"
+    yield f"bad |= {name}_begin({base}) != TW_OK;"
+    yield f"bad |= {name}_finish({memory.given}, outputs) != TW_NO_INPUT;"
+    yield f"bad |= {name}_push_row({base} + 1, rows) != -TW_MISALIGNED;"
+    yield f"bad |= {name}_push_row({base}, NULL) != -TW_NO_MEMORY;"
     yield f"for (int row = 1; row <= {up}_INPUT_{source}_ROWS; ++row, rows += {up}_INPUT_{source}_ROW_BYTES)"
     yield f"    bad |= {name}_push_row({base}, rows) != {up}_INPUT_{source}_ROWS - row;"
-    yield f"bad |= {name}_push_row({base}, {base}) != -3;"
-    yield f"bad |= {name}_finish({memory.given}, outputs) != 0;"
+    yield f"bad |= {name}_push_row({base}, {base}) != -TW_NO_INPUT;"
+    yield f"bad |= {name}_finish({memory.given}, outputs) != TW_OK;"
     for i in range(len(project.plan.graph.outputs)):
         yield _compare(project, i, f"{name}_test_got_{i}", " by rows")
 
@@ -225,8 +225,8 @@ def _main(project: Project) -> Iterator[str]:
     first, *others = Memory(project.plan).blocks
     yield from _blocks(name, [first])
     rest = "".join(f", {name}_{region.value}()" for region in others)
-    yield f"    int bad = {name}_run(NULL{rest}, NULL, NULL) != 1;"
-    yield f"    bad |= {name}_run({in_run(first)} + 1{rest}, NULL, NULL) != 2;"
+    yield f"    int bad = {name}_run(NULL{rest}, NULL, NULL) != TW_NO_MEMORY;"
+    yield f"    bad |= {name}_run({in_run(first)} + 1{rest}, NULL, NULL) != TW_MISALIGNED;"
     yield from InputInPlace(project.plan, name).refused(f"{in_run(first)}{rest}")
     yield f"    bad |= {name}_test_buffers();"
     yield f"    bad |= {name}_test_{_SECOND[project.plan.fed is not None]}();"
@@ -270,5 +270,5 @@ class InputInPlace:
             return
         odd = [f"{self._kept} + 1" if i == self._place else "NULL" for i in range(len(self.plan.graph.inputs))]
         yield f"    const void *const odd[] = {{{', '.join(odd)}}};"
-        yield f"    bad |= {self.name}_run({blocks}, NULL, NULL) != 3;"
-        yield f"    if ({self._align} > 1) bad |= {self.name}_run({blocks}, odd, NULL) != 2;"
+        yield f"    bad |= {self.name}_run({blocks}, NULL, NULL) != TW_NO_INPUT;"
+        yield f"    if ({self._align} > 1) bad |= {self.name}_run({blocks}, odd, NULL) != TW_MISALIGNED;"

@@ -17,13 +17,13 @@ Run = Callable[[range], Iterator[str]]
 class Statements:
     """Prints programs. ``number`` is that of each layer, ``condition`` the address of the byte that decides.
 
-    ``chain`` gives the statement that runs a chain.
+    ``chain`` gives the statements that run a chain.
     """
 
     number: Mapping[Step, int]
     run: Run
     condition: Callable[[Tensor], str]
-    chain: Callable[[Chain], str]
+    chain: Callable[[Chain], Iterator[str]]
 
     def of(self, program: Program) -> Iterator[str]:
         """The lines of a program, each with its indentation inside of the function."""
@@ -39,7 +39,7 @@ class Statements:
     def _control(self, part: object) -> Iterator[str]:
         match part:
             case Chain():
-                yield self.chain(part)
+                yield from self.chain(part)
             case If():
                 yield f"if (*({self.condition(part.condition)}) != 0) {{"
                 yield from self._inner(part.then)

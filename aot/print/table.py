@@ -93,21 +93,22 @@ class Table:
                 yield f"\n{self._chains.by_table(part)}"
         if not self.loose:
             return
+        own, addresses = f"static {name.upper()}_SECTION_TABLES const", f"static {name.upper()}_ADDRESSES const"
         state = f", from {self._plan.regions[Region.STATE].offset} on of the state" if self._plan.state_bytes else ""
         yield f"""
-static const void *const {name}_constants[] = {{
+{addresses} void *const {name}_constants[] = {{
 {wrapped(list(self._numbers) or ["NULL"])},
 }};
 /* Of every layer the inputs, then the outputs: bytes of the arena{state}, below 0 constants. */
-static const int32_t {name}_pointers[] = {{
+{own} int32_t {name}_pointers[] = {{
 {_lines(self._pointers)},
 }};
 /* Kernel, params, pointers, scratch, how many inputs and outputs. */
-static const tw_step {name}_table[] = {{
+{addresses} tw_step {name}_table[] = {{
 {self._table()},
 }};
 {self._loop_tables() if self._loops else ""}
-static TW_NOINLINE void {self.symbol}({self._memory.parameters}, int32_t i) {{
+static TW_LAYER {name.upper()}_SECTION_CODE void {self.symbol}({self._memory.parameters}, int32_t i) {{
     const tw_memory memory = {self._blocks};
     const void *in[{max(1, *(len(call.inputs) for call in calls))}];
     void *out[{max(len(call.outputs) for call in calls)}];
@@ -144,6 +145,7 @@ static TW_NOINLINE void {self.symbol}({self._memory.parameters}, int32_t i) {{
     def _loop_tables(self) -> str:
         """The further tables for steps of several calls: strides, loops, and the loops of every layer."""
         name = self._name
+        own, addresses = f"static {name.upper()}_SECTION_TABLES const", f"static {name.upper()}_ADDRESSES const"
         strides = [[part_of(a).stride if a is not None else 0 for a in row.call.arguments] for row in self._rows]
         loops, layers, first = list[str](), [0], 0
         for body in self._bodies:
@@ -152,18 +154,18 @@ static TW_NOINLINE void {self.symbol}({self._memory.parameters}, int32_t i) {{
                 first += rows
             layers.append(len(loops))
         return f"""/* By how many bytes the pointers move from iteration to iteration. */
-static const int32_t {name}_strides[] = {{
+{own} int32_t {name}_strides[] = {{
 {_lines(strides)},
 }};
 /* Rows that run together: the first, how many, how many times. */
-static const tw_repeat {name}_loops[] = {{
+{own} tw_repeat {name}_loops[] = {{
 {wrapped(loops)},
 }};
 /* The first of them of every layer, and their number. */
-static const uint16_t {name}_layers[] = {{
+{own} uint16_t {name}_layers[] = {{
 {wrapped(list(map(str, layers)))},
 }};
-static const tw_table {name}_rows = {{
+{addresses} tw_table {name}_rows = {{
     {name}_layers, {name}_loops, {name}_table, {name}_pointers, {name}_strides, {name}_constants}};
 """
 

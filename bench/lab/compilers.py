@@ -4,7 +4,7 @@ Random graphs of operators that move data, which compilers have translated wrong
 compiled at every level by every gcc that is installed, and run: here, by qemu-user for other architectures, on a board
 of QEMU's for a Cortex-M4. The self-test fills the arena with rubbish before every run, which shows calls that a
 compiler has deleted: gcc 11 and 12 delete some where functions are open to their interprocedural analyses
-(``TW_NOINLINE`` in ``kernels_c/core/tw.h``). A graph that gives wrong bits is saved as a .tflite file. A thousand
+(``TW_LAYER`` in ``kernels_c/core/tw.h``). A graph that gives wrong bits is saved as a .tflite file. A thousand
 graphs take minutes per compiler, so this is not part of CI.
 """
 

@@ -9,6 +9,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "place.h"
+
 /* What kernels take for granted of a machine and its compiler. */
 #ifdef __cplusplus
 #define TW_NEED static_assert
@@ -45,14 +47,16 @@ on s390x with -fexcess-precision=fast"
  * for one through NULL. */
 #if defined(__has_attribute)
 #if __has_attribute(noipa)
-#define TW_NOINLINE __attribute__((noipa, unused))
+#define TW_LAYER __attribute__((noipa, unused))
 #endif
 #endif
-#if !defined(TW_NOINLINE) && defined(__clang__)
-#define TW_NOINLINE __attribute__((noinline, unused))
-#elif !defined(TW_NOINLINE)
-#define TW_NOINLINE __attribute__((noinline, noclone, unused))
+#if !defined(TW_LAYER) && defined(__clang__)
+#define TW_LAYER __attribute__((noinline, unused))
+#elif !defined(TW_LAYER)
+#define TW_LAYER __attribute__((noinline, noclone, unused))
 #endif
+/* The same of a function that kernels call. */
+#define TW_NOINLINE TW_LAYER TW_SECTION_KERNELS
 /* A function that does little and should be small: compiled for size at every optimisation level. */
 #define TW_COLD __attribute__((cold))
 
@@ -105,7 +109,7 @@ on s390x with -fexcess-precision=fast"
 
 /* The shared instance of a kernel: one uniform C signature for all. */
 #define TW_SHARED(name, symbol)                                                                                        \
-    TW_NOINLINE void symbol(const void *params, const void *const *in, void *const *out, void *scratch);               \
+    TW_LAYER void symbol(const void *params, const void *const *in, void *const *out, void *scratch);                  \
     void symbol(const void *params, const void *const *in, void *const *out, void *scratch) {                          \
         name##_body((const name##_params *)params, in, out, scratch);                                                  \
     }

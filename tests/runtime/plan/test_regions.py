@@ -171,7 +171,7 @@ def test_rows_where_only_these_fit() -> None:
 
 
 @pytest.mark.parametrize(
-    ("fast", "rows"), [(1024, "static const tw_step m_table"), (512, "static TW_NOINLINE void m_1_")]
+    ("fast", "rows"), [(1024, "static M_ADDRESSES const tw_step m_table"), (512, "static TW_LAYER M_CODE(1) void m_1_")]
 )
 def test_interpreted(fast: int, rows: str) -> None:
     """A table where one memory holds all, else a function per layer; both call the shared kernel."""

@@ -2,7 +2,9 @@
 /* conv: made by twinfer VERSION for target host. Do not edit. */
 #ifndef CONV_H
 #define CONV_H
+#include "kernels/run/api.h"
 
+#include <stdalign.h>
 #include <stdint.h>
 
 #define CONV_TWINFER_VERSION "VERSION"
@@ -12,6 +14,7 @@
 #define CONV_STATE_BYTES 0 /* that last from run to run */
 #define CONV_CONSTANT_BYTES 1216 /* weights and everything else in the constants' file, read only */
 #define CONV_MACS 216 /* multiply-accumulates of a run */
+#define CONV_LAYER_COUNT 1
 #define CONV_INPUT_COUNT 1
 #define CONV_OUTPUT_COUNT 1
 
@@ -35,13 +38,35 @@
 extern "C" {
 #endif
 
-/* One inference. Returns 0; 1 if arena is NULL, 2 if it is misaligned.
+/* Memory for a run. */
+typedef struct {
+    alignas(CONV_ARENA_ALIGN) unsigned char bytes[CONV_ARENA_BYTES];
+} conv_arena_t;
+
+/* One inference. Returns a tw_status: TW_OK, TW_NO_MEMORY if arena is NULL, TW_MISALIGNED, or TW_CANCELLED by the
+ * hook.
  * arena: CONV_ARENA_BYTES bytes at a multiple of CONV_ARENA_ALIGN, the caller's. Nothing in it has to last from one
  * run to the next: models may take turns in one arena.
  * inputs, outputs: pointers to CONV_INPUT_COUNT and CONV_OUTPUT_COUNT values, of any alignment. A value that is
  * NULL, or that is the arena plus its _OFFSET, is in place: an input was written there before the run, an output
  * stays there until the next. inputs or outputs as a whole may be NULL: all in place. */
 int conv_run(void *arena, const void *const *inputs, void *const *outputs);
+
+/* The same with types, of a model with one input and one output. */
+static inline int conv_run_1(conv_arena_t *arena, const float in[CONV_INPUT_0_SIZE], float out[CONV_OUTPUT_0_SIZE]) {
+    const void *const inputs[] = {in};
+    void *const outputs[] = {out};
+    return conv_run(arena, inputs, outputs);
+}
+
+/* Layers from to before to, in order; conv.c has it with -DTW_RUN_LAYERS. All layers, from 0 to CONV_LAYER_COUNT,
+ * are a run; between the calls of one run nothing else may write the memory given. Inputs lie at CONV_INPUT_0_OFFSET
+ * and so on. Outputs stay in place. Layers that run together, row by row or in a branch or loop, all run with the
+ * last of them. Returns what a run does, or TW_NO_LAYER. */
+int conv_run_layers(void *arena, int32_t from, int32_t to);
+
+/* Every layer, in conv_layers.c; only a program that uses it pays for it. */
+extern const tw_layer conv_layers[CONV_LAYER_COUNT];
 
 /* The same over memory of conv_static.c; only a program that uses them pays for it. Not reentrant. */
 int conv_run_static(const void *const *inputs, void *const *outputs);

@@ -2,7 +2,9 @@
 /* dense: made by twinfer VERSION for target generic. Do not edit. */
 #ifndef DENSE_H
 #define DENSE_H
+#include "kernels/run/api.h"
 
+#include <stdalign.h>
 #include <stdint.h>
 
 #define DENSE_TWINFER_VERSION "VERSION"
@@ -12,6 +14,7 @@
 #define DENSE_STATE_BYTES 0 /* that last from run to run */
 #define DENSE_CONSTANT_BYTES 195 /* weights and everything else in the constants' file, read only */
 #define DENSE_MACS 108 /* multiply-accumulates of a run */
+#define DENSE_LAYER_COUNT 3
 #define DENSE_INPUT_COUNT 1
 #define DENSE_OUTPUT_COUNT 1
 
@@ -39,13 +42,36 @@
 extern "C" {
 #endif
 
-/* One inference. Returns 0; 1 if arena is NULL, 2 if it is misaligned.
+/* Memory for a run. */
+typedef struct {
+    alignas(DENSE_ARENA_ALIGN) unsigned char bytes[DENSE_ARENA_BYTES];
+} dense_arena_t;
+
+/* One inference. Returns a tw_status: TW_OK, TW_NO_MEMORY if arena is NULL, TW_MISALIGNED, or TW_CANCELLED by the
+ * hook.
  * arena: DENSE_ARENA_BYTES bytes at a multiple of DENSE_ARENA_ALIGN, the caller's. Nothing in it has to last from
  * one run to the next: models may take turns in one arena.
  * inputs, outputs: pointers to DENSE_INPUT_COUNT and DENSE_OUTPUT_COUNT values, of any alignment. A value that is
  * NULL, or that is the arena plus its _OFFSET, is in place: an input was written there before the run, an output
  * stays there until the next. inputs or outputs as a whole may be NULL: all in place. */
 int dense_run(void *arena, const void *const *inputs, void *const *outputs);
+
+/* The same with types, of a model with one input and one output. */
+static inline int dense_run_1(dense_arena_t *arena, const int8_t in[DENSE_INPUT_0_SIZE], int8_t
+                              out[DENSE_OUTPUT_0_SIZE]) {
+    const void *const inputs[] = {in};
+    void *const outputs[] = {out};
+    return dense_run(arena, inputs, outputs);
+}
+
+/* Layers from to before to, in order; dense.c has it with -DTW_RUN_LAYERS. All layers, from 0 to DENSE_LAYER_COUNT,
+ * are a run; between the calls of one run nothing else may write the memory given. Inputs lie at
+ * DENSE_INPUT_0_OFFSET and so on. Outputs stay in place. Layers that run together, row by row or in a branch or
+ * loop, all run with the last of them. Returns what a run does, or TW_NO_LAYER. */
+int dense_run_layers(void *arena, int32_t from, int32_t to);
+
+/* Every layer, in dense_layers.c; only a program that uses it pays for it. */
+extern const tw_layer dense_layers[DENSE_LAYER_COUNT];
 
 /* The same over memory of dense_static.c; only a program that uses them pays for it. Not reentrant. */
 int dense_run_static(const void *const *inputs, void *const *outputs);

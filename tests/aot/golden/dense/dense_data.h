@@ -2,6 +2,7 @@
 /* dense: made by twinfer VERSION for target generic. Do not edit. */
 #ifndef DENSE_DATA_H
 #define DENSE_DATA_H
+#include "dense_place.h"
 
 #include <stdint.h>
 
@@ -9,18 +10,18 @@
 extern "C" {
 #endif
 
-extern const int8_t dense_0_weights[36];
-extern const int32_t dense_0_bias[6];
-extern const int32_t dense_0_multipliers[1];
-extern const int8_t dense_0_shifts[1];
-extern const int8_t dense_1_weights[36];
-extern const int32_t dense_1_bias[6];
-extern const int32_t dense_1_multipliers[1];
-extern const int8_t dense_1_shifts[1];
-extern const int8_t dense_2_weights[36];
-extern const int32_t dense_2_bias[6];
-extern const int32_t dense_2_multipliers[1];
-extern const int8_t dense_2_shifts[1];
+extern DENSE_WEIGHTS(0) const int8_t dense_0_weights[36];
+extern DENSE_WEIGHTS(0) const int32_t dense_0_bias[6];
+extern DENSE_TABLES(0) const int32_t dense_0_multipliers[1];
+extern DENSE_TABLES(0) const int8_t dense_0_shifts[1];
+extern DENSE_WEIGHTS(1) const int8_t dense_1_weights[36];
+extern DENSE_WEIGHTS(1) const int32_t dense_1_bias[6];
+extern DENSE_TABLES(1) const int32_t dense_1_multipliers[1];
+extern DENSE_TABLES(1) const int8_t dense_1_shifts[1];
+extern DENSE_WEIGHTS(2) const int8_t dense_2_weights[36];
+extern DENSE_WEIGHTS(2) const int32_t dense_2_bias[6];
+extern DENSE_TABLES(2) const int32_t dense_2_multipliers[1];
+extern DENSE_TABLES(2) const int8_t dense_2_shifts[1];
 
 #ifdef __cplusplus
 }

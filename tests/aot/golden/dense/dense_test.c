@@ -42,7 +42,7 @@ static int dense_test_buffers(void) {
         const void *const inputs[] = {dense_test_input_0[run]};
         void *const outputs[] = {dense_test_got_0};
         memset(dense_test_got_0, 0xa5, sizeof dense_test_got_0);
-        bad |= dense_run(base, inputs, outputs) != 0;
+        bad |= dense_run(base, inputs, outputs) != TW_OK;
         bad |= dense_test_differs("output 0", run, dense_test_got_0, dense_test_want_0[run],
                 DENSE_OUTPUT_0_BYTES, sizeof **dense_test_want_0);
     }
@@ -55,7 +55,7 @@ static int dense_test_in_place(void) {
     for (int run = 0; run < 1; ++run) {
         memset(base, 0x5a, DENSE_ARENA_BYTES); /* what a run before has left */
         memcpy(base + DENSE_INPUT_0_OFFSET, dense_test_input_0[run], DENSE_INPUT_0_BYTES);
-        bad |= dense_run_static(NULL, NULL) != 0;
+        bad |= dense_run_static(NULL, NULL) != TW_OK;
         bad |= dense_test_differs("output 0 in place", run, base + DENSE_OUTPUT_0_OFFSET, dense_test_want_0[run],
                 DENSE_OUTPUT_0_BYTES, sizeof **dense_test_want_0);
     }
@@ -64,8 +64,8 @@ static int dense_test_in_place(void) {
 
 int main(void) {
     unsigned char *const base = (unsigned char *)dense_arena();
-    int bad = dense_run(NULL, NULL, NULL) != 1;
-    bad |= dense_run(base + 1, NULL, NULL) != 2;
+    int bad = dense_run(NULL, NULL, NULL) != TW_NO_MEMORY;
+    bad |= dense_run(base + 1, NULL, NULL) != TW_MISALIGNED;
     bad |= dense_test_buffers();
     bad |= dense_test_in_place();
     printf("dense: %s\n", bad ? "FAILED" : "ok");

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* rows: made by twinfer VERSION for target generic, memory by rows. Do not edit. */
 #include "rows.h"
+#include "rows_place.h"
 #include "rows_data.h"
 #include "kernels/core/tw.h"
 #include "kernels/conv/conv2d_f32.h"
@@ -13,7 +14,7 @@
 /* Layer 0: CONV_2D, operator 0 of the model; tw_conv2d_f32, 2,160 MACs
  *   in  "x" FLOAT32 [1, 6, 5, 2] at 0..240
  *   out "conv_2d_3" FLOAT32 [1, 6, 5, 4] at 80..560 */
-static TW_NOINLINE void rows_0_conv_2d(unsigned char *arena) {
+static TW_LAYER ROWS_CODE(0) void rows_0_conv_2d(unsigned char *arena) {
     for (int32_t y = 5; y >= 0; --y) {
         const int32_t low = tw_max(0, y - 1), high = tw_min(6, y + 2);
         const tw_conv2d_f32_params params = {
@@ -52,7 +53,7 @@ TW_INLINE void rows_1_conv_2d(int32_t y, int32_t low, int32_t high, const unsign
  *   in  "conv_2d_6" FLOAT32 [1, 6, 5, 4] row by row
  *   out "add_7" FLOAT32 [1, 6, 5, 4] at 0..480 */
 TW_INLINE void rows_2_add(const unsigned char *from_0, const unsigned char *from_1, unsigned char *to) {
-    static const tw_add_f32_params params = {
+    static ROWS_TABLES(2) const tw_add_f32_params params = {
         .walk = {
             .size = 20, .tile = 1, .a_step = 1, .b_step = 1,
             .outer = {.rows = 1, .shape = {0, 0, 0, 0, 0}, .a_jump = {0, 0, 0, 0, 0}, .b_jump = {0, 0, 0, 0, 0}},
@@ -66,7 +67,7 @@ TW_INLINE void rows_2_add(const unsigned char *from_0, const unsigned char *from
 
 /* Layers 1 to 2, row by row
  *   1 of 6 rows of "conv_2d_6" at 560..640; the first is row first1 */
-static TW_NOINLINE void rows_1_to_2(unsigned char *arena) {
+static TW_LAYER ROWS_CODE(2) void rows_1_to_2(unsigned char *arena) {
     int32_t y1 = 0, first1 = 0;
     for (int32_t y2 = 0; y2 < 6; ++y2) {
         for (; y1 < y2 + 1; ++y1) {
@@ -83,9 +84,9 @@ static TW_NOINLINE void rows_1_to_2(unsigned char *arena) {
 /* Layer 3: MAX_POOL_2D, operator 3 of the model; tw_max_pool_2d_f32
  *   in  "add_7" FLOAT32 [1, 6, 5, 4] at 0..480
  *   out "max_pool_2d_8" FLOAT32 [1, 5, 4, 4] at 320..640 */
-static TW_NOINLINE void rows_3_max_pool_2d(unsigned char *arena) {
+static TW_LAYER ROWS_CODE(3) void rows_3_max_pool_2d(unsigned char *arena) {
     for (int32_t y = 4; y >= 0; --y) {
-        static const tw_max_pool_2d_f32_params params = {
+        static ROWS_TABLES(3) const tw_max_pool_2d_f32_params params = {
             .window = {
                 .batches = 1, .in_h = 2, .in_w = 5, .in_c = 4, .out_h = 1, .out_w = 4, .out_c = 4, .k_h = 2, .k_w = 2,
                 .stride_h = 1, .stride_w = 1, .dilation_h = 1, .dilation_w = 1, .pad_h = 0, .pad_w = 0,
@@ -101,37 +102,61 @@ static TW_NOINLINE void rows_3_max_pool_2d(unsigned char *arena) {
 /* Layer 4: AVERAGE_POOL_2D, operator 4 of the model; tw_average_pool_2d_f32
  *   in  "max_pool_2d_8" FLOAT32 [1, 5, 4, 4] at 320..640
  *   out "average_pool_2d_9" FLOAT32 [1, 5, 4, 4] at 0..320 */
-static const tw_average_pool_2d_f32_params rows_4_params = {
+static ROWS_TABLES(4) const tw_average_pool_2d_f32_params rows_4_params = {
     .window = {
         .batches = 1, .in_h = 5, .in_w = 4, .in_c = 4, .out_h = 5, .out_w = 4, .out_c = 4, .k_h = 3, .k_w = 1,
         .stride_h = 1, .stride_w = 1, .dilation_h = 1, .dilation_w = 1, .pad_h = 1, .pad_w = 0,
     },
     .limits = {.low = -3.40282347e+38f, .high = 3.40282347e+38f},
 };
-static TW_NOINLINE void rows_4_average_pool_2d(unsigned char *arena) {
+static TW_LAYER ROWS_CODE(4) void rows_4_average_pool_2d(unsigned char *arena) {
     const void *const in[] = {arena + 320};
     void *const out[] = {arena};
     tw_average_pool_2d_f32_body(&rows_4_params, in, out, out[0]);
 }
 
 /* Copies unless one side is absent or the value is in place already. */
-static void rows_copy(void *to, const void *from, size_t size) {
+static ROWS_SECTION_CODE void rows_copy(void *to, const void *from, size_t size) {
     if (to != NULL && from != NULL && to != from) memmove(to, from, size);
 }
 
-int rows_run(void *arena, const void *const *inputs, void *const *outputs) {
+ROWS_SECTION_CODE int rows_run(void *arena, const void *const *inputs, void *const *outputs) {
     unsigned char *const base = (unsigned char *)arena;
-    if (base == NULL) return 1;
-    if ((uintptr_t)arena % ROWS_ARENA_ALIGN != 0) return 2;
+    if (base == NULL) return TW_NO_MEMORY;
+    if ((uintptr_t)arena % ROWS_ARENA_ALIGN != 0) return TW_MISALIGNED;
     if (inputs != NULL) {
         rows_copy(base + ROWS_INPUT_0_OFFSET, inputs[0], ROWS_INPUT_0_BYTES);
     }
+    if (ROWS_HOOK(0)) return TW_CANCELLED;
     rows_0_conv_2d(base);
+    if (ROWS_HOOK(2)) return TW_CANCELLED;
     rows_1_to_2(base);
+    if (ROWS_HOOK(3)) return TW_CANCELLED;
     rows_3_max_pool_2d(base);
+    if (ROWS_HOOK(4)) return TW_CANCELLED;
     rows_4_average_pool_2d(base);
     if (outputs != NULL) {
         rows_copy(outputs[0], base + ROWS_OUTPUT_0_OFFSET, ROWS_OUTPUT_0_BYTES);
     }
-    return 0;
+    return TW_OK;
 }
+
+#ifdef TW_RUN_LAYERS
+ROWS_SECTION_CODE int rows_run_layers(void *arena, int32_t from, int32_t to) {
+    unsigned char *const base = (unsigned char *)arena;
+    if (base == NULL) return TW_NO_MEMORY;
+    if ((uintptr_t)arena % ROWS_ARENA_ALIGN != 0) return TW_MISALIGNED;
+    if (from < 0 || to > 5 || from > to) return TW_NO_LAYER;
+    for (int32_t i = from; i < to; ++i) {
+        if (ROWS_HOOK(i)) return TW_CANCELLED;
+        switch (i) {
+        case 0: rows_0_conv_2d(base); break;
+        case 2: rows_1_to_2(base); break;
+        case 3: rows_3_max_pool_2d(base); break;
+        case 4: rows_4_average_pool_2d(base); break;
+        default: break; /* it runs with a later layer */
+        }
+    }
+    return TW_OK;
+}
+#endif

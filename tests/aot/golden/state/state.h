@@ -2,7 +2,9 @@
 /* state: made by twinfer VERSION for target generic. Do not edit. */
 #ifndef STATE_H
 #define STATE_H
+#include "kernels/run/api.h"
 
+#include <stdalign.h>
 #include <stdint.h>
 
 #define STATE_TWINFER_VERSION "VERSION"
@@ -14,6 +16,7 @@
 #define STATE_STATE_OFFSET 32 /* in that buffer, the arena before it */
 #define STATE_CONSTANT_BYTES 0 /* weights and everything else in the constants' file, read only */
 #define STATE_MACS 0 /* multiply-accumulates of a run */
+#define STATE_LAYER_COUNT 2
 #define STATE_INPUT_COUNT 0
 #define STATE_OUTPUT_COUNT 2
 
@@ -39,7 +42,16 @@
 extern "C" {
 #endif
 
-/* One inference. Returns 0; 1 if arena or state is NULL, 2 if it is misaligned.
+/* Memory for a run. */
+typedef struct {
+    alignas(STATE_ARENA_ALIGN) unsigned char bytes[STATE_ARENA_BYTES];
+} state_arena_t;
+typedef struct {
+    alignas(STATE_ARENA_ALIGN) unsigned char bytes[STATE_STATE_BYTES];
+} state_state_t;
+
+/* One inference. Returns a tw_status: TW_OK, TW_NO_MEMORY if arena or state is NULL, TW_MISALIGNED, or TW_CANCELLED
+ * by the hook.
  * arena: STATE_ARENA_BYTES bytes at a multiple of STATE_ARENA_ALIGN, the caller's. Nothing in it has to last from
  * one run to the next: models may take turns in one arena.
  * state: STATE_STATE_BYTES bytes, aligned likewise, that hold what the model keeps from run to run: no other model
@@ -51,6 +63,15 @@ int state_run(void *arena, void *state, const void *const *inputs, void *const *
 
 /* Sets variables to their first values: before the first run, and to start anew. The block must be there. */
 void state_reset(void *state);
+
+/* Layers from to before to, in order; state.c has it with -DTW_RUN_LAYERS. All layers, from 0 to STATE_LAYER_COUNT,
+ * are a run; between the calls of one run nothing else may write the memory given. Inputs lie at
+ * STATE_INPUT_0_OFFSET and so on. Outputs stay in place. Layers that run together, row by row or in a branch or
+ * loop, all run with the last of them. Returns what a run does, or TW_NO_LAYER. */
+int state_run_layers(void *arena, void *state, int32_t from, int32_t to);
+
+/* Every layer, in state_layers.c; only a program that uses it pays for it. */
+extern const tw_layer state_layers[STATE_LAYER_COUNT];
 
 /* The same over memory of state_static.c; only a program that uses them pays for it. Not reentrant. */
 int state_run_static(const void *const *inputs, void *const *outputs);
