@@ -81,8 +81,8 @@ def linked(folder: Path, core: str, mode: Mode, words: Sequence[str]) -> tuple[l
     ]
     command = [card.toolchain.compiler, *flags, *words, *card.architecture.linking("board/")]
     for project in projects:
-        own = [*command, *sources, f"{project.name}_test.c", "-o", project.name, "-lm"]
-        subprocess.run(own, cwd=folder, check=True, timeout=1200)
+        last = [f"{project.name}_test.c", "-o", project.name, "-lm"]
+        subprocess.run([*command, *sources, *last], cwd=folder, check=True, timeout=1200)
     return list(projects), folder
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import get_args
@@ -31,6 +31,7 @@ from twinfer.runtime.graph import Graph
 from twinfer.runtime.options import Mode, Options
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.plan.plan import Plan
+from twinfer.runtime.program import Program
 from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.run.poison import POISONS, perishable, poison
 from twinfer.runtime.run.session import Session
@@ -52,8 +53,15 @@ def skip_emitted(monkeypatch: pytest.MonkeyPatch, layer: int) -> None:
     """Makes ``NAME_run`` skip one layer of compiled code; the layer's function is still there."""
     right = emitter.RunFunctions
 
-    def run(plan: Plan, constants: Constants, calls: Iterable[str]) -> emitter.RunFunctions:
-        return right(plan, constants, [call for i, call in enumerate(calls) if i != layer])
+    def run(
+        plan: Plan, constants: Constants, statements: Callable[[Program], Iterator[str]], alike: Sequence[str]
+    ) -> emitter.RunFunctions:
+        def kept(program: Program) -> Iterator[str]:
+            lines = [*statements(program)]
+            calls = [line for line in lines if "_HOOK(" not in line]
+            return (line for line in lines if calls[layer:] == [] or line != calls[layer])
+
+        return right(plan, constants, kept, alike)
 
     monkeypatch.setattr(emitter, "RunFunctions", run)
 
