@@ -8,6 +8,9 @@ from typing import NamedTuple
 
 from twinfer.runtime.errors import InvalidArgumentError
 
+#: The most that memory can be aligned to, in bytes: a page of an MMU.
+MOST_ALIGNED = 4096
+
 #: What a memory may be called: its name becomes a part of names in C.
 BANK_NAME = "[a-z][a-z0-9_]*"
 
@@ -59,6 +62,16 @@ class Target:
     def with_banks(self, *banks: Bank) -> Target:
         """The same machine with these memories for the arena."""
         return replace(self, banks=banks)
+
+    def with_alignment(self, nbytes: int) -> Target:
+        """The same machine with arena, state and all blocks in them at multiples of ``nbytes``, and as long as those.
+
+        InvalidArgumentError unless that is a power of two from 1 to ``MOST_ALIGNED``.
+        """
+        if nbytes not in {1 << i for i in range(MOST_ALIGNED.bit_length())}:
+            raise InvalidArgumentError(f"memory is aligned to a power of two up to {MOST_ALIGNED} bytes, not {nbytes}")
+        whole, block = max(self.alignment, nbytes), max(self.block_alignment, nbytes)
+        return replace(self, alignment=whole, block_alignment=block)
 
     def has(self, *features: str) -> bool:
         """Whether the machine has all of these."""

@@ -61,8 +61,9 @@ def firmware_sources(projects: Sequence[Project], card: Card) -> dict[str, str |
     table = [f"const tw_model tw_models[] = {{\n{models}\n}};", f"const uint32_t tw_model_count = {len(projects)};"]
     arenas = arenas_of(projects)
     declared = "".join(f"extern unsigned char tw_{arena}[];\n" for arena in arenas if arena != Region.ARENA.value)
+    most = max([16, *(project.plan.target.alignment for project in projects)])
     table += [
-        f'__attribute__((section(".{arena}"), aligned(16))) unsigned char tw_{arena}[{max(nbytes, 1)}];'
+        f'__attribute__((section(".{arena}"), aligned({most}))) unsigned char tw_{arena}[{max(nbytes, 1)}];'
         for arena, nbytes in arenas.items()
     ]
     files["library.c"] = f'#include "harness.h"\n{declared}\n{files["library.c"]!s}\n' + "\n".join(table) + "\n"

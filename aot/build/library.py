@@ -25,11 +25,12 @@ def library_sources(
     """
     files: dict[str, str | bytes] = {}
     common = {path: text for project in projects for path, text in project.common.items()}
-    files.update({path: text for path, text in common.items() if not path.endswith(_APART)})
+    files.update({path: text for path, text in common.items() if not path.endswith("_static.c")})
     code = [f'#include "{path}"' for path in files if path.endswith(".c")]
     data, blob = ["typedef int never_empty;"], bytearray()
     for project in projects:
-        files.update({path: text for path, text in project.code.items() if not path.endswith(_APART)})
+        apart = {f"{project.name}{end}" for end in _APART}
+        files.update({path: text for path, text in project.code.items() if path not in apart})
         code += [f'#include "{project.name}.c"', entries(project)]
         for constant in project.constants.all:
             data.append(_placed(constant, max(project.plan.target.constant_alignment, least_alignment), len(blob)))

@@ -334,7 +334,7 @@ def test_little_work_is_compiled_for_size(monkeypatch: pytest.MonkeyPatch) -> No
     assert cold(replace(plan, target=HOST)) == set(), "flash is not dear"
     assert cold(replace(plan, target=HOST).printed(optimize="size")) == {0, 1}, "unless it is asked for"
     text = emit(plan, "m").files["m.c"]
-    assert text.count("TW_COLD") == text.count("TW_COLD void m_0_") == 1
+    assert text.count("TW_COLD") == text.count("TW_COLD M_CODE(0) void m_0_") == 1
     assert emit(plan, "m", policy=share_all).files["m.c"].count("TW_COLD") == 1, "the instance has more work"
 
 
@@ -437,6 +437,7 @@ def test_every_macro_of_a_header(name: str, tmp_path: Path) -> None:
     want: dict[str, Any] = {
         "ARENA_BYTES": arena, "STATE_BYTES": state, "ARENA_ALIGN": plan.target.alignment, "STACK_BYTES": 1234,
         "LOWER_BOUND_BYTES": plan.lower_bound_bytes, "MACS": plan.macs, "INPUT_COUNT": len(plan.graph.inputs),
+        "LAYER_COUNT": len(plan.steps),
         "OUTPUT_COUNT": len(plan.graph.outputs), "TWINFER_VERSION": f'"{version("twinfer")}"',
         "CONSTANT_BYTES": sum(each.array.nbytes for each in project.constants.all),
     }  # fmt: skip
@@ -459,7 +460,7 @@ def test_every_macro_of_a_header(name: str, tmp_path: Path) -> None:
             if t.quant is not None and t.quant.scale.size == 1:
                 own |= {"SCALE": np.float32(t.quant.scale[0]), "ZERO_POINT": int(t.quant.zero_point[0])}
             want |= {f"{kind}_{i}_{key}": value for key, value in own.items()}
-    write_files(tmp_path, {"m.h": project.code["m.h"]})
+    write_files(tmp_path, project.code)
     said = subprocess.run(["gcc", "-E", "-dM", "m.h"], cwd=tmp_path, capture_output=True, text=True, check=True).stdout
     defined = dict(re.findall(r"^#define M_(\w+) (.*)$", said, re.MULTILINE))
     assert defined.keys() - {"H"} == want.keys()

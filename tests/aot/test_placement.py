@@ -17,9 +17,10 @@ from twinfer import kernels_c
 from twinfer.aot.build.project import folder_files
 from twinfer.aot.build.runner import runner_of
 from twinfer.aot.build.targets import find
-from twinfer.aot.print.emit import Project
+from twinfer.aot.print.emit import Project, emit
 from twinfer.aot.print.several import emit_all
 from twinfer.bench.models.builtin import builtin
+from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.options import Mode, Options
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.run.inputs import random_inputs
@@ -139,3 +140,32 @@ def test_sections(core: str, mode: Mode, words: list[str], tmp_path: Path) -> No
         done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
         assert f"{project.name}: ok" in done.stdout + done.stderr, done.stderr
     assert seen >= {"weights", "code", "hot_code", "hot_weights", "arena", "state"}
+
+
+@pytest.mark.parametrize("options", [Options(), Options(input_in_place=True), Options(memory="rows", input_rows=True)])
+def test_cache_lines(options: Options) -> None:
+    """Of inputs, outputs and what lives beside them no two share a line, and all blocks of memory are whole lines."""
+    for graph in (builtin()["digits_int8"](), tiny.flow().graph):
+        if (options.input_rows or options.input_in_place) and len(graph.inputs) > 1:
+            continue
+        plan = make_plan(graph, find("cortex-m7").target.with_alignment(32), options)
+        ends = [t for t in (*plan.graph.inputs, *plan.graph.outputs) if t in plan.places]
+        assert {plan.places[t].offset % 32 for t in ends} <= {0}
+        for end in ends:
+            lines = range(plan.places[end].offset // 32, -(-(plan.places[end].offset + end.nbytes) // 32))
+            for other, (region, offset) in plan.places.items():
+                lives = plan.lives.get(other), plan.lives.get(end)
+                apart = None in lives or lives[0][1] < lives[1][0] or lives[1][1] < lives[0][0]  # type: ignore[index]
+                begins = offset // 32 in lines and offset % 32 != 0 and region == plan.places[end].region
+                assert apart or not begins, (end.name, other.name)
+        header = emit(plan, "m").code["m.h"]
+        assert "#define M_ARENA_ALIGN 32\n" in header
+        sizes = [int(size) for size in re.findall(r"#define M_(?:ARENA|STATE)_BYTES (\d+)", header)]
+        assert sizes
+        assert not any(size % 32 for size in sizes)
+
+
+@pytest.mark.parametrize("nbytes", [0, -1, 24, 8192])
+def test_alignment_that_no_memory_has(nbytes: int) -> None:
+    with pytest.raises(InvalidArgumentError, match=f"power of two up to 4096 bytes, not {nbytes}"):
+        find("cortex-m7").target.with_alignment(nbytes)

@@ -115,7 +115,7 @@ target_link_libraries(caller {name})
     write_project(tiny.MODELS[name](), name, tmp_path / "made")
 
 
-@pytest.mark.parametrize("end", deep_but(["data", "static", "test"], "test"))
+@pytest.mark.parametrize("end", deep_but(["data", "layers", "place", "static", "test"], "test"))
 def test_names_that_end_as_files_of_ours_do(end: str, tmp_path: Path) -> None:
     """A model that is called so is built like any other, under its own terms."""
     name = f"dense_{end}"
@@ -124,7 +124,7 @@ def test_names_that_end_as_files_of_ours_do(end: str, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     assert f"{name}: ok" in done.stdout
     terms = {path.name: path.read_text().split("*/")[0] for path in tmp_path.glob("*.c")}
-    assert len(terms) == 4
+    assert len(terms) == 5
     assert {path for path, text in terms.items() if "LicenseRef-model" in text} == {f"{name}_data.c", f"{name}_test.c"}
 
 

@@ -85,9 +85,10 @@ def test_sums_are_of_groups_and_padding() -> None:
 def test_written_memory_of_the_image_is_ram() -> None:
     """Memory that starts as zero takes no flash; memory with other first values takes flash and RAM."""
     plain = project("dense", "cortex-m4", "compiled")
-    more = "static volatile int dense_zero[5], dense_seven[2] = {7};\nint dense_run(void *arena, const"
-    text = plain.code["dense.c"].replace("int dense_run(void *arena, const", more)
-    text = text.replace("    return 0;\n}", "    dense_zero[1] += dense_seven[1];\n    return 0;\n}")
+    run = "DENSE_SECTION_CODE int dense_run(void *arena, const"
+    more = f"static volatile int dense_zero[5], dense_seven[2] = {{7}};\n{run}"
+    text = plain.code["dense.c"].replace(run, more)
+    text = text.replace("    return TW_OK;\n}", "    dense_zero[1] += dense_seven[1];\n    return TW_OK;\n}")
     both = [sizes(emitted, M4) for emitted in (plain, replace(plain, code={**plain.code, "dense.c": text}))]
     before, after = both
     assert (before.groups.get("bss", 0), before.groups.get("data", 0)) == (0, 0)

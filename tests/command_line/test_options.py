@@ -68,7 +68,8 @@ def converted(source: Any, **how: Any) -> Facts:
 
 def written(plan: Plan, name: str, folder: str, *, sha256: str, card: Any) -> Facts:
     about = {**planned(plan), "guard": plan.options.guard, "mode": plan.options.mode}
-    return {**about, "name": name, "folder": Path(folder).name, "sha256": sha256, "card": card}
+    about |= {"name": name, "folder": Path(folder).name, "sha256": sha256, "card": card}
+    return {**about, "aligned": (plan.target.alignment, plan.target.block_alignment)}
 
 
 def on(source: Any, card: Any, **how: Any) -> Facts:
@@ -159,6 +160,7 @@ FILE: Facts = {"optimize": "balanced", "weights": "file", "decode": "layer", "gu
 FILE |= {"memory": "auto", "ram": 0, "input_rows": False, "input_in_place": False}
 
 COMPILE: Facts = {"target": "host", **FILE, "name": "digits_int8", "folder": "out", "mode": "compiled", "card": None}
+COMPILE |= {"aligned": (16, 16)}
 COMPILE |= {"sha256": load("digits_int8").sha256}
 
 RUN: Facts = {"engine": "interpreted", "on": "host", "target": "native", **FILE}
@@ -279,8 +281,10 @@ MATRIX: dict[str, tuple[Facts, dict[str, Facts]]] = {
         COMPILE,
         {
             "--output other": {"folder": "other"},
-            "--target cortex-m4": {"target": "cortex-m4", "card": M4},
-            "--target generic": {"target": "generic"},
+            "--target cortex-m4": {"target": "cortex-m4", "card": M4, "aligned": (16, 4)},
+            "--target generic": {"target": "generic", "aligned": (16, 4)},
+            "--align 32": {"aligned": (32, 32)},
+            "--align 8": {},
             "--name net": {"name": "net"},
             "--mode interpreted": {"mode": "interpreted"},
             "--optimize size": {"optimize": "size"},

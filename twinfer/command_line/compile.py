@@ -54,6 +54,8 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     add_storage(command)
     about = "check after every layer that it has used no memory but its own; layers then do not run row by row"
     command.add_argument("--guard", action="store_true", help=about)
+    about = "begin and end arena and tensors at multiples of so many bytes, such as the cache lines of the machine"
+    command.add_argument("--align", type=int, default=1, metavar="BYTES", help=about)
     about = "with --target native: use the kernels that twinfer tune has found to be fastest here"
     command.add_argument("--tuned", action="store_true", help=about)
 
@@ -69,6 +71,7 @@ def run(arguments: argparse.Namespace) -> int:
     check_folder(arguments.output, inputs=(*map(file_of, arguments.models), arguments.target))
     sources = [load_with(model, arguments.io) for model in arguments.models]
     target, board = machine(arguments.target)
+    target = target.with_alignment(arguments.align)
     kept = (arguments.optimize, arguments.weights, arguments.decode, arguments.mode, arguments.guard)
     options = Options(*kept, **memory_of(arguments), tuned=arguments.tuned)
     plans = [make_plan(source.graph, target, options) for source in sources]
