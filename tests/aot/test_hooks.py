@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import re
 import subprocess
 from collections.abc import Sequence
 from functools import cache
@@ -13,7 +14,7 @@ from typing import Any, get_args
 import numpy as np
 import pytest
 import tiny
-from needs import need_tools
+from needs import ROOT, need_tools
 
 from twinfer.aot.print.blocks import Memory
 from twinfer.aot.print.emit import emit
@@ -277,3 +278,26 @@ def test_types(compiler: str, tmp_path: Path) -> None:
     sources = [f"lent_compiled{end}.c" for end in ("", "_data")]
     subprocess.run(["gcc", "main.o", *sources, "-lm", "-o", "main"], cwd=tmp_path, check=True, timeout=1200)
     subprocess.run([tmp_path / "main"], check=True, timeout=1200)
+
+
+def test_examples_of_the_docs(tmp_path: Path) -> None:
+    """What docs/firmware.md shows compiles; both of its headers, one after the other, go into a build of kws."""
+    need_tools("arm-none-eabi-gcc")
+    blocks = re.findall(r"```c\n(.*?)```", (ROOT / "docs" / "firmware.md").read_text(encoding="utf-8"), re.DOTALL)
+    placed, hooked, program, loop = blocks
+    plan = make_plan(builtin()["kws_int8"](), GENERIC)
+    write_files(tmp_path, emit(plan, "kws").files)
+    (tmp_path / "my_config.h").write_text(f"#ifndef MINE\n#define MINE\n{placed}{hooked}#endif\n")
+    called = (
+        f"void do_something_else(void);\nvoid loop(void);\nstatic kws_arena_t arena;\nvoid loop(void) {{\n{loop}}}\n"
+    )
+    declared = "void measure(const int8_t *in, int8_t *out);\n"
+    (tmp_path / "main.c").write_text(program.replace("\nvoid measure", f"\n{declared}{called}\nvoid measure"))
+    flags = ["-std=c11", "-mcpu=cortex-m4", "-mthumb", "-Wall", "-Wextra", "-Wno-array-parameter", "-Werror", "-c"]
+    words = [*flags, '-DTW_CONFIG="my_config.h"', "-I.", "-DTW_RUN_LAYERS"]
+    command = ["arm-none-eabi-gcc", *words, "main.c", "kws.c", "kws_data.c", "kws_static.c"]
+    subprocess.run(command, cwd=tmp_path, check=True, timeout=1200)
+    said = subprocess.run(
+        ["arm-none-eabi-objdump", "-h", "kws.o"], cwd=tmp_path, check=True, capture_output=True, text=True
+    )
+    assert {".ram_code", ".itcm"} <= set(said.stdout.split())
