@@ -23,13 +23,13 @@ from twinfer.runtime.target import Target
 MODES = ("int8", "int16x8", "int4", "auto")
 
 #: Arguments of ``quantize="auto"``.
-_OF_AUTO = ("max_loss", "min_snr", "cost", "target")
+_OF_AUTO = ("max_loss", "min_snr", "cost")
 
 
 #: Arguments that need ``quantize=``, and their defaults.
 _OF_QUANTISATION: dict[str, Any] = {
     "method": "minmax", "inference_type": None, "bias_correction": False, "adaptive_rounding": False, "equalize": False,
-    "refine": False,
+    "refine": False, "target": None,
 }  # fmt: skip
 
 

@@ -46,8 +46,9 @@ from twinfer.runtime.support import audit
 from twinfer.runtime.target import HOST
 from twinfer.runtime.write.tflite import check_suffix, write
 
-#: How many operators without a kernel are told.
-MOST_TOLD = 8
+#: How many operators without a kernel are told; multiplications of a model for which better precisions are still looked
+#: for, to be told: it takes as long as some hundred runs of it.
+MOST_TOLD, ADVISED = 8, 20_000_000
 
 
 @dataclass(frozen=True)
@@ -92,7 +93,9 @@ def convert(source: Source, **how: Unpack[How]) -> Graph:
     (``search.auto.choose``). For "auto" alone: ``max_loss`` is the most that may be lost of the share of right answers
     (by default 0.005 where calibration data have labels), ``min_snr`` the least signal-to-noise ratio of every output
     in dB (25 where there are no labels); ``cost`` is what is to be cheap ("balanced", or another of
-    ``costs.SHARES``), ``target`` where (a Cortex-M4).
+    ``costs.SHARES``).
+    ``target``: the core to be cheap on, for "auto" (a Cortex-M4), and for what int16x8 spells out where there are no
+    instructions for floats (``for_16_bits``).
     ``calibration``: ``samples.Samples``, by the names of the model's inputs (a lone one's array will do); float models
     need it to be quantised.
     ``progress(done, total)`` is called after every sample.
@@ -164,7 +167,7 @@ def conversion(source: Source, **how: Unpack[How]) -> Conversion:
     stepwise = written_out(imported, partial(_written_out, how, recipe))
     stepwise = stepwise if how.get("loops", True) else beginnings(stepwise)
     graph = optimise(stepwise, steps, how.get("after"), laid_out)
-    graph = for_16_bits(graph, recipe) if how.get("quantize") else graph
+    graph = for_16_bits(graph, recipe, how.get("target")) if how.get("quantize") else graph
     judged: list[Any] = []
     data = how.get("calibration")
     job = _Job(how, None if data is None else keep_samples(data, judged), judged)
@@ -303,6 +306,8 @@ def _advice(converted: Conversion, job: _Job, samples: Samples) -> str:
     """What would be better, tried on a few samples."""
     if converted.chosen is not None:
         return f"the cheapest that was found: {converted.chosen}"
+    if make_plan(converted.pruned).macs > ADVISED:
+        return "look at --report; --quantize auto takes a while to find layers that need 16 bits or floats"
     few = list(islice(({t.name: v for t, v in s.items()} for s in samples_of(converted.source, samples)), KEPT))
     rules, method = (replace(rule, precision=None) for rule in converted.recipe.rules), converted.recipe.default.method
     try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import islice
 from typing import Any
@@ -186,6 +186,14 @@ def compare(
 def feed(session: Session, sample: Sample) -> None:
     inputs = zip(sample.values(), session.plan.graph.inputs, strict=True)
     run(session, {tensor: to_stored(value, tensor) for value, tensor in inputs})
+
+
+def outputs_of(graph: Graph, samples: Iterable[Sample]) -> Iterator[list[NDArray[np.float64]]]:
+    """The real values of the outputs for each sample."""
+    session = Session(make_plan(graph))
+    for sample in samples:
+        feed(session, sample)
+        yield [real(*each) for each in zip(session.outputs(), session.plan.graph.outputs, strict=True)]
 
 
 class Both:

@@ -35,7 +35,7 @@ from twinfer.converter.quantize.weights import MOST, MOST_BIAS, Layer, bias_tens
 from twinfer.converter.table import parameters_of
 from twinfer.runtime.graph import Array, Graph, Node, Quant, Tensor
 
-#: Windows that a layer is fitted on, beside four for each of its inputs: of more, as many are drawn.
+#: Windows that a layer is fitted on, beside two for each of its inputs: of more, as many are drawn.
 WINDOWS = 4096
 
 #: Shares of a channel's greatest weight that its scale may reach, by bits of the weights.
@@ -45,7 +45,7 @@ SHARES = {8: (1.0, 0.95, 0.9, 0.85), 4: tuple(1.0 - 0.05 * i for i in range(13))
 HELD = (0.01, 0.1, 1.0, 10.0, np.inf)
 
 #: What is added to that energy where weights are rounded; infinite: each is rounded for itself.
-DAMPED = (0.01, 1.0, np.inf)
+DAMPED = (0.01, np.inf)
 
 #: One sample of so many judges what the others were fitted to.
 JUDGE = 4
@@ -107,12 +107,14 @@ def can_fit(graph: Graph) -> bool:
     return not any(t.variable for node in graph.nodes for t in node.outputs)
 
 
-def fitted(graph: Graph, quantized: Graph, samples: Sequence[Sample], *, compensate: bool = True) -> Graph:
-    """The quantised graph with weights and biases fitted to the float ``graph``, its twin, over the samples.
+#: Of the nodes that were fitted, by their outputs' names: how much weights are held, and what is added to the energy.
+How = Mapping[str, tuple[float, float]]
 
-    ``compensate``: weights may move to correct the error of the layers before; else only biases do.
-    """
-    allowed = HELD if compensate else HELD[-1:]
+
+def fitted(graph: Graph, quantized: Graph, samples: Sequence[Sample], how: How | None = None) -> tuple[Graph, How]:
+    """The quantised graph with weights and biases fitted to the float ``graph``, its twin, over the samples, and how.
+    ``how`` of another fit saves finding it."""
+    found_how: dict[str, tuple[float, float]] = {}
     uses = Counter(t for node in graph.nodes for t in node.inputs if t is not None)
     uses.update(t for loop in found(graph) for node in loop.all_nodes for t in node.inputs if t is not None)
     floats, whole = Walk(graph, samples), Walk(quantized, samples)
@@ -123,12 +125,15 @@ def fitted(graph: Graph, quantized: Graph, samples: Sequence[Sample], *, compens
         changed = node
         if twins and (layer := _layer(twins[-1], node, uses)) is not None:
             x, seen = floats.values[layer.node.input(0)], whole.values[node.input(0)]
-            changed = _changed(layer, node, x, [real(v, node.input(0)) for v in seen], allowed)
+            pairs = list(zip((real(v, node.input(0)) for v in seen), x, strict=True))
+            key = node.outputs[0].name
+            whole_of, found_how[key] = _moments_of(layer, node, pairs, None if how is None else how[key])
+            changed = _changed(layer, node, whole_of, *found_how[key])
         if twins:
             floats.run(twins[-1])
         whole.run(changed)
         nodes.append(changed)
-    return rebuild(quantized, nodes)
+    return rebuild(quantized, nodes), found_how
 
 
 def _pairs(graph: Graph, quantized: Graph) -> Iterator[tuple[Sequence[Node], Node]]:
@@ -157,24 +162,38 @@ def _layer(twin: Node, node: Node, uses: Mapping[Tensor, int]) -> Layer | None:
     return Layer(twin, at, 4 if weights.type == "INT4" else 8, per_channel)
 
 
-def _changed(
-    layer: Layer, node: Node, wanted: Sequence[Array], seen: Sequence[Array], allowed: Sequence[float]
-) -> Node:
-    """The quantised node with fitted weights and bias. ``wanted``: the float inputs, ``seen``: what stands for them."""
-    at, in_scale = layer.parameters, node.input(0).scale
-    parts = [list(zip(seen, wanted, strict=True))[i::JUDGE] for i in range(JUDGE)]
-    judge, *others = [_moments(layer.node, part) for part in parts if part]
-    whole = sum(others, start=judge)
-    rows = rows_of(layer.values(), at.axis).reshape(len(whole.gram), -1, whole.gram.shape[1] - 1)
-    held, damped = allowed[-1], DAMPED[0]
-    if others:
-        fit = sum(others[1:], start=others[0])
-        bests = {h: fit.best(rows, h) for h in allowed}
-        held = min(allowed, key=lambda h: judge.error(rows, bests[h], fit.bias(rows, bests[h])))
-        tried = {d: _rounded(layer, bests[held], rows, fit, d, in_scale)[1] for d in DAMPED}
-        damped = min(DAMPED, key=lambda d: judge.error(rows, tried[d], fit.bias(rows, tried[d])))
-    quant, values = _rounded(layer, whole.best(rows, held), rows, whole, damped, in_scale)
-    bias = layer.biases() + whole.bias(rows, values).reshape(-1)
+def _moments_of(
+    layer: Layer,
+    node: Node,
+    pairs: Sequence[tuple[Array, Array]],
+    how: tuple[float, float] | None,
+) -> tuple[Moments, tuple[float, float]]:
+    """The moments over all samples, and how much weights are held and damped: as is best for a part of the samples
+    that the others were fitted to, where ``how`` does not say it. ``pairs``: inputs of the quantised and float node."""
+    most = -(-(WINDOWS + 2 * int(inputs_of(layer.node))) // len(pairs))
+    if how is not None or len(pairs) == 1:
+        return _moments(layer, pairs, most), how or (HELD[-1], DAMPED[0])
+    judge, *others = [_moments(layer, pairs[i::JUDGE], most) for i in range(min(JUDGE, len(pairs)))]
+    fit = sum(others[1:], start=others[0])
+    rows = _rows(layer, fit)
+    bests = {h: fit.best(rows, h) for h in HELD}
+    held = min(HELD, key=lambda h: judge.error(rows, bests[h], fit.bias(rows, bests[h])))
+    tried = {d: _rounded(layer, bests[held], rows, fit, d, node.input(0).scale)[1] for d in DAMPED}
+    damped = min(DAMPED, key=lambda d: judge.error(rows, tried[d], fit.bias(rows, tried[d])))
+    return fit + judge, (held, damped)
+
+
+def _rows(layer: Layer, moments: Moments) -> Rows:
+    """The float weights, [groups, outputs, inputs]."""
+    groups, inputs, _ = moments.gram.shape
+    return rows_of(layer.values(), layer.parameters.axis).reshape(groups, -1, inputs - 1)
+
+
+def _changed(layer: Layer, node: Node, moments: Moments, held: float, damped: float) -> Node:
+    """The quantised node with fitted weights and bias."""
+    at, in_scale, rows = layer.parameters, node.input(0).scale, _rows(layer, moments)
+    quant, values = _rounded(layer, moments.best(rows, held), rows, moments, damped, in_scale)
+    bias = layer.biases() + moments.bias(rows, values).reshape(-1)
     scales = np.broadcast_to(quant.scale.astype(np.float64), (layer.channels,))[:, None]
     q = from_rows(np.round(values.reshape(layer.channels, -1) / scales), layer.weights.shape, at.axis).astype(np.int64)
     inputs = list(node.inputs)
@@ -185,22 +204,20 @@ def _changed(
     return replace(node, inputs=tuple(inputs))
 
 
-def _moments(node: Node, pairs: Sequence[tuple[Array, Array]]) -> Moments:
+def _moments(layer: Layer, pairs: Sequence[tuple[Array, Array]], most: int) -> Moments:
     seen, wanted = zip(*pairs, strict=True)
-    x, y = _drawn(node, seen), _drawn(node, wanted)
+    x, y = _drawn(layer, seen, most), _drawn(layer, wanted, most)
     return Moments(x.transpose(0, 2, 1) @ x, x.transpose(0, 2, 1) @ y)
 
 
-def _drawn(node: Node, values: Sequence[Array]) -> NDArray[np.float64]:
-    """Windows of the input with a 1 behind each for the bias, [groups, windows, inputs + 1]: all, or some of every
+def _drawn(layer: Layer, values: Sequence[Array], most: int) -> NDArray[np.float64]:
+    """Windows of the input with a 1 behind each for the bias, [groups, windows, inputs + 1]: all, or ``most`` of every
     sample, the same for the same shapes."""
     rng, parts = np.random.default_rng(0), []
-    most = -(-(WINDOWS + 4 * int(inputs_of(node))) // (JUDGE * len(values)))
+    node, count = layer.node, layer.node.output.size // layer.channels
     for value in values:
-        x = windows(node, np.asarray(value, np.float64))
-        if x.shape[1] > most:
-            x = x[:, np.sort(rng.choice(x.shape[1], most, replace=False))]
-        parts.append(x)
+        picked = np.sort(rng.choice(count, most, replace=False)) if count > most else None
+        parts.append(windows(node, value, picked))
     drawn = np.concatenate(parts, axis=1)
     return np.concatenate([drawn, np.ones((*drawn.shape[:2], 1))], axis=2)
 

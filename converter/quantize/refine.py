@@ -1,41 +1,50 @@
-"""Makes a quantised graph better at no cost at run time: tries ranges and corrections, and keeps what held-out samples
-gain by.
+"""Makes a quantised graph better at no cost at run time: tries ranges and fits weights, and keeps what samples gain by
+that nothing was fitted to.
 
-First how ranges are chosen: by one method everywhere, then by another one for halves, quarters … of the tensors. Then
-weights and biases are fitted (``fit``). No clock is read, so that the same samples give the same bits: at most TRIALS
-graphs run on at most JUDGED samples, and on fewer where that would take more than WORK.
+First whether last functions are floats, where outputs are. Then how ranges are chosen: by one method everywhere, then
+by another one for halves, quarters … of the tensors. Then weights and biases are fitted (``fit``): to all samples, if
+fits to two thirds of them help the last third, for each third. A change is kept if it gains more than its own
+uncertainty. No clock is read, so that the same samples give the same bits: at most TRIALS graphs run on at most FITTED
+samples, and on fewer where that would take more than WORK.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import islice, pairwise
 from re import escape
 
-from twinfer.converter.quantize.affine import real
-from twinfer.converter.quantize.compare import Sums, feed
+import numpy as np
+from numpy.typing import NDArray
+
+from twinfer.converter.quantize.calibrate import streams
+from twinfer.converter.quantize.compare import decibels, outputs_of
 from twinfer.converter.quantize.fit import can_fit, fitted
 from twinfer.converter.quantize.observed import Calibration
 from twinfer.converter.quantize.quantize import PLAIN, Options, quantize
-from twinfer.converter.quantize.recipe import Recipe, Rule
+from twinfer.converter.quantize.recipe import Choice, Recipe, Rule
 from twinfer.converter.quantize.samples import Sample, Samples, need_to_last, samples_of
-from twinfer.runtime.graph import Array, Graph, Tensor
+from twinfer.converter.table import row_of
+from twinfer.runtime.graph import Graph, Node, consumers
 from twinfer.runtime.plan.make import make_plan
-from twinfer.runtime.run.session import Session
 
 #: Methods that are tried beside the recipe's own.
 METHODS = ("minmax", "percentile-99.99", "mse")
 
-#: Most samples to fit weights to and to judge by; most graphs that ranges are tried with; parts of the tensors that
-#: get another method.
-FITTED, JUDGED, TRIALS, PARTS = 64, 32, 32, (2, 4, 8)
+#: Most samples, and parts of them of which each one judges what the others were fitted to; most graphs that ranges are
+#: tried with; parts of the tensors that get another method.
+FITTED, FOLDS, TRIALS, PARTS = 64, 3, 16, (1, 2, 4)
 
-#: Multiplications that trials may take, and so may fits: about a minute of one core.
-WORK = 300_000_000_000
+#: Multiplications that trials may take, and so may fits: about twenty seconds of one core.
+WORK = 100_000_000_000
 
-#: The least gain that a change is kept for, in dB: less may be luck.
-LEAST_DB = 0.1
+#: The least gain that a change is kept for, in dB; and how many standard errors the gain must be above it: of ranges,
+#: which come from the very samples that judge, and of fits, which do not.
+LEAST_DB, SURE = 0.3, (3.0, 1.5)
+
+#: Results of a last function that may be computed in float: an exponential each.
+FEW = 64
 
 #: Of an output, so many dB count at most.
 MOST_DB = 80.0
@@ -44,7 +53,8 @@ MOST_DB = 80.0
 @dataclass(frozen=True)
 class Refined:
     """The graph, and what it came from: the recipe with its methods, and whether weights were fitted. ``before`` and
-    ``after``: the ratio of outputs to the float graph's on the held-out samples in dB, the mean over the outputs."""
+    ``after``: the ratio of outputs to the float graph's on samples that nothing was fitted to in dB, the mean over the
+    outputs."""
 
     graph: Graph
     recipe: Recipe
@@ -59,23 +69,37 @@ class Judge:
     def __init__(self, graph: Graph, samples: Sequence[Sample]) -> None:
         self._samples = samples
         self._at = [i for i, t in enumerate(graph.outputs) if t.type == "FLOAT32" and t.data is None]
-        self._wanted = list(self._outputs(graph))
+        self._wanted = [[outputs[i] for i in self._at] for outputs in outputs_of(graph, samples)]
+        self.signal = np.array([[np.square(wanted).sum() for wanted in each] for each in self._wanted])
 
-    def _outputs(self, graph: Graph) -> Iterator[list[Array]]:
-        session = Session(make_plan(graph))
-        outputs = session.plan.graph.outputs
-        for sample in self._samples:
-            feed(session, sample)
-            yield [real(session.view(outputs[i]), outputs[i]) for i in self._at]
+    def noise(self, quantized: Graph) -> NDArray[np.float64]:
+        """The squared error by sample and output, [samples, outputs]."""
+        noise = []
+        with np.errstate(invalid="ignore", over="ignore"):  # float operators may divide by a quantised 0
+            for wanted, got in zip(self._wanted, outputs_of(quantized, self._samples), strict=True):
+                noise.append([np.square(w - got[i]).sum() for w, i in zip(wanted, self._at, strict=True)])
+        return np.nan_to_num(np.array(noise), nan=np.inf)
 
     def db(self, quantized: Graph) -> float:
         """The mean over the outputs of their ratios to the float graph's."""
-        sums = [Sums() for _ in self._at]
-        for wanted, got in zip(self._wanted, self._outputs(quantized), strict=True):
-            for total, want, value in zip(sums, wanted, got, strict=True):
-                total.add(want, value)
-        ratios = [max(-MOST_DB, min(MOST_DB, total.snr_db)) for total in sums]
-        return sum(ratios) / max(1, len(ratios))
+        return ratio(self.signal.sum(0), self.noise(quantized).sum(0))
+
+
+def ratio(signal: NDArray[np.float64], noise: NDArray[np.float64]) -> float:
+    """The mean over the outputs of the ratios of their energies in dB, [outputs]."""
+    pairs = zip(signal, noise, strict=True)
+    ratios = [max(-MOST_DB, min(MOST_DB, decibels(float(s), float(n)))) for s, n in pairs]
+    return sum(ratios) / max(1, len(ratios))
+
+
+def gain(signal: NDArray[np.float64], before: NDArray[np.float64], after: NDArray[np.float64], sure: float) -> float:
+    """By how many dB the ratio has surely risen, from energies [samples, outputs]: what it gains, less ``sure`` of the
+    gain's standard error (by the jackknife: each sample left out in turn)."""
+    count = len(signal)
+    left = [np.arange(count) != i for i in range(count)] if count > 1 else []
+    gains = [ratio(signal[at].sum(0), after[at].sum(0)) - ratio(signal[at].sum(0), before[at].sum(0)) for at in left]
+    whole = ratio(signal.sum(0), after.sum(0)) - ratio(signal.sum(0), before.sum(0))
+    return whole - sure * float(np.std(gains)) * (count - 1) ** 0.5 if count > 1 else 0.0
 
 
 def refine(
@@ -84,68 +108,72 @@ def refine(
     recipe: Recipe,
     options: Options = PLAIN,
     samples: Samples = (),
-    held_out: Samples | None = None,
 ) -> Refined:
-    """The quantised twin of a float graph, refined. ``seen`` is what calibration saw of it.
+    """The quantised twin of a float graph, refined. ``seen`` is what calibration saw of it. Weights are fitted to the
+    ``samples``.
 
-    ``samples`` are what weights are fitted to, ``held_out`` what is judged by; without the latter every fourth sample
-    is held out. Errors as those of ``calibrate`` and ``quantize``; InvalidArgumentError for an iterator.
+    Errors as those of ``calibrate`` and ``quantize``; InvalidArgumentError for an iterator.
     """
     need_to_last(samples)
-    macs = max(1, make_plan(graph).macs)
-    few = min(JUDGED, max(8, WORK // (TRIALS * macs)))
-    own, held = _split(graph, samples, held_out)
-    own, held = own[: max(8, WORK // (FITTED * macs))], held[:few]
-    judge = Judge(graph, held)
-    quantized = quantize(graph, seen, recipe, options)
-    best = Refined(quantized, recipe, False, before := judge.db(quantized), before)
-    if own:
-        best = _with_ranges(
-            graph, seen, options, judge, Judge(graph, own[: few - len(held)]), best, WORK // (few * macs)
-        )
-    if own and can_fit(graph):
-        plain = best
-        for compensate in (True, False):
-            made = fitted(graph, plain.graph, own, compensate=compensate)
-            if (after := judge.db(made)) >= best.after + LEAST_DB:
-                best = replace(best, graph=made, fitted=True, after=after)
-    return best
+    most = min(FITTED, max(8, WORK // (TRIALS * (macs := max(1, make_plan(graph).macs)))))
+    own = list(islice(samples_of(graph, samples), most))
+    parts = _parts(own, streams(graph))
+    judges = [Judge(graph, part) for part in parts]
+    others = [[s for part in parts if part is not judged for s in part] or own for judged in parts]
+    signal = np.concatenate([judge.signal for judge in judges])
 
+    def noise(graphs: Sequence[Graph]) -> NDArray[np.float64]:
+        return np.concatenate([judge.noise(each) for judge, each in zip(judges, graphs, strict=True)])
 
-def _split(graph: Graph, samples: Samples, held_out: Samples | None) -> tuple[list[Sample], list[Sample]]:
-    own = list(islice(samples_of(graph, samples), FITTED + JUDGED))
-    if held_out is not None:
-        return own[:FITTED], list(islice(samples_of(graph, held_out), JUDGED))
-    held = own[3::4] or own
-    return [s for i, s in enumerate(own) if i % 4 != 3 or len(own) < 4], held[:JUDGED]
-
-
-def _with_ranges(
-    graph: Graph, seen: Calibration, options: Options, held: Judge, others: Judge, best: Refined, most: int
-) -> Refined:
-    """The best of graphs whose ranges were chosen by other methods: everywhere, then for parts of the tensors. On the
-    samples held out none may lose; on average over these and the others it must gain."""
-    tensors = [t for t in dict.fromkeys((*graph.inputs, *(t for n in graph.nodes for t in n.outputs))) if t in seen]
-    beside = others.db(best.graph)
-    for names, method in islice(_changes(tensors), min(TRIALS, max(len(METHODS), most))):
-        own = best.recipe
-        default = own.default if names else replace(own.default, method=method)
-        rules = (Rule("|".join(map(escape, names)), method=method),) if names else ()
-        recipe = Recipe((*own.rules, *rules), default)
-        made = quantize(graph, seen, recipe, options)
-        after = held.db(made)
-        if after < best.after:
+    best, now = recipe, noise([made := quantize(graph, seen, recipe, options)] * len(parts))
+    before, fits = ratio(signal.sum(0), now.sum(0)), False
+    trials = min(TRIALS, max(len(METHODS), WORK // (most * macs)))
+    for rule in _rules(graph, seen, _ends(graph, recipe, options)):
+        tried = replace(best, rules=(*best.rules, rule))
+        if not trials or _choices(graph, tried) == _choices(graph, best):
             continue
-        besides = others.db(made)
-        if (after - best.after + besides - beside) / 2 >= LEAST_DB:
-            best, beside = replace(best, graph=made, recipe=recipe, after=after), besides
-    return best
+        trials -= 1
+        changed = quantize(graph, seen, tried, options)
+        if gain(signal, now, after := noise([changed] * len(parts)), SURE[0]) >= LEAST_DB:
+            best, made, now = tried, changed, after
+    if can_fit(graph):
+        whole, how = fitted(graph, made, own)
+        if gain(signal, now, noise([whole] * len(parts)), 0) >= LEAST_DB:  # else samples that it has not seen gain less
+            fits_of = [fitted(graph, made, other, how)[0] for other in others]
+            if fits := gain(signal, now, after := noise(fits_of), SURE[1]) >= LEAST_DB:
+                made, now = whole, after
+    return Refined(made, best, fits, before, ratio(signal.sum(0), now.sum(0)))
 
 
-def _changes(tensors: Sequence[Tensor]) -> Iterator[tuple[list[str], str]]:
-    """Methods for all tensors, which no names stand for, then for parts."""
-    yield from (([], method) for method in METHODS)
+def _parts(samples: Sequence[Sample], stream: bool) -> list[list[Sample]]:
+    """FOLDS parts of the samples, of a stream in its order; each of at least one sample."""
+    count = min(FOLDS, len(samples))
+    ends = [i * len(samples) // count for i in range(count + 1)]
+    return [list(samples[low:high] if stream else samples[i::count]) for i, (low, high) in enumerate(pairwise(ends))]
+
+
+def _ends(graph: Graph, recipe: Recipe, options: Options) -> list[Node]:
+    """Functions with few results, all of them outputs that are floats anyway: in integers their results would have the
+    scale that TFLite says, 1/256 for LOGISTIC, whatever they are."""
+    if options.border(recipe) != "FLOAT32":
+        return []
+    read = consumers(graph)
+    alone = [n for n in graph.nodes if len(n.outputs) == 1 and n.output in graph.outputs and not read.get(n.output)]
+    small = [n for n in alone if n.output.size <= FEW and not recipe.sets_precision(n)]
+    return [n for n in small if row_of(n).scales.fixed(recipe.default.type) is not None]
+
+
+def _choices(graph: Graph, recipe: Recipe) -> list[Choice]:
+    return [*map(recipe.of_input, graph.inputs), *map(recipe.of_node, graph.nodes)]
+
+
+def _rules(graph: Graph, seen: Calibration, ends: Sequence[Node]) -> Iterator[Rule]:
+    """Rules to try: last functions in float, another method for all tensors, then for parts."""
+    if ends:
+        yield Rule("|".join(escape(n.output.name) for n in ends), precision="float")
+    tensors = [t for t in dict.fromkeys((*graph.inputs, *(t for n in graph.nodes for t in n.outputs))) if t in seen]
     for parts in PARTS:
         size = -(-len(tensors) // parts)
         for low in range(0, len(tensors), size):
-            yield from (([t.name for t in tensors[low : low + size]], method) for method in METHODS)
+            names = "|".join(escape(t.name) for t in tensors[low : low + size])
+            yield from (Rule(names, method=method) for method in METHODS)

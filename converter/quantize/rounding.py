@@ -23,7 +23,7 @@ from twinfer.converter.quantize.samples import Samples, need_to_last, samples_of
 from twinfer.converter.quantize.weights import MOST, Layer, integers
 from twinfer.converter.table import parameters_of, row_of
 from twinfer.runtime.graph import Array, Graph, Node, Quant
-from twinfer.runtime.ops.core.window import shifted, window_of
+from twinfer.runtime.ops.core.window import window_of
 from twinfer.runtime.options import Options
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.run.session import Session
@@ -33,6 +33,9 @@ MOST_INPUTS = 2304
 
 #: Share of the mean of a Gram matrix's diagonal that is added to it.
 DAMPING = 0.01
+
+#: How many columns are rounded before all others see their errors.
+BLOCK = 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,17 +68,26 @@ def inputs_of(node: Node) -> float:
     return math.prod(extent for axis, extent in enumerate(shape) if axis != parameters.axis)
 
 
-def windows(node: Node, x: Array) -> NDArray[np.float64]:
-    """The values that the weights are multiplied with if input 0 is ``x`` (real): [groups, windows, inputs]."""
+def windows(node: Node, x: Array, picked: Array | None = None) -> NDArray[np.float64]:
+    """The values that the weights are multiplied with if input 0 is ``x`` (real): [groups, windows, inputs].
+
+    ``picked``: numbers of the windows; None: all.
+    """
     row = row_of(node)
     if not row.image:
-        return np.asarray(x.reshape(1, -1, node.input(1).shape[1]), np.float64)
+        rows = x.reshape(-1, node.input(1).shape[1])
+        return np.asarray(rows if picked is None else rows[picked], np.float64)[None]
     _, k_h, k_w, last = node.input(1).shape
     g = window_of(node, k_h, k_w, node.output.shape[3])
-    taps = np.stack([shifted(x, g, ky, kx, 0) for ky, kx in g.taps()], axis=3)  # [batch, y, x, tap, channel]
+    batch, y, z = np.unravel_index(np.arange(g.pixels) if picked is None else picked, g.shape[:3])
+    y = (y * g.stride_h - g.pad_h)[:, None, None] + g.dilation_h * np.arange(k_h)[:, None]
+    z = (z * g.stride_w - g.pad_w)[:, None, None] + g.dilation_w * np.arange(k_w)
+    inside = (y >= 0) & (y < g.in_h) & (z >= 0) & (z < g.in_w)  # [windows, k_h, k_w]
+    pixel = (batch[:, None, None] * g.in_h + y.clip(0, g.in_h - 1)) * g.in_w + z.clip(0, g.in_w - 1)
+    taps = np.where(inside[..., None], x.reshape(-1, g.in_c)[pixel], 0.0)
     each = 1 if row.parameters is not None and row.parameters.depthwise else last
-    grouped = taps.reshape(g.pixels, k_h * k_w, g.in_c // each, each).transpose(2, 0, 1, 3)
-    return np.asarray(grouped.reshape(g.in_c // each, g.pixels, -1), np.float64)
+    grouped = taps.reshape(len(batch), k_h * k_w, g.in_c // each, each).transpose(2, 0, 1, 3)
+    return np.asarray(grouped.reshape(g.in_c // each, len(batch), -1), np.float64)
 
 
 #: Weights of a layer, [groups, outputs, inputs].
@@ -122,10 +134,14 @@ def feed_back(rows: Rows, gram: Gram, nearest: Callable[[Rows, int], Rows]) -> R
     """The rows [groups, outputs, inputs] of weights, rounded column by column by ``nearest(column [groups, outputs],
     its number)``, the error of each spread over the columns that follow."""
     rest, rounded, spread = rows.copy(), np.zeros_like(rows), gram.spread
-    for k in range(rows.shape[2]):
-        rounded[:, :, k] = nearest(rest[:, :, k], k)
-        error = (rest[:, :, k] - rounded[:, :, k]) / spread[:, k, k, None]
-        rest[:, :, k + 1 :] -= error[:, :, None] * spread[:, None, k, k + 1 :]
+    for low in range(0, rows.shape[2], BLOCK):
+        high = min(low + BLOCK, rows.shape[2])
+        errors = np.empty((*rows.shape[:2], high - low))
+        for k in range(low, high):
+            rounded[:, :, k] = nearest(rest[:, :, k], k)
+            error = errors[:, :, k - low] = (rest[:, :, k] - rounded[:, :, k]) / spread[:, k, k, None]
+            rest[:, :, k + 1 : high] -= error[:, :, None] * spread[:, None, k, k + 1 : high]
+        rest[:, :, high:] -= errors @ spread[:, low:high, high:]  # the columns behind the block see it at once
     return rounded
 
 

@@ -19,8 +19,8 @@ from twinfer.runtime.registry import operator
 #: Bits of weights -> greatest magnitude; symmetric, so that -128 and -8 are not used.
 MOST = {8: 127, 4: 7}
 
-#: How near to integers weights are that are multiples of a step, and how many of a row are looked at first.
-NEAR, FEW = 1e-4, 8
+#: How near to integers weights are that are multiples of a step.
+NEAR = 1e-4
 
 #: A bias must fit int32 and leave room for the sums that it is added to.
 MOST_BIAS = 1 << 30
@@ -73,18 +73,18 @@ def weight_quant(layer: Layer, in_scale: float, values: NDArray[np.float64] | No
 def _steps(rows: NDArray[np.float64], most: int) -> NDArray[np.float64]:
     """The step of each row [n, m]: the greatest magnitude is the integer ``most``, or a lesser one if all values of the
     row are integers then."""
-    peaks: NDArray[np.float64] = np.abs(rows).max(axis=1, initial=0.0)
-    few = min(FEW, rows.shape[1])
-    largest = np.take_along_axis(rows, np.argsort(np.abs(rows), axis=1)[:, rows.shape[1] - few :], 1)
+    size = np.abs(rows)
+    peaks: NDArray[np.float64] = size.max(axis=1, initial=0.0)
     steps, open_ = peaks / most, peaks > LEAST_SCALE
-    for count in range(most, 0, -1):
-        step = np.where(open_, peaks / count, 1.0)[:, None]
-        for part in (largest, rows):  # usually the largest few tell
-            near = open_ & (np.abs(part / step - np.rint(part / step)).max(axis=1, initial=0.0) < NEAR)
-            if not near.any():
-                break
-        else:
-            steps, open_ = np.where(near, step[:, 0], steps), open_ & ~near
+    second = np.partition(size, -2, axis=1)[:, -2] if size.shape[1] > 1 else peaks  # tells of most rows
+    counts = np.arange(most, 0, -1)
+    shares = np.divide(second, peaks, out=np.zeros_like(peaks), where=open_) * counts[:, None]
+    likely = open_ & (np.abs(shares - np.rint(shares)) < 2 * NEAR)
+    for count, rows_at in zip(counts, likely, strict=True):
+        at = np.flatnonzero(rows_at & open_)
+        whole = size[at] / (peaks[at] / count)[:, None]
+        near = at[np.abs(whole - np.rint(whole)).max(axis=1, initial=0.0) < NEAR]
+        steps[near], open_[near] = peaks[near] / count, False
     return steps
 
 

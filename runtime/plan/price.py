@@ -74,7 +74,12 @@ def _floats(call: Call, target: Target) -> str:
     ("-soft"), as on cores without DSP instructions."""
     if not _has_floats(call) or target.has("simd"):
         return ""
-    return "-mve" if target.has("mve") else "" if target.has("dsp") else "-soft"
+    return "-mve" if target.has("mve") else "-soft" if soft_floats(target) else ""
+
+
+def soft_floats(target: Target) -> bool:
+    """Whether the compiler's library computes floats."""
+    return not any(map(target.has, ("simd", "mve", "dsp")))
 
 
 def _has_floats(call: Call) -> bool:

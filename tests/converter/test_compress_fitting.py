@@ -47,6 +47,7 @@ def test_windows_are_what_the_weights_are_multiplied_with() -> None:
         rows = weights.values().reshape(len(seen), -1, int(inputs_of(node)))
         products = np.einsum("gri,gpi->pgr", rows, seen)
         np.testing.assert_allclose(products.reshape(want.shape), want, rtol=1e-4, atol=1e-4)
+        np.testing.assert_array_equal(windows(node, value, np.array([1, 4, 8])), seen[:, [1, 4, 8]])
 
 
 @settings(max_examples=20, deadline=None)

@@ -86,7 +86,7 @@ def _add_quantisation(command: argparse.ArgumentParser) -> None:
     command.add_argument("--min-snr", type=float, metavar="DB", help=about)
     about = "auto: what is to be cheap (default: balanced, a third each of instructions, flash and RAM)"
     command.add_argument("--cost", choices=["balanced", "instructions", "flash", "constants", "arena"], help=about)
-    command.add_argument("--target", metavar="TARGET", help="auto: where it is to be cheap (default: cortex-m4)")
+    command.add_argument("--target", metavar="TARGET", help="where it is to be cheap (default for auto: cortex-m4)")
     about = (
         "a .npz file that holds an array for every input by its name, samples along the first axis, and for auto, if "
     )
