@@ -47,6 +47,7 @@ demo | setup) ;;
     has qemu-system-arm || tools="$tools qemu-system-arm"
     has riscv64-unknown-elf-gcc || tools="$tools gcc-riscv64-unknown-elf picolibc-riscv64-unknown-elf"
     has qemu-system-riscv32 || tools="$tools qemu-system-misc"
+    has wasm-ld || tools="$tools lld wasi-libc wasm-builtins"
     ;;
 esac
 
@@ -61,6 +62,7 @@ if [ -n "$needed$tools" ]; then
         exit 1
     fi
     for package in $tools; do # the tests that want one of these are skipped without it
+        [ "$package" != wasm-builtins ] || package=libclang-rt-$(clang -dumpversion | cut -d. -f1)-dev-wasm32
         $apt install -y --no-install-recommends "$package" >/dev/null || echo "./do: no $package" >&2
     done
 fi

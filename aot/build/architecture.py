@@ -90,15 +90,9 @@ class Architecture:
         """Whether there is no operating system: programs are linked by the folder's own script."""
         return (self.folder / "link.ld").exists()
 
-    def linking(self, folder: str = "") -> tuple[str, ...]:
+    def linking(self, tools: Toolchain, folder: str = "") -> tuple[str, ...]:
         """The options to link a program; its script lies in ``folder``, "" or with a slash at the end."""
-        own = ("-nostartfiles", "-Wl,--gc-sections", "-T", f"{folder}link.ld") if self.bare else ("-Wl,--gc-sections",)
-        return *own, *self.link
-
-    def linking_alone(self) -> tuple[str, ...]:
-        """The options to link a model and what it calls, by ``image.ld``."""
-        own = ("-nostartfiles", "-static", "-Wl,--gc-sections", "-Wl,--build-id=none", "-T", "image.ld")
-        return *own, *self.link_alone
+        return *tools.linking(f"{folder}link.ld" if self.bare else ""), *self.link
 
     def read(self, name: str) -> str:
         """The text of a file of the folder or, if there is none, of the folder that all boards share.

@@ -95,7 +95,7 @@ def _board(card: Card) -> Mapping[str, str]:
         **_arch((*card.flags, *SECTIONS)),
         "portable": "ARCH chooses the core.",
         "board": "".join(f" build/board/{name.removesuffix('.c')}.o" for name in architecture.selftest),
-        "link": "".join(f" {word}" for word in architecture.linking("board/")),
+        "link": "".join(f" {word}" for word in architecture.linking(card.toolchain, "board/")),
         "run": f"{in_recipe(runner.command)} " if runner.command else "./",
         "where": f" in {comment(runner.place)}",
         "also": "",

@@ -46,7 +46,7 @@ def build(projects: Project | Sequence[Project], card: Card) -> Firmware:
     for project in models:
         check_fits(project, card)
     code = (*LIBRARY, "harness.c", *card.architecture.program)
-    words = (*flags_for(card, *models), *card.architecture.linking(), "-Wl,--fatal-warnings", *code)
+    words = (*flags_for(card, *models), *card.architecture.linking(card.toolchain), "-Wl,--fatal-warnings", *code)
     try:
         elf = card.toolchain.link(firmware_sources(models, card), words)
     except ToolError as error:
@@ -56,7 +56,7 @@ def build(projects: Project | Sequence[Project], card: Card) -> Firmware:
 
 def firmware_sources(projects: Sequence[Project], card: Card) -> dict[str, str | bytes]:
     """Everything that the compiler reads, by path."""
-    files = library_sources(projects, _model)
+    files = library_sources(projects, _model, included=card.toolchain.included)
     models = ",\n".join([*(f"    {p.name}_MODEL" for p in projects), "    {0}"])
     table = [f"const tw_model tw_models[] = {{\n{models}\n}};", f"const uint32_t tw_model_count = {len(projects)};"]
     arenas = arenas_of(projects)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from twinfer.aot.print.data import Definition
+from twinfer.aot.build.toolchain import INCLUDED
 from twinfer.aot.print.emit import Project
 
 #: The files of ``library_sources`` to compile; they include the rest.
@@ -16,12 +16,13 @@ _APART = ("_static.c", "_layers.c")
 
 
 def library_sources(
-    projects: Sequence[Project], entries: Callable[[Project], str], least_alignment: int = 1
+    projects: Sequence[Project], entries: Callable[[Project], str], least_alignment: int = 1, included: str = INCLUDED
 ) -> dict[str, str | bytes]:
     """The projects' code, their constants, and ``library.c``, which includes the code and adds ``entries`` of each.
 
     ``least_alignment`` is the ABI's for constants, in bytes: compilers rely on it even if a target needs less.
-    Constants come from a binary file: as C text they would be most of the compile time (2.7 s per megabyte).
+    Constants come from a binary file by the assembler, in the form ``included``: as C text they would be most of the
+    compile time (2.7 s per megabyte).
     """
     files: dict[str, str | bytes] = {}
     common = {path: text for project in projects for path, text in project.common.items()}
@@ -33,7 +34,9 @@ def library_sources(
         files.update({path: text for path, text in project.code.items() if path not in apart})
         code += [f'#include "{project.name}.c"', entries(project)]
         for constant in project.constants.all:
-            data.append(_placed(constant, max(project.plan.target.constant_alignment, least_alignment), len(blob)))
+            alignment = max(project.plan.target.constant_alignment, least_alignment, constant.array.itemsize)
+            size = constant.array.nbytes
+            data.append(included.format(symbol=constant.symbol, size=size, alignment=alignment, at=len(blob)))
             blob += constant.array.tobytes()
     return {
         **files,
@@ -41,12 +44,3 @@ def library_sources(
         "library_data.c": "\n".join(data) + "\n",
         "constants.bin": bytes(blob),
     }
-
-
-def _placed(constant: Definition, alignment: int, at: int) -> str:
-    """A constant's definition: its bytes in constants.bin."""
-    symbol, size, alignment = constant.symbol, constant.array.nbytes, max(alignment, constant.array.itemsize)
-    return f"""__asm__(
-    ".pushsection .rodata.{symbol}, \\"a\\"\\n.balign {alignment}\\n"
-    ".globl {symbol}\\n.hidden {symbol}\\n.type {symbol}, %object\\n.size {symbol}, {size}\\n"
-    "{symbol}: .incbin \\"constants.bin\\", {at}, {size}\\n.popsection");"""

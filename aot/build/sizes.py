@@ -88,9 +88,9 @@ class Sizes:
 
 
 def image_sources(project: Project, card: Card) -> dict[str, str | bytes]:
-    """The sources of a model's image: library.c and library_data.c, what they include, the linker's script."""
-    script = card.architecture.read("image.ld")
-    return {**library_sources((replace(project, wrappers=""),), lambda _: ""), "image.ld": script}
+    """The sources of a model's image: library.c and library_data.c, what they include, the linker's script if any."""
+    sources = library_sources((replace(project, wrappers=""),), lambda _: "", included=card.toolchain.included)
+    return {**sources, **({script: card.architecture.read(script)} if (script := card.toolchain.script_alone) else {})}
 
 
 def image_words(project: Project, card: Card, build: Sequence[str] = ()) -> tuple[str, ...]:
@@ -99,10 +99,8 @@ def image_words(project: Project, card: Card, build: Sequence[str] = ()) -> tupl
     ``build`` are options of the compiler in place of those that choose the level.
     """
     flags = (*card.flags, *card.toolchain.flags("balanced", build)) if build else flags_for(card, project)
-    roots = [f"-Wl,--entry={project.name}_run"]
-    if project.plan.state_bytes:
-        roots.append(f"-Wl,--undefined={project.name}_reset")
-    return *flags, *card.architecture.linking_alone(), *roots, *LIBRARY
+    roots = [f"{project.name}_run", *([f"{project.name}_reset"] if project.plan.state_bytes else [])]
+    return *flags, *card.toolchain.linking_alone(roots), *card.architecture.link_alone, *LIBRARY
 
 
 def image(project: Project, card: Card) -> Path:

@@ -20,6 +20,12 @@ from twinfer.runtime.errors import ToolError
 from twinfer.runtime.options import Optimize
 from twinfer.runtime.tools import Files, built, compiler_version, need_tool, run_tool
 
+#: How an assembler of GNU's takes a constant from a file: its symbol, alignment, and bytes from a place on.
+INCLUDED = """__asm__(
+    ".pushsection .rodata.{symbol}, \\"a\\"\\n.balign {alignment}\\n"
+    ".globl {symbol}\\n.hidden {symbol}\\n.type {symbol}, %object\\n.size {symbol}, {size}\\n"
+    "{symbol}: .incbin \\"constants.bin\\", {at}, {size}\\n.popsection");"""
+
 
 @dataclass(frozen=True)
 class Section:
@@ -47,12 +53,15 @@ class Image:
 class Toolchain(ABC):
     """The abilities. ``compiler`` and ``archiver`` are programs for makefiles.
 
-    ``builds`` are the options, beside a card's flags, for which a model's stack can be stated.
+    ``builds`` are the options, beside a card's flags, for which a model's stack can be stated. ``included`` is how the
+    assembler takes a constant from a file (``library.py``), ``script_alone`` the linker's script for a model alone.
     """
 
     compiler: str
     archiver: str
     builds: ClassVar[tuple[tuple[str, ...], ...]] = ()
+    included: ClassVar[str] = INCLUDED
+    script_alone: ClassVar[str] = "image.ld"
 
     @abstractmethod
     def need(self, *, to_read: bool = False) -> None:
@@ -70,6 +79,14 @@ class Toolchain(ABC):
     @abstractmethod
     def link(self, sources: Files, words: Sequence[str], product: str = "program.elf") -> Path:
         """The program that the compiler makes of these files with these options, from the cache if there."""
+
+    @abstractmethod
+    def linking(self, script: str) -> tuple[str, ...]:
+        """The options to link a program, by the linker's ``script`` if there is one."""
+
+    @abstractmethod
+    def linking_alone(self, functions: Sequence[str]) -> tuple[str, ...]:
+        """The options to link these functions and what they call alone."""
 
     def overflow(self, error: ToolError) -> tuple[str, int] | None:
         """The memory that a program did not fit into, by its linker's name, and how many bytes were missing."""
@@ -137,6 +154,14 @@ class Gnu(Toolchain):
     def link(self, sources: Files, words: Sequence[str], product: str = "program.elf") -> Path:
         self.need()
         return built(sources, (self.compiler, *words, *SECTIONS, "-o", product, "-lm"), product, self.version)
+
+    def linking(self, script: str) -> tuple[str, ...]:
+        return *(["-nostartfiles"] if script else []), "-Wl,--gc-sections", *(["-T", script] if script else [])
+
+    def linking_alone(self, functions: Sequence[str]) -> tuple[str, ...]:
+        entry, *others = functions
+        own = ("-nostartfiles", "-static", "-Wl,--gc-sections", "-Wl,--build-id=none", "-T", self.script_alone)
+        return *own, f"-Wl,--entry={entry}", *(f"-Wl,--undefined={other}" for other in others)
 
     def overflow(self, error: ToolError) -> tuple[str, int] | None:
         said = _OVERFLOW.search(str(error))

@@ -115,7 +115,7 @@ def test_a_board_has_files_of_its_own_first(tmp_path: Path) -> None:
     (tmp_path / "semihost.h").write_text("mine")
     assert own.read("semihost.h") == "mine"
     assert (own.bare, M4.architecture.bare) == (False, True)
-    assert own.linking("board/") == ("-Wl,--gc-sections", *own.link)
+    assert own.linking(M4.toolchain, "board/") == ("-Wl,--gc-sections", *own.link)
 
 
 @pytest.mark.parametrize("order", [1, -1])
