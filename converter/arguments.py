@@ -20,7 +20,7 @@ from twinfer.runtime.graph import Graph
 from twinfer.runtime.target import Target
 
 #: What ``quantize=`` may be.
-MODES = ("int8", "int16x8", "int4", "auto")
+MODES = ("int8", "int16x8", "int4", "dynamic", "auto")
 
 #: Arguments of ``quantize="auto"``.
 _OF_AUTO = ("max_loss", "min_snr", "cost")
@@ -90,7 +90,7 @@ def check(how: How, recipe: Recipe) -> None:
     """Raises InvalidArgumentError for arguments without the others that they need."""
     mode, calibration, compensate = how.get("quantize"), how.get("calibration"), how.get("compensate")
     compresses = recipe.prunes or recipe.clusters
-    if mode and calibration is None:
+    if mode and calibration is None and (mode == "auto" or recipe.types):
         raise InvalidArgumentError(
             "quantize needs samples of the inputs to calibrate with: calibration=… (by input name), or "
             "--calibration FILE on the command line"

@@ -32,7 +32,7 @@ from twinfer.converter.quantize.refine import refine
 from twinfer.converter.quantize.rounding import grams
 from twinfer.converter.quantize.samples import Samples, samples_of
 from twinfer.converter.quantize.wide import for_16_bits
-from twinfer.converter.search.auto import Chosen, as_tried, choose
+from twinfer.converter.search.auto import Chosen, choose, settled
 from twinfer.converter.source import Source, files_of, open_source, read_source
 from twinfer.runtime.errors import ModelError, ModelWarning, TwinferError, UnsupportedOperatorError
 from twinfer.runtime.graph import Graph, Node
@@ -89,15 +89,15 @@ def convert(source: Source, **how: Unpack[How]) -> Graph:
 
     Quantisation:
     ``quantize``: None (as it is), "int8", "int16x8" (int16 activations, int8 weights), "int4" (weights of 4 bits where
-    TFLite has them) or "auto": for every layer the cheapest of these, or float, that keeps the outputs good enough
-    (``search.auto.choose``). For "auto" alone: ``max_loss`` is the most that may be lost of the share of right answers
-    (by default 0.005 where calibration data have labels), ``min_snr`` the least signal-to-noise ratio of every output
-    in dB (25 where there are no labels); ``cost`` is what is to be cheap ("balanced", or another of
-    ``costs.SHARES``).
+    TFLite has them), "dynamic" (int8 weights, float values: TFLite's dynamic range, without calibration) or "auto": for
+    every layer the cheapest of these, or float, that keeps the outputs good enough (``search.auto.choose``). For "auto"
+    alone: ``max_loss`` is the most that may be lost of the share of right answers (by default 0.005 where calibration
+    data have labels), ``min_snr`` the least signal-to-noise ratio of every output in dB (25 where there are no labels);
+    ``cost`` is what is to be cheap ("balanced", or another of ``costs.SHARES``).
     ``target``: the core to be cheap on, for "auto" (a Cortex-M4), and for what int16x8 spells out where there are no
     instructions for floats (``for_16_bits``).
-    ``calibration``: ``samples.Samples``, by the names of the model's inputs (a lone one's array will do); float models
-    need it to be quantised.
+    ``calibration``: ``samples.Samples``, by the names of the model's inputs (a lone one's array will do); needed where
+    values become integers.
     ``progress(done, total)`` is called after every sample.
     ``method``: how ranges are chosen ("minmax", or another of ``methods.METHODS``).
     ``recipe``: rules that change precision and method for some nodes: a file's path, or a Recipe, whose default counts.
@@ -213,12 +213,12 @@ def _prune(converted: Conversion, job: _Job) -> Conversion:
 def _quantize(converted: Conversion, job: _Job) -> Conversion:
     """Calibrates and quantises the pruned graph, if that was asked for."""
     how, source = job.how, converted.pruned
-    if not how.get("quantize") or job.samples is None:
+    if not how.get("quantize"):
         return converted
-    samples = job.samples
+    samples: Samples = job.samples if job.samples is not None else ()
     if how["quantize"] == "auto":
         return _auto(converted, samples, how)
-    seen = calibrate(source, samples, how.get("progress"), converted.recipe.types)
+    seen = calibrate(source, samples, how.get("progress"), converted.recipe.types) if job.samples is not None else {}
     matrices = grams(source, samples) if how.get("adaptive_rounding") else {}
     options = Options(how.get("inference_type"), how.get("bias_correction", False), matrices, how.get("loops", True))
     if how.get("refine"):
@@ -236,7 +236,7 @@ def _quantize(converted: Conversion, job: _Job) -> Conversion:
 
 
 def _auto(converted: Conversion, samples: Samples, how: How) -> Conversion:
-    """The graph in the precisions that suit it, with ranges from all samples, refined."""
+    """The graph in the precisions that suit it, with ranges from all samples."""
     source, recipe, progress = converted.pruned, converted.recipe, how.get("progress")
     chosen = choose(
         *(source, samples),
@@ -248,7 +248,7 @@ def _auto(converted: Conversion, samples: Samples, how: How) -> Conversion:
         rules=recipe.rules,
         told=None if progress is None else lambda done, total, what: progress(done, total),
     )
-    made = as_tried(source, samples, chosen.best.setting, how.get("inference_type"), loops=how.get("loops", True))
+    chosen, made = settled(chosen, source, samples, how.get("inference_type"), loops=how.get("loops", True))
     if made is None:
         return replace(converted, chosen=chosen)
     graph, seen, own = made

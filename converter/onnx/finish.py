@@ -8,8 +8,8 @@ from dataclasses import replace
 
 from twinfer.converter.emit.emitter import SMALL, Emitter
 from twinfer.converter.emit.finish import change_tensors, renamer, sign, with_outputs
-from twinfer.converter.onnx.hybrid import hybrid
 from twinfer.converter.onnx.integer import integer
+from twinfer.converter.quantize.hybrid import hybrid
 from twinfer.converter.table import row_of
 from twinfer.runtime.errors import ModelWarning
 from twinfer.runtime.graph import EMPTY, Graph, Quant, Tensor

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from itertools import islice
+from itertools import groupby, islice
 from typing import Any
 
 import numpy as np
@@ -285,7 +285,7 @@ def alone(
     """Every node of ``graph`` that is quantised, with the sums over each float output if it alone is; as
     ``sensitivity``, in the order of the graph."""
     need_to_last(samples)
-    bench = _Bench(graph, quantized)
+    bench = _Bench(graph, [quantized])
     most = max(1, (runs or MOST_RUNS) // max(1, len(bench.twins)))
     total = min(most, count_of(graph, samples) or most)
     for i, sample in enumerate(islice(samples_of(graph, samples), most)):
@@ -295,17 +295,40 @@ def alone(
     return [(twin.node, twin.sums) for twin in bench.twins]
 
 
+#: The noise of outputs, as a share of their energy, up to which it counts as growing with that of the layer.
+LINEAR = 0.01
+
+
+def noises(graph: Graph, quantized: Sequence[Graph], samples: Sequence[Sample], runs: int) -> list[dict[Node, float]]:
+    """For every graph of ``quantized`` the noise of each node that it alone quantises: the sum over the float outputs
+    of their noise as a share of their energy.
+
+    The nodes behind a quantised one run for the first of the graphs that quantises it. Where they are off by little,
+    the noise of the others is as much less or more as at the node itself. At most ``runs`` such runs take place, but
+    every node has one.
+    """
+    bench = _Bench(graph, quantized)
+    for sample in samples[: max(1, runs // max(1, len({twin.position for twin in bench.twins})))]:
+        bench.add(sample, LINEAR)
+    found: list[dict[Node, float]] = [{} for _ in quantized]
+    for twin in bench.twins:
+        shares = (min(total.noise / max(total.signal, 1e-30), 1e6) for total in twin.sums)
+        found[twin.which][twin.node] = sum(shares)
+    return found
+
+
 class _Twin:
     """A node of the float graph, the quantised one on its own, and how far the outputs are off by it."""
 
-    def __init__(self, position: int, node: Node, quantized: Node) -> None:
-        self.position, self.node = position, node
+    def __init__(self, which: int, position: int, node: Node, quantized: Node) -> None:
+        self.which, self.position, self.node = which, position, node
         self.sums: list[Sums] = []
         self.session, self.quantized = Session(make_plan(graph_of(quantized))), quantized
         self.states: Sequence[Array] = ()
 
-    def run(self, floats: Session, stream: bool) -> None:
-        """Runs on the values in the float graph, and replaces the node's results by its own.
+    def run(self, floats: Session, stream: bool, wanted: Sequence[Array]) -> float:
+        """Runs on the values in the float graph, and replaces the node's results, which are ``wanted``, by its own.
+        Returns the energy of the difference.
 
         ``stream``: the whole graph's samples are parts of one, so that the node keeps its state, too.
         """
@@ -316,19 +339,24 @@ class _Twin:
             if t and twin in self.session.plan.graph.inputs:
                 self.session.view(twin)[...] = to_stored(floats.view(t), twin)
         self.session.run()
-        for tensor, twin in zip(self.node.outputs, self.quantized.outputs, strict=True):
-            floats.view(tensor)[...] = real(self.session.view(twin), twin)
+        noise = 0.0
+        for tensor, twin, want in zip(self.node.outputs, self.quantized.outputs, wanted, strict=True):
+            got = real(self.session.view(twin), twin)
+            noise += float(np.square(got - want, dtype=np.float64).sum())
+            floats.view(tensor)[...] = got
+        return noise
 
 
 class _Bench:
-    """The float graph, ready to be run from any step on, and the twins of its nodes."""
+    """The float graph, ready to be run from any step on, and the twins of its nodes in several quantised graphs."""
 
-    def __init__(self, graph: Graph, quantized: Graph) -> None:
+    def __init__(self, graph: Graph, quantized: Sequence[Graph]) -> None:
         self.session = Session(make_plan(graph, options=Options(preserve_all=True)))
         self.variables = self.session.plan.variables
-        by_name = {t.name: node for node in quantized.nodes for t in node.outputs}
-        pairs = [(step.node, by_name.get(step.node.output.name)) for step in self.session.plan.steps]
-        self.twins = [_Twin(i, n, twin) for i, (n, twin) in enumerate(pairs) if twin and _types(n) != _types(twin)]
+        names = [{t.name: node for node in each.nodes for t in node.outputs} for each in quantized]
+        steps = [(i, step.node) for i, step in enumerate(self.session.plan.steps)]
+        found = ((w, i, n, by_name.get(n.output.name)) for i, n in steps for w, by_name in enumerate(names))
+        self.twins = [_Twin(w, i, n, twin) for w, i, n, twin in found if twin and _types(n) != _types(twin)]
         self.stream = streams(graph)
         for twin in self.twins:
             twin.states = self._states()
@@ -336,17 +364,32 @@ class _Bench:
         for twin in self.twins:
             twin.sums = [Sums() for _ in self.outputs]
 
-    def add(self, sample: Sample) -> None:
-        """One more sample. The last node comes first, so that nothing is overwritten that an earlier node reads."""
+    def add(self, sample: Sample, linear: float = 0.0) -> None:
+        """One more sample. The last node comes first, so that nothing is overwritten that an earlier node reads.
+
+        ``linear``: the share up to which a node's noise is taken from that of its first twin, without running what is
+        behind it.
+        """
         feed(self.session, sample)
         after, wanted = self._states(), [self.session.view(t).copy() for t in self.outputs]
-        for twin in reversed(self.twins):
-            self._restore(twin.states)
-            twin.run(self.session, self.stream)
-            self.session.run_from(twin.position + 1)
-            twin.states = self._states() if self.stream else twin.states
-            for tensor, value, total in zip(self.outputs, wanted, twin.sums, strict=True):
-                total.add(value, real(self.session.view(tensor), tensor))
+        energies = [float(np.square(value, dtype=np.float64).sum()) for value in wanted]
+        for _, group in groupby(reversed(self.twins), key=lambda twin: twin.position):
+            twins = list(group)[::-1]
+            values = [self.session.view(t).copy() for t in twins[0].node.outputs]
+            base, before = 0.0, [math.inf]
+            for twin in twins:
+                self._restore(twin.states)
+                own = twin.run(self.session, self.stream, values)
+                if base and not self.stream and all(n <= linear * e for n, e in zip(before, energies, strict=True)):
+                    for total, noise, energy in zip(twin.sums, before, energies, strict=True):
+                        total.noise, total.signal = total.noise + noise * own / base, total.signal + energy
+                    continue
+                self.session.run_from(twin.position + 1)
+                twin.states = self._states() if self.stream else twin.states
+                gone = [total.noise for total in twin.sums]
+                for tensor, value, total in zip(self.outputs, wanted, twin.sums, strict=True):
+                    total.add(value, real(self.session.view(tensor), tensor))
+                base, before = own, [t.noise - n for t, n in zip(twin.sums, gone, strict=True)]
         self._restore(after)
 
     def _states(self) -> list[Array]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 import numpy as np
@@ -27,6 +28,9 @@ CLIPPED, SMOOTHING = 1e-3, 1e-4
 #: (what was observed, integer type) -> the range that the type's steps cover.
 Method = Callable[[Observed, str], Range]
 
+#: How often "extended" may be exceeded by the next sample.
+MISSED = 0.01
+
 #: How much wider a range of 16 bits is than what calibration has seen. It costs 0.6 of a bit; a value that is clipped
 #: costs far more: a mel front end gained 17 dB on samples that were held out.
 ROOM = 1.5
@@ -36,6 +40,26 @@ def minmax(seen: Observed, type: str) -> Range:
     """All that was seen; in 16 bits, which have steps to spare, with ROOM for what was not seen."""
     room = 1.0 if _coarse(type) else ROOM
     return seen.low * room, seen.high * room
+
+
+def extended(seen: Observed, type: str) -> Range:
+    """All that was seen, and as much more as a sample not seen exceeds in MISSED of the cases only.
+
+    The ends of the samples that reach farthest are taken for a tail that falls exponentially: of n samples the next one
+    exceeds the farthest by x with the probability exp(-x / b) / (n + 1), where b is the mean excess over the nearest of
+    these ends. So the fewer samples there are, and the more they differ, the more room is left.
+    """
+    low, high = minmax(seen, type)
+    return min(low, -_next([-end for end in seen.lows], seen.count)), max(high, _next(seen.highs, seen.count))
+
+
+def _next(ends: Sequence[float], count: int) -> float:
+    """Where the tail of samples' ends, the farthest first, is exceeded in MISSED of the cases."""
+    known = ends[: max(1, count // 2)]
+    if len(known) < 2:
+        return ends[0]
+    excess = sum(known[:-1]) / (len(known) - 1) - known[-1]
+    return ends[0] + excess * max(0.0, math.log(1 / (MISSED * (count + 1))))
 
 
 def moving_average(seen: Observed, type: str) -> Range:
@@ -130,6 +154,7 @@ def _coarse(type: str) -> bool:
 
 METHODS: Mapping[str, Method] = {
     "minmax": minmax,
+    "extended": extended,
     "moving-average": moving_average,
     "percentile": percentile,
     "mse": mse,

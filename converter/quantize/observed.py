@@ -63,6 +63,9 @@ class Histogram:
 #: from the second batch on. Here the first 1 / MOVING batches count alike, so that the first one does not decide.
 MOVING = 0.01
 
+#: Samples of which the ends are kept.
+TOPS = 12
+
 #: Samples per batch. An average over the ranges of single samples would clip something in every other sample.
 BATCH = 16
 
@@ -75,6 +78,7 @@ class Observed:
     over all samples, with the tensor's shape: bias correction needs the mean of every element. ``ranges`` keeps the
     ranges that methods have chosen, by method and integer type. ``far``: whether masks were left out, below and above
     (``masks``). ``peak`` is the least of the greatest values of rows, for what SOFTMAX reads.
+    ``lows`` and ``highs`` are the ends of the TOPS samples that reach farthest, the farthest first.
     ``lost``: the integer types that would lose it for what is done with it next (``lost``).
     """
 
@@ -88,6 +92,8 @@ class Observed:
     ranges: dict[tuple[str, str], tuple[float, float]] = field(default_factory=dict)
     far: tuple[bool, bool] = (False, False)
     peak: float = np.inf
+    lows: list[float] = field(default_factory=list)
+    highs: list[float] = field(default_factory=list)
     lost: set[str] = field(default_factory=set)
 
     def add(self, value: Array) -> None:
@@ -95,6 +101,7 @@ class Observed:
         self.ranges.clear()
         low, high = float(value.min()), float(value.max())
         self.low, self.high = min(self.low, low), max(self.high, high)
+        self.lows, self.highs = sorted([*self.lows, low])[:TOPS], sorted([*self.highs, high], reverse=True)[:TOPS]
         self.histogram.add(value)
         self.total = value.astype(np.float64) if self.total is None else self.total + value
         self.count += 1

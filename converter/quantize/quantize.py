@@ -16,6 +16,7 @@ from twinfer.converter.passes._rewrite import rebuild
 from twinfer.converter.quantize.affine import LIMITS, Range, activation, data_range
 from twinfer.converter.quantize.forms import precision_of
 from twinfer.converter.quantize.groups import Groups, rounding
+from twinfer.converter.quantize.hybrid import dynamic
 from twinfer.converter.quantize.masks import ENDLESS, WORTH, depth, named_outputs, spans
 from twinfer.converter.quantize.methods import method
 from twinfer.converter.quantize.observed import Calibration
@@ -85,7 +86,7 @@ class _Writer:
     """The quantised graph while it is written.
 
     ``home``: the form in which a tensor is computed. ``forms``: all its forms, by type and quantisation. ``same``: for
-    integers of the float graph, those that hold the same.
+    integers of the float graph, those that hold the same. ``small``: int8 weights of layers whose values are float.
     """
 
     source: Graph
@@ -97,6 +98,7 @@ class _Writer:
     home: dict[Tensor, Tensor] = field(default_factory=dict)
     forms: dict[tuple[Any, ...], Tensor] = field(default_factory=dict)
     same: dict[Tensor, Tensor] = field(default_factory=dict)
+    small: dict[Tensor, Tensor] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.border = self.options.border(self.recipe)
@@ -104,7 +106,7 @@ class _Writer:
         self.choices = {node: precision_of(node, self.recipe.of_node(node), self._limits) for node in self.source.nodes}
         self.choices |= {node: replace(self.choices[node], precision="float") for node in places(self.source)}
         self.choices |= {node: replace(self.choices[node], precision="float") for node in self._lost()}
-        types = {node: choice.type for node, choice in self.choices.items() if choice.precision != "float"}
+        types = {node: choice.type for node, choice in self.choices.items() if choice.type != "FLOAT32"}
         self._producer = {t: node for node in self.source.nodes for t in node.outputs}
         loops = found(self.source) if self.options.loops else []
         self.looped = {self._producer[t] for loop in loops for node in loop.all_nodes for t in node.outputs}
@@ -125,7 +127,7 @@ class _Writer:
             return self._cut(tensor, data_range(tensor), type)
         whole, node = self._observed(tensor), self._producer.get(tensor)
         choice = self.recipe.of_node(node) if node else self.recipe.of_input(tensor)
-        own = choice.type if choice.precision != "float" else "INT8"
+        own = choice.type if choice.type != "FLOAT32" else "INT8"
         seen, key = self.seen[tensor], (choice.method, own)
         if key not in seen.ranges:
             seen.ranges[key] = method(choice.method)(seen, own) if seen.count else whole
@@ -223,8 +225,10 @@ class _Writer:
         choice = self.choices[node]
         if (ends := rounding(node)) is not None:
             return self._round(node, *ends)
-        if choice.precision == "float":
-            self._append(replace(node, inputs=tuple(None if t is None else self._as_it_was(t) for t in node.inputs)))
+        if choice.type == "FLOAT32":
+            plain = replace(node, inputs=tuple(None if t is None else self._as_it_was(t) for t in node.inputs))
+            made = dynamic(plain, choice.granularity != "tensor", self.small) if choice.precision == "dynamic" else None
+            self._append(made or plain)
             return
         row, type = row_of(node), choice.type
         inputs: list[Tensor | None] = [None if t is None else self._as_it_was(t, type) for t in node.inputs]

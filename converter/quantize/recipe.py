@@ -37,8 +37,9 @@ from twinfer.runtime.graph import Node, Tensor
 from twinfer.runtime.read import schema
 from twinfer.runtime.read.files import reading
 
-#: int4: weights of 4 bits where the operator has them, everything else as int8.
-PRECISIONS = ("int8", "int16x8", "int4", "float")
+#: int4: weights of 4 bits where the operator has them, everything else as int8. dynamic: int8 weights, float values,
+#: which TFLite's hybrid operators quantise at run time.
+PRECISIONS = ("int8", "int16x8", "int4", "dynamic", "float")
 GRANULARITIES = ("channel", "tensor")
 
 #: The "operator" of a graph's inputs in a recipe.
@@ -92,7 +93,8 @@ class Choice:
 
     @property
     def type(self) -> str:
-        return {"int16x8": "INT16", "float": "FLOAT32"}.get(self.precision, "INT8")
+        """Of values between layers."""
+        return {"int16x8": "INT16", "dynamic": "FLOAT32", "float": "FLOAT32"}.get(self.precision, "INT8")
 
 
 @dataclass(frozen=True)
@@ -158,7 +160,7 @@ class Recipe:
     def types(self) -> set[str]:
         """The integer types that activations may have by it."""
         choices = (self.default, *(rule.apply(self.default) for rule in self.rules))
-        return {choice.type for choice in choices if choice.precision != "float"}
+        return {choice.type for choice in choices} - {"FLOAT32"}
 
     def of_input(self, tensor: Tensor) -> Choice:
         return self._of(INPUT, [tensor.name])

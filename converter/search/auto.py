@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -10,7 +11,7 @@ from uuid import uuid4
 from twinfer.converter.quantize.calibrate import calibrate
 from twinfer.converter.quantize.compare import in_words
 from twinfer.converter.quantize.observed import Calibration
-from twinfer.converter.quantize.quantize import Options
+from twinfer.converter.quantize.quantize import Options, quantize
 from twinfer.converter.quantize.recipe import Recipe, Rule
 from twinfer.converter.quantize.refine import refine
 from twinfer.converter.quantize.rounding import grams
@@ -20,17 +21,21 @@ from twinfer.converter.search.journal import Journal
 from twinfer.converter.search.loss import MIN_SNR, Goal
 from twinfer.converter.search.space import PRECISIONS, Setting, Space
 from twinfer.converter.search.strategy import Ledger, correct, mix, polish
-from twinfer.converter.search.trial import Job, Trial, make_job
+from twinfer.converter.search.trial import Job, Trial, joined, make_job, outputs
 from twinfer.converter.search.workers import workers
 from twinfer.runtime.graph import Graph
+from twinfer.runtime.read.tflite import read
 from twinfer.runtime.target import DSP, Target
 from twinfer.runtime.write.tflite import write
 
 #: Methods that are tried: they cost nothing in use.
-METHODS = ("minmax", "mse", "percentile")
+METHODS = ("extended", "mse")
 
 #: The most samples that outputs are judged on where no labels are given, and the most trials.
 JUDGED, TRIALS = 64, 32
+
+#: What corrections of weights and biases may gain, in dB: a model that misses by more is not tried with them.
+CORRECTED = 6.0
 
 #: The loss that is allowed where labels are given: half a point of accuracy.
 MAX_LOSS = 0.005
@@ -56,7 +61,7 @@ class Chosen:
 
     @property
     def met(self) -> bool:
-        return self.goal.met(self.best.loss, self.best.snr_db)
+        return self.goal.met(self.best.loss, self.best.sure_db)
 
     @property
     def layers(self) -> str:
@@ -67,8 +72,10 @@ class Chosen:
 
     def __str__(self) -> str:
         """Which precisions, how good that is, and what it costs beside int8."""
-        judge, count = self.job.judge, len(next(iter(self.job.judged.values())))
+        judge, count = self.job.judge, self.job.count
         good = f"outputs at {in_words(self.best.snr_db)} to the float model's"
+        if self.goal.max_loss is None and self.best.setting.precision != "float":
+            good += f" ({in_words(self.best.sure_db)} for sure)"
         if self.goal.max_loss is not None:
             good = f"{SCORES[judge.metric]} {self.best.score:.4f} (float {judge.float_score:.4f}), {good}"
         missed = "" if self.met else f"; {self.goal} cannot be had"
@@ -102,9 +109,10 @@ def choose(
 ) -> Chosen:
     """The cheapest precisions for the layers of a float graph on which the outputs stay good enough.
 
-    Half of the ``samples`` give the ranges, the others judge. Good enough is a loss of at most ``max_loss``, or a
-    signal-to-noise ratio of at least ``min_snr`` dB of every output: by default MAX_LOSS where the samples have labels,
-    enough of them to tell, else MIN_SNR. ``cost``, ``target``: what is to be cheap ("balanced", ``costs.SHARES``), and
+    Half of the ``samples`` give the ranges, the others judge; where they are few, also the other way round. Good enough
+    is a loss of at most ``max_loss``, or a signal-to-noise ratio of every output that is surely at least ``min_snr`` dB
+    (``loss.Judge.sure_db``): by default MAX_LOSS where the samples have labels, enough of them to tell, else MIN_SNR.
+    ``cost``, ``target``: what is to be cheap ("balanced", ``costs.SHARES``), and
     where (a core with DSP instructions, as the Cortex-M4).
     ``inference_type``: as in ``quantize.Options``, by default "LAYERS". ``rules`` of a recipe hold. int4 is tried where
     bytes are all that counts. InvalidArgumentError for samples that do not fit.
@@ -119,6 +127,7 @@ def choose(
     if max_loss is None and min_snr is None and data.labels is not None and job.judge.step <= MAX_LOSS:
         max_loss = MAX_LOSS
     goal = Goal(max_loss, MIN_SNR if min_snr is None else min_snr)
+    job = replace(job, hopeless=-math.inf if max_loss is not None else goal.min_snr)
     return _searched(job, goal, rules, methods, trials, told)
 
 
@@ -146,8 +155,9 @@ def _searched(
         ledger = Ledger(hands, Journal(None, "", "", {}), trials, goal, told)
         ledger.attempt([Setting(space.bases[0], name, rules=rules) for name in methods])
         if ledger.chosen() is None:
-            correct(ledger, space)
-            mix(ledger, space)
+            if goal.max_loss is not None or any(t.snr_db > goal.min_snr - CORRECTED for t in ledger.good()):
+                correct(ledger, space)
+            mix(ledger, space, [node.output.name for node in read(job.model).nodes])
             polish(ledger, space)
         best = min(ledger.good(), key=ledger.badness, default=floats)  # with all that was tried
         ledger.attempt([Setting(p, best.setting.method or methods[0], rules=rules) for p in space.bases[1:]])
@@ -168,12 +178,36 @@ def _searched(
 def as_tried(
     graph: Graph, samples: Samples, setting: Setting, inference_type: str | None = None, *, loops: bool = True
 ) -> tuple[Graph, Calibration, Recipe] | None:
-    """A float graph, quantised as a trial was, but with ranges from all samples, and refined; what calibration saw; the
-    recipe. None for the float graph itself."""
+    """A float graph, quantised as a trial was, but with ranges from all samples; what calibration saw; the recipe.
+    None for the float graph itself."""
     if setting.precision == "float":
         return None
     seen = calibrate(graph, samples, types=())
     matrices = grams(graph, samples) if "adaptive rounding" in setting.corrections else {}
     options = Options(inference_type or "LAYERS", "bias correction" in setting.corrections, matrices, loops)
-    refined = refine(graph, seen, setting.as_recipe(), options, samples)
-    return refined.graph, seen, refined.recipe
+    return quantize(graph, seen, setting.as_recipe(), options), seen, setting.as_recipe()
+
+
+def settled(
+    chosen: Chosen, graph: Graph, samples: Samples, inference_type: str | None = None, *, loops: bool = True
+) -> tuple[Chosen, tuple[Graph, Calibration, Recipe] | None]:
+    """The choice, and the graph by it (``as_tried``): the next dearer one where a graph with ranges from all samples
+    misses the goal. Where nothing meets it, the best is refined."""
+    dearer = [t for t in chosen.good if t.cost > chosen.best.cost or t.setting == chosen.best.setting]
+    for trial in dearer:
+        made = as_tried(graph, samples, trial.setting, inference_type, loops=loops)
+        if made is None or _meets(chosen, made[0]):
+            return replace(chosen, best=trial), made
+    made = as_tried(graph, samples, chosen.best.setting, inference_type, loops=loops)
+    if made is None:
+        return chosen, None
+    options = Options(inference_type or "LAYERS", loops=loops)
+    refined = refine(graph, made[1], made[2], options, samples)
+    return chosen, (refined.graph, made[1], refined.recipe)
+
+
+def _meets(chosen: Chosen, made: Graph) -> bool:
+    """Whether a graph is good enough on all that was judged, as measured."""
+    job = chosen.job
+    results = joined([outputs(made, read(job.model), fold.judged) for fold in job.folds])
+    return chosen.goal.met(job.judge.loss(results), job.judge.snr_db(results))

@@ -16,6 +16,9 @@ from twinfer.runtime.graph import Array, Graph
 #: Where one set serves both, one sample in QUARTER is for calibration, but no more than MOST.
 QUARTER, MOST = 4, 200
 
+#: With so many samples or fewer each half is judged by ranges of the other.
+FEW = 128
+
 #: Arrays by the name of the input, [samples, *shape].
 Arrays = Mapping[str, Array]
 
@@ -23,12 +26,19 @@ Arrays = Mapping[str, Array]
 @dataclass(frozen=True)
 class Data:
     """Samples to calibrate on and samples to judge on; none is in both. ``labels`` [judged, …] or None. ``sha256``: of
-    all data given."""
+    all data given. ``turned``: the samples are few, so that each half is judged by ranges of the other."""
 
     calibration: Arrays
     judged: Arrays
     labels: Array | None
     sha256: str
+    turned: bool = False
+
+    @property
+    def folds(self) -> tuple[tuple[Arrays, Arrays], ...]:
+        """Samples that give ranges, and those that are judged by them."""
+        one, other = self.calibration, self.judged
+        return ((one, other), (other, one)) if self.turned else ((one, other),)
 
 
 def gather(
@@ -44,8 +54,8 @@ def gather(
 
     Ranges are calibrated on ``calibration``, else on ``count`` samples drawn with the seed (by default a quarter, at
     most 200). All others are judged, but for those that equal a calibration sample. ``few``: half are for calibration,
-    and where no others are left, all are judged. InvalidArgumentError for data that do not fit the model or are too
-    few.
+    and each half is judged if there are no labels; where no others are left, all are. InvalidArgumentError for data
+    that do not fit the model or are too few.
     """
     labels = None
     if isinstance(data, str | os.PathLike):
@@ -67,6 +77,7 @@ def gather(
         drawn, rest = (np.arange(1), np.arange(0)) if few and total == 1 else _split(total, seed, half)
         own = _pick(rows, drawn)
         rest = rest[_others(_pick(rows, rest), own)]
+    turned = few and labels is None and len(rest) > 0 and total <= FEW
     if not len(rest) and few:
         rest = np.arange(total)
     if not len(rest):
@@ -74,7 +85,7 @@ def gather(
         raise InvalidArgumentError(
             f"all {total} samples ({distinct} distinct) are calibration samples: judging needs others: give some"
         )
-    return Data(own, _pick(rows, rest), None if labels is None else labels[rest], digest.hexdigest())
+    return Data(own, _pick(rows, rest), None if labels is None else labels[rest], digest.hexdigest(), turned)
 
 
 def _stack(graph: Graph, source: Samples) -> dict[str, Array]:

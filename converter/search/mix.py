@@ -16,12 +16,12 @@ from itertools import permutations
 import numpy as np
 
 from twinfer.converter.loops import found
-from twinfer.converter.quantize.compare import alone
+from twinfer.converter.quantize.compare import noises
 from twinfer.converter.quantize.forms import precision_of
 from twinfer.converter.quantize.observed import Calibration
 from twinfer.converter.quantize.quantize import Options, quantize
 from twinfer.converter.quantize.recipe import Choice, Recipe
-from twinfer.converter.quantize.samples import Samples
+from twinfer.converter.quantize.samples import Samples, samples_of
 from twinfer.converter.search.costs import Figures
 from twinfer.runtime.graph import Graph, Node, consumers
 from twinfer.runtime.options import Options as PlanOptions
@@ -41,8 +41,9 @@ PRICES = 48
 #: Outputs that are in memory at a time, for the part that one has in the arena: the real one is measured afterwards.
 LIVE = 4
 
-#: Runs of layers that measure their noise (``compare.MOST_RUNS`` is for reports), and passes over the graph.
-RUNS, PASSES = 4000, 4
+#: Runs of the graph from a layer on that measure its noise (``compare.MOST_RUNS`` is for reports), and the
+#: multiplications that these may take; passes over the graph.
+RUNS, WORK, PASSES = 4000, 10e9, 4
 
 
 @dataclass
@@ -72,18 +73,19 @@ def mixes(
     """
     parts = _parts(graph)
     of = {node: part for part in parts for node in part.nodes}
+    made = {}
     for precision in precisions:
-        options = Options("LAYERS")
         whole = Recipe(recipe.rules, Choice(precision, None, recipe.default.method))
+        made[precision] = graph if precision == "float" else quantize(graph, seen, whole, Options("LAYERS"))
+    integers = [precision for precision in precisions if precision != "float"]
+    rows = list(samples_of(graph, samples))
+    runs = int(min(RUNS, WORK / max(1, make_plan(graph).macs)))
+    noise = dict(zip(integers, noises(graph, [made[p] for p in integers], rows, runs), strict=True))
+    for precision in precisions:
         able = [p for p in parts if any(precision_of(n, Choice(precision)).precision == precision for n in p.nodes)]
-        made = graph if precision == "float" else quantize(graph, seen, whole, options)
-        noise = dict.fromkeys(graph.nodes, 0.0)
-        if precision != "float":
-            for node, sums in alone(graph, made, samples, runs=RUNS):
-                noise[node] = sum(min(total.noise / max(total.signal, 1e-30), 1e6) for total in sums)
-        costs = _costs(made, target, weights)
+        own, costs = noise.get(precision, {}), _costs(made[precision], target, weights)
         for part in able:
-            part.noises[precision] = sum(noise[node] for node in part.nodes)
+            part.noises[precision] = sum(own.get(node, 0.0) for node in part.nodes)
             part.costs[precision] = sum(costs.get(node.output.name, 0.0) for node in part.nodes)
     free = [p for p in parts if len(p.costs) > 1 and not any(recipe.sets_precision(node) for node in p.nodes)]
     _join(graph, free, of)

@@ -14,7 +14,7 @@ from twinfer.converter.quantize.recipe import Choice, Recipe, Rule
 from twinfer.runtime.errors import InvalidArgumentError
 
 #: From the cheapest to the most exact.
-PRECISIONS = ("int4", "int8", "int16x8", "float")
+PRECISIONS = ("int4", "int8", "int16x8", "dynamic", "float")
 
 #: Methods that are tried by default.
 METHODS = ("minmax", "mse", "percentile", "entropy", "moving-average", "percentile-99.9", "percentile-99.999")
@@ -46,6 +46,10 @@ class Setting:
     def corrected(self, *names: str) -> Setting:
         """The setting with each of these corrections switched: added, or removed if it was there."""
         return replace(self, corrections=tuple(c for c in CORRECTIONS if (c in names) != (c in self.corrections)))
+
+    def of(self, name: str) -> str:
+        """The precision of a layer, if no rule sets it."""
+        return dict(self.layers).get(name, self.precision)
 
     def at(self, name: str, precision: str) -> Setting:
         """The setting with one layer in that precision. The default precision is only listed if a recipe has rules."""

@@ -44,8 +44,11 @@ def front(points: Sequence[Point]) -> list[int]:
 #: Neighbours in one round. The number does not depend on the workers, so that they do not change the result.
 ROUND = 8
 
-#: Mixes on either side of the first that meets the goal that are measured, too.
-NEAR = 4
+#: Mixes before the first that meets the goal, and behind it, that are measured, too.
+BEFORE, BEHIND = 3, 2
+
+#: The most mixes between these two that are measured.
+THINNED = 6
 
 #: ``told(done, total, what)``: trials done, the most there may be, and the last one.
 Told = Callable[[int, int, str], None]
@@ -100,10 +103,10 @@ class Ledger:
 
     def badness(self, trial: Trial) -> tuple[float, float]:
         """The key to compare trials by: the goal's, then the noise."""
-        return self.goal.badness(trial.loss, trial.snr_db), -trial.snr_db
+        return self.goal.badness(trial.loss, trial.sure_db), -trial.snr_db
 
     def met(self, trial: Trial) -> bool:
-        return not trial.error and self.goal.met(trial.loss, trial.snr_db)
+        return not trial.error and self.goal.met(trial.loss, trial.sure_db)
 
     def front(self) -> list[Trial]:
         """The Pareto front, by rising cost and falling badness."""
@@ -133,7 +136,7 @@ def _is_trial(value: Any) -> bool:
     """Whether a journal's value has the form of a trial. One of another version or by hand is tried again."""
     if not isinstance(value, dict) or set(value) != set(_VALUES):
         return False
-    texts, figures = ("sha256", "error"), ("loss", "score", "snr_db", "seconds")
+    texts, figures = ("sha256", "error"), ("loss", "score", "snr_db", "sure_db", "seconds")
     return (
         all(type(value[name]) is int for name in ("cost", "instructions", "flash", "ram"))
         and all(isinstance(value[name], str) for name in texts)
@@ -150,7 +153,7 @@ def _are_mixes(value: Any) -> bool:
 def explore(ledger: Ledger, space: Space, graph: Graph, seed: int) -> None:
     ledger.attempt(space.grid())
     correct(ledger, space)
-    mix(ledger, space)
+    mix(ledger, space, [node.output.name for node in graph.nodes])
     _refine(ledger, space, graph, np.random.default_rng(seed))
 
 
@@ -175,8 +178,9 @@ def correct(ledger: Ledger, space: Space) -> None:
     ledger.attempt(both)
 
 
-def mix(ledger: Ledger, space: Space) -> None:
-    """Where the cheapest precision misses the goal: bisects the mixes for the cheapest that meets it."""
+def mix(ledger: Ledger, space: Space, order: Sequence[str]) -> None:
+    """Where the cheapest precision misses the goal: bisects the mixes for the cheapest that meets it. ``order``: names
+    of layers as they run."""
     best = {trial.setting.recipe: trial for trial in reversed(_best(ledger, space))}
     for recipe, rules in {"": (), **space.recipes}.items():
         trial = best.get(recipe)
@@ -189,7 +193,26 @@ def mix(ledger: Ledger, space: Space) -> None:
             middle = (low + high) // 2
             ledger.attempt([mixed[middle]])
             low, high = (low, middle) if ledger.met(ledger.trials[mixed[middle]]) else (middle + 1, high)
-        ledger.attempt(mixed[max(0, low - NEAR) : low + NEAR + 1])  # costs and noises are not quite as estimated
+        missed = Trial(plain, error="not tried")
+        ledger.attempt(mixed[max(0, low - BEFORE) : low + BEHIND + 1])  # costs and noises are not quite as estimated
+        if 0 < low < len(mixed) and ledger.met(ledger.trials.get(mixed[low], missed)):
+            _thin(ledger, mixed[low], mixed[low - 1], order)
+
+
+def _thin(ledger: Ledger, good: Setting, cheap: Setting, order: Sequence[str]) -> None:
+    """Between a mix that meets the goal and a cheaper one that misses it: gives halves, quarters … of the layers in
+    which they differ, as they run, the cheap precision, and keeps what still meets the goal."""
+    differ = [name for name in order if good.of(name) != cheap.of(name)]
+    left, size = THINNED, len(differ)
+    while size > 1 and left:
+        size = -(-size // 2)
+        for low in range(0, len(differ), size):
+            block = [name for name in differ[low : low + size] if good.of(name) != cheap.of(name)]
+            tried = reduce(lambda setting, name: setting.at(name, cheap.of(name)), block, good)
+            if left and block:
+                ledger.attempt([tried])
+                left, found = left - 1, ledger.trials.get(tried)
+                good = tried if found and ledger.met(found) and found.cost < ledger.trials[good].cost else good
 
 
 def polish(ledger: Ledger, space: Space) -> None:

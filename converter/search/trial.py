@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import operator
 import time
 from collections.abc import Sequence
@@ -41,15 +42,16 @@ NOISE_SAMPLES = 32
 
 @dataclass(frozen=True)
 class Trial:
-    """The result of a setting: its cost; loss, score and outputs' signal-to-noise ratio (see ``loss.Judge``); the
-    SHA-256 of its file; or its error. Instructions, flash and RAM on the target are estimated (``costs.Figures``).
-    ``seconds``: the time that it took."""
+    """The result of a setting: its cost; loss, score and outputs' signal-to-noise ratio, and the ratio that is sure
+    (see ``loss.Judge``); the SHA-256 of its file; or its error. Instructions, flash and RAM on the target are estimated
+    (``costs.Figures``). ``seconds``: the time that it took."""
 
     setting: Setting
     cost: int = 0
     loss: float = 0.0
     score: float = 0.0
     snr_db: float = 0.0
+    sure_db: float = 0.0
     sha256: str = ""
     error: str = ""
     instructions: int = 0
@@ -59,24 +61,43 @@ class Trial:
 
 
 @dataclass(frozen=True)
+class Fold:
+    """Samples that give ranges, what calibration saw of them, in the order of the model's tensors, and the samples that
+    are judged by these ranges."""
+
+    calibration: Arrays
+    seen: tuple[Observed | None, ...]
+    judged: Arrays
+
+    @property
+    def count(self) -> int:
+        return len(next(iter(self.judged.values())))
+
+
+@dataclass(frozen=True)
 class Job:
     """All that a worker needs for every trial of a search. Unlike a Graph, it can be sent to one.
 
-    ``key``: another for every job. ``model``: the optimised float graph's .tflite file; ``seen``: what calibration saw,
-    in the order of its tensors. ``precisions``: those that layers may have. ``floats``: figures of the float model.
+    ``key``: another for every job. ``model``: the optimised float graph's .tflite file. ``judge``: of what all folds
+    judge. ``precisions``: those that layers may have. ``floats``: figures of the float model. ``hopeless``: a trial
+    whose ratio is less in the first fold is judged by that one alone.
     """
 
     key: str
     model: bytes
-    seen: tuple[Observed | None, ...]
-    calibration: Arrays
-    judged: Arrays
+    folds: tuple[Fold, ...]
     judge: Judge
     cost: str | Cost
     target: Target
     inference_type: str | None
     precisions: tuple[str, ...]
     floats: Figures
+    hopeless: float = -math.inf
+
+    @property
+    def count(self) -> int:
+        """Samples that are judged."""
+        return sum(fold.count for fold in self.folds)
 
     def result(self, setting: Setting, graph: Graph, results: Sequence[Array]) -> Trial:
         """The trial of a graph, by its price and what it gives; InvalidArgumentError if the cost is no whole number."""
@@ -89,7 +110,8 @@ class Job:
                 cost = operator.index(amount)
             except TypeError:
                 raise InvalidArgumentError(f"a model cannot cost {amount!r}: give a whole number") from None
-        judged = self.judge.loss(results), self.judge.score(results), self.judge.snr_db(results)
+        judge = self.judge.first(len(results[0]))
+        judged = judge.loss(results), judge.score(results), judge.snr_db(results), judge.sure_db(results)
         return Trial(setting, cost, *judged, hashlib.sha256(content).hexdigest(), "", *map(round, figures(plan)))
 
     def float_trial(self) -> Trial:
@@ -114,11 +136,19 @@ def make_job(
     graph = read(model)
     if not any(precision_of(node, Choice()).precision != "float" for node in graph.nodes):
         raise InvalidArgumentError("nothing in this model can be quantised: search takes a float model")
-    seen = calibrate(graph, data.calibration, types=())  # a search sees by itself what integers lose
-    judged = judge(graph.outputs, outputs(graph, graph, data.judged), data.labels, metric)
-    observed = tuple(seen.get(t) for t in graph.tensors)
-    samples, about = (data.calibration, data.judged), (tuple(precisions), figures(make_plan(roll(graph), target)))
-    return Job(uuid4().hex, model, observed, *samples, judged, cost, target, inference_type, *about)
+    folds, made = [], []
+    for given, judged in data.folds:
+        seen = calibrate(graph, given, types=())  # a search sees by itself what integers lose
+        folds.append(Fold(given, tuple(seen.get(t) for t in graph.tensors), judged))
+        made.append(outputs(graph, graph, judged))
+    judges = judge(graph.outputs, joined(made), data.labels, metric)
+    about = tuple(precisions), figures(make_plan(roll(graph), target))
+    return Job(uuid4().hex, model, tuple(folds), judges, cost, target, inference_type, *about)
+
+
+def joined(parts: Sequence[Sequence[Array]]) -> list[Array]:
+    """Outputs of one set of samples after the other."""
+    return [np.concatenate(values) for values in zip(*parts, strict=True)]
 
 
 def outputs(graph: Graph, floats: Graph, inputs: Arrays) -> list[Array]:
@@ -146,32 +176,37 @@ class Bench:
     def __init__(self, job: Job) -> None:
         self.job = job
         self.graph = read(job.model)
-        pairs = zip(self.graph.tensors, job.seen, strict=True)
-        self.seen = {t: observed for t, observed in pairs if observed is not None}
+        pairs = (zip(self.graph.tensors, fold.seen, strict=True) for fold in job.folds)
+        self.seen = [{t: observed for t, observed in each if observed is not None} for each in pairs]
 
     @cached_property
-    def grams(self) -> dict[Any, Any]:
+    def grams(self) -> list[dict[Any, Any]]:
         """Gram matrices for adaptive rounding; a worker computes them once."""
-        return dict(grams(self.graph, self.job.calibration))
+        return [dict(grams(self.graph, fold.calibration)) for fold in self.job.folds]
 
-    def quantized(self, setting: Setting) -> Graph:
-        matrices = self.grams if "adaptive rounding" in setting.corrections else {}
+    def quantized(self, setting: Setting, fold: int = 0) -> Graph:
+        """The graph with ranges of that fold."""
+        matrices = self.grams[fold] if "adaptive rounding" in setting.corrections else {}
         options = Options(self.job.inference_type, "bias correction" in setting.corrections, matrices)
-        return roll(quantize(self.graph, self.seen, setting.as_recipe(), options))
+        return roll(quantize(self.graph, self.seen[fold], setting.as_recipe(), options))
 
     def trial(self, setting: Setting) -> Trial:
         """The trial of a setting; a TwinferError becomes its ``error``."""
         start = time.perf_counter()
         try:
-            quantized = self.quantized(setting)
-            result = self.job.result(setting, quantized, self._outputs(quantized))
+            first = self.quantized(setting)
+            results = self._outputs(first, 0)
+            for fold in range(1, len(self.job.folds)):
+                if self.job.judge.first(len(results[0])).snr_db(results) >= self.job.hopeless:
+                    results = joined([results, self._outputs(self.quantized(setting, fold), fold)])
+            result = self.job.result(setting, first, results)
         except TwinferError as error:
             result = Trial(setting, error=str(error))
         return replace(result, seconds=time.perf_counter() - start)
 
-    def _outputs(self, quantized: Graph) -> list[Array]:
-        """What the quantised graph gives on the judged samples; ModelError if that is not finite."""
-        results = outputs(quantized, self.graph, self.job.judged)
+    def _outputs(self, quantized: Graph, fold: int) -> list[Array]:
+        """What the quantised graph gives on the fold's judged samples; ModelError if that is not finite."""
+        results = outputs(quantized, self.graph, self.job.folds[fold].judged)
         for tensor, value in zip(quantized.outputs, results, strict=True):
             if not np.isfinite(value).all():  # float operators may divide by a quantised 0
                 raise ModelError(f"{tensor} is not finite on every judged sample")
@@ -180,9 +215,9 @@ class Bench:
     def mixes(self, setting: Setting) -> list[Layers]:
         """Precisions of layers (``mix.mixes``) with the methods of the setting, by noise on judged samples."""
         job, recipe = self.job, replace(setting, layers=()).as_recipe()
-        samples = {name: value[:NOISE_SAMPLES] for name, value in job.judged.items()}
+        samples = {name: value[:NOISE_SAMPLES] for name, value in job.folds[0].judged.items()}
         worth = weights(job.cost if isinstance(job.cost, str) else str(job.cost), job.floats)
-        return mixes(self.graph, self.seen, recipe, job.precisions, samples, job.target, worth)
+        return mixes(self.graph, self.seen[0], recipe, job.precisions, samples, job.target, worth)
 
 
 #: In a worker, the bench of the last job that it received.

@@ -74,9 +74,10 @@ def add_reading(command: argparse.ArgumentParser) -> None:
 
 
 def _add_quantisation(command: argparse.ArgumentParser) -> None:
-    about = "int8; int16x8: int16 activations, int8 weights; int4: weights of 4 bits where TFLite has them; auto: for "
-    about += "every layer the cheapest of these, or float, that keeps the outputs good enough"
-    command.add_argument("--quantize", choices=["int8", "int16x8", "int4", "auto"], help=about)
+    about = "int8; int16x8: int16 activations, int8 weights; int4: weights of 4 bits where TFLite has them; dynamic: "
+    about += "int8 weights, float values, without calibration; auto: for every layer the cheapest of these, or float, "
+    about += "that keeps the outputs good enough"
+    command.add_argument("--quantize", choices=["int8", "int16x8", "int4", "dynamic", "auto"], help=about)
     about = (
         "auto: the most that may be lost of the share of right answers; 1%% or 0.01 (default where there are labels: "
     )

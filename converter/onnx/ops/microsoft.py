@@ -12,9 +12,9 @@ import numpy as np
 from twinfer.converter.emit import functions, products
 from twinfer.converter.emit.emitter import Emitter, Operand
 from twinfer.converter.emit.functions import number, scale_and_shift
-from twinfer.converter.onnx.hybrid import remembering
 from twinfer.converter.onnx.node import Importer, OnnxNode
 from twinfer.converter.onnx.ops import activations, conv, dense, pool, quantised
+from twinfer.converter.quantize.hybrid import remembering
 from twinfer.runtime.graph import Tensor
 
 #: What is fused behind an operator, with the names of its numbers in order.

@@ -26,8 +26,8 @@ from twinfer.converter.emit.cells import (
 from twinfer.converter.emit.emitter import Emitter, constant
 from twinfer.converter.emit.functions import elu, hard_sigmoid, number, scale_and_shift, softplus, softsign
 from twinfer.converter.emit.sequence import fits, sequence_lstm
-from twinfer.converter.onnx.hybrid import remembering
 from twinfer.converter.onnx.node import OnnxNode
+from twinfer.converter.quantize.hybrid import remembering
 from twinfer.runtime.errors import ModelError
 from twinfer.runtime.graph import Tensor
 

@@ -16,6 +16,9 @@ from twinfer.runtime.registry import operators
 #: Where a float constant keeps the int8 that a hybrid operator takes in its place. Its quantisation is beside it.
 BYTES = "bytes"
 
+#: The greatest magnitude: LiteRT's kernels take -127 to 127.
+MOST = 127
+
 
 def remembering(w: Tensor, scale: Array, zero: Array | None, axis: int, channels: bool = True) -> Tensor:
     """Integers with one scale and zero point, or one per element of an axis, as floats that remember int8.
@@ -49,7 +52,7 @@ def hybrid(graph: Graph) -> Graph:
     """The graph with int8 weights in the layers whose weights remember them. A ModelWarning names those that have no
     such form, whose weights are float."""
     known: dict[Tensor, Tensor] = {}
-    nodes = [_layer(node, known) for node in graph.nodes]
+    nodes = [_layer(node, known) or node for node in graph.nodes]
     if names := [node.output.name for node in nodes if any(map(_remembers, node.inputs))]:
         more = f" and {len(names) - 8} more" if len(names) > 8 else ""
         what = "TFLite has no operator for int8 weights and float values there, so these are float and take more bytes"
@@ -60,11 +63,46 @@ def hybrid(graph: Graph) -> Graph:
     return replace(graph, nodes=tuple(nodes), tensors=(*(t for t in graph.tensors if t not in unused), *known.values()))
 
 
-def _layer(node: Node, known: dict[Tensor, Tensor]) -> Node:
-    positions = [i for i in row_of(node).hybrid if node.optional(i) is not None]
+def can_be_dynamic(node: Node) -> bool:
+    """Whether a float node has a form of int8 weights and float values."""
+    positions = _weights(node)
+    weights = [node.input(i) for i in positions]
+    if not weights or any(t.type != "FLOAT32" or t.data is None or not np.isfinite(t.data).all() for t in weights):
+        return False
+    zeros = {t: replace(t, data=np.zeros(t.shape, np.float32)) for t in weights}
+    inputs = tuple(None if t is None else zeros.get(t, t) for t in node.inputs)
+    return dynamic(replace(node, inputs=inputs), True, {}) is not None
+
+
+def dynamic(node: Node, per_channel: bool, known: dict[Tensor, Tensor]) -> Node | None:
+    """The node with int8 weights: one scale for each channel where its row knows channels, else one per tensor. None if
+    it has no such form. ``known``: the int8 form of weights that others have, too."""
+    parameters, inputs = row_of(node).parameters, list(node.inputs)
+    for i in _weights(node):
+        w = node.input(i)
+        values, axis = np.asarray(w.data, np.float32), parameters.axis if parameters is not None else 0
+        apart = per_channel and parameters is not None
+        others = tuple(d for d in range(values.ndim) if d != axis or not apart)
+        scale = np.abs(values).max(others, keepdims=True, initial=0.0) / MOST
+        steps = np.rint(values / np.where(scale > 0, scale, 1)).astype(np.int8)
+        inputs[i] = remembering(replace(w, data=steps), scale.reshape(-1), None, axis)
+    made = _layer(replace(node, inputs=tuple(inputs)), {})
+    if made is None:
+        return None
+    shared = {i: known.setdefault(node.input(i), made.input(i)) for i in _weights(node)}
+    return replace(made, inputs=tuple(shared.get(i, t) for i, t in enumerate(made.inputs)))
+
+
+def _weights(node: Node) -> list[int]:
+    return [i for i in row_of(node).hybrid if node.optional(i) is not None]
+
+
+def _layer(node: Node, known: dict[Tensor, Tensor]) -> Node | None:
+    """The node with int8 in the place of weights that remember it; None if it has no such form."""
+    positions = _weights(node)
     weights = [node.input(i) for i in positions]
     if not weights or not all(map(_remembers, weights)):
-        return node
+        return None
     inputs = list(node.inputs)
     for i in positions:
         inputs[i] = known.get(node.input(i)) or _small(node.input(i), node.op)
@@ -74,7 +112,7 @@ def _layer(node: Node, known: dict[Tensor, Tensor]) -> Node:
     try:
         operators()[node.op].infer(candidate)
     except (ModelError, UnsupportedOperatorError):
-        return node
+        return None
     known.update(zip(weights, (candidate.input(i) for i in positions), strict=True))
     return candidate
 
