@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from twinfer.converter.quantize.affine import LIMITS, Range, activation
 from twinfer.converter.quantize.observed import HALF, Observed
-from twinfer.runtime.affine import dequantize, quantize
+from twinfer.runtime.affine import quantize
 from twinfer.runtime.errors import InvalidArgumentError
 
 #: Share of the values, in percent, that "percentile" keeps inside the range; "percentile-99.9" sets another.
@@ -88,18 +88,22 @@ def mse(seen: Observed, type: str) -> Range:
         return minmax(seen, type)
     low, high = min(seen.low, 0.0), max(seen.high, 0.0)
     shares = np.arange(1, CANDIDATES + 1)[::-1] / CANDIDATES
-    best_low, best_high = low, high
-    for _ in range(2):
-        best_low = min((low * s for s in shares), key=lambda end: _error(seen, (end, best_high), type))
-        best_high = min((high * s for s in shares), key=lambda end: _error(seen, (best_low, end), type))
-    return float(best_low), float(best_high)
-
-
-def _error(seen: Observed, limits: Range, type: str) -> float:
     counts, values = _values(seen)
-    quant = activation(limits, type)
-    error = dequantize(quantize(values, quant, *LIMITS[type]), quant) - values
-    return float(counts @ (error * error))
+    best_low, best_high = low, high
+
+    def error(limits: Range) -> float:
+        """As by ``quantize`` and ``dequantize``, without whole numbers in between: this runs hundreds of times."""
+        quant = activation(limits, type)
+        scale, zero = float(quant.scale[0]), int(quant.zero_point[0])
+        steps = values / scale
+        whole = np.copysign(np.floor(np.abs(steps) + 0.5), steps)
+        off = scale * (np.clip(whole + zero, *LIMITS[type]) - zero) - values
+        return float(counts @ (off * off))
+
+    for _ in range(2):
+        best_low = min((low * s for s in shares), key=lambda end: error((end, best_high))) if low else low
+        best_high = min((high * s for s in shares), key=lambda end: error((best_low, end))) if high else high
+    return float(best_low), float(best_high)
 
 
 def _values(seen: Observed) -> tuple[NDArray[np.int64], NDArray[np.float64]]:

@@ -67,8 +67,10 @@ class Chosen:
     def layers(self) -> str:
         """How many layers have which precision, in words."""
         counts = Counter(precision for _, precision in self.best.setting.layers)
-        mixed = [f"{count} {'layer' if count == 1 else 'layers'} in {precision}" for precision, count in counts.items()]
-        return ", ".join([*mixed, f"{'the others' if mixed else 'all layers'} in {self.best.setting.precision}"])
+        said = {"dynamic": "dynamic (which TFLM refuses)"}
+        mixed = [f"{n} {'layer' if n == 1 else 'layers'} in {said.get(name, name)}" for name, n in counts.items()]
+        own = self.best.setting.precision
+        return ", ".join([*mixed, f"{'the others' if mixed else 'all layers'} in {said.get(own, own)}"])
 
     def __str__(self) -> str:
         """Which precisions, how good that is, and what it costs beside int8."""

@@ -23,7 +23,7 @@ from twinfer.converter.search.costs import Cost
 from twinfer.converter.search.data import Data, gather
 from twinfer.converter.search.journal import Journal
 from twinfer.converter.search.loss import Goal
-from twinfer.converter.search.space import METHODS, PRECISIONS, Space
+from twinfer.converter.search.space import METHODS, TFLM, Space
 from twinfer.converter.search.strategy import Ledger, Told, explore
 from twinfer.converter.search.trial import Bench, Job, Trial, make_job
 from twinfer.converter.search.workers import workers
@@ -209,7 +209,7 @@ def _space(how: How) -> Space:
     if coarse := [name for name, recipe in recipes.items() if recipe.prunes or recipe.clusters]:
         raise InvalidArgumentError(f"{coarse[0]}: a search only quantises, it cannot prune or cluster: prune first")
     rules = {name: recipe.rules for name, recipe in recipes.items()}
-    return Space(how.get("methods", METHODS), how.get("precisions", PRECISIONS), rules)
+    return Space(how.get("methods", METHODS), how.get("precisions", TFLM), rules)
 
 
 def _setup(how: How, data: Data) -> dict[str, Any]:
@@ -225,5 +225,5 @@ def _setup(how: How, data: Data) -> dict[str, Any]:
         "cost": cost if isinstance(cost, str) else getattr(cost, "__qualname__", str(cost)),
         "target": ", ".join([*planned, f"alignment {target.alignment}"]),
         "inference_type": how.get("inference_type"),
-        "precisions": [*how.get("precisions", PRECISIONS)],
+        "precisions": [*how.get("precisions", TFLM)],
     }

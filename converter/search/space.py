@@ -13,8 +13,9 @@ from twinfer.converter.quantize.methods import method
 from twinfer.converter.quantize.recipe import Choice, Recipe, Rule
 from twinfer.runtime.errors import InvalidArgumentError
 
-#: From the cheapest to the most exact.
+#: From the cheapest to the most exact, and those that TFLM has layers for.
 PRECISIONS = ("int4", "int8", "int16x8", "dynamic", "float")
+TFLM = ("int4", "int8", "int16x8", "float")
 
 #: Methods that are tried by default.
 METHODS = ("minmax", "mse", "percentile", "entropy", "moving-average", "percentile-99.9", "percentile-99.999")
@@ -79,7 +80,7 @@ class Space:
     """All that may be combined. ``recipes``: rules by the name of their file."""
 
     methods: Sequence[str] = METHODS
-    precisions: Sequence[str] = PRECISIONS
+    precisions: Sequence[str] = TFLM
     recipes: Mapping[str, tuple[Rule, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

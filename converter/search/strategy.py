@@ -47,8 +47,8 @@ ROUND = 8
 #: Mixes before the first that meets the goal, and behind it, that are measured, too.
 BEFORE, BEHIND = 3, 2
 
-#: The most mixes between these two that are measured.
-THINNED = 6
+#: The most mixes between these two that are measured where their costs differ by more than this share.
+THINNED, GAP = 6, 0.02
 
 #: ``told(done, total, what)``: trials done, the most there may be, and the last one.
 Told = Callable[[int, int, str], None]
@@ -195,7 +195,8 @@ def mix(ledger: Ledger, space: Space, order: Sequence[str]) -> None:
             low, high = (low, middle) if ledger.met(ledger.trials[mixed[middle]]) else (middle + 1, high)
         missed = Trial(plain, error="not tried")
         ledger.attempt(mixed[max(0, low - BEFORE) : low + BEHIND + 1])  # costs and noises are not quite as estimated
-        if 0 < low < len(mixed) and ledger.met(ledger.trials.get(mixed[low], missed)):
+        found, below = (ledger.trials.get(mixed[i], missed) for i in (min(low, len(mixed) - 1), low - 1))
+        if 0 < low < len(mixed) and ledger.met(found) and found.cost > (1 + GAP) * below.cost:
             _thin(ledger, mixed[low], mixed[low - 1], order)
 
 

@@ -73,7 +73,7 @@ def test_the_chosen_one_is_the_cheapest_inside_the_budget(result: Found) -> None
 def test_loss_and_cost_are_those_of_the_file(digits: Graph, data: dict[str, Any]) -> None:
     """Other code computes both again from the files, on all samples that were not calibrated on."""
     result = twinfer.search(digits, data, 0.0, **{**FEW, "trials": 6})
-    kept = result.job.calibration["input"].reshape(-1, 64)
+    kept = result.job.folds[0].calibration["input"].reshape(-1, 64)
     judged = [not (kept == x.reshape(-1)).all(1).any() for x in data["input"]]
     x, labels = data["input"][judged], data["labels"][judged]
     assert result.search["judged"] == len(x) == len(data["input"]) - result.search["calibrated"]

@@ -50,9 +50,12 @@ def _add_space(command: argparse.ArgumentParser) -> None:
     command.add_argument("--cost", choices=costs, default="flash", help=about)
     about = "generic (any 32-bit machine, the default), host, native (this CPU), cortex-m4, … or a board's .toml file"
     command.add_argument("--target", default="generic", help=about)
-    about = "methods of calibration, with commas: minmax, moving-average, percentile, percentile-P, mse, entropy"
+    about = (
+        "methods of calibration, with commas: minmax, extended, moving-average, percentile, percentile-P, mse, entropy"
+    )
     command.add_argument("--methods", type=words, metavar="NAMES", help=f"{about} (default: all)")
-    about = "what model and layers may be in, with commas: int4, int8, int16x8, float (layers only; default: all)"
+    about = "what model and layers may be in, with commas: int4, int8, int16x8, float (layers only; default: these), "
+    about += "dynamic (int8 weights, float values, which TFLM refuses)"
     command.add_argument("--precisions", type=words, metavar="NAMES", help=about)
     about = "a recipe to try, too, as --recipe of convert; may be repeated"
     command.add_argument("--recipe", action="append", default=[], metavar="FILE", help=about)
