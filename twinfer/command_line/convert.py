@@ -93,8 +93,8 @@ def _add_quantisation(command: argparse.ArgumentParser) -> None:
     )
     about += "there are any, labels; .npy for one"
     command.add_argument("--calibration", metavar="DATA", help=about)
-    about = "how the ranges of activations are chosen: minmax (the default), extended, moving-average, percentile, mse, "
-    about += "entropy; percentile-99.9 keeps 99.9 %% of the values, percentile alone 99.99 %%"
+    about = "how the ranges of activations are chosen: minmax (the default), extended, moving-average, percentile, "
+    about += "mse, entropy; percentile-99.9 keeps 99.9 %% of the values, percentile alone 99.99 %%"
     command.add_argument("--method", default="minmax", help=about)
     about = "a .toml or .json file of rules: operators or names of tensors, and how to quantise them"
     command.add_argument("--recipe", metavar="FILE", help=about)
