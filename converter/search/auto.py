@@ -24,6 +24,7 @@ from twinfer.converter.search.strategy import Ledger, correct, mix, polish
 from twinfer.converter.search.trial import Job, Trial, joined, make_job, outputs
 from twinfer.converter.search.workers import workers
 from twinfer.runtime.graph import Graph
+from twinfer.runtime.options import Options as PlanOptions
 from twinfer.runtime.read.tflite import read
 from twinfer.runtime.target import DSP, Target
 from twinfer.runtime.write.tflite import write
@@ -33,6 +34,9 @@ METHODS = ("extended", "mse")
 
 #: The most samples that outputs are judged on where no labels are given, and the most trials.
 JUDGED, TRIALS = 64, 32
+
+#: How trials are planned: plans by rows take ten times as long.
+BY_LAYERS = PlanOptions(memory="layers")
 
 #: What corrections of weights and biases may gain, in dB: a model that misses by more is not tried with them.
 CORRECTED = 6.0
@@ -92,7 +96,7 @@ class Chosen:
         other = self.whole[name]
         instructions = f"{100 * (self.best.instructions / max(other.instructions, 1) - 1):+.0f} % instructions"
         flash, ram = self.best.flash - other.flash, self.best.ram - other.ram
-        return f"; beside {name} {instructions}, {flash:+,} B of flash, {ram:+,} B of RAM (estimated)"
+        return f"; beside {name} {instructions}, {flash:+,} B of flash, {ram:+,} B of RAM (estimated, by layers)"
 
 
 def choose(
@@ -125,7 +129,8 @@ def choose(
         data = replace(data, judged={name: value[:JUDGED] for name, value in data.judged.items()})
     content = write(graph)
     border, precisions = inference_type or "LAYERS", _precisions(cost)
-    job = make_job(content, data, cost=cost, target=target or DSP, inference_type=border, precisions=precisions)
+    how = {"target": target or DSP, "inference_type": border, "precisions": precisions, "options": BY_LAYERS}
+    job = make_job(content, data, cost=cost, **how)  # type: ignore[arg-type]
     if max_loss is None and min_snr is None and data.labels is not None and job.judge.step <= MAX_LOSS:
         max_loss = MAX_LOSS
     goal = Goal(max_loss, MIN_SNR if min_snr is None else min_snr)

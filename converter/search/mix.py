@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import permutations
 
 import numpy as np
@@ -179,6 +180,11 @@ def _cheapest(parts: Sequence[_Part], price: float, between: tuple[float, float]
     return labels
 
 
+@cache
+def _type(precision: str) -> str:
+    return Choice(precision).type
+
+
 def _crossing(one: str, other: str, size: int, between: tuple[float, float]) -> float:
     """What it costs that a tensor of that size changes its type between layers of these precisions."""
-    return 0.0 if Choice(one).type == Choice(other).type else between[0] * size + between[1]
+    return 0.0 if _type(one) == _type(other) else between[0] * size + between[1]

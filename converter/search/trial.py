@@ -29,6 +29,7 @@ from twinfer.converter.search.mix import Layers, mixes
 from twinfer.converter.search.space import PRECISIONS, Setting
 from twinfer.runtime.errors import InvalidArgumentError, ModelError, TwinferError
 from twinfer.runtime.graph import Array, Graph
+from twinfer.runtime.options import USUAL
 from twinfer.runtime.options import Options as PlanOptions
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.read.tflite import read
@@ -80,7 +81,8 @@ class Job:
 
     ``key``: another for every job. ``model``: the optimised float graph's .tflite file. ``judge``: of what all folds
     judge. ``precisions``: those that layers may have. ``floats``: figures of the float model. ``hopeless``: a trial
-    whose ratio is less in the first fold is judged by that one alone.
+    whose ratio is less in the first fold is judged by that one alone. ``options``: how trials are planned, for their
+    costs.
     """
 
     key: str
@@ -93,6 +95,7 @@ class Job:
     precisions: tuple[str, ...]
     floats: Figures
     hopeless: float = -math.inf
+    options: PlanOptions = USUAL
 
     @property
     def count(self) -> int:
@@ -101,7 +104,7 @@ class Job:
 
     def result(self, setting: Setting, graph: Graph, results: Sequence[Array]) -> Trial:
         """The trial of a graph, by its price and what it gives; InvalidArgumentError if the cost is no whole number."""
-        content, plan = write(graph), make_plan(graph, self.target)
+        content, plan = write(graph), make_plan(graph, self.target, self.options)
         if isinstance(self.cost, str):
             cost = price(self.cost, plan, content, self.floats)
         else:
@@ -128,6 +131,7 @@ def make_job(
     target: Target = GENERIC,
     inference_type: str | None = None,
     precisions: Sequence[str] = PRECISIONS,
+    options: PlanOptions = USUAL,
 ) -> Job:
     """Calibrates the float model and runs it on the judged samples. InvalidArgumentError for arguments that do not
     fit."""
@@ -142,8 +146,9 @@ def make_job(
         folds.append(Fold(given, tuple(seen.get(t) for t in graph.tensors), judged))
         made.append(outputs(graph, graph, judged))
     judges = judge(graph.outputs, joined(made), data.labels, metric)
-    about = tuple(precisions), figures(make_plan(roll(graph), target))
-    return Job(uuid4().hex, model, tuple(folds), judges, cost, target, inference_type, *about)
+    floats = figures(make_plan(roll(graph), target, options))
+    about = cost, target, inference_type, tuple(precisions), floats
+    return Job(uuid4().hex, model, tuple(folds), judges, *about, options=options)
 
 
 def joined(parts: Sequence[Sequence[Array]]) -> list[Array]:
