@@ -35,7 +35,7 @@ KEPT := bench/lab/data/figures
 REPEATABLE := OPENBLAS_NUM_THREADS=1 OPENBLAS_CORETYPE=Haswell
 
 .PHONY: help demo prices setup build kernels test test-deep test-all mutants strangers suites sweep lint format bench clean
-.PHONY: bench-host bench-embedded bench-ops bench-coded bench-streams bench-rows bench-explain bench-cycles real-data accuracy compression search networks figures operators new-op
+.PHONY: bench-host bench-embedded bench-ops bench-coded bench-streams bench-rows bench-explain bench-cycles real-data accuracy precisions compression search networks figures operators new-op
 .DELETE_ON_ERROR:
 
 help:  ## this list
@@ -143,6 +143,10 @@ accuracy: real-data  ## accuracy of int8 on real data, ours and the peers' (take
 	$(REPEATABLE) $(BIN)/python -m twinfer.bench.lab.accuracy --json $(FIGURES)/accuracy.json
 	$(REPEATABLE) $(BIN)/python -m twinfer.bench.lab.accuracy_models --json $(FIGURES)/accuracy_models.json
 
+precisions: real-data  ## what quantize=auto chooses, beside int8 and int16x8 (takes an hour; PRECISIONS="-k word" measures a few)
+	@mkdir -p $(FIGURES)
+	$(REPEATABLE) $(BIN)/python -m twinfer.bench.lab.precisions --json $(FIGURES)/precisions.json $(PRECISIONS)
+
 compression: real-data  ## accuracy over flash of pruned and clustered networks (takes half an hour)
 	@mkdir -p build $(FIGURES)
 	$(REPEATABLE) $(BIN)/python -m twinfer.bench.lab.compression \
@@ -161,6 +165,7 @@ operators: build  ## docs/operators.md anew, from what the operators' cases pass
 
 figures: setup  ## all figures of README.md and docs/ anew, and what they are made of (takes an hour; on a quiet machine)
 	-$(MAKE) accuracy FIGURES=$(KEPT)  # a limit that is missed stops nothing
+	$(MAKE) precisions FIGURES=$(KEPT) PRECISIONS="--again $(PRECISIONS)"
 	$(MAKE) bench-host bench-embedded bench-coded bench-streams bench-rows bench-explain bench-cycles search compression FIGURES=$(KEPT)
 	$(BIN)/python -m twinfer.bench.lab.figures
 

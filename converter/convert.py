@@ -34,6 +34,7 @@ from twinfer.converter.quantize.samples import Samples, samples_of
 from twinfer.converter.quantize.wide import for_16_bits
 from twinfer.converter.search.auto import Chosen, choose, settled
 from twinfer.converter.source import Source, files_of, open_source, read_source
+from twinfer.converter.table import layers
 from twinfer.runtime.errors import ModelError, ModelWarning, TwinferError, UnsupportedOperatorError
 from twinfer.runtime.graph import Graph, Node
 from twinfer.runtime.options import Options as PlanOptions
@@ -45,6 +46,9 @@ from twinfer.runtime.stages import Stage, tell
 from twinfer.runtime.support import audit
 from twinfer.runtime.target import HOST
 from twinfer.runtime.write.tflite import check_suffix, write
+
+#: From so many bytes on it is told that layers stay float.
+TOLD_BYTES = 8192
 
 #: How many operators without a kernel are told; multiplications of a model for which better precisions are still looked
 #: for, to be told: it takes as long as some hundred runs of it.
@@ -232,7 +236,23 @@ def _quantize(converted: Conversion, job: _Job) -> Conversion:
             why = f"{mode} would lose too much of it, as of features whose ranges are very different"
             how_else = "give inference_type=… (--inference-type) to choose the inputs' type"
             warnings.warn(f"input {tensor.name!r} stays float32: {why}; {how_else}", ModelWarning, stacklevel=3)
+    _warn_of_float_layers(converted, quantized, seen)
     return replace(converted, flat=quantized, seen=seen, recipe=recipe)
+
+
+def _warn_of_float_layers(converted: Conversion, quantized: Graph, seen: Calibration) -> None:
+    """Warns of layers with many weights that stay float for what is done with their results next (``lost``)."""
+    lost = {t.name for t, observed in seen.items() if observed.lost & converted.recipe.types}
+    at = layers()
+    kept = [n for n in quantized.nodes if n.op in at and n.output.name in lost]
+    kept = [n for n in kept if (w := n.optional(at[n.op].weights)) and w.type == "FLOAT32" and w.data is not None]
+    more = sum(3 * n.input(at[n.op].weights).size for n in kept)
+    if more < TOLD_BYTES:
+        return
+    names = ", ".join(repr(n.output.name) for n in kept[:3]) + (f" and {len(kept) - 3} more" if len(kept) > 3 else "")
+    what = f"{names} stay float, because integers would lose what is done with their results: {more:,} B of flash more"
+    how_else = "a rule of a recipe says otherwise ('dynamic': int8 weights, float values); --quantize auto weighs it"
+    warnings.warn(f"{what}; {how_else}", ModelWarning, stacklevel=4)
 
 
 def _auto(converted: Conversion, samples: Samples, how: How) -> Conversion:

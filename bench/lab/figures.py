@@ -36,6 +36,9 @@ WIDTH = 130
 
 _NAMES = {"digits": "digits", "mnist": "MNIST 5k", "motions": "motions", "mlp": "MLP", "cnn": "CNN", "cnn1d": "1-D CNN"}
 
+#: The precisions that ``auto`` is shown beside, and itself.
+_CHOSEN = ("int8", "int16x8", "auto")
+
 #: Instruction-set levels of a PC -> their usual names.
 _LEVELS = {"base": "no SIMD asked for", "v3": "AVX2", "v4": "AVX512-VNNI"}
 
@@ -116,6 +119,34 @@ def models(document: Any) -> Sequence[Sequence[str]]:
         label = lines[0][1 + engines.index(peer)]
         lines.append([f"mean over {len(pairs)} models, above {label}", *(f"{mean:+.1f}" for mean in means), "", ""])
     return lines
+
+
+def precisions(document: Any) -> Sequence[Sequence[str]]:
+    """One line per model that others made: dB of the worst output by precision, what auto costs, which it chose."""
+    lines = [["dB of the worst output", *_CHOSEN, "instructions", "flash", "layers"]]
+    for row in document["rows"]:
+        if "labels" not in row and "auto" in row:
+            ratios = (f"{row[name]:.1f}" if name in row else "refused" for name in _CHOSEN)
+            lines.append([row["model"], *ratios, *_costs(row), row["chosen"]])
+    return lines
+
+
+def labelled(document: Any) -> Sequence[Sequence[str]]:
+    """One line per network and data with labels: the share of right answers by precision, what auto costs."""
+    lines = [["right answers, %", "samples", "float", *_CHOSEN, "instructions", "flash", "layers"]]
+    for row in document["rows"]:
+        if "labels" in row:
+            name = ", ".join(_NAMES[part] for part in row["model"].split("/"))
+            right = (f"{row[each]:.2f}" for each in ("float", *_CHOSEN))
+            lines.append([name, f"{row['labels']:,}", *right, *_costs(row), row["chosen"]])
+    return lines
+
+
+def _costs(row: Row) -> Iterator[str]:
+    """Instructions and flash of what auto chose, beside int8, or beside float where int8 divides by 0."""
+    auto, beside = row["costs"]["auto"], "int8" if "int8" in row["costs"] else "float"
+    for own, other in list(zip(auto, row["costs"][beside], strict=True))[:2]:
+        yield f"× {own / other:.2f}" + (" of float's" if beside == "float" else "")
 
 
 def compression(document: Any) -> str:
@@ -204,6 +235,8 @@ FIGURES: Mapping[str, tuple[str, Callable[[Any], str]]] = {
     "Measured on ": ("host", machine),
     "| accuracy, % |": ("accuracy", accuracy),
     "| dB of int8 |": ("accuracy_models", _table(models)),
+    "| dB of the worst output |": ("precisions", _table(precisions)),
+    "| right answers, % |": ("precisions", _table(labelled)),
     "| bytes |": ("compression", compression),
     "| Cortex-M4 |": ("coded", coding),
     "| Streaming on Cortex-M4 |": ("streams", streaming),

@@ -6,9 +6,9 @@ import numpy as np
 
 from twinfer.converter.emit import products
 from twinfer.converter.emit.emitter import Emitter
-from twinfer.converter.onnx.hybrid import remembering
 from twinfer.converter.onnx.node import Importer, OnnxNode
 from twinfer.converter.onnx.ops.microsoft import named, plus
+from twinfer.converter.quantize.hybrid import remembering
 from twinfer.runtime.graph import Array, Tensor
 
 #: What 4 bits stand for in MatMulBnb4, by ``quant_type``: 0 has floats of 4 bits, 1 steps of a normal distribution.

@@ -35,14 +35,14 @@ def chosen_tables(chosen: Chosen) -> list[Table]:
     """What ``--quantize auto`` chose beside whole models, and the layers that differ from the rest."""
     best, layers = chosen.best, dict(chosen.best.setting.layers)
     judge = () if chosen.goal.max_loss is None else (SCORES[chosen.job.judge.metric],)
-    columns = ("<precision", *judge, "SNR dB", "instructions", "flash B", "RAM B", "cost")
+    columns = ("<precision", *judge, "SNR dB", "for sure", "instructions", "flash B", "RAM B", "cost")
     rows = table(f"Estimated for {chosen.job.target.name}: {chosen.goal} is good enough", *columns, gap=1)
     every = {**chosen.whole, **({"mixed": best} if layers else {})}
     for name, trial in sorted(every.items(), key=lambda row: row[1].cost):
         score = (f"{trial.score:.4f}",) if judge else ()
         costs = (f"{figure:,}" for figure in (trial.instructions, trial.flash, trial.ram, trial.cost))
         style = "bold green" if trial == best else ""
-        rows.add_row(name, *score, f"{trial.snr_db:.1f}", *costs, style=style)
+        rows.add_row(name, *score, f"{trial.snr_db:.1f}", f"{trial.sure_db:.1f}", *costs, style=style)
     if not layers:
         return [rows]
     own = table(f"Layers that are not in {best.setting.precision}", "<layer", "<precision")
