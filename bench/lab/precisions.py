@@ -74,7 +74,7 @@ def of_model(model: Model, wanted: Outputs, samples: Samples) -> Row:
     seen, held = list(samples[:CALIBRATION]), samples[CALIBRATION:]
     row: Row = {"model": model.name}
     for precision in PRECISIONS:
-        begun = time.perf_counter()
+        begun = time.process_time()
         try:
             made = conversion(str(model.path), quantize=precision, calibration=seen, **model.how())
             row[precision] = round(min(ratios(wanted, run_graph(made.graph, held)), default=MOST_DB), 1)
@@ -83,7 +83,7 @@ def of_model(model: Model, wanted: Outputs, samples: Samples) -> Row:
             continue
         if made.chosen is not None:
             row |= {"judged": round(made.chosen.best.snr_db, 1), "met": made.chosen.met, "costs": figures(made.chosen)}
-            row |= {"chosen": made.chosen.layers, "seconds": round(time.perf_counter() - begun, 1)}
+            row |= {"chosen": made.chosen.layers, "seconds": round(time.process_time() - begun, 1)}
     return row
 
 
@@ -101,13 +101,13 @@ def of_labels(name: str, network_name: str) -> Row:
         count += len(held)
         graphs = {"float": plain}
         for precision in PRECISIONS:
-            begun = time.perf_counter()
+            begun = time.process_time()
             samples = {entry.name: data.x[picked]} | ({LABELS: data.y[picked]} if precision == "auto" else {})
             made = conversion(source, quantize=precision, calibration=samples)
             graphs[precision] = made.graph
             if made.chosen is not None:
                 row |= {"costs": figures(made.chosen), "chosen": made.chosen.layers, "met": made.chosen.met}
-                row["seconds"] = round(time.perf_counter() - begun, 1)
+                row["seconds"] = round(time.process_time() - begun, 1)
         for precision, graph in graphs.items():
             answers = np.array([outputs[0].reshape(-1).argmax() for outputs in run_graph(graph, rows)])
             right[precision] += int((answers == data.y[held]).sum())
