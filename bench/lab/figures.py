@@ -127,7 +127,7 @@ def precisions(document: Any) -> Sequence[Sequence[str]]:
     for row in document["rows"]:
         if "labels" not in row and "auto" in row:
             ratios = (f"{row[name]:.1f}" if name in row else "refused" for name in _CHOSEN)
-            lines.append([row["model"], *ratios, *_costs(row), row["chosen"]])
+            lines.append([row["model"], *ratios, *_costs(row), _layers(row["chosen"])])
     return lines
 
 
@@ -138,8 +138,13 @@ def labelled(document: Any) -> Sequence[Sequence[str]]:
         if "labels" in row:
             name = ", ".join(_NAMES[part] for part in row["model"].split("/"))
             right = (f"{row[each]:.2f}" for each in ("float", *_CHOSEN))
-            lines.append([name, f"{row['labels']:,}", *right, *_costs(row), row["chosen"]])
+            lines.append([name, f"{row['labels']:,}", *right, *_costs(row), _layers(row["chosen"])])
     return lines
+
+
+def _layers(chosen: str) -> str:
+    """How many layers have which precision, shorter."""
+    return re.sub(r"all layers in | layers? in| \(which TFLM refuses\)|the (?=others)| in(?= )", "", chosen)
 
 
 def _costs(row: Row) -> Iterator[str]:
