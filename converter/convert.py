@@ -12,7 +12,7 @@ from typing import Any, Unpack
 from twinfer.converter.arguments import How, check, only_known, recipe_of
 from twinfer.converter.compress.cluster import cluster
 from twinfer.converter.compress.prune import SCOPES, prune
-from twinfer.converter.emit.finish import share_constants
+from twinfer.converter.emit.finish import leave_out, share_constants
 from twinfer.converter.emit.sequence import written_out
 from twinfer.converter.freeze import open_batch
 from twinfer.converter.loops import roll
@@ -291,8 +291,9 @@ def _cluster(converted: Conversion, job: _Job) -> Conversion:
 def _finish(converted: Conversion, job: _Job) -> Conversion:
     """Makes loops of repeated steps, opens the batch, and adds a memory plan, as asked for. TwinferError if the result
     cannot run."""
-    graph = open_batch(beginnings(roll(converted.flat) if job.how.get("loops", True) else converted.flat))
-    graph = share_constants(graph)
+    graph = roll(converted.flat) if job.how.get("loops", True) else converted.flat
+    graph = open_batch(leave_out(beginnings(graph)))
+    graph = share_constants(graph, named=not job.how.get("quantize"))
     graph = with_plan(graph) if job.how.get("store_plan") else graph
     return replace(converted, graph=graph, plan=_planned(graph))
 

@@ -38,7 +38,8 @@ class Parameters:
     ``weights`` and ``bias`` are positions of inputs. ``axis`` is the axis of the weights that holds the output's
     channels; each of them may have a scale of its own. ``summed`` is the axis that holds the input's channels, over
     which an output sums; None where an output is no sum over one window of the input (TRANSPOSE_CONV).
-    ``int4``: weights may be INT4; ``int4_axis``: also with one scale per channel.
+    ``int4``: weights may be INT4; ``int4_axis``: also with one scale per channel. ``bias_optional``: every runtime runs
+    the operator without its bias.
     """
 
     weights: int
@@ -47,6 +48,7 @@ class Parameters:
     summed: int | None = None
     int4: bool = False
     int4_axis: bool = True
+    bias_optional: bool = False
 
     @property
     def depthwise(self) -> bool:

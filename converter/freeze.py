@@ -87,7 +87,8 @@ MOST_MACS = 20_000_000
 
 def open_batch(graph: Graph) -> Graph:
     """The graph with -1 as the first extent of every RESHAPE's shape and of slices that take all of the batch; as it is
-    if that would not do. Whether a source's batch is open is not known here, so SLICEs are opened in every model.
+    if that would not do. Opening a SLICE takes bytes, so where a .tflite file's batch is fixed and there are some, all
+    stays: were only the RESHAPEs opened, a larger batch would be one without a word.
 
     It is tried: the inputs that have the first one's batch get twice as much of it. What a RESHAPE reads and writes may
     then have twice as much in front, and nothing else may have changed.
@@ -95,6 +96,8 @@ def open_batch(graph: Graph) -> Graph:
     batch = graph.inputs[0].shape[:1] if graph.inputs else ()
     at = {node: changed for node in graph.nodes if (changed := _open(node))}
     if not at or batch in ((), (0,)) or graph.subgraphs:
+        return graph
+    if "fixed_batch" in graph.extra and any(node.op == "SLICE" for node in at):
         return graph
     opened = replace(graph, nodes=tuple(at.get(node, node) for node in graph.nodes))
     new = [t for node in at.values() for t in node.inputs if t is not None and t not in graph.tensors]
@@ -174,8 +177,7 @@ def _open(node: Node) -> Node | None:
     data = np.array(asked.data)
     data[0] = -1
     data.flags.writeable = False
-    options = MappingProxyType({**node.options, "new_shape": tuple(data.tolist())})
-    return replace(node, inputs=(node.input(0), replace(asked, data=data)), options=options)
+    return replace(node, inputs=(node.input(0), replace(asked, data=data)))
 
 
 def _all_of_batch(node: Node) -> Node | None:

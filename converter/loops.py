@@ -334,9 +334,9 @@ def _with_loop(graph: Graph, loop: Loop) -> Graph:
     after = [more, *(body.of(loop.value(0, p)) for p in values), *(new for _, new in filled)]
     inputs = [counter, *states, *(old for old, _ in filled)]
     through = [body.of(t) for t in outer]
-    cond = _condition(name, [*inputs, *through], start + sign * loop.count, sign)
-    step = rebuild(Graph(name, (), (), (*inputs, *through), (*after, *through)), body.nodes)
     number = 1 + len(graph.subgraphs)
+    cond = _condition(f"loop_{number}", [*inputs, *through], start + sign * loop.count, sign)
+    step = rebuild(Graph(f"loop_{number}", (), (), (*inputs, *through), (*after, *through)), body.nodes)
     begin = replace(counter, name=f"{name}/value_0", data=np.array([start], np.int32))
     rows = [_rows_in(b, f"{b.name}_none") for b in buffers]
     ends = [loop.value(loop.count - 1, p) for p in values]

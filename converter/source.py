@@ -127,7 +127,10 @@ def _read(source: Source, shapes: Shapes | None, constants: Mapping[str, Any] | 
 
 
 def _close(graph: Graph, shapes: Shapes) -> Graph:
-    """The graph with these shapes of inputs, the rest inferred."""
+    """The graph with these shapes of inputs, the rest inferred. A .tflite file whose inputs have a fixed batch says so:
+    ``open_batch`` asks."""
+    if "subgraph_name" in graph.extra and not any(t.shape_signature[:1] == (-1,) for t in graph.inputs):
+        graph = replace(graph, extra={**graph.extra, "fixed_batch": True})
     named = inputs_by_name(graph)
     if unknown := set(shapes) - set(named):
         known = ", ".join(repr(t.name) for t in graph.inputs)

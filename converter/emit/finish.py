@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import count
+from itertools import count, repeat
+from types import MappingProxyType
 from typing import Any
 
 from twinfer.converter.emit.emitter import Emitter
 from twinfer.converter.emit.sequence import settled
 from twinfer.converter.passes._rewrite import rebuild, swap_tensors
-from twinfer.converter.table import with_versions
+from twinfer.converter.table import parameters_of, with_versions
 from twinfer.runtime.check import check
 from twinfer.runtime.errors import UnsupportedOperatorError
 from twinfer.runtime.graph import Graph, Signature, Tensor, walk
@@ -54,11 +55,30 @@ def renamer(graph: Graph, names: Mapping[Tensor, str]) -> Callable[[Tensor], str
 _MADE = re.compile(r"(.*/)?constant[_\d]*(_int8|_int16|_float)?|.+/(shape|value)[_\d]*")
 
 
-def share_constants(graph: Graph) -> Graph:
+def share_constants(graph: Graph, named: bool = True) -> Graph:
     """The graph, and those in it, in which equal constants that the converter made are one, with short names: names and
-    tensors take bytes. No two have the same name in the file: other quantisers refuse that."""
+    tensors take bytes. No two have the same name in the file: other quantisers refuse that. Not ``named``: they have no
+    names, nor have tensors in loops; for a graph that is quantised already."""
     taken = {t.name for each in walk(graph) for t in each.tensors}
-    return _shared(graph, filter(lambda name: name not in taken, map("c{}".format, count())))
+    free = filter(lambda name: name not in taken, map("c{}".format, count()))
+    return _shared(graph, free if named else repeat(""))
+
+
+def leave_out(graph: Graph) -> Graph:
+    """The graph without what takes bytes and changes nothing: biases of zeros where an operator may have none, and the
+    option of a RESHAPE that says its constant shape again."""
+    nodes = []
+    for node in graph.nodes:
+        parameters = parameters_of(node)
+        at = parameters.bias if parameters is not None and parameters.bias_optional else None
+        bias = node.optional(at) if at is not None else None
+        if at is not None and bias is not None and bias.data is not None and not bias.data.any():
+            node = replace(node, inputs=(*node.inputs[:at], None, *node.inputs[at + 1 :]))
+        if node.op == "RESHAPE" and node.options.get("new_shape") and node.optional(1) is not None:
+            node = replace(node, options=MappingProxyType({**node.options, "new_shape": ()}))
+        nodes.append(node)
+    graph = replace(graph, subgraphs=tuple(map(leave_out, graph.subgraphs)))
+    return graph if nodes == list(graph.nodes) else rebuild(graph, nodes)
 
 
 def _shared(graph: Graph, names: Iterator[str]) -> Graph:
@@ -77,6 +97,9 @@ def _shared(graph: Graph, names: Iterator[str]) -> Graph:
                 known[key] = replace(t, name=next(names))
             swap[t] = known[key]
     graph = replace(graph, subgraphs=tuple(_shared(each, names) for each in graph.subgraphs))
+    if isinstance(names, repeat):
+        inner = (swap_tensors(each, {t: replace(t, name="") for t in each.tensors}) for each in graph.subgraphs)
+        graph = replace(graph, subgraphs=tuple(inner))
     if not swap:
         return graph
     graph = swap_tensors(graph, swap)

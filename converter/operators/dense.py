@@ -7,7 +7,8 @@ from twinfer.converter.operators._versions import ASYMMETRIC, INT8_2_INT16_3, hy
 
 ROWS = {
     "FULLY_CONNECTED": Row(
-        parameters=Parameters(weights=1, bias=2, summed=1, int4=True, int4_axis=False),  # TFLM: one scale for INT4
+        # TFLM: one scale for INT4
+        parameters=Parameters(weights=1, bias=2, summed=1, int4=True, int4_axis=False, bias_optional=True),
         hybrid=(1,),
         types=INT8_AND_INT16,
         scales=Scales(least=2**-12, imported=True),

@@ -67,8 +67,8 @@ def lstm(node: Node, ranges: Ranges) -> Node:
     inputs[HIDDEN] = replace(node.input(HIDDEN), type="INT8", quant=hidden)
     inputs[CELL] = replace(node.input(CELL), type="INT16", quant=_cell(ranges(node.input(CELL))))
     # Empty tensors; only the quantisation counts, and only that of the hidden state, which is the last.
-    name = "intermediate"  # one for all, as it takes bytes
-    listed = (*(Tensor(name, "FLOAT32", (0,)) for _ in range(_INTERMEDIATES - 1)), Tensor(name, "INT8", (0,), hidden))
+    name = "intermediate"  # one for all, and one tensor for the gates, as they take bytes
+    listed = (*[Tensor(name, "FLOAT32", (0,))] * (_INTERMEDIATES - 1), Tensor(name, "INT8", (0,), hidden))
     return replace(node, inputs=tuple(inputs), extra=MappingProxyType({**node.extra, "intermediates": listed}))
 
 

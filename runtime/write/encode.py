@@ -1,126 +1,197 @@
-"""Plain values -> FlatBuffers bytes: the inverse of ``flatbuffer.py``, on the same rows of ``schema.py``."""
+"""Plain values -> FlatBuffers bytes: the inverse of ``flatbuffer.py``, on the same rows of ``schema.py``.
+
+A file is made of parts: tables, vectors and strings. A part that refers to others stands before them, as the format
+asks; parts that refer to none lie anywhere behind, so they fill the gaps before aligned ones.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import struct
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from typing import Any
 
-import flatbuffers
 import numpy as np
-from flatbuffers import number_types
 
 from twinfer.runtime.read.flatbuffer import Damage, Values, at
-from twinfer.runtime.read.schema import ENUMS, IDENTIFIER, SCALARS, TABLES, UNIONS, Field, Table
-
-#: Scalar type -> what flatbuffers knows of it.
-_FLAGS: Mapping[str, Any] = {name: getattr(number_types, f"{name.capitalize()}Flags") for name in SCALARS}
+from twinfer.runtime.read.schema import ENUMS, IDENTIFIER, TABLES, UNIONS, Field, Table
 
 #: Alignment in bytes of the data of every buffer in the file; kernels may read constants in place.
 BUFFER_ALIGNMENT = 16
 
-
-def encode(root: str, values: Values, size_hint: int = 1024) -> bytes:
-    """The file whose root table is ``root``. Fields that are None or absent are left out, defaults take no space.
-
-    Damage, with the place, if a value does not fit its field or the file would pass 2 GiB.
-    """
-    builder = flatbuffers.Builder(size_hint)
-    try:
-        builder.Finish(_Encoder(builder).table(TABLES[root], values), IDENTIFIER)
-    except flatbuffers.builder.BuilderSizeError:
-        raise Damage("the file would be larger than 2 GiB, the limit of the format") from None
-    return bytes(builder.Output())
-
+#: The most bytes that flatbuffers' offsets reach.
+MAX_BYTES = 1 << 31
 
 #: Tables that are never shared: each stands for a thing of its own, whose place in a list counts.
 DISTINCT = frozenset({"Buffer", "Model", "Operator", "OperatorCode", "SubGraph", "Tensor"})
 
 
+def encode(root: str, values: Values) -> bytes:
+    """The file whose root table is ``root``. Fields that are None or absent are left out, defaults take no space, equal
+    parts are there once.
+
+    Damage, with the place, if a value does not fit its field or the file would pass 2 GiB.
+    """
+    encoder = _Encoder()
+    top = encoder.table(TABLES[root], values)
+    vtables, where = bytearray(), dict[bytes, int]()
+    for part in encoder.parts:
+        if part.vtable is not None and part.vtable not in where:
+            where[part.vtable] = 8 + len(vtables)
+            vtables += part.vtable
+    parts = [part for part in reversed(encoder.parts) if part.refers]  # a part was made after those that it refers to
+    end = _in_a_row(parts, -(-(8 + len(vtables)) // 4) * 4)
+    leaves = [part for part in encoder.parts if not part.refers]
+    end = _packed(leaves, end)
+    if end > MAX_BYTES:
+        raise Damage("the file would be larger than 2 GiB, the limit of the format")
+    file = bytearray(end)
+    struct.pack_into("<I4s", file, 0, top.place, IDENTIFIER)
+    file[8 : 8 + len(vtables)] = vtables
+    for part in (*parts, *leaves):
+        place = part.place
+        if part.vtable is not None:
+            struct.pack_into("<i", file, place, place - where[part.vtable])
+        else:
+            struct.pack_into("<I", file, place, part.count)
+        file[place + 4 : place + 4 + len(part.data)] = part.data
+        for offset, child in part.refers:
+            struct.pack_into("<I", file, place + offset, child.place - place - offset)
+    return bytes(file)
+
+
+class _Part:
+    """A table, vector or string: 4 bytes (where the vtable is, or how many elements), then ``data``, which is aligned.
+
+    ``refers``: positions in it of offsets to other parts. ``place``: where it begins in the file.
+    """
+
+    __slots__ = ("alignment", "count", "data", "place", "refers", "vtable")
+
+    def __init__(
+        self,
+        data: bytes | memoryview,
+        alignment: int,
+        count: int = 0,
+        vtable: bytes | None = None,
+        refers: Sequence[tuple[int, _Part]] = (),
+    ) -> None:
+        self.data, self.alignment, self.count, self.vtable, self.refers = data, alignment, count, vtable, refers
+        self.place = 0
+
+    @property
+    def size(self) -> int:
+        return 4 + -(-len(self.data) // 4) * 4
+
+    def put(self, position: int) -> int:
+        """Places the part there or where its data is next aligned; returns where it ends."""
+        self.place = position + -(position + 4) % self.alignment
+        return self.place + self.size
+
+
+def _in_a_row(parts: Iterable[_Part], position: int) -> int:
+    for part in parts:
+        position = part.put(position)
+    return position
+
+
+def _packed(parts: Sequence[_Part], position: int) -> int:
+    """Places parts in any order, those with the largest alignment first, others in the gaps before them."""
+    small: dict[int, list[_Part]] = {0: [], 4: [], 8: [], 12: []}  # by what they add to a position modulo 16
+    for part in reversed(parts):
+        if part.alignment <= 4:
+            small[part.size % 16].append(part)
+    for alignment in (16, 8):
+        for part in (each for each in parts if each.alignment == alignment):
+            while gap := -(position + 4) % alignment:
+                sizes = [size for size in (12, 8, 4) if small[size] and size % alignment]
+                fits = [size for size in sizes if size % alignment == gap]
+                fits = fits or [size for size in sizes if small[(gap - size) % 16]]
+                if not fits:
+                    break
+                position = small[fits[0]].pop().put(position)
+            position = part.put(position)
+    return _in_a_row((part for group in small.values() for part in reversed(group)), position)
+
+
 class _Encoder:
-    """Writes children before their parents, as the format asks: the file grows from its end to its start."""
+    """Makes the parts of a file, children before their parents."""
 
-    def __init__(self, builder: Any) -> None:
-        self.builder = builder
-        self.written: dict[Any, int] = {}
+    def __init__(self) -> None:
+        self.parts: list[_Part] = []
+        self.known: dict[Any, _Part] = {}
 
-    def table(self, table: Table, values: Values) -> int:
+    def table(self, table: Table, values: Values) -> _Part:
         if table.name in DISTINCT:
             return self._table(table, values)
         return self._once((table.name, repr(values)), lambda: self._table(table, values))
 
-    def _once(self, key: Any, write: Callable[[], int]) -> int:
-        """The offset of what equals something that is in the file already, or is written now."""
-        if key not in self.written:
-            self.written[key] = write()
-        return self.written[key]
+    def _once(self, key: Any, make: Callable[[], _Part]) -> _Part:
+        """The part that equals something that is in the file already, or is made now."""
+        if key not in self.known:
+            self.known[key] = make()
+        return self.known[key]
 
-    def _table(self, table: Table, values: Values) -> int:
-        offsets = {}
+    def _add(self, *values: Any) -> _Part:
+        part = _Part(*values)
+        self.parts.append(part)
+        return part
+
+    def _table(self, table: Table, values: Values) -> _Part:
+        """Fields lie by their sizes, so that nothing is between them."""
+        stored: list[tuple[int, int, bytes | _Part]] = []  # bytes, slot, value
         for field in table.fields:
             value = values.get(field.name)
-            if value is None or (field.scalar and not field.vector):
+            if value is None:
                 continue
             with nullcontext() if field.vector and field.kind in TABLES else at(f"field {field.name}"):
-                offsets[field.name] = self._child(table, field, value)
-        last = table.fields[-1] if table.fields else None
-        self.builder.StartObject(last.slot + (2 if last.kind in UNIONS else 1) if last else 0)
-        for field in table.fields:
-            if values.get(field.name) is not None:
-                with at(f"field {field.name}"):
-                    self._slot(field, values[field.name], offsets.get(field.name))
-        return int(self.builder.EndObject())
+                if not field.scalar or field.vector:
+                    slot = field.slot
+                    if field.kind in UNIONS:
+                        stored.append((1, slot, struct.pack("<B", UNIONS[field.kind].index(value[0]))))
+                        slot += 1
+                    stored.append((4, slot, self._child(table, field, value)))
+                elif (number := _scalar(field, value)) != _scalar(field, field.default):
+                    packed = struct.pack(f"<{field.scalar.letter}", number)
+                    stored.append((len(packed), field.slot, packed))
+        stored.sort(key=lambda each: (-each[0], each[1]))
+        data, offsets, refers = bytearray(), [0] * (1 + max((slot for _, slot, _ in stored), default=-1)), []
+        for size, slot, value in stored:
+            offsets[slot] = 4 + len(data)
+            if isinstance(value, _Part):
+                refers.append((4 + len(data), value))
+            data += bytes(size) if isinstance(value, _Part) else value
+        vtable = struct.pack(f"<{2 + len(offsets)}H", 4 + 2 * len(offsets), 4 + len(data), *offsets)
+        return self._add(bytes(data), max([4, *(size for size, _, _ in stored)]), 0, vtable, refers)
 
-    def _child(self, table: Table, field: Field, value: Any) -> int:
-        """The offset of what a table refers to: a string, vector, table or union member."""
+    def _child(self, table: Table, field: Field, value: Any) -> _Part:
+        """What a table refers to: a string, vector, table or union member."""
         if field.kind in UNIONS:
             return self.table(TABLES[value[0]], value[1])
         if field.vector and field.kind == "uint8":
-            return self._bytes(value, BUFFER_ALIGNMENT if table.name == "Buffer" else 1)
+            if not isinstance(value, bytes | memoryview):
+                raise Damage(f"{type(value).__name__} instead of bytes")
+            return self._add(value, BUFFER_ALIGNMENT if table.name == "Buffer" else 4, len(value))
         if field.vector:
             return self._numbers(field, value) if field.scalar else self._tables(field, value)
         if field.kind == "string":
-            return int(self.builder.CreateSharedString(value))
+            text = value.encode()
+            return self._once(("string", text), lambda: self._add(text + b"\0", 4, len(text)))
         return self.table(TABLES[field.kind], value)
 
-    def _slot(self, field: Field, value: Any, offset: int | None) -> None:
-        if offset is None:
-            self.builder.PrependSlot(
-                _FLAGS[field.enum.scalar if field.enum else field.kind],
-                field.slot,
-                _scalar(field, value),
-                _scalar(field, field.default),
-            )
-        elif field.kind in UNIONS:
-            self.builder.PrependUint8Slot(field.slot, UNIONS[field.kind].index(value[0]), 0)
-            self.builder.PrependUOffsetTRelativeSlot(field.slot + 1, offset, 0)
-        else:
-            self.builder.PrependUOffsetTRelativeSlot(field.slot, offset, 0)
-
-    def _bytes(self, value: Any, alignment: int) -> int:
-        """A vector of bytes whose data is aligned in the file (flatbuffers' own CreateByteVector cannot do that)."""
-        if not isinstance(value, bytes | memoryview):
-            raise Damage(f"{type(value).__name__} instead of bytes")
-        data = memoryview(value)
-        self.builder.StartVector(1, len(data), alignment)
-        self.builder.head -= len(data)
-        self.builder.Bytes[self.builder.head : self.builder.head + len(data)] = data
-        return int(self.builder.EndVector())
-
-    def _numbers(self, field: Field, values: Any) -> int:
+    def _numbers(self, field: Field, values: Any) -> _Part:
         letter = field.scalar.letter if field.scalar else ""
         array = np.array([_scalar(field, value) for value in values], f"<{letter}")
-        return self._once((letter, array.tobytes()), lambda: int(self.builder.CreateNumpyVector(array)))
+        data = array.tobytes()
+        return self._once((letter, data), lambda: self._add(data, max(4, array.itemsize), len(array)))
 
-    def _tables(self, field: Field, values: Any) -> int:
-        offsets = []
+    def _tables(self, field: Field, values: Any) -> _Part:
+        children = []
         for i, value in enumerate(values):
             with at(field.kind, i, value.get("name")):
-                offsets.append(self.table(TABLES[field.kind], value))
-        self.builder.StartVector(4, len(offsets), 4)
-        for offset in reversed(offsets):
-            self.builder.PrependUOffsetTRelative(offset)
-        return int(self.builder.EndVector())
+                children.append(self.table(TABLES[field.kind], value))
+        refers = [(4 + 4 * i, child) for i, child in enumerate(children)]
+        return self._add(bytes(4 * len(children)), 4, len(children), None, refers)
 
 
 def _scalar(field: Field, value: Any) -> int | float | bool:

@@ -62,13 +62,13 @@ class _Writer:
         values = {
             "version": schema.VERSION,
             "subgraphs": [self._subgraph(i, graph) for i, graph in enumerate(graphs)],
-            "description": self.graph.description,
+            "description": self.graph.description or None,
             "metadata": self._metadata(self.graph.metadata) or None,
             "signature_defs": [_signature(signature, graphs) for signature in self.graph.signatures] or None,
             "operator_codes": [_operator_code(op, version) for op, version in self.codes],
             "buffers": [{"data": data} for data in self.buffers],
         }
-        return encode("Model", values, self.bytes + 4096)
+        return encode("Model", values)
 
     def _subgraph(self, index: int, graph: Graph) -> Values:
         positions = {tensor: i for i, tensor in enumerate(graph.tensors)}
@@ -78,14 +78,14 @@ class _Writer:
                 "operators": [self._operator(node, positions) for node in graph.nodes],
                 "inputs": _indices(graph.inputs, positions),
                 "outputs": _indices(graph.outputs, positions),
-                "name": graph.extra.get("subgraph_name", graph.name),
+                "name": graph.extra.get("subgraph_name", graph.name) or None,
             }
 
     def _tensor(self, index: int, tensor: Tensor, positions: Mapping[Tensor, int]) -> Values:
         with at(f"tensor {index} {tensor.name!r}"):
             extra = tensor.extra
             return {
-                "name": tensor.name,
+                "name": tensor.name or None,
                 "type": tensor.type,
                 "shape": tensor.shape,
                 "shape_signature": tensor.shape_signature or None,

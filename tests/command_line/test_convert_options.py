@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -120,3 +121,14 @@ def test_an_argument_per_flag() -> None:
     from twinfer.converter.arguments import How
 
     assert set(How.__annotations__) == {*DEFAULTS, "quantize", "calibration"}
+
+
+@pytest.mark.parametrize("name", ["lrt_k_einsum", "di8_glow_arg_max", "t2o_conv_float32"])
+def test_optimize_gives_no_larger_file(name: str, corpus: Path, tmp_path: Path) -> None:
+    """What it gives is not made smaller again: the same bytes are written."""
+    files = [corpus / "models" / f"{name}.tflite", tmp_path / "once.tflite", tmp_path / "twice.tflite"]
+    for source, output in pairwise(files):
+        assert main(["optimize", str(source), "-o", str(output)]) == 0
+    sizes = [len(file.read_bytes()) for file in files]
+    assert sizes[0] >= sizes[1]
+    assert files[1].read_bytes() == files[2].read_bytes()

@@ -30,8 +30,8 @@ def run(arguments: argparse.Namespace) -> int:
     from twinfer.converter.check import check
     from twinfer.converter.convert import conversion
     from twinfer.converter.source import open_source
-    from twinfer.runtime.read.files import check_places
-    from twinfer.runtime.write.tflite import check_suffix
+    from twinfer.runtime.read.files import check_places, read_bytes, write_whole
+    from twinfer.runtime.write.tflite import check_suffix, write
 
     model = open_source(arguments.model)
     check_places([arguments.output], inputs=files_read(arguments.model, model))
@@ -44,32 +44,45 @@ def run(arguments: argparse.Namespace) -> int:
     if not checked.good:
         note(f"{arguments.output} is not written: {checked}")
         return EXIT_DIFFERS
-    after.save(arguments.output)
-    show([_table(before, after)])
+    is_file = arguments.model.endswith(".tflite")
+    given, written = read_bytes(arguments.model) if is_file else write(before), write(after)
+    plain = is_file and not any(how[key] for key in ("shapes", "constants", "channels_last"))
+    if plain and len(given) <= len(written) and not _customs(before) - _customs(after):
+        note(f"{arguments.model} is as small as it gets: {arguments.output} is the same file")
+        written, after = given, before
+    write_whole(arguments.output, lambda file: file.write(written))
+    show([_table((before, len(given)), (after, len(written)))])
     say(f"{arguments.output}: {checked}")
     return 0
 
 
-def _table(before: Graph, after: Graph) -> Table:
+def _customs(graph: Graph) -> set[str]:
+    """Custom operators. Where they became others, the file may be larger: more runtimes run it."""
+    from twinfer.runtime.graph import walk
+
+    return {node.op for each in walk(graph) for node in each.nodes if ":" in node.op}
+
+
+def _table(before: tuple[Graph, int], after: tuple[Graph, int]) -> Table:
+    """What changed between two graphs and the bytes of their files."""
     from twinfer.bench.measure.report import table
 
     shown = table("", "<", "before", "after", "change")
-    for (what, old), (_, new) in zip(_figures(before), _figures(after), strict=True):
+    for (what, old), (_, new) in zip(_figures(*before), _figures(*after), strict=True):
         change = f"{100 * (new - old) / old:+.1f} %" if old and new != old else "-"
         shown.add_row(what, f"{old:,}", f"{new:,}", change)
     return shown
 
 
-def _figures(graph: Graph) -> list[tuple[str, int]]:
+def _figures(graph: Graph, size: int) -> list[tuple[str, int]]:
     """What a model takes; the arena is that of a plan for this computer."""
     from twinfer.command_line.show.description import constant_bytes
     from twinfer.runtime.graph import walk
     from twinfer.runtime.plan.make import make_plan
-    from twinfer.runtime.write.tflite import write
 
     plan = make_plan(graph)
     operators = sum(len(each.nodes) for each in walk(graph))
-    figures = {"operators": operators, "file bytes": len(write(graph)), "constant bytes": constant_bytes(graph)}
+    figures = {"operators": operators, "file bytes": size, "constant bytes": constant_bytes(graph)}
     return [*(figures | {"arena bytes": plan.arena_bytes, "multiply-accumulates": plan.macs}).items()]
 
 

@@ -55,6 +55,18 @@ BESIDE = {
 ROUNDED = {"test_averagepool_2d_ceil_last_window_starts_on_pad": 1e-3}
 
 
+#: Tests that stay wrong -> why.
+KNOWN = {
+    r"attention_4d_with_past.*_bias_[34]d_mask_causal": (
+        "output 3 has -3.4e38 for -inf, as TFLite's ADD bounds its results; SOFTMAX makes the same of both"
+    ),
+    r"resize_downsample_scales_(cubic|linear)_align_corners": (
+        "the result is ONNX Runtime's and PyTorch's, where the last element lies on the input's last"
+    ),
+    r"operator_add(_.*broadcast|constant)": "doubles beyond 3.4e38, where floats end: doubles become floats",
+}
+
+
 def cases() -> Iterator[Case]:
     """All tests, with the operator that each is of. Of a function's body it is the operator with that body."""
     subjects: dict[str, str] = {}
@@ -72,7 +84,9 @@ def cases() -> Iterator[Case]:
         kinds = {value.type.tensor_type.elem_type for value in (*model.graph.input, *model.graph.output)}
         tolerance = max(tolerance, ROUNDED.get(test.name, 0), *(HALVES.get(kind, 0) for kind in kinds))
         convert = partial(_convert, model, data[0], tolerance)
-        yield Case(f"{kind}/{test.name.removeprefix('test_')}", subject, convert, _beside(test.name, subject, model))
+        known = next((why for name, why in KNOWN.items() if re.search(name, test.name)), "")
+        name = f"{kind}/{test.name.removeprefix('test_')}"
+        yield Case(name, subject, convert, _beside(test.name, subject, model), known)
 
 
 def _stored(folder: Path) -> tuple[list[Any], list[Any]]:

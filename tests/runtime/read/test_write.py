@@ -19,6 +19,7 @@ from twinfer.converter.build import Builder
 from twinfer.runtime import op
 from twinfer.runtime.errors import InvalidArgumentError, ModelError, UnsupportedOperatorError
 from twinfer.runtime.graph import DTYPES, Graph, Signature, Tensor, walk
+from twinfer.runtime.read import schema
 from twinfer.runtime.read.flatbuffer import Reader
 from twinfer.runtime.read.tflite import read, read_file
 from twinfer.runtime.write import tflite as tflite_write
@@ -89,6 +90,7 @@ def test_round_trip(corpus_model: Any) -> None:
     again = read(data, graph.name)
     same(graph, again)
     assert write(again) == data
+    Aligned(memoryview(data)).root("Model")
     for offset in data_offsets(data):
         assert offset % 16 == 0
 
@@ -122,6 +124,28 @@ def litert(model: bytes, inputs: Mapping[int, Any]) -> list[Any]:
         interpreter.set_tensor(details[i]["index"], value)
     interpreter.invoke()
     return [interpreter.get_tensor(d["index"]).copy() for d in interpreter.get_output_details()]
+
+
+class Aligned(Reader):
+    """Fails unless tables, vectors and numbers lie where FlatBuffers' verifier wants them, and strings end with 0."""
+
+    def _table(self, table: schema.Table, position: int) -> Any:
+        assert position % 4 == 0
+        layout = self._layout(table, position)
+        for name, offset in zip(layout.names, layout.offsets, strict=True):
+            field = next(field for field in table.fields if field.name == name)
+            size = field.scalar.bytewidth if field.scalar and not field.vector else 4
+            assert (position + offset) % size == 0, f"{table.name}.{name}"
+        return super()._table(table, position)
+
+    def _value(self, field: schema.Field, number: int, position: int) -> Any:
+        start, size = position + number, field.scalar.bytewidth if field.scalar else 4
+        if field.vector:
+            assert start % 4 == 0
+            assert (start + 4) % size == 0
+        elif field.kind == "string":
+            assert self.data[start + 4 + int.from_bytes(self.data[start : start + 4], "little")] == 0
+        return super()._value(field, number, position)
 
 
 def data_offsets(data: bytes) -> list[int]:
