@@ -291,9 +291,9 @@ def _cluster(converted: Conversion, job: _Job) -> Conversion:
 def _finish(converted: Conversion, job: _Job) -> Conversion:
     """Makes loops of repeated steps, opens the batch, and adds a memory plan, as asked for. TwinferError if the result
     cannot run."""
-    graph = roll(converted.flat) if job.how.get("loops", True) else converted.flat
-    graph = open_batch(leave_out(beginnings(graph)))
-    graph = share_constants(graph, named=not job.how.get("quantize"))
+    named = not job.how.get("quantize")  # other quantisers need names
+    graph = roll(converted.flat, named) if job.how.get("loops", True) else converted.flat
+    graph = share_constants(open_batch(leave_out(beginnings(graph))), named)
     graph = with_plan(graph) if job.how.get("store_plan") else graph
     return replace(converted, graph=graph, plan=_planned(graph))
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import count
+from itertools import count, repeat
 from typing import Any
 
 import numpy as np
@@ -85,8 +85,9 @@ def tie_scales(loops: Iterable[Loop]) -> list[list[Tensor]]:
     return [[t for t in group if t.type == "FLOAT32" and t.data is None] for group in groups]
 
 
-def roll(graph: Graph) -> Graph:
-    """The graph with a WHILE in the place of every repetition, where that makes the file smaller.
+def roll(graph: Graph, named: bool = True) -> Graph:
+    """The graph with a WHILE in the place of every repetition, where that makes the file smaller. ``named``: tensors in
+    it have names.
 
     Inputs are quantised first, so that the first step is like the others.
     """
@@ -98,7 +99,7 @@ def roll(graph: Graph) -> Graph:
         if loop is None:
             return graph
         size = len(write(graph)) if size is None else size
-        smaller = with_versions(_with_loop(ahead, loop))
+        smaller = with_versions(_with_loop(ahead, loop, named))
         if (now := len(write(smaller))) >= size:
             return graph
         graph, ahead, size = smaller, smaller, now
@@ -305,7 +306,7 @@ class _Body:
         return self.add("ADD", [counter, self.numbers(offset)], self.made("INT32", (1,))) if offset else counter
 
 
-def _with_loop(graph: Graph, loop: Loop) -> Graph:
+def _with_loop(graph: Graph, loop: Loop, named: bool) -> Graph:
     """The graph with a WHILE for these nodes: over a counter, what steps hand on, rows that are filled, and what all
     steps read."""
     name = f"{loop.node(0, 0).output.name}/loop"
@@ -355,7 +356,7 @@ def _with_loop(graph: Graph, loop: Loop) -> Graph:
     nodes = [*graph.nodes[: loop.first], *rows, main, *rest]
     whole = rebuild(replace(graph, subgraphs=(*graph.subgraphs, cond, step)), nodes)
     known = {t.name for each in walk(graph) for t in each.tensors}
-    names = filter(lambda short: short not in known, map("s{}".format, count()))
+    names = filter(lambda short: short not in known, map("s{}".format, count())) if named else repeat("")
     main_graph, inner = _short(whole, names, known), [_short(each, names) for each in (cond, step)]
     result = replace(main_graph, subgraphs=(*graph.subgraphs, *inner))
     check(result)
@@ -363,7 +364,7 @@ def _with_loop(graph: Graph, loop: Loop) -> Graph:
 
 
 def _short(graph: Graph, names: Iterator[str], known: Collection[str] = ()) -> Graph:
-    """The graph with short names for what a loop adds to it: nobody looks for them, and names take bytes."""
+    """The graph with short names, or none, for what a loop adds to it: nobody looks for them, and they take bytes."""
     new = (t for t in graph.tensors if t.data is None and t.name not in known)
     return swap_tensors(graph, {t: replace(t, name=next(names)) for t in new})
 

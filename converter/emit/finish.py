@@ -58,7 +58,7 @@ _MADE = re.compile(r"(.*/)?constant[_\d]*(_int8|_int16|_float)?|.+/(shape|value)
 def share_constants(graph: Graph, named: bool = True) -> Graph:
     """The graph, and those in it, in which equal constants that the converter made are one, with short names: names and
     tensors take bytes. No two have the same name in the file: other quantisers refuse that. Not ``named``: they have no
-    names, nor have tensors in loops; for a graph that is quantised already."""
+    names, where nobody quantises any more."""
     taken = {t.name for each in walk(graph) for t in each.tensors}
     free = filter(lambda name: name not in taken, map("c{}".format, count()))
     return _shared(graph, free if named else repeat(""))
@@ -97,9 +97,6 @@ def _shared(graph: Graph, names: Iterator[str]) -> Graph:
                 known[key] = replace(t, name=next(names))
             swap[t] = known[key]
     graph = replace(graph, subgraphs=tuple(_shared(each, names) for each in graph.subgraphs))
-    if isinstance(names, repeat):
-        inner = (swap_tensors(each, {t: replace(t, name="") for t in each.tensors}) for each in graph.subgraphs)
-        graph = replace(graph, subgraphs=tuple(inner))
     if not swap:
         return graph
     graph = swap_tensors(graph, swap)

@@ -13,11 +13,14 @@ from flows import Sub
 
 import twinfer
 from twinfer.command_line.main import main
+from twinfer.converter.build import Builder
+from twinfer.converter.passes._rewrite import swap_tensors
 from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Graph, Signature
 from twinfer.runtime.plan.make import make_plan
-from twinfer.runtime.read.tflite import read_file
+from twinfer.runtime.read.tflite import read, read_file
 from twinfer.runtime.run.session import Session
+from twinfer.runtime.write.tflite import write
 
 
 def largest() -> Graph:
@@ -162,3 +165,14 @@ def test_of_an_onnx_model() -> None:
 def test_what_does_not_fit_an_onnx_model(constants: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidArgumentError, match=message):
         twinfer.convert(onnx_model(), constants=constants)
+
+
+@pytest.mark.parametrize(("batch", "rows"), [(1, 1), (-1, -1)])
+def test_slices_are_opened_where_the_files_batch_is_open(batch: int, rows: int) -> None:
+    b = Builder("net")
+    x = b.input("x", "FLOAT32", (1, 4))
+    graph = b.graph([b.op("SLICE", [x, np.array([0, 0], np.int32), np.array([1, 2], np.int32)])])
+    graph = swap_tensors(graph, {x: replace(x, shape_signature=(batch, 4) if batch < 0 else ())})
+    sizes = twinfer.convert(read(write(graph), "net")).nodes[0].input(2).data
+    assert sizes is not None
+    assert sizes.tolist() == [rows, 2]
