@@ -78,15 +78,17 @@ def load(model: str) -> Source:
     path = Path(model)
     if path.suffix.lower() in TO_CONVERT and os.path.exists(path):
         raise InvalidArgumentError(f"{path}: convert it first: twinfer convert {path} -o {path.with_suffix('.tflite')}")
-    if os.path.exists(path) and path.suffix.lower() != ".tflite":
+    if not path.suffix and len(path.parts) == 1 and not path.is_file():  # a name, also beside a folder of that name
+        from twinfer.bench.models.builtin import builtin, large
+
+        known = builtin() | large()
+        if model in known:
+            return Source(model, known[model]())
+        if not path.exists():
+            names = ", ".join(known)
+            raise InvalidArgumentError(f"{model!r} is neither a file nor a built-in model; those are: {names}")
+    if path.exists() and path.suffix.lower() != ".tflite":
         from twinfer.converter.source import check_kind
 
         check_kind(path)
-    if os.path.exists(path) or path.suffix or len(path.parts) > 1:
-        return Source(name_of(model), read_file(path), path)
-    from twinfer.bench.models.builtin import builtin, large
-
-    known = builtin() | large()
-    if model not in known:
-        raise InvalidArgumentError(f"{model!r} is neither a file nor a built-in model; those are: {', '.join(known)}")
-    return Source(model, known[model]())
+    return Source(name_of(model), read_file(path), path)

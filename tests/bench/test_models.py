@@ -13,9 +13,11 @@ import pytest
 
 from twinfer.bench.lab import train_digits
 from twinfer.bench.lab.train_digits import correct, load
+from twinfer.bench.models import source
 from twinfer.bench.models.builtin import DIGITS, builtin, int8_model, large, samples
 from twinfer.bench.models.topologies import NETS
 from twinfer.bench.peers.engines import open_peer
+from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Graph, Node
 from twinfer.runtime.options import Options
 from twinfer.runtime.plan.make import make_plan
@@ -162,3 +164,13 @@ def test_mobilenet_is_as_large_as_its_paper_says() -> None:
     assert make_plan(graph).macs == 300_774_272
     assert sum(t.size for t in graph.tensors if t.data is not None and t.type == "FLOAT32") == 3_487_816
     assert Counter(node.op for node in graph.nodes)["ADD"] == 10
+
+
+def test_a_folder_named_like_a_built_in_model_hides_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """``compile kws_int8 -o kws_int8`` makes such a folder; the next command still finds the model."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "kws_int8").mkdir()
+    assert source.load("kws_int8").path is None
+    (tmp_path / "other").mkdir()
+    with pytest.raises(InvalidArgumentError, match="other"):
+        source.load("other")
