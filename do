@@ -41,7 +41,9 @@ demo | setup) ;;
     fi
     has arm-none-eabi-gcc || tools="$tools gcc-arm-none-eabi libnewlib-arm-none-eabi"
     has chromium || tools="$tools chromium"
+    has clang-tidy || tools="$tools clang-tidy"
     has cmake || tools="$tools cmake"
+    has cppcheck || tools="$tools cppcheck"
     has llvm-mca || tools="$tools llvm"
     has qemu-aarch64 || tools="$tools qemu-user"
     has qemu-system-arm || tools="$tools qemu-system-arm"

@@ -29,9 +29,9 @@ TW_INLINE void tw_hybrid_range(const float *x, int32_t count, float *low, float 
  * zero point (LiteRT's AsymmetricQuantizeFloats). */
 TW_INLINE tw_hybrid_quant tw_hybrid_asymmetric(float low, float high) {
     tw_hybrid_quant q = {1.0F, 0};
-    const double rmin = low, rmax = high;
+    const double rmin = (double)low, rmax = (double)high;
     if (low >= high) return q;
-    const double scale = (high - low) / 255.0;
+    const double scale = (double)(high - low) / 255.0;
     const double from_min = -128.0 - rmin / scale, from_max = 127.0 - rmax / scale;
     const double min_error = 128.0 + fabs(rmin / scale), max_error = 127.0 + fabs(rmax / scale);
     const double zero = min_error < max_error ? from_min : from_max;

@@ -18,7 +18,7 @@
 #define TW_NEED _Static_assert
 #endif
 TW_NEED(CHAR_BIT == 8 && sizeof(int) == sizeof(int32_t), "twinfer needs bytes of 8 bits and int of 32");
-TW_NEED((-1 & 3) == 3 && -1 >> 1 == -1, "twinfer needs two's complement and right shifts that keep the sign");
+TW_NEED((-1 & 3) == 3 && INT_MIN >> 31 == -1, "twinfer needs two's complement and right shifts that keep the sign");
 TW_NEED(FLT_RADIX == 2 && FLT_MANT_DIG == 24 && FLT_MAX_EXP == 128 && FLT_MIN_EXP == -125 && sizeof(float) == 4,
         "twinfer needs float to be IEEE 754's binary32");
 /* Where a kernel computes with double. */

@@ -103,13 +103,15 @@ TW_INLINE void tw_lstm_open(float *gate, int32_t g, const tw_lstm *p) {
 
 TW_INLINE void tw_lstm_gate(const tw_lstm_step *s, int32_t g) {
     const int32_t n = s->p->cell.units;
-    const void *const *in = s->in + 2 + TW_GATE_INPUTS * g;
     float *gate = s->gates + g * n;
     int32_t u = 0;
     if (!s->scales)
         for (; u + TW_VECTOR_ROWS <= n; u += TW_VECTOR_ROWS) tw_lstm_sums(gate, s, g, u);
     for (; u < n; ++u) gate[u] = tw_lstm_sum(s, g, u);
-    if (s->p->norm) tw_normalize(gate, n, (const float *)in[4], (const float *)in[2]);
+    if (s->p->norm) {
+        const void *const *in = s->in + 2 + TW_GATE_INPUTS * g;
+        tw_normalize(gate, n, (const float *)in[4], (const float *)in[2]);
+    }
     tw_lstm_open(gate, g, s->p);
 }
 
