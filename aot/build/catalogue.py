@@ -28,7 +28,7 @@ _TEXTS = ("maker", "chip", "core", "source", "flash_about")
 class Fit:
     """Whether a model fits a board: how many bytes of RAM and flash it lacks, 0 if it fits.
 
-    ``places`` says in which memory arena, state and stack lie; what finds no place is not in it. A Fit is true if
+    ``places`` says in which memory arena, state, stack and data lie; what finds no place is not in it. A Fit is true if
     nothing is short.
     """
 
@@ -122,11 +122,11 @@ class Board:
     def fits(self, model: Plan | Need) -> Fit:
         """Whether a model fits, and what is short: of a plan, whose code and stack are estimated, or of known bytes.
 
-        Arena, state and stack lie each in one memory: the largest first, in the first memory that has room.
+        Arena, state, stack and data lie each in one memory: the largest first, in the first memory that has room.
         """
         need = need_of(model) if isinstance(model, Plan) else model
         free = {memory.name: memory.nbytes for memory in self.ram}
-        wanted = {"arena": need.arena, "state": need.state, "stack": need.stack}
+        wanted = {"arena": need.arena, "state": need.state, "stack": need.stack, "data": need.data}
         places, lacking = dict[str, str](), 0
         for what, nbytes in sorted(wanted.items(), key=lambda item: -item[1]):
             place = next((name for name, room in free.items() if nbytes <= room), None)

@@ -1,20 +1,17 @@
 """What a plan costs on a core, estimated before anything is compiled: instructions, cycles, bytes of code and stack.
 
-Instructions and bytes come from ``runtime/plan/price.py``, cycles from means of ``twinfer bench --cycles``. On kws,
-vww, ic and ad01 instructions are within 25 % of the count under QEMU, and code of the linked bytes.
+Instructions come from ``runtime/plan/price.py``, bytes of code from ``choice.py`` beside it, cycles from means of
+``twinfer bench --cycles``. On kws, vww, ic and ad01 instructions are within 25 % of the count under QEMU.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from twinfer.aot.print.choice import bodies, default_policy
 from twinfer.runtime.plan.by_rows.price import rows_share
+from twinfer.runtime.plan.choice import code_bytes, data_bytes, default_policy
 from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.plan.price import instructions, outputs_of, price_of
-
-#: Bytes of code of a step beside its body: its function, params and place in the run; and of each kernel once.
-STEP_BYTES, KERNEL_BYTES = 145, 275
 
 #: Bytes of stack that are kept for a run: the largest bound of the built-in models is 760. Interrupts come on top.
 STACK_BYTES = 1024
@@ -22,21 +19,23 @@ STACK_BYTES = 1024
 
 @dataclass(frozen=True)
 class Need:
-    """What a model needs of a board, in bytes. ``code`` and ``stack`` are estimates unless the caller has measured."""
+    """What a model needs of a board, in bytes. ``code``, ``stack`` and ``data``, that of libraries, which is in RAM and in
+    flash, are estimates unless the caller has measured."""
 
     arena: int
     constants: int
     code: int = 0
     state: int = 0
     stack: int = 0
+    data: int = 0
 
     @property
     def ram(self) -> int:
-        return self.arena + self.state + self.stack
+        return self.arena + self.state + self.stack + self.data
 
     @property
     def flash(self) -> int:
-        return self.constants + self.code
+        return self.constants + self.code + self.data
 
 
 @dataclass(frozen=True)
@@ -66,19 +65,9 @@ CORES = {
 
 
 def need_of(plan: Plan) -> Need:
-    """What a plan needs, its code and stack estimated."""
-    return Need(plan.arena_bytes, plan.constant_bytes, code_bytes(plan), plan.state_bytes, STACK_BYTES)
-
-
-def code_bytes(plan: Plan) -> int:
-    """About the bytes of code, params and what it takes of the libraries, compiled as ``plan.options`` say."""
-    shared = default_policy(plan)
-    prices = [price_of(step.call, plan.target).flash(plan.options.optimize) for step in plan.steps]
-    own = [prices[steps[0]][0] for users in bodies(plan).values() for steps in users if steps[0] not in shared]
-    instances = {plan.steps[i].call.kernel: prices[i][1] for i in shared}
-    kernels = {step.call.kernel for step in plan.steps}
-    calls = STEP_BYTES * len(plan.steps) + KERNEL_BYTES * len(kernels) + plan.decoding_bytes
-    return round(sum(own) + sum(instances.values()) + calls)
+    """What a plan needs, its code, stack and libraries' data estimated."""
+    sizes = plan.arena_bytes, plan.constant_bytes, code_bytes(plan), plan.state_bytes
+    return Need(*sizes, STACK_BYTES, data_bytes(plan))
 
 
 def counted(plan: Plan, core: str) -> float | None:

@@ -16,13 +16,13 @@ from weakref import finalize
 
 from twinfer.aot.build.library import library_sources
 from twinfer.aot.print.blocks import Memory
-from twinfer.aot.print.choice import Policy
 from twinfer.aot.print.emit import Project, emit
 from twinfer.aot.print.feed import Feeding
 from twinfer.kernels_c import ffi, lib
 from twinfer.kernels_c.ffi_build import ARITHMETIC
 from twinfer.runtime.errors import ToolError
 from twinfer.runtime.graph import Tensor
+from twinfer.runtime.plan.choice import Policy
 from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.program import Chain
 from twinfer.runtime.run import limits

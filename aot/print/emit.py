@@ -21,7 +21,6 @@ import numpy as np
 from twinfer.aot.print import guard as guards
 from twinfer.aot.print.blocks import Memory
 from twinfer.aot.print.chain_tables import empty_layer
-from twinfer.aot.print.choice import Policy, cold, default_policy, share_all, with_rest
 from twinfer.aot.print.data import Constants, data_header, data_source
 from twinfer.aot.print.group import Group
 from twinfer.aot.print.interface import API, Stack, header, sizes, static_source
@@ -35,6 +34,7 @@ from twinfer.aot.print.statements import Statements
 from twinfer.aot.print.table import Table
 from twinfer.runtime.constant import Constant, Role
 from twinfer.runtime.options import Mode
+from twinfer.runtime.plan.choice import Policy, cold, default_policy, share_all, with_rest
 from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.program import Chain
 from twinfer.runtime.run.guard import spread

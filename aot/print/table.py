@@ -10,12 +10,12 @@ from dataclasses import dataclass, replace
 
 from twinfer.aot.print.blocks import Memory
 from twinfer.aot.print.chain_tables import ChainTables
-from twinfer.aot.print.choice import cold, share_all
 from twinfer.aot.print.data import Constants
 from twinfer.aot.print.layer_functions import NONE_COMMON, Layers
 from twinfer.aot.print.literals import wrapped
 from twinfer.runtime.errors import UnsupportedOperatorError
 from twinfer.runtime.graph import Tensor
+from twinfer.runtime.plan.choice import cold, share_all
 from twinfer.runtime.plan.plan import Plan, Region
 from twinfer.runtime.program import Argument, Call, Chain, Instruction, Loop, Slice, Step, calls_of, part_of
 

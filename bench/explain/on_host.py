@@ -25,7 +25,6 @@ from numpy.typing import NDArray
 
 from twinfer import kernels_c
 from twinfer.aot.build.host import FLAGS, CompiledSession, build, compile_plans, loaded
-from twinfer.aot.print.choice import default_policy, share_all
 from twinfer.aot.print.emit import emit
 from twinfer.bench.explain.ledger import Ledger, Line, Start, lines_of, split
 from twinfer.bench.measure.compare import same_bits
@@ -35,6 +34,7 @@ from twinfer.bench.models.source import Source
 from twinfer.kernels_c import _ffi
 from twinfer.runtime.graph import Array
 from twinfer.runtime.options import USUAL, Options
+from twinfer.runtime.plan.choice import default_policy, share_all
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.read.tflite import read

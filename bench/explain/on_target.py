@@ -9,7 +9,6 @@ from twinfer.aot.build.firmware import build
 from twinfer.aot.build.runner import Job, run_jobs
 from twinfer.aot.build.sizes import Sizes, sizes
 from twinfer.aot.build.targets import Card
-from twinfer.aot.print.choice import Policy, default_policy, share_all, specialise
 from twinfer.aot.print.emit import Project, emit
 from twinfer.aot.print.layer_functions import kernel_counts
 from twinfer.aot.print.literals import identifier
@@ -19,6 +18,7 @@ from twinfer.bench.measure.embedded import all_agree, host_outputs
 from twinfer.bench.models.source import Source
 from twinfer.runtime.graph import Array
 from twinfer.runtime.options import USUAL, Mode, Options
+from twinfer.runtime.plan.choice import Policy, default_policy, share_all, specialise
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.run.inputs import random_inputs
 

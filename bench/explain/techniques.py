@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 
-from twinfer.aot.print.choice import Policy, default_policy, share_all, specialise
 from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.options import Options
 from twinfer.runtime.options import Technique as Planned
+from twinfer.runtime.plan.choice import Policy, default_policy, share_all, specialise
 from twinfer.runtime.target import FEATURES, Target
 
 

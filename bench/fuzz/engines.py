@@ -12,7 +12,6 @@ import numpy as np
 
 from twinfer import kernels_c
 from twinfer.aot.build.host import compile_plans, flags_at
-from twinfer.aot.print.choice import share_all
 from twinfer.bench.fuzz.model import Model, numpy_values
 from twinfer.bench.fuzz.worker import Died, Worker
 from twinfer.bench.known.faults import known_faults
@@ -22,6 +21,7 @@ from twinfer.runtime.errors import ToolError, TwinferError
 from twinfer.runtime.graph import Array
 from twinfer.runtime.op import TOLERANCE
 from twinfer.runtime.ops.core.activation import FLOAT_MAX
+from twinfer.runtime.plan.choice import share_all
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.read.tflite import read

@@ -16,13 +16,13 @@ import numpy as np
 
 from twinfer.aot.build.sizes import sizes
 from twinfer.aot.build.targets import find
-from twinfer.aot.print.choice import bodies, share_all, specialise
 from twinfer.aot.print.emit import emit
 from twinfer.aot.print.literals import identifier
 from twinfer.bench.measure.price import build_steps, instances, own_code
 from twinfer.bench.models.source import Source, load
 from twinfer.converter.convert import convert
 from twinfer.runtime.options import Options
+from twinfer.runtime.plan.choice import bodies, share_all, specialise
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.plan.price import PRICES, form_of, outputs_of, work

@@ -12,11 +12,11 @@ from twinfer.aot.build.firmware import build
 from twinfer.aot.build.runner import Job, run_jobs
 from twinfer.aot.build.sizes import Sizes, sizes
 from twinfer.aot.build.targets import Card
-from twinfer.aot.print.choice import share_all, specialise
 from twinfer.aot.print.emit import Project, emit
 from twinfer.aot.print.layer_functions import kernel_counts
 from twinfer.bench.measure.compare import Row, describe
 from twinfer.runtime.graph import Array
+from twinfer.runtime.plan.choice import share_all, specialise
 
 
 @dataclass(frozen=True)

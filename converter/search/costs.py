@@ -6,8 +6,9 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from twinfer.runtime.graph import Graph
+from twinfer.runtime.plan.choice import code_bytes
 from twinfer.runtime.plan.plan import Plan
-from twinfer.runtime.plan.price import flash, instructions
+from twinfer.runtime.plan.price import instructions
 from twinfer.runtime.target import Target
 
 #: (graph, its file, target) -> cost.
@@ -15,8 +16,8 @@ Cost = Callable[[Graph, bytes, Target], int]
 
 
 class Figures(NamedTuple):
-    """Of compiled code: instructions of a run and bytes of flash, both estimated (``runtime/plan/price.py``), and bytes
-    of arena and state as planned. As weights: what one of each is worth."""
+    """Of compiled code: instructions of a run and bytes of flash, both estimated (``instructions`` and ``code_bytes`` of
+    runtime/plan), and bytes of arena and state as planned. As weights: what one of each is worth."""
 
     instructions: float
     flash: float
@@ -27,7 +28,8 @@ class Figures(NamedTuple):
 
 
 def figures(plan: Plan) -> Figures:
-    return Figures(instructions(plan.steps, plan.target), flash(plan), plan.memory_bytes)
+    flash = plan.constant_bytes + code_bytes(plan)
+    return Figures(instructions(plan.steps, plan.target), flash, plan.memory_bytes)
 
 
 #: Cost by name -> the shares that instructions, flash and RAM have in it, as ``mix`` weighs layers. A small share of

@@ -14,7 +14,6 @@ from pathlib import Path
 
 from twinfer.runtime.graph import Tensor
 from twinfer.runtime.options import Optimize
-from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.program import Call, Step
 from twinfer.runtime.target import Target
 
@@ -97,12 +96,6 @@ def instructions(steps: Iterable[Step], target: Target) -> float:
     """About how many instructions the steps take, each computed as a whole by a body of its own: within 30 % of what
     QEMU counts of the built-in models that the tests build."""
     return sum(price_of(step.call, target).pace * work(step) for step in steps)
-
-
-def flash(plan: Plan) -> int:
-    """About the bytes that compiled code keeps in flash: its constants, and a kernel's code once for each form."""
-    forms = {form_of(step.call, plan.target): price_of(step.call, plan.target) for step in plan.steps}
-    return plan.constant_bytes + round(sum(price.flash(plan.options.optimize)[1] for price in forms.values()))
 
 
 def work(step: Step) -> int:

@@ -15,7 +15,6 @@ from twinfer.aot.build.firmware import arenas_of
 from twinfer.aot.build.fits import live_bytes
 from twinfer.aot.build.stack import StackBound
 from twinfer.aot.build.targets import find
-from twinfer.aot.print.choice import share_all
 from twinfer.aot.print.data import Constants
 from twinfer.aot.print.emit import emit
 from twinfer.aot.print.guard import STATUS, check_status, merged
@@ -27,6 +26,7 @@ from twinfer.runtime.constant import Constant, Role
 from twinfer.runtime.errors import GuardError, InvalidArgumentError, ToolWarning
 from twinfer.runtime.graph import Graph, Node
 from twinfer.runtime.op import tensor
+from twinfer.runtime.plan.choice import share_all
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.plan.plan import Place, Region
 from twinfer.runtime.target import Bank

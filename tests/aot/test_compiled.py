@@ -15,10 +15,10 @@ from needs import deep_but, need_tools
 from twinfer.aot.build.compiled import CompiledModel
 from twinfer.aot.build.host import FLAGS, CompiledSession, compile_plans, entries, flags_at
 from twinfer.aot.build.library import library_sources
-from twinfer.aot.print.choice import share_all
 from twinfer.aot.print.emit import emit
 from twinfer.runtime.errors import TwinferError
 from twinfer.runtime.options import Mode
+from twinfer.runtime.plan.choice import share_all
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.registry import operators
 from twinfer.runtime.run import isa

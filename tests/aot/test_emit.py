@@ -24,9 +24,7 @@ from needs import need_tools
 
 from twinfer.aot.build import project as project_module
 from twinfer.aot.build.host import build
-from twinfer.aot.print import choice
 from twinfer.aot.print import emit as emit_module
-from twinfer.aot.print.choice import Policy, by_price, cold, default_policy, share_all, specialise
 from twinfer.aot.print.emit import emit
 from twinfer.aot.print.interface import Stack
 from twinfer.aot.print.literals import comment, identifier, in_makefile, in_recipe
@@ -37,7 +35,9 @@ from twinfer.runtime.errors import InvalidArgumentError, ToolError
 from twinfer.runtime.graph import DTYPES, Graph, Quant, Tensor
 from twinfer.runtime.op import tensor
 from twinfer.runtime.options import Mode, Options
+from twinfer.runtime.plan import choice
 from twinfer.runtime.plan import price as price_module
+from twinfer.runtime.plan.choice import Policy, by_price, cold, default_policy, share_all, specialise
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.plan.price import Price
 from twinfer.runtime.run.inputs import random_inputs

@@ -30,13 +30,13 @@ from twinfer.aot.build.fits import largest_step, live_bytes
 from twinfer.aot.build.qemu import Qemu
 from twinfer.aot.build.runner import PATIENCE, ByAddress, Job, run_jobs, runner_of
 from twinfer.aot.build.targets import Card, find, names
-from twinfer.aot.print.choice import Policy, share_all, specialise
 from twinfer.aot.print.emit import Project, emit
 from twinfer.bench.models.builtin import builtin
 from twinfer.runtime import tools
 from twinfer.runtime.errors import ToolError
 from twinfer.runtime.graph import Graph
 from twinfer.runtime.options import Mode, Options
+from twinfer.runtime.plan.choice import Policy, share_all, specialise
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.registry import operators
 from twinfer.runtime.run import isa

@@ -16,7 +16,6 @@ from flows import Sub
 
 from twinfer.aot.build.sizes import Sizes, Symbol
 from twinfer.aot.build.targets import find
-from twinfer.aot.print.choice import default_policy
 from twinfer.aot.print.emit import emit
 from twinfer.bench.explain import on_host as start
 from twinfer.bench.explain import on_target
@@ -29,6 +28,7 @@ from twinfer.bench.peers.engines import Peer, PeerModel
 from twinfer.runtime.errors import ToolError
 from twinfer.runtime.graph import Array, Graph
 from twinfer.runtime.options import Options
+from twinfer.runtime.plan.choice import default_policy
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.run.interpreter import Interpreter

@@ -20,7 +20,6 @@ from rich.console import Console
 from twinfer.aot.build import targets, toolchain
 from twinfer.aot.build.firmware import build
 from twinfer.aot.build.runner import Job, run_jobs
-from twinfer.aot.print.choice import default_policy, share_all, specialise
 from twinfer.aot.print.emit import emit
 from twinfer.bench.measure import embedded, limits
 from twinfer.bench.measure.embedded import MODES, Measurement, every, measure_on
@@ -31,6 +30,7 @@ from twinfer.bench.models.source import load
 from twinfer.command_line.main import main
 from twinfer.runtime import tools
 from twinfer.runtime.options import Options
+from twinfer.runtime.plan.choice import default_policy, share_all, specialise
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.run.inputs import random_inputs
 

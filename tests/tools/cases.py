@@ -24,12 +24,12 @@ from twinfer.aot.build.host import build as build_library
 from twinfer.aot.build.project import project_files
 from twinfer.aot.build.runner import Job, run_jobs
 from twinfer.aot.build.targets import Card, find
-from twinfer.aot.print.choice import Policy, share_all
 from twinfer.aot.print.emit import Project, emit
 from twinfer.runtime.errors import TwinferError
 from twinfer.runtime.graph import Array, Graph, Node, Tensor
 from twinfer.runtime.op import Case
 from twinfer.runtime.options import USUAL, Options
+from twinfer.runtime.plan.choice import Policy, share_all
 from twinfer.runtime.plan.first_values import first_value
 from twinfer.runtime.plan.lower import UNTUNED, Lowered
 from twinfer.runtime.plan.make import STAGES, make_plan

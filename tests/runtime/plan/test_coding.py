@@ -21,7 +21,6 @@ from twinfer.aot.build.firmware import build
 from twinfer.aot.build.host import compile_plans
 from twinfer.aot.build.runner import Job, run_jobs
 from twinfer.aot.build.targets import find
-from twinfer.aot.print.choice import specialise
 from twinfer.aot.print.emit import emit
 from twinfer.bench.models.builtin import builtin
 from twinfer.bench.models.source import Source
@@ -32,6 +31,7 @@ from twinfer.runtime.graph import Array, Graph, Node
 from twinfer.runtime.op import Case, tensor
 from twinfer.runtime.options import USUAL, Coding, Decoding, Mode, Options
 from twinfer.runtime.plan import weights
+from twinfer.runtime.plan.choice import specialise
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.program import Loop, Step

@@ -19,7 +19,6 @@ from row_nets import network
 
 import twinfer
 from twinfer.aot.build.host import compile_plans
-from twinfer.aot.print.choice import share_all
 from twinfer.aot.print.emit import emit
 from twinfer.converter.build import Builder
 from twinfer.kernels_c import ffi
@@ -28,6 +27,7 @@ from twinfer.runtime.graph import Array, Graph, Signature
 from twinfer.runtime.options import Memory, Mode, Options
 from twinfer.runtime.plan import replay
 from twinfer.runtime.plan.by_rows.chain_table import ChainTable
+from twinfer.runtime.plan.choice import share_all
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.plan.plan import Place, Plan
 from twinfer.runtime.program import Chain

@@ -15,7 +15,6 @@ from needs import deep_but
 from row_nets import network
 
 from twinfer.aot.build.host import compile_plans
-from twinfer.aot.print.choice import share_all
 from twinfer.aot.print.emit import emit
 from twinfer.bench.models.builtin import builtin
 from twinfer.converter.build import Builder
@@ -23,6 +22,7 @@ from twinfer.runtime.errors import InvalidArgumentError, UnsupportedOperatorErro
 from twinfer.runtime.graph import Graph
 from twinfer.runtime.options import Memory, Mode, Options
 from twinfer.runtime.plan import replay
+from twinfer.runtime.plan.choice import share_all
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.plan.plan import Plan, Region
 from twinfer.runtime.plan.regions import proof

@@ -21,7 +21,6 @@ from sum_nets import ENDS
 from sum_nets import network as sum_network
 
 from twinfer.aot.build.host import compile_plans
-from twinfer.aot.print.choice import share_all
 from twinfer.aot.print.emit import emit
 from twinfer.converter.build import Builder
 from twinfer.runtime.errors import InvalidArgumentError
@@ -34,6 +33,7 @@ from twinfer.runtime.plan.by_rows.layers import layer_of
 from twinfer.runtime.plan.by_rows.replay_rows import RowReplay
 from twinfer.runtime.plan.by_rows.ring_sizes import Kept, _room, kept
 from twinfer.runtime.plan.by_rows.schedule import ChainRun, goals
+from twinfer.runtime.plan.choice import share_all
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.plan.plan import Place, Plan
 from twinfer.runtime.program import Chain, Ring

@@ -102,7 +102,7 @@ def described_matches(name: str, matches: Sequence[Match]) -> dict[str, Any]:
     return {
         "schema": SCHEMA,
         "model": name,
-        "estimated": ["code_bytes", "stack_bytes", "instructions", "cycles", "ms", "microjoules"],
+        "estimated": ["code_bytes", "stack_bytes", "data_bytes", "instructions", "cycles", "ms", "microjoules"],
         "boards": [
             {
                 "name": match.board.name,
@@ -114,6 +114,7 @@ def described_matches(name: str, matches: Sequence[Match]) -> dict[str, Any]:
                 "arena_bytes": match.need.arena,
                 "state_bytes": match.need.state,
                 "stack_bytes": match.need.stack,
+                "data_bytes": match.need.data,
                 "constant_bytes": match.need.constants,
                 "code_bytes": match.need.code,
                 "instructions": match.estimate.instructions,
