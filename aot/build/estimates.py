@@ -19,8 +19,8 @@ STACK_BYTES = 1024
 
 @dataclass(frozen=True)
 class Need:
-    """What a model needs of a board, in bytes. ``code``, ``stack`` and ``data``, that of libraries, which is in RAM and in
-    flash, are estimates unless the caller has measured."""
+    """What a model needs of a board, in bytes. ``data`` is that of libraries, which is in RAM and in flash. ``code``,
+    ``stack`` and ``data`` are estimates unless the caller has measured."""
 
     arena: int
     constants: int

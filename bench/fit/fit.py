@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -13,23 +14,26 @@ from twinfer.aot.build.matching import Match, matches
 from twinfer.aot.build.project import write_project
 from twinfer.aot.print.emit import Project
 from twinfer.aot.print.literals import identifier
-from twinfer.bench.fit.shrink import Change, changes
+from twinfer.bench.fit.shrink import changes
 from twinfer.converter.convert import convert
-from twinfer.converter.loops import roll
 from twinfer.converter.optimise import optimise
 from twinfer.converter.quantize.samples import Samples
 from twinfer.converter.search.auto import Chosen, again, as_tried, choose
 from twinfer.converter.search.costs import Figures, weights
-from twinfer.converter.search.trial import Bench, Trial
+from twinfer.converter.search.space import Setting
+from twinfer.converter.search.trial import Trial
 from twinfer.converter.source import Shapes, Source, read_source
-from twinfer.runtime.errors import InvalidArgumentError
+from twinfer.converter.stream.convert import Streaming, prove, stream
+from twinfer.runtime.errors import InvalidArgumentError, TwinferError
 from twinfer.runtime.graph import Graph
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.read.files import check_places
-from twinfer.runtime.read.tflite import read
 
 #: Ways that are matched with the board, at most: each is planned.
 MOST = 12
+
+#: How many times fewer instructions a stream must take to be told of.
+FASTER = 2
 
 #: ``told(what, share)``.
 Told = Callable[[str, float], None]
@@ -38,12 +42,18 @@ Told = Callable[[str, float], None]
 @dataclass(frozen=True)
 class Way:
     """One way to have the model on the board: precisions that are good enough (``trial``), and the options with which
-    the board takes it. ``slow``: milliseconds beyond those allowed."""
+    the board takes it. ``slow``: milliseconds beyond those allowed, infinite where nothing is known of the time.
+    ``streaming``: how the graph came about if it takes only the new rows of a window."""
 
     trial: Trial
     graph: Graph
     match: Match
     slow: float = 0.0
+    streaming: Streaming | None = None
+
+    @property
+    def key(self) -> tuple[Setting, bool]:
+        return self.trial.setting, self.streaming is not None
 
     @property
     def fits(self) -> bool:
@@ -58,12 +68,19 @@ class Way:
         return {what: share for what, share in {**shares, "time": self.slow / ms}.items() if share}
 
     @property
+    def options(self) -> str:
+        """How it is had beside precisions: options of ``compile``, and what a run takes of a stream; often nothing."""
+        rows = "" if self.streaming is None else f"stream, new rows a run: {self.streaming.hop}"
+        return ", ".join(filter(None, [rows, self.match.words]))
+
+    @property
     def short(self) -> str:
         """What is short, in words; empty if it fits."""
         fit = self.match.fit
         lacks = ((fit.ram_short, "{:,} B of RAM"), (fit.flash_short, "{:,} B of flash"))
         said = " and ".join(words.format(amount) for amount, words in lacks if amount)
         late = f"{self.slow:,.1f} ms too slow" if self.slow else ""
+        late = late if math.isfinite(self.slow) else "nothing is known of its time"
         return ", ".join(filter(None, [said and f"short of {said}", late]))
 
     def cost(self, floats: Figures) -> float:
@@ -75,10 +92,10 @@ class Way:
 
 @dataclass(frozen=True)
 class Fitted:
-    """What ``fit`` found. ``ways``: all that was possible and good enough, the cheapest first, by cost (thousandths of
+    """What ``fit`` found. ``ways``: all that was possible and good enough, the cheapest first, by cost (the shares of
     what the float model takes of instructions, flash and RAM). ``best``: the cheapest that fits, else the nearest.
-    ``model``: the best as a graph, with ranges from all samples; None if nothing fits. ``changes``: where nothing fits,
-    what the model would have to lose."""
+    ``model``: the best as a graph, with ranges from all samples; None if nothing fits. ``advice``: what would make it
+    fit, each tried; where it fits, what would make it much faster."""
 
     name: str
     board: Board
@@ -86,7 +103,8 @@ class Fitted:
     ways: tuple[Way, ...]
     best: Way
     model: Graph | None
-    changes: tuple[Change, ...]
+    advice: tuple[str, ...]
+    max_ms: float | None = None
 
     @property
     def fits(self) -> bool:
@@ -116,6 +134,7 @@ def fit(
     max_ms: float | None = None,
     max_loss: float | None = None,
     min_snr: float | None = None,
+    new_rows: int | None = None,
     name: str | None = None,
     shapes: Shapes | None = None,
     told: Told | None = None,
@@ -123,44 +142,106 @@ def fit(
     """The cheapest firmware of a float model for a board, within a loss.
 
     ``samples``: as for ``convert``, with or without labels. ``max_loss``, ``min_snr``: what is good enough, as in
-    ``search.auto.choose``. ``max_ms``: the most milliseconds of a run, as estimated. ``name``: of the model in C, by
-    default its own. ``board.limited`` makes a smaller budget of RAM and flash.
+    ``search.auto.choose``. ``max_ms``: the most milliseconds of a run, as estimated. ``new_rows``: the input is a
+    window that moves on by so many rows between runs (0: by the least that the model allows), so that a stream can take
+    its place. ``name``: of the model in C, by default its own. ``board.limited`` makes a smaller budget of RAM and
+    flash.
 
     Precisions are searched that are cheap on balance; where none of these fits, those that are cheap in what is short.
     Each is planned by layers and by rows, with the input whole and by rows, and with the options that need less flash,
-    until it fits. InvalidArgumentError for a time on a board of which none is known; TwinferErrors as in ``convert``.
+    until it fits. InvalidArgumentError for a time on a board of which none is known, and for a window of a model that
+    no stream can replace; TwinferErrors as in ``convert``.
     """
     tell = told or (lambda what, share: None)
     if max_ms is not None and (board.known_core not in CORES or not board.clock_mhz):
         raise InvalidArgumentError(f"{board.name}: nothing is known of the time of its core: leave max_ms out")
     graph = optimise(read_source(source, shapes))
+    if new_rows is not None:
+        stream(graph, hop=new_rows or None)  # raises why it cannot be
     tell("precisions", 0.0)
     chosen = choose(graph, samples, max_loss=max_loss, min_snr=min_snr, target=board.target)
-    ways = {way.trial.setting: way for way in _ways(chosen, board, max_ms)}
+    on = _Board(board, max_ms, new_rows)
+    ways = {each.key: each for trial in chosen.good[:MOST] for each in on.ways(chosen, trial)}
     for what, cost in (("RAM", "arena"), ("flash", "flash"), ("time", "instructions")):
         if any(way.fits for way in ways.values()):
             break
         if any(what in way.lacks for way in ways.values()):
             tell(f"precisions that take little {what}", 0.3)
-            more = _ways(again(chosen, cost), board, max_ms)
-            ways |= {way.trial.setting: way for way in more if way.trial.setting not in ways}
-    name, listed = name or graph.name, tuple(sorted(ways.values(), key=lambda way: way.cost(chosen.job.floats)))
-    best = next((way for way in listed if way.fits), None)
-    if best is None:
-        near = min(listed, key=lambda way: max(way.lacks.values()))
-        helps = tuple(changes(near.graph, near.match, near.lacks, max_ms))
-        return Fitted(name, board, chosen, listed, near, None, helps)
+            more = again(chosen, cost).good[:MOST]
+            new = [trial for trial in more if (trial.setting, False) not in ways]
+            ways |= {each.key: each for trial in new for each in on.ways(chosen, trial)}
     tell("the model, with ranges from all samples", 0.7)
-    made = as_tried(graph, samples, best.trial.setting)
-    model = convert(graph if made is None else made[0])
-    return Fitted(name, board, chosen, listed, best, model, ())
+    listed = sorted(ways.values(), key=lambda way: way.cost(chosen.job.floats))
+    best = None
+    for i, way in enumerate(listed):
+        if way.fits:
+            listed[i] = final = on.final(way, graph, samples)
+            if final.fits:
+                best = final
+                break
+    near = best or min(listed, key=lambda way: max(way.lacks.values()))
+    tell("what would help", 0.9)
+    model = None if best is None else best.graph
+    return Fitted(name or graph.name, board, chosen, tuple(listed), near, model, tuple(on.advice(chosen, near)), max_ms)
 
 
-def _ways(chosen: Chosen, board: Board, max_ms: float | None) -> Iterator[Way]:
-    bench = Bench(chosen.job)
-    for trial in chosen.good[:MOST]:
-        floats = trial.setting.precision == "float"
-        graph = roll(read(chosen.job.model)) if floats else bench.quantized(trial.setting)
-        (match,) = matches(graph, [board])
-        late = 0.0 if max_ms is None else max(0.0, (match.estimate.ms or 0.0) - max_ms)
-        yield Way(trial, graph, match, late)
+@dataclass(frozen=True)
+class _Board:
+    """A board, the milliseconds of a run there, and the new rows of a window."""
+
+    board: Board
+    max_ms: float | None
+    new_rows: int | None
+
+    def way(self, trial: Trial, graph: Graph, streaming: Streaming | None = None) -> Way:
+        (match,) = matches(graph, [self.board])
+        ms = (
+            math.inf if match.estimate.ms is None else match.estimate.ms
+        )  # nothing is known of weights that are decoded
+        late = 0.0 if self.max_ms is None else max(0.0, ms - self.max_ms)
+        return Way(trial, graph, match, late, streaming)
+
+    def ways(self, chosen: Chosen, trial: Trial) -> Iterator[Way]:
+        """The model of a trial, and its stream."""
+        yield self.way(trial, graph := chosen.graph(trial))
+        if self.new_rows is not None and (streaming := self.stream(graph)) is not None:
+            yield self.way(trial, streaming.graph, streaming)
+
+    def stream(self, graph: Graph) -> Streaming | None:
+        """The stream of a model, if there is one and it gives the same bits."""
+        try:
+            streaming = stream(graph, hop=self.new_rows or None)
+        except TwinferError:
+            return None
+        return None if prove(graph, streaming).different else streaming
+
+    def final(self, way: Way, graph: Graph, samples: Samples) -> Way:
+        """The same with ranges from all samples: what is written."""
+        made = as_tried(graph, samples, way.trial.setting)
+        model = convert(graph if made is None else made[0])
+        streaming = None if way.streaming is None else self.stream(model)
+        return self.way(way.trial, model if streaming is None else streaming.graph, streaming)
+
+    def advice(self, chosen: Chosen, near: Way) -> Iterator[str]:
+        """What makes it fit, or much faster; each was tried."""
+        if near.streaming is None and self.new_rows is None and (streaming := self.stream(near.graph)) is not None:
+            other = self.way(near.trial, streaming.graph, streaming)
+            faster = (near.match.estimate.instructions or 0) / (other.match.estimate.instructions or 1)
+            if other.fits and (not near.fits or faster >= FASTER):
+                how = "Faster" if near.fits else "It fits"
+                window = f"if the input is a window whose new rows in a run are {streaming.hop}"
+                gain = f"{faster:.1f} times fewer instructions, {other.match.need.ram:,} B of RAM"
+                yield f"{how} with --stream, {window}: {gain}."
+        if near.fits:
+            return
+        enough = list[str]()
+        for trial in chosen.whole.values():
+            if trial not in chosen.good and self.way(trial, chosen.graph(trial)).fits:
+                loss = f"--max-loss {math.ceil(1000 * trial.loss) / 10:g}%"
+                lower = f"--min-snr {math.floor(trial.snr_db)}" if chosen.goal.max_loss is None else loss
+                enough.append(f"{lower}: {trial.setting.precision} in all layers")
+                break
+        enough += changes(near.graph, lambda graph: self.way(near.trial, graph).fits)
+        yield from (f"It fits with {words}." for words in enough)
+        if not enough:
+            yield "Fewer channels are not enough: it takes a smaller input, another model or another board."

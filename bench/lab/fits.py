@@ -1,7 +1,7 @@
-"""What ``twinfer fit`` finds for nine models on five boards: ``python -m twinfer.bench.lab.fits [--json FILE]``.
+"""What ``twinfer fit`` finds for ten models on five boards: ``python -m twinfer.bench.lab.fits [--json FILE]``.
 
-Models of twinfer's own get random inputs, which have no labels: every output has to keep 25 dB. Those of
-``../shared/faults`` get the samples that lie beside them.
+Every output has to keep 25 dB. Models get random inputs, but for those of ``../shared/faults`` beside which samples
+lie.
 """
 
 from __future__ import annotations
@@ -24,13 +24,15 @@ from twinfer.bench.measure.compare import Row
 from twinfer.bench.models.source import load
 from twinfer.converter.optimise import optimise
 from twinfer.converter.source import read_source
+from twinfer.runtime.graph import Array, Graph
 from twinfer.runtime.read.files import write_text
 
 BOARDS = ("nucleo-l053r8", "pico", "nucleo-f103rb", "nucleo-f446re", "nucleo-h743zi")
 
-#: Built-in models, and names of files in ../shared/faults.
+#: Built-in models, and files in ../shared.
 OWN = ("kws_float32", "vww_float32", "ic_float32", "ad01_float32", "tcn_float32", "digits_float32")
-OTHERS = ("t_mel_cnn", "acc_gru", "t_lstm_forecast")
+OTHERS = ("faults/t_mel_cnn.onnx", "faults/acc_gru.onnx", "faults/t_lstm_forecast.onnx")
+OTHERS += ("corpus/models/mltk_autoencoder_example_float32.tflite",)
 
 #: Random samples of a model.
 SAMPLES = 24
@@ -41,21 +43,29 @@ def models() -> Iterator[tuple[str, Any, Any]]:
     rng = np.random.default_rng(1)
     for name in OWN:
         graph = load(name).graph
-        yield name, graph, {t.name: rng.normal(size=(SAMPLES, *t.shape[1:])).astype(np.float32) for t in graph.inputs}
-    for name in OTHERS:
-        folder = Path(os.environ.get("TWINFER_SHARED", "../shared")) / "faults"
-        if not (folder / f"{name}.onnx").is_file():
-            continue
-        graph, samples = optimise(read_source(folder / f"{name}.onnx")), folder / f"{name}.npz"
-        drawn = {t.name: rng.normal(size=(SAMPLES, *t.shape[1:])).astype(np.float32) for t in graph.inputs}
-        yield name, graph, samples if samples.is_file() else drawn
+        yield name, graph, _drawn(graph, rng)
+    for file in OTHERS:
+        path = Path(os.environ.get("TWINFER_SHARED", "../shared")) / file
+        if path.is_file():
+            graph, samples = optimise(read_source(path)), path.with_suffix(".npz")
+            yield (
+                path.stem.removesuffix("_example_float32"),
+                graph,
+                samples if samples.is_file() else _drawn(graph, rng),
+            )
+
+
+def _drawn(graph: Graph, rng: np.random.Generator) -> dict[str, Array]:
+    return {t.name: rng.normal(size=(SAMPLES, *t.shape[1:])).astype(np.float32) for t in graph.inputs}
 
 
 def row(model: str, name: str, found: Fitted) -> Row:
     """The firmware that was found, or the nearest and what is short."""
     best, need = found.best, found.best.match.need
     figures = {"ms": best.match.estimate.ms, "flash": need.flash, "ram": need.ram, "snr_db": best.trial.snr_db}
-    about = {"setting": str(best.trial.setting), "options": best.match.words, "short": best.short}
+    fit = best.match.fit
+    about = {"setting": str(best.trial.setting), "options": best.options, "advice": list(found.advice)}
+    about |= {"ram_short": fit.ram_short, "flash_short": fit.flash_short}
     return {"model": model, "board": name, "fits": found.fits, **figures, **about}
 
 
@@ -68,9 +78,13 @@ def table(rows: Sequence[Row]) -> list[list[str]]:
     return lines
 
 
+_SHORT = {"ram_short": "RAM", "flash_short": "flash"}
+
+
 def _cell(each: Row) -> str:
     if not each["fits"]:
-        return str(each["short"])
+        lacks = [f"{each[what] / 1024:,.0f} K of {word}" for what, word in _SHORT.items() if each[what]]
+        return f"short of {', '.join(lacks)}"
     kind: str = "mixed" if " in " in each["setting"] else each["setting"].partition(",")[0]
     return f"{each['ms']:,.1f}, {each['flash'] / 1024:.0f} K, {each['ram'] / 1024:.1f} K ({kind})"
 

@@ -21,8 +21,8 @@ from twinfer.converter.search.journal import Journal
 from twinfer.converter.search.loss import MIN_SNR, Goal
 from twinfer.converter.search.space import PRECISIONS, Setting, Space
 from twinfer.converter.search.strategy import Ledger, correct, mix, polish
-from twinfer.converter.search.trial import Job, Trial, joined, make_job, outputs
-from twinfer.converter.search.workers import workers
+from twinfer.converter.search.trial import Bench, Job, Trial, joined, make_job, outputs
+from twinfer.converter.search.workers import here
 from twinfer.runtime.graph import Graph
 from twinfer.runtime.options import Options as PlanOptions
 from twinfer.runtime.read.tflite import read
@@ -55,13 +55,21 @@ Told = Callable[[int, int, str], None]
 class Chosen:
     """What ``choose`` found: the ``best`` trial, whether it meets the ``goal``, the whole-model trials beside it
     (``whole``: by precision, the best of each; "float" is the source), all ``good`` trials that meet the goal, the
-    cheapest first, and the job that says how they were judged."""
+    cheapest first, and the bench on which they were judged, which keeps their graphs."""
 
     best: Trial
     goal: Goal
     whole: Mapping[str, Trial]
     good: tuple[Trial, ...]
-    job: Job
+    bench: Bench
+
+    @property
+    def job(self) -> Job:
+        return self.bench.job
+
+    def graph(self, trial: Trial) -> Graph:
+        """The model of one of the trials."""
+        return self.bench.quantized(trial.setting)
 
     @property
     def met(self) -> bool:
@@ -135,13 +143,13 @@ def choose(
         max_loss = MAX_LOSS
     goal = Goal(max_loss, MIN_SNR if min_snr is None else min_snr)
     job = replace(job, hopeless=-math.inf if max_loss is not None else goal.min_snr)
-    return _searched(job, goal, rules, methods, trials, told)
+    return _searched(Bench(job, {}), goal, rules, methods, trials, told)
 
 
 def again(chosen: Chosen, cost: str) -> Chosen:
     """The same by another cost: for the same samples, without rules, and with what was calibrated for ``chosen``."""
     job = replace(chosen.job, key=uuid4().hex, cost=cost, precisions=_precisions(cost))
-    return _searched(job, chosen.goal)
+    return _searched(Bench(job, chosen.bench.made), chosen.goal)
 
 
 def _precisions(cost: str) -> tuple[str, ...]:
@@ -149,25 +157,25 @@ def _precisions(cost: str) -> tuple[str, ...]:
 
 
 def _searched(
-    job: Job,
+    bench: Bench,
     goal: Goal,
     rules: tuple[Rule, ...] = (),
     methods: tuple[str, ...] = METHODS,
     trials: int = TRIALS,
     told: Told | None = None,
 ) -> Chosen:
+    job = bench.job
     space = Space(methods, job.precisions, {"": rules})
     floats = job.float_trial()
-    with workers(job, jobs=1) as hands:
-        ledger = Ledger(hands, Journal(None, "", "", {}), trials, goal, told)
-        ledger.attempt([Setting(space.bases[0], name, rules=rules) for name in methods])
-        if ledger.chosen() is None:
-            if goal.max_loss is not None or any(t.snr_db > goal.min_snr - CORRECTED for t in ledger.good()):
-                correct(ledger, space)
-            mix(ledger, space, [node.output.name for node in read(job.model).nodes])
-            polish(ledger, space)
-        best = min(ledger.good(), key=ledger.badness, default=floats)  # with all that was tried
-        ledger.attempt([Setting(p, best.setting.method or methods[0], rules=rules) for p in space.bases[1:]])
+    ledger = Ledger(here(bench), Journal(None, "", "", {}), trials, goal, told)
+    ledger.attempt([Setting(space.bases[0], name, rules=rules) for name in methods])
+    if ledger.chosen() is None:
+        if goal.max_loss is not None or any(t.snr_db > goal.min_snr - CORRECTED for t in ledger.good()):
+            correct(ledger, space)
+        mix(ledger, space, [node.output.name for node in read(job.model).nodes])
+        polish(ledger, space)
+    best = min(ledger.good(), key=ledger.badness, default=floats)  # with all that was tried
+    ledger.attempt([Setting(p, best.setting.method or methods[0], rules=rules) for p in space.bases[1:]])
     whole = {"float": floats}
     for trial in sorted(ledger.good(), key=ledger.badness, reverse=True):
         if not trial.setting.layers:
@@ -179,7 +187,7 @@ def _searched(
     else:
         good.append(floats)
         chosen = floats if chosen is None or floats.cost <= chosen.cost else chosen
-    return Chosen(chosen, goal, whole, tuple(sorted(good, key=lambda trial: trial.cost)), job)
+    return Chosen(chosen, goal, whole, tuple(sorted(good, key=lambda trial: trial.cost)), bench)
 
 
 def as_tried(

@@ -16,8 +16,8 @@ Cost = Callable[[Graph, bytes, Target], int]
 
 
 class Figures(NamedTuple):
-    """Of compiled code: instructions of a run and bytes of flash, both estimated (``instructions`` and ``code_bytes`` of
-    runtime/plan), and bytes of arena and state as planned. As weights: what one of each is worth."""
+    """Of compiled code: instructions of a run and bytes of flash, both estimated, and bytes of arena and state as
+    planned. As weights: what one of each is worth."""
 
     instructions: float
     flash: float

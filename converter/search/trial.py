@@ -37,6 +37,9 @@ from twinfer.runtime.run.session import Session
 from twinfer.runtime.target import GENERIC, Target
 from twinfer.runtime.write.tflite import write
 
+#: The setting of the float model itself.
+FLOAT = Setting("float", "")
+
 #: Judged samples that say how much noise each layer adds.
 NOISE_SAMPLES = 32
 
@@ -119,7 +122,7 @@ class Job:
 
     def float_trial(self) -> Trial:
         """The trial of the float model itself, which loses nothing."""
-        return self.result(Setting("float", ""), roll(read(self.model)), self.judge.floats)
+        return self.result(FLOAT, roll(read(self.model)), self.judge.floats)
 
 
 def make_job(
@@ -176,10 +179,10 @@ def outputs(graph: Graph, floats: Graph, inputs: Arrays) -> list[Array]:
 
 
 class Bench:
-    """A job in a worker, with all that its trials share."""
+    """A job in a worker, with all that its trials share. ``made`` keeps their graphs, for who asks for them again."""
 
-    def __init__(self, job: Job) -> None:
-        self.job = job
+    def __init__(self, job: Job, made: dict[tuple[Setting, int], Graph] | None = None) -> None:
+        self.job, self.made = job, made
         self.graph = read(job.model)
         pairs = (zip(self.graph.tensors, fold.seen, strict=True) for fold in job.folds)
         self.seen = [{t: observed for t, observed in each if observed is not None} for each in pairs]
@@ -190,10 +193,17 @@ class Bench:
         return [dict(grams(self.graph, fold.calibration)) for fold in self.job.folds]
 
     def quantized(self, setting: Setting, fold: int = 0) -> Graph:
-        """The graph with ranges of that fold."""
+        """The float graph by the setting, with ranges of that fold; the float graph itself by "float"."""
+        if self.made is not None and (setting, fold) in self.made:
+            return self.made[setting, fold]
+        if setting == FLOAT:
+            return roll(self.graph)
         matrices = self.grams[fold] if "adaptive rounding" in setting.corrections else {}
         options = Options(self.job.inference_type, "bias correction" in setting.corrections, matrices)
-        return roll(quantize(self.graph, self.seen[fold], setting.as_recipe(), options))
+        graph = roll(quantize(self.graph, self.seen[fold], setting.as_recipe(), options))
+        if self.made is not None:
+            self.made[setting, fold] = graph
+        return graph
 
     def trial(self, setting: Setting) -> Trial:
         """The trial of a setting; a TwinferError becomes its ``error``."""

@@ -37,8 +37,8 @@ def workers(job: Job, executor: Executor | None = None, jobs: int | None = None,
         raise InvalidArgumentError(f"{jobs} processes can do no work: at least one is needed")
     if executor is not None and dask is not None:
         raise InvalidArgumentError("give an executor or a Dask cluster, not both")
-    here = executor is None and dask is None and jobs == 1
-    if not here:
+    alone = executor is None and dask is None and jobs == 1
+    if not alone:
         try:
             ForkingPickler.dumps(job.cost)  # as executors do
         except Exception as error:  # whatever an object's own code raises
@@ -50,15 +50,19 @@ def workers(job: Job, executor: Executor | None = None, jobs: int | None = None,
             yield _sender(client.get_executor(pure=False), sent)
     elif executor is not None:
         yield _sender(executor, job)
-    elif here:
-        bench = Bench(job)
-        yield lambda what, settings: ((setting, getattr(bench, what)(setting)) for setting in settings)
+    elif alone:
+        yield here(Bench(job))
     else:
         pool = ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), receive, (job,))
         try:
             yield _sender(pool, None)
         finally:
             pool.shutdown(cancel_futures=True)
+
+
+def here(bench: Bench) -> Run:
+    """This process as the only worker."""
+    return lambda what, settings: ((setting, getattr(bench, what)(setting)) for setting in settings)
 
 
 def _sender(executor: Executor, job: Any) -> Run:

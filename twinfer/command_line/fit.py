@@ -37,23 +37,32 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--max-loss", type=share, metavar="LOSS", help=about)
     about = "the least signal-to-noise ratio of every output in dB (default, where there are no labels: 25)"
     command.add_argument("--min-snr", type=float, metavar="DB", help=about)
+    about = "the input is a window that moves on by ROWS rows between runs (by default the fewest that the model "
+    about += "allows), so that a stream over the new rows may take its place"
+    command.add_argument("--stream", type=int, nargs="?", const=0, metavar="ROWS", help=about)
     about = "the shape of an input whose dimensions the model leaves open"
     command.add_argument("--shape", action="append", default=[], metavar="NAME=D,D,…", help=about)
+    command.add_argument("--html", metavar="FILE", help="write a page with all that was possible to FILE")
     command.add_argument("--json", metavar="FILE", help="write all that was possible to FILE, too; - for that alone")
 
 
 def run(arguments: argparse.Namespace) -> int:
     from twinfer.aot.build.catalogue import board
     from twinfer.bench.fit.fit import fit
+    from twinfer.bench.page.page import need_library
     from twinfer.command_line.show.fit import described, tables
+    from twinfer.command_line.show.fit_html import fit_html
     from twinfer.command_line.terminal import note, progress, say, show
     from twinfer.converter.source import open_source
-    from twinfer.runtime.read.files import check_places
+    from twinfer.runtime.read.files import check_places, write_text
 
     read = files_read(arguments.model, open_source(arguments.model))
-    check_places([arguments.json], inputs=[*read, arguments.data])
+    check_places([arguments.html, arguments.json], inputs=[*read, arguments.data])
+    if arguments.html:
+        need_library()
     on = board(arguments.board).limited(arguments.ram, arguments.flash)
     limits = {"max_ms": arguments.max_ms, "max_loss": arguments.max_loss, "min_snr": arguments.min_snr}
+    limits["new_rows"] = arguments.stream
     with progress(1) as told:
         told(0, "reading", 0)
         source = source_of(arguments.model)
@@ -66,6 +75,8 @@ def run(arguments: argparse.Namespace) -> int:
             shapes=shapes_of(arguments.shape),
             told=lambda what, done: told(0, what, done),
         )
+    if arguments.html:
+        write_text(arguments.html, fit_html(found))
     if arguments.json:
         write_json(arguments.json, described(found))
     if arguments.json != "-":

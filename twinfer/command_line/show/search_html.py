@@ -17,8 +17,8 @@ from twinfer.runtime.printable import in_html
 _TOP = 4
 
 #: The colour and the shape of each precision.
-_KINDS = {"int4": (COLOURS[1], "triangle-up"), "int8": (COLOURS[0], "circle"), "int16x8": (COLOURS[2], "square")}
-_KINDS |= {"float": (COLOURS[6], "diamond")}
+KINDS = {"int4": (COLOURS[1], "triangle-up"), "int8": (COLOURS[0], "circle"), "int16x8": (COLOURS[2], "square")}
+KINDS |= {"float": (COLOURS[6], "diamond")}
 
 
 def search_html(outcome: Found, name: str) -> str:
@@ -84,8 +84,8 @@ def _front(outcome: Found, good: Sequence[Trial], most: float) -> dict[str, Any]
 
 
 def _points(outcome: Found, good: Sequence[Trial]) -> dict[str, Any]:
-    kinds = [kind for kind in _KINDS if any(trial.setting.precision == kind for trial in good)]
-    colours, shapes = ([_KINDS[kind][i] for kind in kinds] for i in (0, 1))
+    kinds = [kind for kind in KINDS if any(trial.setting.precision == kind for trial in good)]
+    colours, shapes = ([KINDS[kind][i] for kind in kinds] for i in (0, 1))
     colour = field("precision", "nominal", scale={"domain": kinds, "range": colours})
     look = {
         "fill": colour,
