@@ -31,8 +31,12 @@ BOARDS = ("nucleo-l053r8", "pico", "nucleo-f103rb", "nucleo-f446re", "nucleo-h74
 
 #: Built-in models, and files in ../shared.
 OWN = ("kws_float32", "vww_float32", "ic_float32", "ad01_float32", "tcn_float32", "digits_float32")
-OTHERS = ("faults/t_mel_cnn.onnx", "faults/acc_gru.onnx", "faults/t_lstm_forecast.onnx")
-OTHERS += ("corpus/models/mltk_autoencoder_example_float32.tflite",)
+OTHERS = (
+    "faults/t_mel_cnn.onnx",
+    "faults/acc_gru.onnx",
+    "faults/t_lstm_forecast.onnx",
+    "corpus/models/mltk_autoencoder_example_float32.tflite",
+)
 
 #: Random samples of a model.
 SAMPLES = 24
@@ -48,11 +52,8 @@ def models() -> Iterator[tuple[str, Any, Any]]:
         path = Path(os.environ.get("TWINFER_SHARED", "../shared")) / file
         if path.is_file():
             graph, samples = optimise(read_source(path)), path.with_suffix(".npz")
-            yield (
-                path.stem.removesuffix("_example_float32"),
-                graph,
-                samples if samples.is_file() else _drawn(graph, rng),
-            )
+            name = path.stem.removesuffix("_example_float32")
+            yield name, graph, samples if samples.is_file() else _drawn(graph, rng)
 
 
 def _drawn(graph: Graph, rng: np.random.Generator) -> dict[str, Array]:
@@ -65,8 +66,8 @@ def row(model: str, name: str, found: Fitted) -> Row:
     figures = {"ms": best.match.estimate.ms, "flash": need.flash, "ram": need.ram, "snr_db": best.trial.snr_db}
     fit = best.match.fit
     about = {"setting": str(best.trial.setting), "options": best.options, "advice": list(found.advice)}
-    about |= {"ram_short": fit.ram_short, "flash_short": fit.flash_short}
-    return {"model": model, "board": name, "fits": found.fits, **figures, **about}
+    short = {"ram_short": fit.ram_short, "flash_short": fit.flash_short}
+    return {"model": model, "board": name, "fits": found.fits, **figures, **about, **short}
 
 
 def table(rows: Sequence[Row]) -> list[list[str]]:
