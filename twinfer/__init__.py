@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from twinfer.runtime.run.estimator import Estimator
     from twinfer.runtime.run.interpreter import Interpreter
     from twinfer.runtime.run.litert import OpResolverType, load_delegate
+    from twinfer.runtime.run.tensor_buffer import TensorBuffer
     from twinfer.runtime.write.tflite import write
 
     __version__: str
@@ -62,6 +63,7 @@ __all__ = [
     "OperatorError",
     "Options",
     "Plan",
+    "TensorBuffer",
     "ToolError",
     "TwinferError",
     "UnsupportedOperatorError",
@@ -100,6 +102,7 @@ _HOME = {
     "twinfer.runtime.run.estimator": ("Estimator",),
     "twinfer.runtime.run.interpreter": ("Interpreter",),
     "twinfer.runtime.run.litert": ("OpResolverType", "load_delegate"),
+    "twinfer.runtime.run.tensor_buffer": ("TensorBuffer",),
     "twinfer.runtime.plan.make": ("make_plan",),
     "twinfer.runtime.plan.plan": ("Plan",),
     "twinfer.runtime.read.tflite": ("read", "read_file"),

@@ -21,11 +21,11 @@ from twinfer.runtime.run import isa
 from twinfer.runtime.run.details import NUMPY_TYPES
 from twinfer.runtime.run.feed import RowFeed
 from twinfer.runtime.run.litert import OpResolverType, check_delegates, check_resolver
-from twinfer.runtime.run.names import Names
 from twinfer.runtime.run.resources import Resources
 from twinfer.runtime.run.session import Hook, Session
 from twinfer.runtime.run.signature_runner import SignatureRunner
 from twinfer.runtime.run.subgraph import Subgraph
+from twinfer.runtime.run.tensor_buffer import BufferRuns
 
 if TYPE_CHECKING:
     from twinfer.runtime.run.batch import Runner
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from twinfer.runtime.run.stream import Steps
 
 
-class Interpreter(Names):
+class Interpreter(BufferRuns):
     """Runs a .tflite model operator by operator; the methods are those of LiteRT's ``Interpreter``.
 
     ``model_path`` or ``model_content`` (bytes) gives the model. ``experimental_preserve_all_tensors`` gives every

@@ -120,10 +120,12 @@ def _line(axis: str, limit: float, what: str) -> dict[str, Any]:
     text = {"type": "text", "text": what, "align": "right", "fill": BAD, "stroke": GROUND, "strokeWidth": 3}
     text |= {"angle": 270, "dx": -4, "dy": -8} if axis == "x" else {"dx": -4, "dy": -8}
     end = {"y": {"value": 0}} if axis == "x" else {"x": {"value": "width"}}
-    halo = {"mark": text, "encoding": end}
-    ink = {"mark": {**text, "strokeWidth": 0}, "encoding": end}
     rule = {"mark": {"type": "rule", "color": BAD, "strokeDash": [6, 4]}}
-    return {"data": {"values": [{}]}, "encoding": {axis: {"datum": limit}}, "layer": [rule, halo, ink]}
+    return {
+        "data": {"values": [{}]},
+        "encoding": {axis: {"datum": limit}},
+        "layer": [rule, {"mark": text, "encoding": end}],
+    }
 
 
 def _table(found: Fitted) -> Table:
