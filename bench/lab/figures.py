@@ -18,7 +18,7 @@ from typing import Any
 
 from rich.console import Console, RenderableType
 
-from twinfer.bench.lab import compression_report, fits
+from twinfer.bench.lab import compression_report
 from twinfer.bench.lab import explain_figures as explained
 from twinfer.bench.lab.accuracy_models import MOST_DB
 from twinfer.bench.lab.engines import BASELINE, OURS, PEERS
@@ -254,7 +254,6 @@ FIGURES: Mapping[str, tuple[str, Callable[[Any], str]]] = {
         f"| Techniques on {core} |": ("explain", _table(partial(explained.ladder, core)))
         for core in ("host", "cortex-m4", "cortex-m55")
     },
-    "| Fitted: ≈ ms, flash, RAM |": ("fits", _table(fits.table)),
     "| Estimated cycles |": ("cycles", _table(explained.beside_published)),
     "Beside TFLM on cortex-m4\n": ("embedded", beside("cortex-m4")),
     "Beside TFLM on cortex-m55": ("embedded", beside("cortex-m55")),
