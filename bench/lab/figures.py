@@ -190,6 +190,22 @@ def streaming(document: Any) -> str:
     return _markdown(lines)
 
 
+def many_samples(document: Any) -> str:
+    """One line per model: µs a sample by a loop over runs and by predict, the shortest and the median, and how many
+    times faster than the loop by the shortest."""
+    ways = {"loop": "loop over runs", "predict": "predict", "workers": "workers=2", "batch": "batch_size=32"}
+    lines = [["µs a sample: min, median", *(text for name in ways.values() for text in (name, ""))]]
+    for row in document["rows"]:
+        cells = [row["model"]]
+        for way in ways:
+            own, ratio = row.get(way), ""
+            if own and way != "loop":
+                ratio = f"× {row['loop']['min_us'] / own['min_us']:.1f}"
+            cells += [f"{own['min_us']:,.1f}, {own['median_us']:,.1f}" if own else "-", ratio]
+        lines.append(cells)
+    return _markdown(lines)
+
+
 def rows(document: Any) -> str:
     """One line per model and core: RAM by layers, by rows and with the input by rows, and what rows cost."""
     costs = ("instructions", "flash_bytes", "weights_read")
@@ -254,6 +270,7 @@ FIGURES: Mapping[str, tuple[str, Callable[[Any], str]]] = {
         f"| Techniques on {core} |": ("explain", _table(partial(explained.ladder, core)))
         for core in ("host", "cortex-m4", "cortex-m55")
     },
+    "| µs a sample: min, median |": ("samples", many_samples),
     "| Estimated cycles |": ("cycles", _table(explained.beside_published)),
     "Beside TFLM on cortex-m4\n": ("embedded", beside("cortex-m4")),
     "Beside TFLM on cortex-m55": ("embedded", beside("cortex-m55")),

@@ -1,7 +1,8 @@
 """Measures for the pages of docs: ``python -m twinfer.bench.lab.measure WHAT MODEL ... [--target LIST] [--json FILE]``.
 
-WHAT is ``rows`` (what it costs to run layers by rows), ``streams`` (what streaming is worth) or ``explain`` (what
-compiling and each technique are worth). It writes the figures and prints the tables that the pages show.
+WHAT is ``rows`` (what it costs to run layers by rows), ``streams`` (what streaming is worth), ``explain`` (what
+compiling and each technique are worth) or ``samples`` (what predict is worth on many samples). It writes the figures
+and prints the tables that the pages show.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from rich.console import Console
 from rich.progress import track
 
@@ -30,10 +32,11 @@ from twinfer.bench.lab import figures
 from twinfer.bench.measure.compare import Row, same_bits
 from twinfer.bench.measure.embedded import Instructions
 from twinfer.bench.measure.report import document
+from twinfer.bench.measure.turns import interleave
 from twinfer.bench.models.source import Source, load
 from twinfer.converter.stream.convert import prove, stream
 from twinfer.runtime.constant import Constant, Role
-from twinfer.runtime.errors import InvalidArgumentError
+from twinfer.runtime.errors import InvalidArgumentError, TwinferError
 from twinfer.runtime.graph import Array, Graph
 from twinfer.runtime.options import Memory, Options
 from twinfer.runtime.plan.by_rows.schedule import ChainRun
@@ -43,9 +46,13 @@ from twinfer.runtime.program import Layer, Step
 from twinfer.runtime.read.files import write_text
 from twinfer.runtime.run import isa
 from twinfer.runtime.run.inputs import random_inputs
+from twinfer.runtime.run.interpreter import Interpreter
 
-#: Seconds that a ledger and a ladder each are timed on this computer.
+#: Seconds that a ledger and a ladder each are timed on this computer, and all ways to run many samples.
 SECONDS = 10.0
+
+#: Samples of one run with a batch.
+BATCH = 32
 
 
 # -- by rows -----------------------------------------------------------------------------------------------------------
@@ -129,11 +136,47 @@ def explain(source: Source, card: Card | None) -> Row:
     return whole.document
 
 
+def samples(source: Source, card: Card | None) -> Row:
+    """Microseconds for each of many samples, on this computer: by a loop over runs, and by ``predict`` on one thread,
+    on two, and with a batch where the model can be resized."""
+    del card
+    (tensor,) = source.graph.inputs
+    engine = Interpreter.from_graph(source.graph)
+    engine.allocate_tensors()
+    count = min(512, max(16, 10**8 // max(1, engine.plan.macs)))
+    x = np.concatenate([random_inputs(source.graph, i)[0] for i in range(count)])
+    into, out = (details()[0]["index"] for details in (engine.get_input_details, engine.get_output_details))
+
+    def loop() -> Array:
+        results = []
+        for i in range(count):
+            engine.set_tensor(into, x[i : i + 1])
+            engine.invoke()
+            results.append(engine.get_tensor(out))
+        return np.concatenate(results)
+
+    def predicted(**how: Any) -> Callable[[], Array]:
+        return lambda: np.asarray(engine.predict(x, integers=True, **how))
+
+    ways = {"loop": loop, "predict": predicted(workers=1), "workers": predicted(workers=2)}
+    try:
+        predicted(batch_size=BATCH)()
+        ways["batch"] = predicted(batch_size=BATCH)
+    except TwinferError:
+        pass  # it reshapes to a fixed batch
+    want = loop()
+    same = all(way().tobytes() == want.tobytes() for way in ways.values())
+    times = interleave(ways, seconds=SECONDS)
+    each = {name: {"min_us": t.min / 1e3 / count, "median_us": t.median / 1e3 / count} for name, t in times.items()}
+    return {"model": source.name, "input": list(tensor.shape), "samples": count, **each, "same_bits": same}
+
+
 #: What is measured: the function, the targets if none are named, and the figures that are printed.
 MEASURED: Mapping[str, tuple[Callable[[Source, Any], Row], str, Sequence[Callable[[Any], str]]]] = {
     "rows": (by_rows, "cortex-m4,cortex-m55", [figures.rows]),
     "streams": (streams, "cortex-m4", [figures.streaming]),
     "explain": (explain, "host,cortex-m4,cortex-m55", []),
+    "samples": (samples, "host", [figures.many_samples]),
 }
 
 
@@ -148,7 +191,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     measure, targets, shown = MEASURED[arguments.what]
     names = (arguments.target or targets).split(",")
     cards = [None if name == "host" else find(name, also=["host"]) for name in names]
-    if None in cards and arguments.what != "explain":
+    if None in cards and arguments.what not in ("explain", "samples"):
         parser.error(f"{arguments.what} is measured on microcontrollers: --target {targets}")
     pairs = [(load(model), card) for model in arguments.models for card in cards]
     told = document([measure(*pair) for pair in track(pairs, arguments.what, console=Console(stderr=True))])

@@ -1,67 +1,44 @@
-"""A layer has one number everywhere: that of its operator in the file, from 0, as LiteRT's ops details have it."""
+"""One numbering: what readers see of an operator, in emitted C, tables and JSON, is its number in the model's file."""
 
 from __future__ import annotations
 
 import json
 import re
-from pathlib import Path
+from typing import Any
 
-import numpy as np
 import pytest
 
-import twinfer
+from twinfer.aot.print.emit import emit
+from twinfer.bench.measure.compare import describe
+from twinfer.bench.models.source import load
 from twinfer.command_line.main import main
-from twinfer.converter.build import Builder
-
-#: Operator 0 becomes part of operator 1, 2 needs no step: numbers of steps and of operators differ.
-OPS = ("PAD", "CONV_2D", "RESHAPE", "FULLY_CONNECTED", "SOFTMAX")
-
-
-@pytest.fixture
-def padded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.chdir(tmp_path)
-    b = Builder("padded")
-    x = b.input("x", "INT8", (1, 6, 6, 2), scale=0.5, zero=3)
-    border = np.array([[0, 0], [1, 1], [1, 1], [0, 0]], np.int32)
-    y = b.op("PAD", [x, border], shape=(1, 8, 8, 2), scale=0.5, zero=3)
-    weights = b.constant(np.full((4, 3, 3, 2), 5, np.int8), scale=0.01)
-    window = {"padding": "VALID", "stride_h": 1, "stride_w": 1}
-    y = b.op("CONV_2D", [y, weights, np.zeros(4, np.int32)], scale=0.05, zero=-128, **window)
-    y = b.op("RESHAPE", [y, np.array([1, 144], np.int32)], shape=(1, 144), scale=0.05, zero=-128, new_shape=(1, 144))
-    dense = b.constant(np.arange(576).reshape(4, 144).astype(np.int8), scale=0.01)
-    y = b.op("FULLY_CONNECTED", [y, dense, None], shape=(1, 4), scale=0.25, zero=7)
-    b.graph([b.op("SOFTMAX", [y], scale=1 / 256, zero=-128, beta=1.0)]).save("m.tflite")
-    return "m.tflite"
+from twinfer.runtime.options import Options
+from twinfer.runtime.plan.make import make_plan
+from twinfer.runtime.target import DSP
 
 
-COMMANDS = (
-    "inspect m.tflite --trace page.html",
-    "inspect m.tflite --memory",
-    "verify m.tflite",
-    "bench m.tflite --runs 1 --layers",
-    "explain m.tflite --seconds 0.1",
-    "report m.tflite --seconds 0.1 --no-ladder -o page.html --json page.json",
-    "compile m.tflite --target generic -o project",
-)
+def in_file(model: str) -> dict[int, str]:
+    return {i: node.op for i, node in enumerate(load(model).graph.nodes)}
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_numbers(command: str, padded: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(command.split()) == 0
-    texts = [capsys.readouterr().out, *(path.read_text() for path in Path().rglob("*.[hc]*") if path.is_file())]
-    plain = re.sub(r"<[^>]*>", " ", "\n".join(texts))
-    found = {(int(n), op) for n, op in re.findall(rf"(?<![\w.,-])(\d+)\s+({'|'.join(OPS)})\b", plain)}
-    found |= {(int(n), op) for op, n in re.findall(rf"\b({'|'.join(OPS)}), operator (\d+) of the model", plain)}
-    assert {(1, "CONV_2D"), (3, "FULLY_CONNECTED"), (4, "SOFTMAX")} <= found
-    assert found <= {*enumerate(OPS)}
-    if Path("page.json").exists():
-        document = json.loads(Path("page.json").read_text())
-        assert [(node["index"], node["op"]) for node in document["nodes"]] == [(i, OPS[i]) for i in (1, 3, 4)]
-        assert [layer["operators"] for layer in document["ledger"]["layers"] if layer["operators"]] == [[1], [3], [4]]
-
-
-def test_numbers_in_python(padded: str) -> None:
-    engine = twinfer.Interpreter(padded)
-    assert [(each["index"], each["op_name"]) for each in engine._get_ops_details()] == [*enumerate(OPS)]
-    plan = twinfer.make_plan(twinfer.read_file(padded))
-    assert [str(step.node).split()[1:3] for step in plan.steps] == [[str(i), OPS[i]] for i in (1, 3, 4)]
+@pytest.mark.parametrize("model", ["kws_int8", "tcn_int8"])
+@pytest.mark.parametrize("options", [Options(), Options(memory="rows")])
+def test_operators_have_the_numbers_of_the_file(model: str, options: Options, capsys: Any) -> None:
+    """A RESHAPE takes no step, so that layers are counted otherwise; comments of C say both numbers."""
+    known, plan = in_file(model), make_plan(load(model).graph, DSP, options)
+    told = emit(plan, "m").files
+    named = [
+        (int(number), op)
+        for text in told.values()
+        for op, number in re.findall(r"Layer \d+: (\w+), operator (\d+) of the model", text)
+    ]
+    named += [(int(n), op) for text in told.values() for n, op in re.findall(r"of operator (\d+) (\w+)", text)]
+    assert {number for number, _ in named} == {step.node.index for step in plan.steps}
+    rows = [describe(step) for step in plan.steps]
+    named += [(row["index"], row["op"]) for row in rows]
+    assert [row["index"] for row in rows] != [*range(len(rows))] or model == "tcn_int8"
+    assert main(["inspect", model, "--json"]) == 0
+    operators = json.loads(capsys.readouterr().out)["operators"]
+    assert [each["index"] for each in operators] == [*known]
+    named += [(each["index"], each["op"]) for each in operators]
+    assert not [pair for pair in named if known[pair[0]] != pair[1]]
