@@ -1,4 +1,4 @@
-"""What ``twinfer fit`` finds for ten models on five boards: ``python -m twinfer.bench.lab.fits [--json FILE]``.
+"""What ``twinfer fit`` finds for ten models on five boards: ``python -m twinfer.bench.lab.fits [MODEL ...]``.
 
 Every output has to keep 25 dB. Models get random inputs, but for those of ``../shared/faults`` beside which samples
 lie.
@@ -92,10 +92,11 @@ def _cell(each: Row) -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("models", nargs="*", metavar="MODEL", help="some of the models (default: all)")
     parser.add_argument("--json", metavar="FILE", help="write the rows to FILE, too")
     arguments = parser.parse_args()
     rows = list[Row]()
-    every = list(models())
+    every = [each for each in models() if not arguments.models or each[0] in arguments.models]
     for model, graph, samples in track(every, "fitting", console=Console(stderr=True)):
         rows += (row(model, name, fit(graph, board(name), samples, name=model)) for name in BOARDS)
     if arguments.json:
