@@ -173,7 +173,7 @@ def test_a_stream_is_taken_where_the_user_says_that_the_input_is_a_window(tmp_pa
     graph, card = read_file(tmp_path / "firmware/model.tflite"), board.card
     assert graph.inputs[0].shape == (1, 1, 1, 8)
     assert card is not None
-    assert "net_push" in (tmp_path / "firmware/c/net.h").read_text()
+    assert "steps_push" in (tmp_path / "firmware/c/steps.h").read_text()
     project = emit(make_plan(graph, card.target, found.best.match.options), "net")
     (result,) = run_jobs(build(project, card), [Job(random_inputs(graph, 5))])
     assert 0.6 < (found.best.match.estimate.instructions or 0) / result.counts[0] < 1.6
