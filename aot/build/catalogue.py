@@ -183,8 +183,11 @@ def board(name: str | os.PathLike[str]) -> Board:
         return known
     path = Path(name)
     if path.suffix != ".toml":
-        near = get_close_matches(str(name).lower(), _builtin(), 1)
-        hint = f" Do you mean {near[0]}?" if near else ""
+        asked = str(name).lower()
+        near = [each for each in _builtin() if asked in each.replace("-", "")] or get_close_matches(
+            asked, _builtin(), 1
+        )
+        hint = f" Do you mean {' or '.join(near[:3])}?" if near else ""
         raise InvalidArgumentError(f"no board {str(name)!r}: twinfer boards lists them; or name a .toml file.{hint}")
     own = targets.read_tables(path)
     if not _is_board(own):

@@ -208,18 +208,18 @@ class _Board:
             yield self.way(trial, streaming.graph, streaming)
 
     def stream(self, graph: Graph) -> Streaming | None:
-        """The stream of a model, if there is one and it gives the same bits."""
+        """The stream of a model, if there is one."""
         try:
-            streaming = stream(graph, hop=self.new_rows or None)
+            return stream(graph, hop=self.new_rows or None)
         except TwinferError:
             return None
-        return None if prove(graph, streaming).different else streaming
 
     def final(self, way: Way, graph: Graph, samples: Samples) -> Way:
-        """The same with ranges from all samples: what is written."""
+        """The same with ranges from all samples: what is written. A stream that gives other bits is none."""
         made = as_tried(graph, samples, way.trial.setting)
         model = convert(graph if made is None else made[0])
         streaming = None if way.streaming is None else self.stream(model)
+        streaming = None if streaming is not None and prove(model, streaming).different else streaming
         return self.way(way.trial, model if streaming is None else streaming.graph, streaming)
 
     def advice(self, chosen: Chosen, near: Way) -> Iterator[str]:

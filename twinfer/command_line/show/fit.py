@@ -13,8 +13,8 @@ from twinfer.bench.fit.fit import Fitted, Way
 from twinfer.bench.measure.report import table
 
 _ABOUT = (
-    "ms, flash and RAM are estimated; flash is constants and code, RAM arena, state and stack. twinfer bench --target "
-    "counts instructions under QEMU."
+    "ms, flash and RAM are estimated; flash is constants and code, RAM arena, state, stack and data of libraries. "
+    "twinfer bench --target counts instructions under QEMU."
 )
 
 
