@@ -270,7 +270,6 @@ FIGURES: Mapping[str, tuple[str, Callable[[Any], str]]] = {
         f"| Techniques on {core} |": ("explain", _table(partial(explained.ladder, core)))
         for core in ("host", "cortex-m4", "cortex-m55")
     },
-    "| µs a sample: min, median |": ("samples", many_samples),
     "| Estimated cycles |": ("cycles", _table(explained.beside_published)),
     "Beside TFLM on cortex-m4\n": ("embedded", beside("cortex-m4")),
     "Beside TFLM on cortex-m55": ("embedded", beside("cortex-m55")),
