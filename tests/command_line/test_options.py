@@ -149,7 +149,7 @@ OPTIMIZE: Facts = {"source": "net.onnx", "channels_last": False, "loops": True, 
 OPTIMIZE |= {"passes": None, "after": False}
 
 FIT: Facts = {"source": "net.onnx", "board": ("pico", None, 2 << 20), "data": "d.npz", "name": "net", "shapes": {}}
-FIT |= {"max_ms": None, "max_loss": None, "min_snr": None}
+FIT |= {"max_ms": None, "max_loss": None, "min_snr": None, "new_rows": None}
 
 SEARCH: Facts = {"source": "net.onnx", "data": "d.npz", "max_loss": 0.01, "calibration": None, "calibrate": None}
 SEARCH |= {"metric": "auto", "cost": "flash", "target": GENERIC, "recipes": [], "inference_type": None}
