@@ -18,7 +18,7 @@ from twinfer.bench.fit.shrink import changes
 from twinfer.converter.convert import convert
 from twinfer.converter.optimise import optimise
 from twinfer.converter.quantize.samples import Samples
-from twinfer.converter.search.auto import Chosen, again, as_tried, choose
+from twinfer.converter.search.auto import Chosen, again, as_tried, choose, meets
 from twinfer.converter.search.costs import Figures, weights
 from twinfer.converter.search.space import Setting
 from twinfer.converter.search.trial import Trial
@@ -173,12 +173,12 @@ def fit(
     tell("the model, with ranges from all samples", 0.7)
     listed = sorted(ways.values(), key=lambda way: way.cost(chosen.job.floats))
     best = None
-    for i, way in enumerate(listed):
-        if way.fits:
-            listed[i] = final = on.final(way, graph, samples)
-            if final.fits:
-                best = final
-                break
+    for way in [way for way in listed if way.fits]:
+        final, at = on.final(chosen, way, graph, samples), listed.index(way)
+        listed[at : at + 1] = [final] if final else []
+        if final and final.fits:
+            best = final
+            break
     near = best or min(listed, key=lambda way: max(way.lacks.values()))
     tell("what would help", 0.9)
     model = None if best is None else best.graph
@@ -214,9 +214,12 @@ class _Board:
         except TwinferError:
             return None
 
-    def final(self, way: Way, graph: Graph, samples: Samples) -> Way:
-        """The same with ranges from all samples: what is written. A stream that gives other bits is none."""
+    def final(self, chosen: Chosen, way: Way, graph: Graph, samples: Samples) -> Way | None:
+        """The same with ranges from all samples: what is written; None if it misses the goal. A stream that gives other
+        bits is none."""
         made = as_tried(graph, samples, way.trial.setting)
+        if made is not None and not meets(chosen, made[0]):
+            return None
         model = convert(graph if made is None else made[0])
         streaming = None if way.streaming is None else self.stream(model)
         streaming = None if streaming is not None and prove(model, streaming).different else streaming
@@ -238,7 +241,7 @@ class _Board:
         for trial in chosen.whole.values():
             if trial not in chosen.good and self.way(trial, chosen.graph(trial)).fits:
                 loss = f"--max-loss {math.ceil(1000 * trial.loss) / 10:g}%"
-                lower = f"--min-snr {math.floor(trial.snr_db)}" if chosen.goal.max_loss is None else loss
+                lower = f"--min-snr {math.floor(trial.sure_db)}" if chosen.goal.max_loss is None else loss
                 enough.append(f"{lower}: {trial.setting.precision} in all layers")
                 break
         enough += changes(near.graph, lambda graph: self.way(near.trial, graph).fits)

@@ -211,7 +211,7 @@ def settled(
     dearer = [t for t in chosen.good if t.cost > chosen.best.cost or t.setting == chosen.best.setting]
     for trial in dearer:
         made = as_tried(graph, samples, trial.setting, inference_type, loops=loops)
-        if made is None or _meets(chosen, made[0]):
+        if made is None or meets(chosen, made[0]):
             return replace(chosen, best=trial), made
     made = as_tried(graph, samples, chosen.best.setting, inference_type, loops=loops)
     if made is None:
@@ -221,7 +221,7 @@ def settled(
     return chosen, (refined.graph, made[1], refined.recipe)
 
 
-def _meets(chosen: Chosen, made: Graph) -> bool:
+def meets(chosen: Chosen, made: Graph) -> bool:
     """Whether a graph is good enough on all that was judged, as measured."""
     job = chosen.job
     results = joined([outputs(made, read(job.model), fold.judged) for fold in job.folds])

@@ -192,7 +192,7 @@ def test_a_trial_is_quantised_once(monkeypatch: pytest.MonkeyPatch) -> None:
     made, quantized = list[str](), trial.quantize
 
     def counted(graph: Graph, seen: Any, recipe: Any, options: Any) -> Graph:
-        made.append(repr((recipe, options)))
+        made.append(repr((recipe, options, id(seen))))
         return quantized(graph, seen, recipe, options)
 
     monkeypatch.setattr(trial, "quantize", counted)
