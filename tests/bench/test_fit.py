@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -192,13 +193,13 @@ def test_a_trial_is_quantised_once(monkeypatch: pytest.MonkeyPatch) -> None:
     made, quantized = list[str](), trial.quantize
 
     def counted(graph: Graph, seen: Any, recipe: Any, options: Any) -> Graph:
-        made.append(repr((recipe, options, id(seen))))
+        made.append(repr((recipe, options)))
         return quantized(graph, seen, recipe, options)
 
     monkeypatch.setattr(trial, "quantize", counted)
-    assert not fit(net(), twinfer.board("nucleo-f446re").limited(flash=4 << 10), samples()).fits
-    assert made
-    assert len(made) == len({*made})
+    found = fit(net(), twinfer.board("nucleo-f446re").limited(flash=4 << 10), samples())
+    assert not found.fits
+    assert max(Counter(made).values()) <= len(found.chosen.job.folds)
 
 
 def test_time() -> None:
