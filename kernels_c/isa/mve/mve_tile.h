@@ -81,13 +81,16 @@ static TW_NOINLINE __attribute__((unused)) void tw_mve_run_pair(tw_mve_pair *s, 
 TW_INLINE tw_v4 tw_mve_four(const int8_t *x, const int32_t *four, int32_t blocks) {
     tw_v4 s = tw_v4_load(four, 4);
     const int8_t *w = (const int8_t *)(four + 4);
-    for (; blocks > 0; --blocks, x += TW_MVE_BLOCK)
+    for (; blocks > 0; --blocks, x += TW_MVE_BLOCK) {
+        TW_ROLLED
         for (int j = 0; j < 4; ++j)
             for (int i = 0; i < TW_MVE_BLOCK; ++i, ++w) s.lane[j] = tw_add(s.lane[j], x[i] * *w);
+    }
     return s;
 }
 
-TW_INLINE void tw_mve_run_pair(tw_mve_pair *s, const int32_t *f, int32_t low, int32_t high) {
+static TW_NOINLINE __attribute__((unused)) void tw_mve_run_pair(tw_mve_pair *s, const int32_t *f, int32_t low,
+                                                                int32_t high) {
     for (; s->out > 0; s->out -= 4, s->y0 += 4, s->y1 += 4, f += 5) {
         const tw_v4 a = tw_mve_four(s->x0, f, s->blocks), b = tw_mve_four(s->x1, f, s->blocks);
         f += 4 + TW_MVE_BLOCK * s->blocks;
