@@ -17,6 +17,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from twinfer.aot.build.depth import Instructions
 from twinfer.aot.build.toolchain import Gnu, Toolchain
 from twinfer.runtime.errors import InvalidArgumentError, ToolError
 
@@ -27,22 +28,6 @@ BOARDS = Path(__file__).resolve().parents[1] / "board"
 HARNESS = ("harness.c", "harness.h", "semihost.h")
 
 _MODULE = "architecture.py"
-
-
-@dataclass(frozen=True)
-class Instructions:
-    """How the lines of objdump's listing are read: a mnemonic and its operands, without comments.
-
-    ``branches``: whether it may branch. ``calls``: the mnemonics of calls. ``indirect``: whether it branches to an
-    address in a register, except returns. ``stack_taken``: bytes by which it lowers the stack pointer, None if unknown.
-    ``comments``: the characters that begin a comment.
-    """
-
-    branches: Callable[[str], bool]
-    calls: frozenset[str]
-    indirect: Callable[[str, str], bool]
-    stack_taken: Callable[[str, str], int | None]
-    comments: str = ""
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from twinfer.aot.build.depth import Image, Section
 from twinfer.aot.build.firmware import flags_for
 from twinfer.aot.build.library import LIBRARY, library_sources
 from twinfer.aot.build.targets import Card
-from twinfer.aot.build.toolchain import Image, Section
 from twinfer.aot.print.emit import Project
 from twinfer.runtime.constant import Role
 

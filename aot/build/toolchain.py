@@ -10,10 +10,10 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import ClassVar
 
+from twinfer.aot.build.depth import Image, read_image, usage_of
 from twinfer.kernels_c.ffi_build import ARITHMETIC
 from twinfer.runtime.cache import unsealed
 from twinfer.runtime.errors import ToolError
@@ -25,29 +25,6 @@ INCLUDED = """__asm__(
     ".pushsection .rodata.{symbol}, \\"a\\"\\n.balign {alignment}\\n"
     ".globl {symbol}\\n.hidden {symbol}\\n.type {symbol}, %object\\n.size {symbol}, {size}\\n"
     "{symbol}: .incbin \\"constants.bin\\", {at}, {size}\\n.popsection");"""
-
-
-@dataclass(frozen=True)
-class Section:
-    """A part of a linked program: ``kind`` is code, constants, data or bss. ``content`` is empty for bss.
-
-    ``symbols``: address, size and name of every function and object in it, by address, of aliases one.
-    """
-
-    kind: str
-    begin: int
-    end: int
-    content: bytes
-    symbols: tuple[tuple[int, int, str], ...]
-
-
-@dataclass(frozen=True)
-class Image:
-    """The sections of a linked program that take memory, and how its words are stored."""
-
-    sections: tuple[Section, ...]
-    word_bytes: int
-    order: Literal["little", "big"]
 
 
 class Toolchain(ABC):
@@ -64,8 +41,8 @@ class Toolchain(ABC):
     script_alone: ClassVar[str] = "image.ld"
 
     @abstractmethod
-    def need(self, *, to_read: bool = False) -> None:
-        """ToolError, with what to install, if it cannot build or, with ``to_read``, read programs."""
+    def need(self) -> None:
+        """ToolError, with what to install, if it cannot build."""
 
     @property
     @abstractmethod
@@ -121,24 +98,20 @@ LEVELS: dict[Optimize, str] = {"speed": "-O3", "balanced": "-O3", "size": "-Os"}
 #: One section per symbol, so that the linker can drop what is not used.
 SECTIONS = ("-ffunction-sections", "-fdata-sections")
 
-_NO_READER = "sizes are read by pyelftools: pip install 'twinfer[embedded]'"
 _OVERFLOW = re.compile(r"region `(\w+)' overflowed by (\d+) bytes")
-_FRAME = re.compile(r'node: \{ title: "(?:[^":]*:)?([^"]+)" label: "[^"]*\\n(\d+) bytes \(([^)]*)\)')
 
 
 @dataclass(frozen=True)
 class Gnu(Toolchain):
-    """gcc or clang, the binutils whose names begin with ``prefix`` ("" for this computer's), and pyelftools."""
+    """gcc or clang, the binutils whose names begin with ``prefix`` ("" for this computer's)."""
 
     compiler: str
     prefix: str
     packages: tuple[str, ...] = ()
     builds: ClassVar = tuple((level, *lto) for level in ("-O2", "-O3", "-Os") for lto in ((), ("-flto",)))
 
-    def need(self, *, to_read: bool = False) -> None:
+    def need(self) -> None:
         need_tool(self.compiler, " ".join(self.packages))
-        if to_read and find_spec("elftools") is None:
-            raise ToolError(_NO_READER)
 
     @property
     def archiver(self) -> str:  # type: ignore[override]
@@ -168,18 +141,7 @@ class Gnu(Toolchain):
         return (said[1], int(said[2])) if said else None
 
     def image(self, program: Path, tag: int = 0) -> Image:
-        try:
-            from elftools.elf.elffile import ELFFile
-        except ImportError as error:
-            raise ToolError(_NO_READER) from error
-        with program.open("rb") as file:
-            elf = ELFFile(file)
-            sections = [section for section in elf.iter_sections() if section_kind(section)]
-            return Image(
-                tuple(_section(elf, section, tag) for section in sections),
-                elf.elfclass // 8,
-                "little" if elf.little_endian else "big",
-            )
+        return read_image(program, tag)
 
     def listing(self, program: Path) -> str:
         return run_tool([f"{self.prefix}objdump", "-d", "--no-show-raw-insn", str(program)])
@@ -188,10 +150,10 @@ class Gnu(Toolchain):
         if "gcc" not in self.compiler:
             raise self._lacks("tells no frames of functions")
         lto = "-flto" in words
-        asked = (*words, "-fcallgraph-info=su", *(["-flto-partition=one"] if lto else []))
+        asked = (*words, "-fstack-usage", *(["-flto-partition=one"] if lto else []))
         command = (self.compiler, *asked, *SECTIONS, "-o", product, "-lm")
-        report = f"{product}.ltrans0.ltrans.ci" if lto else f"{product}-library.ci"
-        return frames_of(unsealed(built(sources, command, report, self.version)).decode())
+        report = f"{product}.ltrans0.ltrans.su" if lto else f"{product}-library.su"
+        return usage_of(unsealed(built(sources, command, report, self.version)).decode())
 
     def address(self, program: Path, function: str) -> int:
         for line in run_tool([f"{self.prefix}nm", str(program)]).splitlines():
@@ -199,42 +161,3 @@ class Gnu(Toolchain):
             if name == function:
                 return int(at, 16)
         raise ToolError(f"{program} has no function {function}")
-
-
-def frames_of(told: str) -> dict[str, int | None]:
-    """Function -> bytes of its frame, from gcc's .ci file; None for a frame of variable size."""
-    nodes = _FRAME.findall(told)
-    return {name: int(size) if kind in ("static", "dynamic,bounded") else None for name, size, kind in nodes}
-
-
-def section_kind(section: Any) -> str:
-    """code, constants, data or bss; empty for a section of an ELF file that takes no memory when the program runs."""
-    flags, size = section["sh_flags"], section["sh_size"]
-    if not flags & 2 or not size:  # SHF_ALLOC
-        return ""
-    if flags & 1:  # SHF_WRITE
-        return "bss" if section["sh_type"] == "SHT_NOBITS" else "data"
-    return "code" if flags & 4 else "constants"  # SHF_EXECINSTR
-
-
-def _section(elf: Any, section: Any, tag: int) -> Section:
-    kind, begin = section_kind(section), section["sh_addr"]
-    content = b"" if kind == "bss" else section.data()
-    return Section(kind, begin, begin + section["sh_size"], content, tuple(named_symbols(elf, section, tag)))
-
-
-def named_symbols(elf: Any, section: Any, tag: int = 0) -> list[tuple[int, int, str]]:
-    """Address, size and name of every function and object in a section, by address; of aliases one, preferably global.
-
-    The bits of ``tag``, which a function's value in the table may have set, are taken off its address.
-    """
-    table = elf.get_section_by_name(".symtab")
-    begin, end = section["sh_addr"], section["sh_addr"] + section["sh_size"]
-    named: dict[int, tuple[int, bool, str]] = {}
-    for symbol in table.iter_symbols() if table else ():
-        kind, size = symbol["st_info"]["type"], symbol["st_size"]
-        at = symbol["st_value"] & ~tag if kind == "STT_FUNC" else symbol["st_value"]
-        if kind in ("STT_FUNC", "STT_OBJECT") and size and begin <= at < end:
-            own = (size, symbol["st_info"]["bind"] == "STB_GLOBAL", symbol.name)
-            named[at] = max(named.get(at, own), own)
-    return [(at, size, name) for at, (size, _, name) in sorted(named.items())]

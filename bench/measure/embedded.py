@@ -69,7 +69,7 @@ class Measurement:
 
 def need_tools(card: Card) -> None:
     """Raises ToolError if a tool is missing that these figures need."""
-    card.toolchain.need(to_read=True)
+    card.toolchain.need()
     runner_of(card).need()
 
 

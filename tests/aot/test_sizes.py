@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 import re
 from dataclasses import replace
 from itertools import product
@@ -20,7 +19,6 @@ from twinfer.bench.models.builtin import builtin
 from twinfer.bench.models.source import load
 from twinfer.converter.build import Builder
 from twinfer.runtime.constant import Constant, Role
-from twinfer.runtime.errors import ToolError
 from twinfer.runtime.options import Coding, Decoding, Mode, Options
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.target import TARGETS
@@ -179,19 +177,6 @@ def test_what_begins_anew_keeps_reset(decode: Decoding) -> None:
     names = {s.name for s in measured.symbols}
     assert ("m_reset" in names) == (decode == "start") == (plan.state_bytes > 0)
     assert any("codes" in name for name in names), "the codes are in the image whoever decodes them"
-
-
-def test_without_pyelftools(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = builtins.__import__
-
-    def absent(name: str, *rest: Any) -> Any:
-        if name.startswith("elftools"):
-            raise ImportError(name)
-        return real(name, *rest)
-
-    monkeypatch.setattr(builtins, "__import__", absent)
-    with pytest.raises(ToolError, match=r"pip install 'twinfer\[embedded\]'"):
-        sizes(project("dense", "cortex-m4", "compiled"), M4)
 
 
 @pytest.mark.parametrize(

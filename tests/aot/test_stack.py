@@ -15,22 +15,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from needs import deep_but
 
-from twinfer.aot.board.arm.architecture import ARCHITECTURE, stack_taken
+from twinfer.aot.board.arm.architecture import ARCHITECTURE
 from twinfer.aot.build import stack as stack_module
 from twinfer.aot.build import toolchain
+from twinfer.aot.build.depth import THUMB, Function, StackBound, deepest, functions, thumb_taken
 from twinfer.aot.build.firmware import build, run_function
 from twinfer.aot.build.runner import Job, run_jobs
 from twinfer.aot.build.sizes import image, image_sources, image_words
-from twinfer.aot.build.stack import (
-    Function,
-    StackBound,
-    deepest,
-    firmware_bound,
-    functions,
-    read_bound,
-    stack_bound,
-    worst_bound,
-)
+from twinfer.aot.build.stack import firmware_bound, read_bound, stack_bound, worst_bound
 from twinfer.aot.build.targets import Card, find
 from twinfer.aot.print.emit import Project, emit
 from twinfer.bench.models.builtin import builtin
@@ -50,8 +42,6 @@ BUILDS = M4.toolchain.builds
 
 #: Bytes of the frame of a program's function that hands a model its blocks.
 WRAPPER = 32
-
-THUMB = ARCHITECTURE.instructions
 
 
 def projects(graphs: dict[str, Graph], core: str) -> list[Project]:
@@ -198,7 +188,7 @@ def test_frames_read_from_instructions_are_the_compilers(core: str) -> None:
     ],
 )
 def test_stack_taken(instruction: tuple[str, str], size: int | None) -> None:
-    assert stack_taken(*instruction) == size
+    assert thumb_taken(*instruction) == size
 
 
 def linked(source: str) -> tuple[Path, Mapping[str, int | None]]:

@@ -9,12 +9,11 @@ the least that an instruction takes here: Cortex-M4 Technical Reference Manual, 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 from twinfer.aot.build.architecture import Pipeline
+from twinfer.aot.build.depth import register_bytes
 from twinfer.aot.build.targets import Card
 
-_REGISTERS = re.compile(r"([a-z]+)(\d+)-[a-z]+(\d+)")
 _CPU = re.compile(r"-mcpu=([a-z0-9-]+)")
 _LISTS = ("ldm", "stm", "push", "pop", "ldrd", "strd", "vldm", "vstm", "vpush", "vpop")
 _LOOPS = ("le", "letp")
@@ -77,15 +76,3 @@ def pipeline(card: Card) -> Pipeline | None:
     """The pipeline of a card's core; None if nothing is known of it, as of the M0: LLVM has no such model."""
     core = next((match[1] for flag in card.flags if (match := _CPU.fullmatch(flag.split("+")[0]))), "")
     return PIPELINES.get(core)
-
-
-def register_bytes(names: str) -> int:
-    """Bytes of a register list such as {r4, r5, lr} or {d8-d11}."""
-    return sum(count * (8 if double else 4) for count, double in _parts(names))
-
-
-def _parts(names: str) -> Iterator[tuple[int, bool]]:
-    """Every part of a list: its registers, and whether each has 64 bits."""
-    for part in names.strip("{} ").split(","):
-        reach = _REGISTERS.match(part.strip())
-        yield int(reach[3]) - int(reach[2]) + 1 if reach else 1, part.strip().startswith("d")

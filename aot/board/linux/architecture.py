@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from twinfer.aot.build.architecture import Architecture, Instructions
+from twinfer.aot.build.architecture import Architecture
+from twinfer.aot.build.depth import OTHERS
 from twinfer.aot.build.firmware import Firmware
 from twinfer.aot.build.jobs import INPUTS, OUTPUTS, job_file, results
 from twinfer.aot.build.qemu import Qemu
@@ -47,14 +48,6 @@ def runner(card: Card) -> Runner:
     )
 
 
-def branches(mnemonic: str) -> bool:
-    return mnemonic.startswith(("call", "j", "b", "cb", "tb"))
-
-
-def indirect(mnemonic: str, operands: str) -> bool:
-    return mnemonic in ("blr", "br") or (mnemonic.startswith(("call", "jmp")) and operands.startswith("*"))
-
-
 ARCHITECTURE = Architecture(
     folder=Path(__file__).resolve().parent,
     program=("port.c",),
@@ -62,5 +55,5 @@ ARCHITECTURE = Architecture(
     link=("-static",),
     link_alone=("-nostdlib", "-Wl,--unresolved-symbols=ignore-all"),  # glibc does not count
     runner=runner,
-    instructions=Instructions(branches, frozenset(["call", "bl"]), indirect, lambda *_: None),
+    instructions=OTHERS,
 )
