@@ -6,26 +6,20 @@ import shlex
 import warnings
 from collections.abc import Mapping
 
+from twinfer.aot.build.depth import StackBound
 from twinfer.aot.build.firmware import linker_scripts
 from twinfer.aot.build.fits import check_flash
 from twinfer.aot.build.runner import runner_of
 from twinfer.aot.build.sizes import sizes
-from twinfer.aot.build.stack import worst_bound
+from twinfer.aot.build.stack import worst_bounds
 from twinfer.aot.build.targets import Card
-from twinfer.aot.build.toolchain import LEVELS, SECTIONS, Gnu
+from twinfer.aot.build.toolchain import LEVELS, SECTIONS
 from twinfer.aot.print.emit import Project
 from twinfer.aot.print.interface import Stack
 from twinfer.aot.print.literals import comment, in_cmake, in_makefile, in_recipe
 from twinfer.runtime.errors import ToolError, ToolWarning
 from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.target import Target
-
-#: The builds that ``worst_bound`` knows, in words.
-_BUILDS = (
-    "at -O2, -O3 or -Os, with -flto or without.",
-    "Other builds, such as -O0, -Og and -DTW_NO_ASM, may need more.",
-)
-_ONE_BUILD = ("at the level of its Makefile.", "Other builds may need more.")
 
 
 def sources(card: Card) -> dict[str, str]:
@@ -36,25 +30,23 @@ def sources(card: Card) -> dict[str, str]:
 
 
 def worst_stack(project: Project, card: Card) -> Stack | None:
-    """What a run or a reset needs at most; None, with a ToolWarning that says why, if that is unknown."""
+    """What a call of a model needs at most; None, with a ToolWarning that says why, if that is unknown."""
     try:
         card.toolchain.need()
         compiler = comment(card.toolchain.version.splitlines()[0])
-        bound = worst_bound(project, card)
+        bounds = worst_bounds(project, card)
     except ToolError as error:
-        why = str(error)
-    else:
-        why = "; ".join(bound.unknown)
-        if bound.bytes is not None:
-            built = (
-                f"if {compiler} builds it with",
-                comment(shlex.join(card.flags)),
-                *(_BUILDS if card.toolchain.builds == Gnu.builds else _ONE_BUILD),
-            )
-            return Stack(bound.bytes, built)
-    left_out = f"the stack is not measured, {project.name.upper()}_STACK_BYTES is left out"
-    warnings.warn(f"{left_out}: {why}", ToolWarning, stacklevel=3)
-    return None
+        bounds = {"": StackBound(None, (), (str(error),))}
+        compiler = ""
+    for key, bound in bounds.items():
+        if bound.bytes is None:
+            macro = "_".join([project.name.upper(), "STACK_BYTES", *([key] if key else [])])
+            what = f"{macro} is left out: {'; '.join(bound.unknown)}"
+            warnings.warn(f"the stack is not measured, {what}", ToolWarning, stacklevel=3)
+    known = {key: bound.bytes for key, bound in bounds.items() if bound.bytes is not None}
+    if "" not in known:
+        return None
+    return Stack(known.pop(""), (compiler, comment(shlex.join(card.flags))), known)
 
 
 def check_code(project: Project, card: Card) -> None:
@@ -81,6 +73,7 @@ def _host(target: Target) -> Mapping[str, str]:
         "portable": "ARCH= for a portable build.",
         "board": "",
         "link": "",
+        "alone": " -nostartfiles -no-pie",
         "run": "./",
         "where": "",
         "also": " and ctest",
@@ -96,6 +89,7 @@ def _board(card: Card) -> Mapping[str, str]:
         "portable": "ARCH chooses the core.",
         "board": "".join(f" build/board/{name.removesuffix('.c')}.o" for name in architecture.selftest),
         "link": "".join(f" {word}" for word in architecture.linking(card.toolchain, "board/")),
+        "alone": " -nostartfiles -static" if architecture.bare else " -nostartfiles -no-pie",
         "run": f"{in_recipe(runner.command)} " if runner.command else "./",
         "where": f" in {comment(runner.place)}",
         "also": "",

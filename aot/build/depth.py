@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """How deep the stack can get below functions of a linked program: frames, added up along the deepest chain of calls.
 
-    python3 stack.py firmware.elf kws_run --usage build/*.su --pointers-to kws_ tw_
+    python3 stack.py firmware.elf kws_run --usage build --pointers-to kws_ tw_
 
 Calls are read from the instructions, as objdump prints them, so those that compiler or linker added are there. Frames
 are read from instructions, too (Thumb, RISC-V); elsewhere, and where these do not say, from the compiler's files
@@ -104,9 +104,12 @@ OTHERS = Instructions(
     lambda mnemonic, operands: None,
 )
 
-#: Of an ELF file's machine; and the bits that are set in the address of every function.
+#: By an ELF file's machine; and the bits that are set in the address of every function.
 MACHINES = {40: THUMB, 243: RISCV}
 TAGS = {40: 1}
+
+#: Bytes below the stack pointer that a function may use without lowering it: x86-64, PowerPC64.
+RED_ZONES = {62: 128, 21: 288}
 
 
 # -- ELF files ---------------------------------------------------------------------------------------------------------
@@ -287,6 +290,7 @@ def deepest(
     root: str,
     pointed: frozenset[str] = frozenset(),
     libraries: frozenset[str] = frozenset(),
+    machine: int = 0,
 ) -> StackBound:
     """The chain of calls from ``root`` that takes most stack.
 
@@ -294,6 +298,7 @@ def deepest(
     """
     search = _Search(functions, pointed, libraries - {root})
     size, chain = search.visit(root, ())
+    size += RED_ZONES.get(machine, 0)
     return StackBound(None if search.unknown else size, chain, tuple(search.unknown), tuple(sorted(search.without)))
 
 
@@ -347,14 +352,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("program", type=Path, help="an ELF file with symbols")
     parser.add_argument("functions", nargs="+", help="such as kws_run")
     parser.add_argument("--objdump", default="objdump", help="that of the compiler")
-    parser.add_argument("--usage", nargs="*", type=Path, default=[], help="files that -fstack-usage wrote")
+    parser.add_argument("--usage", type=Path, help="the folder of the .su files that -fstack-usage wrote")
     parser.add_argument("--pointers-to", nargs="*", default=[""], help="how functions begin that pointers lead to")
     options = parser.parse_args(arguments)
     try:
         image = read_image(options.program)
         command = [options.objdump, "-d", "--no-show-raw-insn", str(options.program)]
         listing = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
-        usage = usage_of("".join(path.read_text() for path in options.usage), image.machine)
+        told = "".join(path.read_text() for path in options.usage.glob("*.su")) if options.usage else ""
+        usage = usage_of(told, image.machine)
     except (OSError, ValueError, subprocess.CalledProcessError) as error:
         sys.stderr.write(f"{parser.prog}: {error}\n")
         return 2
@@ -362,12 +368,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     taken = address_taken(image, TAGS.get(image.machine, 0))
     pointed = frozenset(name for name in taken if name.startswith(tuple(options.pointers_to)))
     unread = {name for name, function in code.items() if function.frame is None and _CLONE.sub("", name) not in usage}
-    found = [deepest(code, root, pointed, frozenset(unread if usage else ())) for root in options.functions]
+    found = [
+        deepest(code, root, pointed, frozenset(unread if usage else ()), image.machine) for root in options.functions
+    ]
     for root, bound in zip(options.functions, found):  # noqa: B905
+        libraries = ", ".join(name.replace("@plt", "") for name in bound.without)
         no_bound = "no bound: " + "; ".join(bound.unknown)
         lines = [f"{root}: {no_bound if bound.unknown else f'{bound.bytes} bytes'}"]
         lines += [] if bound.unknown else [f"{code[name].frame:8}  {name}" for name in bound.chain]
-        lines += [f"          and what the library takes for {', '.join(bound.without)}"] if bound.without else []
+        zone = RED_ZONES.get(image.machine, 0)
+        lines += [f"{zone:8}  of the red zone below it"] if zone and not bound.unknown else []
+        lines += [f"          and what the library takes for {libraries}"] if bound.without else []
         sys.stdout.write("\n".join(lines) + "\n")
     return int(any(bound.unknown for bound in found))
 

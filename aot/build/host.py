@@ -38,9 +38,6 @@ def flags_at(level: str) -> tuple[str, ...]:
 
 FLAGS = flags_at("-O3")
 
-#: x86-64's ABI aligns arrays of 16 bytes and more to 16, and clang relies on it.
-ABI_ALIGNMENT = 16
-
 
 class CompiledSession(Session):
     """The compiled engine: a model's own functions in a library from ``build``."""
@@ -149,7 +146,7 @@ def build(
 ) -> Path:
     """The shared library of the projects, from the cache if there; ToolError with the compiler's message."""
     command = (*compiler, *flags, "library.c", "library_data.c", "-o", "library.so", "-lm")
-    sources = library_sources(tuple(projects), exported_kernels if exported else entries, ABI_ALIGNMENT)
+    sources = library_sources(tuple(projects), exported_kernels if exported else entries)
     return built(sources, command, "library.so", compiler_version(compiler) + cpu())
 
 

@@ -16,11 +16,10 @@ _APART = ("_static.c", "_layers.c")
 
 
 def library_sources(
-    projects: Sequence[Project], entries: Callable[[Project], str], least_alignment: int = 1, included: str = INCLUDED
+    projects: Sequence[Project], entries: Callable[[Project], str], included: str = INCLUDED
 ) -> dict[str, str | bytes]:
     """The projects' code, their constants, and ``library.c``, which includes the code and adds ``entries`` of each.
 
-    ``least_alignment`` is the ABI's for constants, in bytes: compilers rely on it even if a target needs less.
     Constants come from a binary file by the assembler, in the form ``included``: as C text they would be most of the
     compile time (2.7 s per megabyte).
     """
@@ -34,7 +33,7 @@ def library_sources(
         files.update({path: text for path, text in project.code.items() if path not in apart})
         code += [f'#include "{project.name}.c"', entries(project)]
         for constant in project.constants.all:
-            alignment = max(project.plan.target.constant_alignment, least_alignment, constant.array.itemsize)
+            alignment = max(project.plan.target.constant_alignment, constant.array.itemsize)
             size = constant.array.nbytes
             data.append(included.format(symbol=constant.symbol, size=size, alignment=alignment, at=len(blob)))
             blob += constant.array.tobytes()

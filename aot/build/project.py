@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from twinfer.aot.build import boards
+from twinfer.aot.build import boards, depth
 from twinfer.aot.build.fits import check_fit_together, check_fits
 from twinfer.aot.build.targets import Card
 from twinfer.aot.print.blocks import Memory
@@ -18,6 +18,7 @@ from twinfer.aot.print.emit import Project, emit, version
 from twinfer.aot.print.interface import Stack
 from twinfer.aot.print.layer_functions import kernel_counts
 from twinfer.aot.print.literals import comment, grouped
+from twinfer.aot.print.run import entries
 from twinfer.aot.print.selftest import test_source, vectors
 from twinfer.aot.print.several import emit_all
 from twinfer.runtime.errors import InvalidArgumentError
@@ -162,6 +163,7 @@ def folder_files(
     facts = _folder_facts(group, projects, sorted(sources), card)
     files |= {template: _filled(template, facts) for template in ("Makefile", "CMakeLists.txt", "README.md")}
     files |= boards.sources(card) if card else {}
+    files["stack.py"] = Path(depth.__file__).read_text(encoding="utf-8")
     files["LICENSE"] = (_TEMPLATES / "LICENSE").read_text(encoding="utf-8")
     first, *others = projects
     options, hashes = first.plan.options, {project.name: project.sha256 for project in projects}
@@ -210,6 +212,7 @@ def _folder_facts(
         "sources": " ".join(sources),
         "objects": " ".join(f"build/{path.removesuffix('.c')}.o" for path in sources),
         "models": " ".join(project.name for project in projects),
+        "entries": "\n".join(f"ENTRIES_{p.name} = {' '.join(entries(p.plan, p.name))}" for p in projects),
         "selftests": "the self-tests of all models" if others else "the self-test",
         "tables": "".join(tables),
         "sharing": _sharing(group, projects),

@@ -14,9 +14,11 @@ from twinfer.aot.build.depth import StackBound, address_taken, deepest, function
 from twinfer.aot.build.firmware import Firmware, firmware_sources, run_function
 from twinfer.aot.build.sizes import image_sources, image_words
 from twinfer.aot.build.targets import Card
+from twinfer.aot.build.toolchain import NO_ASM
 from twinfer.aot.print.chain_tables import called_by_chains
 from twinfer.aot.print.emit import Project
 from twinfer.aot.print.layer_functions import kernel_counts
+from twinfer.aot.print.run import entries
 from twinfer.runtime.errors import ToolError
 
 #: Of a program whose compiler was not asked.
@@ -24,13 +26,15 @@ NO_FRAMES: Mapping[str, int | None] = {}
 
 
 def stack_bound(project: Project, card: Card, build: Sequence[str] = ()) -> StackBound:
-    """The bound of ``<name>_run`` and ``<name>_reset``, built by a card's compiler with the flags of a program.
+    """The bound of all functions of a model that callers see, built by a card's compiler with the flags of a program.
 
     ``build`` is one of the toolchain's ``builds``, in place of the program's level. ToolError if a tool fails, or if
     nothing is known of the instructions.
     """
     sources, words, tools = image_sources(project, card), image_words(project, card, build), card.toolchain
-    roots = [f"{project.name}_run", *([f"{project.name}_reset"] if project.plan.state_bytes else [])]
+    roots = entries(project.plan, project.name)
+    if project.plan.fed:  # else a model's image has them all
+        words = (*words, *(f"-Wl,--undefined={root}" for root in roots))
     program = tools.link(sources, words)
     found = _deeper(read_bound(program, root, card) for root in roots)
     if not found.unknown:
@@ -42,10 +46,20 @@ def stack_bound(project: Project, card: Card, build: Sequence[str] = ()) -> Stac
     return _deeper(read_bound(program, root, card, frames) for root in roots)
 
 
-def worst_bound(project: Project, card: Card) -> StackBound:
-    """The largest bound of all builds of the toolchain; none if one of them has none. ToolError if a tool fails."""
+def worst_bounds(project: Project, card: Card) -> dict[str, StackBound]:
+    """For every key of the toolchain's ``builds``, at least "", the largest bound of its builds; none if one has none.
+
+    ToolError if a tool fails.
+    """
+    asm = any(NO_ASM.removeprefix("-D") in text for text in project.files.values())
+    wanted = {
+        key: [build if asm else tuple(word for word in build if word != NO_ASM) for build in builds]
+        for key, builds in (card.toolchain.builds or {"": ((),)}).items()
+    }
+    every = list(dict.fromkeys(build for builds in wanted.values() for build in builds))
     with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
-        return _deeper(pool.map(lambda build: stack_bound(project, card, build), card.toolchain.builds or [()]))
+        found = dict(zip(every, pool.map(lambda build: stack_bound(project, card, build), every), strict=True))
+    return {key: _deeper(found[build] for build in builds) for key, builds in wanted.items()}
 
 
 def _deeper(bounds: Iterable[StackBound]) -> StackBound:
@@ -86,6 +100,7 @@ def read_bound(
     architecture, tools = card.architecture, card.toolchain
     if architecture.instructions is None:
         raise ToolError(f"{architecture.folder} reads no instructions, so that no stack is known")
-    taken = address_taken(tools.image(path, architecture.tag), architecture.tag)
+    image = tools.image(path, architecture.tag)
+    taken = address_taken(image, architecture.tag)
     code = functions(tools.listing(path), frames, architecture.instructions)
-    return deepest(code, root, frozenset(filter(pointed, taken)))
+    return deepest(code, root, frozenset(filter(pointed, taken)), machine=image.machine)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -30,13 +30,14 @@ INCLUDED = """__asm__(
 class Toolchain(ABC):
     """The abilities. ``compiler`` and ``archiver`` are programs for makefiles.
 
-    ``builds`` are the options, beside a card's flags, for which a model's stack can be stated. ``included`` is how the
-    assembler takes a constant from a file (``library.py``), ``script_alone`` the linker's script for a model alone.
+    ``builds`` are the options, beside a card's flags, for which a model's stack can be stated: those of the macro
+    NAME_STACK_BYTES_<key>, or NAME_STACK_BYTES. ``included`` is how the assembler takes a constant from a file
+    (``library.py``), ``script_alone`` the linker's script for a model alone.
     """
 
     compiler: str
     archiver: str
-    builds: ClassVar[tuple[tuple[str, ...], ...]] = ()
+    builds: ClassVar[Mapping[str, tuple[tuple[str, ...], ...]]] = {}
     included: ClassVar[str] = INCLUDED
     script_alone: ClassVar[str] = "image.ld"
 
@@ -95,6 +96,9 @@ WARNINGS = ("-Wall", "-Wextra", "-Wconversion", "-pedantic", "-Werror")
 #: Cortex-M4 the SMLAD kernels take 2 to 8 % more instructions, plain kernels up to 40 %, for 4 to 8 % less code.
 LEVELS: dict[Optimize, str] = {"speed": "-O3", "balanced": "-O3", "size": "-Os"}
 
+#: What leaves out loops in assembly.
+NO_ASM = "-DTW_NO_ASM"
+
 #: One section per symbol, so that the linker can drop what is not used.
 SECTIONS = ("-ffunction-sections", "-fdata-sections")
 
@@ -108,7 +112,12 @@ class Gnu(Toolchain):
     compiler: str
     prefix: str
     packages: tuple[str, ...] = ()
-    builds: ClassVar = tuple((level, *lto) for level in ("-O2", "-O3", "-Os") for lto in ((), ("-flto",)))
+    builds: ClassVar = {
+        "": tuple((level, *lto) for level in ("-O2", "-O3", "-Os") for lto in ((), ("-flto",))),
+        "NO_ASM": (("-O2", NO_ASM), ("-O3", NO_ASM), ("-Os", NO_ASM)),
+        "OG": (("-Og",), ("-Og", NO_ASM)),
+        "O0": (("-O0",),),
+    }
 
     def need(self) -> None:
         need_tool(self.compiler, " ".join(self.packages))

@@ -98,8 +98,11 @@ def numbered(plan: Plan) -> Iterator[tuple[int, Step]]:
     yield from enumerate(plan.steps)
 
 
-def data_header(constants: Constants, name: str, banner: str) -> str:
-    """``<name>_data.h``: declarations of the constants."""
+def data_header(constants: Constants, name: str, banner: str, alignment: int) -> str:
+    """``<name>_data.h``: declarations of the constants.
+
+    They say the alignment: clang for x86-64 takes every large array for one of 16 bytes that is declared without.
+    """
     guard = f"{name.upper()}_DATA_H"
     lines = [
         banner,
@@ -107,18 +110,19 @@ def data_header(constants: Constants, name: str, banner: str) -> str:
         f"#define {guard}",
         f'#include "{name}_place.h"',
         "",
+        "#include <stdalign.h>",
         "#include <stdint.h>",
         "",
     ]
     lines += ["#ifdef __cplusplus", 'extern "C" {', "#endif", ""]
-    lines += [f"extern {c.section} {c.declaration};" for c in constants.all]
+    lines += [f"alignas({max(alignment, c.array.itemsize)}) extern {c.section} {c.declaration};" for c in constants.all]
     lines += ["", "#ifdef __cplusplus", "}", "#endif", "#endif", ""]
     return "\n".join(lines)
 
 
 def data_source(constants: Constants, name: str, banner: str, sha256: str, alignment: int) -> str:
     """``<name>_data.c``: the constants themselves, each aligned to ``alignment`` bytes."""
-    lines = [banner, f'#include "{name}_data.h"', f'#include "{name}.h"', "", "#include <stdalign.h>", ""]
+    lines = [banner, f'#include "{name}_data.h"', f'#include "{name}.h"', ""]
     lines.append(f'const char {name}_model_sha256[65] = "{sha256}";')
     for c in constants.all:
         lines += ["", block_comment([c.about])]

@@ -44,6 +44,9 @@ LOW_FIRST = """\
 TW_NEED(TW_LOW_FIRST, "packed constants need the lowest byte of a word first: compile with --target generic");
 """
 
+#: Of a model with floats.
+EXACT_FLOATS = "TW_NEED_FLOATS;\n"
+
 
 @cache
 def version() -> str:
@@ -137,7 +140,7 @@ def emit(
     code = {
         **_header(plan, constants, banner),
         f"{name}.c": _source(plan, name, constants, steps, banner, group),
-        f"{name}_data.h": data_header(constants, name, banner),
+        f"{name}_data.h": data_header(constants, name, banner, plan.target.constant_alignment),
         f"{name}_place.h": place_header(name, banner),
         f"{name}_layers.c": layers_source(plan, name, banner),
         f"{name}_static.c": static_source(plan, name, banner, group.name if group else None),
@@ -249,6 +252,12 @@ def _statements(plan: Plan, name: str, steps: _Steps) -> Statements:
     return Statements(number, run, Memory(plan).address_in_run, chain)
 
 
+def has_floats(plan: Plan) -> bool:
+    """Whether kernels compute with floats, or take some."""
+    touched = any(tensor.dtype.kind == "f" for step in plan.steps for tensor in step.touched)
+    return touched or any(constant.array.dtype.kind == "f" for constant in plan.constants)
+
+
 def reads_words(plan: Plan) -> bool:
     """Whether kernels may read, as words, what lies in memory as bytes or halves.
 
@@ -281,6 +290,7 @@ def _source(plan: Plan, name: str, constants: Constants, steps: _Steps, banner: 
         "\n".join(f'#include "{path}"' for path in dict.fromkeys(includes)),
         "#include <stddef.h>\n#include <stdint.h>\n#include <string.h>\n",
         LOW_FIRST if reads_words(plan) else "",
+        EXACT_FLOATS if has_floats(plan) else "",
         steps.text,
         steps.feed,
         *RunFunctions(plan, constants, statements.of, layer).printed(),

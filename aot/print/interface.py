@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -23,16 +23,33 @@ API = "run/api.h"
 
 @dataclass(frozen=True)
 class Stack:
-    """The most bytes of stack that a run or a reset needs, without its caller's; ``built``: how, in lines."""
+    """The most bytes of stack that a call needs, without its caller's; ``built``: the compiler, and its flags.
+
+    ``others`` are those of builds that ``_BUILDS`` knows.
+    """
 
     nbytes: int
-    built: tuple[str, ...] = ()
+    built: tuple[str, str] | None = None
+    others: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def about(self) -> list[str]:
         """What it is, in lines of a comment."""
-        most = "the most that a run needs, or a reset; interrupts come on top"
-        return [f"{most},", *self.built] if self.built else [most]
+        most = "the most that a call needs; interrupts come on top"
+        if not self.built:
+            return [most]
+        compiler, flags = self.built
+        level = _BUILDS[""] if self.others else "at the level of its Makefile"
+        return [f"{most},", f"if {compiler} builds it with", flags, f"{level}; make stack tells that of other builds"]
+
+
+#: Where a bound of the stack holds, by the end of the macro's name.
+_BUILDS = {
+    "": "at -O2, -O3 or -Os, with -flto or without",
+    "NO_ASM": "the same with -DTW_NO_ASM",
+    "OG": "at -Og, with -DTW_NO_ASM or without",
+    "O0": "at -O0",
+}
 
 
 def header(plan: Plan, name: str, banner: str, sizes: Iterable[tuple[str, object]]) -> str:
@@ -64,6 +81,7 @@ def sizes(plan: Plan, constants: Constants, version: str, stack: Stack | None) -
         yield "STATE_OFFSET", f"{memory.nbytes(Region.ARENA)} /* in that buffer, the arena before it */"
     if stack is not None:
         yield "STACK_BYTES", f"{stack.nbytes} {block_comment(stack.about)}"
+        yield from ((f"STACK_BYTES_{key}", f"{nbytes} /* {_BUILDS[key]} */") for key, nbytes in stack.others.items())
     yield "CONSTANT_BYTES", f"{constants.nbytes} /* weights and everything else in the constants' file, read only */"
     yield "MACS", f"{plan.macs} /* multiply-accumulates of a run */"
     yield "LAYER_COUNT", len(plan.steps)

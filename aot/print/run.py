@@ -16,6 +16,12 @@ from twinfer.runtime.plan.plan import Plan, Region
 from twinfer.runtime.program import Program
 
 
+def entries(plan: Plan, name: str) -> list[str]:
+    """The functions of ``<name>.c`` that callers see."""
+    by_rows = ["begin", "push_row", "finish"] if plan.fed else []
+    return [f"{name}_{what}" for what in ("run", *by_rows, *(["reset"] if plan.state_bytes else []))]
+
+
 @dataclass(frozen=True)
 class RunFunctions:
     """Prints them; ``statements`` gives those that run a part of the program.

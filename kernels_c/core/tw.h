@@ -23,10 +23,17 @@ TW_NEED(FLT_RADIX == 2 && FLT_MANT_DIG == 24 && FLT_MAX_EXP == 128 && FLT_MIN_EX
         "twinfer needs float to be IEEE 754's binary32");
 /* Where a kernel computes with double. */
 #define TW_NEED_DOUBLE "this kernel needs double to be IEEE 754's binary64"
-#if FLT_EVAL_METHOD == 1 || FLT_EVAL_METHOD == 2
-#error "floats are computed wider than float, which changes bits. On x86 build with -msse2 -mfpmath=sse, \
-on s390x with -fexcess-precision=fast"
+/* Emitted code of models with floats says so: more bits than a float has, or another order of sums, change results. */
+#if defined(__FAST_MATH__) || (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__)
+#define TW_FAST_MATH 1
+#else
+#define TW_FAST_MATH 0
 #endif
+#define TW_NEED_FLOATS                                                                                                 \
+    TW_NEED(!TW_FAST_MATH, "-Ofast and -ffast-math change what floats give: compile without them");                    \
+    TW_NEED(FLT_EVAL_METHOD == 0 || FLT_EVAL_METHOD >= 16,                                                             \
+            "floats are computed wider than float, which changes bits: on x86 compile with -msse2 -mfpmath=sse, "      \
+            "on s390x with -fexcess-precision=fast")
 /* Whether the lowest byte of a word comes first in memory. Where kernels read constants as words of bytes, emitted code
  * needs it. */
 #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__

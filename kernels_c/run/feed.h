@@ -5,16 +5,17 @@
 
 #include "chain.h"
 
-/* What begun chains have as the reader of their last layer, which nothing reads: rubbish and zeros are something else. */
-#define TW_FEED_BEGUN 0x5EED10F5
+/* What a begun chain has as the reader of its last layer, which nothing reads: rubbish, zeros, and what another chain has
+ * left there are something else. */
+TW_INLINE int32_t tw_feed_mark(const tw_chain *s) { return (int32_t)((uint32_t)(uintptr_t)s ^ 0x5EED10F5U); }
 
 TW_INLINE void tw_feed_begin(const tw_chain *s, tw_rows_progress *at) {
     tw_chain_begin(s, at);
-    at[s->count - 1].reader = TW_FEED_BEGUN;
+    at[s->count - 1].reader = tw_feed_mark(s);
 }
 
 TW_INLINE int tw_feed_begun(const tw_chain *s, const tw_rows_progress *at) {
-    return at[s->count - 1].reader == TW_FEED_BEGUN;
+    return at[s->count - 1].reader == tw_feed_mark(s);
 }
 
 TW_INLINE void tw_feed_end(const tw_chain *s, tw_rows_progress *at) { at[s->count - 1].reader = 0; }

@@ -94,15 +94,17 @@ def test_every_layer_s_status_is_named() -> None:
 def test_all_reasons_why_a_stack_is_not_known(monkeypatch: pytest.MonkeyPatch) -> None:
     project = emit(tiny.dense(), "net")
     monkeypatch.setattr(
-        boards.Card, "toolchain", SimpleNamespace(builds=(), need=lambda: None, version="gcc 9 */\nCopyright")
+        boards.Card, "toolchain", SimpleNamespace(builds={}, need=lambda: None, version="gcc 9 */\nCopyright")
     )
-    monkeypatch.setattr(boards, "worst_bound", lambda *_: StackBound(None, (), ("f calls itself", "g: its frame")))
+    known, unknown = StackBound(120, ("net_run",)), StackBound(None, (), ("f calls itself", "g: its frame"))
+    monkeypatch.setattr(boards, "worst_bounds", lambda *_: {"": unknown, "O0": known})
     with pytest.warns(ToolWarning, match="NET_STACK_BYTES is left out: f calls itself; g: its frame"):
         assert boards.worst_stack(project, M4) is None
-    monkeypatch.setattr(boards, "worst_bound", lambda *_: StackBound(120, ("net_run",)))
-    stack = boards.worst_stack(project, M4)
+    monkeypatch.setattr(boards, "worst_bounds", lambda *_: {"": known, "O0": unknown, "OG": known})
+    with pytest.warns(ToolWarning, match="NET_STACK_BYTES_O0 is left out: f calls itself; g: its frame"):
+        stack = boards.worst_stack(project, M4)
     assert stack is not None
-    assert stack.nbytes == 120
+    assert (stack.nbytes, stack.others) == (120, {"OG": 120})
     assert "*/" not in " ".join(stack.about)
     assert "Copyright" not in " ".join(stack.about)
     assert all(flag in " ".join(stack.about) for flag in M4.flags)

@@ -140,24 +140,28 @@ def test_a_compiler_that_cannot(
         assert names == set()
 
 
-WIDE, NARROW = "floats are computed wider than float", "bytes of 8 bits and int of 32"
+WIDE, FAST, NARROW = "floats are computed wider than float", "-ffast-math change", "bytes of 8 bits and int of 32"
 
 
 @pytest.mark.parametrize(
-    ("machine", "refusal"),
+    ("machine", "floats", "refusal"),
     [
-        ("avr", NARROW),
-        ("msp430", NARROW),
-        ("i386 -mno-sse", WIDE),
-        ("i386 -msse2", ""),
-        ("riscv32", ""),
-        ("powerpc", ""),
+        ("avr", False, NARROW),
+        ("msp430", False, NARROW),
+        ("i386 -mno-sse", True, WIDE),
+        ("i386 -mno-sse", False, ""),
+        ("i386 -msse2", True, ""),
+        ("i386 -msse2 -ffast-math", True, FAST),
+        ("i386 -msse2 -ffast-math", False, ""),
+        ("i386 -msse2 -ffinite-math-only", True, FAST),
+        ("riscv32", True, ""),
+        ("powerpc", True, ""),
     ],
 )
-def test_machines_that_kernels_are_not_for(machine: str, refusal: str, tmp_path: Path) -> None:
-    """What every kernel includes refuses a machine of other integers, or whose floats are computed with more bits."""
+def test_machines_that_kernels_are_not_for(machine: str, floats: bool, refusal: str, tmp_path: Path) -> None:
+    """A machine of other integers is refused; one that computes floats otherwise only for models with floats."""
     (tmp_path / "string.h").write_text("")
-    (tmp_path / "one.c").write_text('#include "core/tw.h"\n')
+    (tmp_path / "one.c").write_text('#include "core/tw.h"\n' + "TW_NEED_FLOATS;\n" * floats)
     triple, *flags = machine.split()
     command = ["clang", f"--target={triple}-none-elf", *flags, "-std=c11", "-ffreestanding", "-fsyntax-only"]
     command += ["-isystem", str(tmp_path), "-I", str(FOLDER), str(tmp_path / "one.c")]

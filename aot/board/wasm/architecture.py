@@ -17,11 +17,12 @@ import numpy as np
 
 from twinfer.aot.board.wasm.module import read_sections
 from twinfer.aot.build.architecture import Architecture
+from twinfer.aot.build.depth import Image
 from twinfer.aot.build.firmware import Firmware
 from twinfer.aot.build.jobs import INPUTS, OUTPUTS, TICKS, job_file, results
 from twinfer.aot.build.runner import Job, Result, Runner
 from twinfer.aot.build.targets import Card
-from twinfer.aot.build.toolchain import LEVELS, SECTIONS, WARNINGS, Image, Toolchain
+from twinfer.aot.build.toolchain import LEVELS, SECTIONS, WARNINGS, Toolchain
 from twinfer.kernels_c.ffi_build import ARITHMETIC
 from twinfer.runtime.cache import unsealed
 from twinfer.runtime.errors import ToolError
@@ -44,7 +45,7 @@ class Clang(Toolchain):
     included: ClassVar = _INCLUDED
     script_alone: ClassVar = ""
 
-    def need(self, *, to_read: bool = False) -> None:
+    def need(self) -> None:
         for tool in (self.compiler, "wasm-ld"):
             need_tool(tool, " ".join(self.packages))
 
