@@ -254,7 +254,7 @@ def _facts(project: Project, group: str | None) -> Mapping[str, str]:
         "kernels": ", ".join(f"{kernel} ×{count}" for kernel, count in kernels.items()) or "none",
         "inputs": _table(plan.graph.inputs),
         "outputs": _table(plan.graph.outputs),
-        "stack": f"{grouped(stack.nbytes)} bytes: {' '.join(stack.about)}" if stack else "not measured",
+        "stack": f"{grouped(stack.nbytes)} bytes: {' '.join(stack.about)}" if stack else "`make stack` tells it",
         **_calling(project, group),
     }
 

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
+import tiny
 from cases import cases_of, graph_of, values_of, with_common_instances, write_self_tests
-from needs import need_tools, sampled
+from needs import deep_but, need_tools, sampled
 from row_nets import network
 
 from twinfer.aot.build.targets import find
@@ -98,6 +99,24 @@ def test_packed_words_are_refused_where_the_highest_byte_is_first(tmp_path: Path
         else:
             with pytest.raises(ToolError, match="compile with --target generic"):
                 run_tool([*command, f"{name}.c"], tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    "compiler", ["gcc -m32 -mfpmath=387", "gcc -m32 -Ofast -mfpmath=387", "s390x-linux-gnu-gcc -static"]
+)
+def test_floats_that_are_computed_otherwise(compiler: str, tmp_path: Path) -> None:
+    """A model of integers has its bits there, one with floats is refused in words."""
+    emulator = ["qemu-s390x"] if "s390x" in compiler else []
+    command = [*compiler.split(), "-std=c11", "-ffp-contract=off", *WARNINGS]
+    need(command, emulator, tmp_path)
+    digits = builtin()["digits_int8"]()
+    write_self_tests(tmp_path, [(emit(make_plan(digits, GENERIC), "m"), random_inputs(digits))])
+    run_tool([*command, "all.c", "-o", "all", "-lm"], tmp_path)
+    assert ": ok" in run_tool([*emulator, str(tmp_path / "all")])
+    write_files(tmp_path / "floats", emit(make_plan(tiny.conv().graph, GENERIC), "f").files)
+    refusal = "-ffast-math change" if "-Ofast" in compiler else "floats are computed wider than float"
+    with pytest.raises(ToolError, match=refusal):
+        run_tool([*command, "-fsyntax-only", "f.c"], tmp_path / "floats")
 
 
 @pytest.mark.parametrize("core", ["", "cortex-m4", "cortex-m55"])
