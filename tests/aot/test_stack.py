@@ -290,8 +290,20 @@ def test_reset_and_every_build_count(deeper: str, unknown: int | None, monkeypat
     if unknown is not None:
         bounds[every[unknown]] = StackBound(None, (), ("it calls itself",))
     monkeypatch.setattr(stack_module, "stack_bound", lambda project, card, build: bounds[build])
-    found = worst_bounds(project, M4)
+    found = worst_bounds(replace(project, common={"asm.h": "TW_NO_ASM"}), M4)
     assert found.keys() == BUILDS.keys()
     for key, builds in BUILDS.items():
         deepest_of = max((bounds[build] for build in builds), key=lambda bound: bound.bytes or 0)
         assert found[key] == (bounds[every[unknown]] if key == "" and unknown is not None else deepest_of)
+
+
+def test_code_without_assembly_is_built_without_its_macro(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So the stack with -DTW_NO_ASM is that of the same levels."""
+    built = []
+    monkeypatch.setattr(
+        stack_module, "stack_bound", lambda project, card, build: built.append(build) or StackBound(len(build), ())
+    )
+    assert {key: bound.bytes for key, bound in worst_bounds(emit(tiny.state(), "m"), M4).items()} == {
+        "": 2, "NO_ASM": 1, "OG": 1, "O0": 1,
+    }  # fmt: skip
+    assert sorted(built) == sorted([*BUILDS[""], ("-Og",), ("-O0",)])

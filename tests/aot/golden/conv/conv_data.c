@@ -3,8 +3,6 @@
 #include "conv_data.h"
 #include "conv.h"
 
-#include <stdalign.h>
-
 const char conv_model_sha256[65] = "0000000000000000000000000000000000000000000000000000000000000000";
 
 /* weights of "w", packed [out / 16][k][16]: float32[1, 18, 16], 1,152 bytes */

@@ -3,8 +3,6 @@
 #include "dense_data.h"
 #include "dense.h"
 
-#include <stdalign.h>
-
 const char dense_model_sha256[65] = "0000000000000000000000000000000000000000000000000000000000000000";
 
 /* weights of "w0": int8[6, 6], 36 bytes */
