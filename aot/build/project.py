@@ -19,6 +19,7 @@ from twinfer.aot.print.interface import Stack
 from twinfer.aot.print.layer_functions import kernel_counts
 from twinfer.aot.print.literals import comment, grouped
 from twinfer.aot.print.run import entries
+from twinfer.aot.print.run_layers import MACRO as PARTS
 from twinfer.aot.print.selftest import test_source, vectors
 from twinfer.aot.print.several import emit_all
 from twinfer.runtime.errors import InvalidArgumentError
@@ -212,7 +213,10 @@ def _folder_facts(
         "sources": " ".join(sources),
         "objects": " ".join(f"build/{path.removesuffix('.c')}.o" for path in sources),
         "models": " ".join(project.name for project in projects),
-        "entries": "\n".join(f"ENTRIES_{p.name} = {' '.join(entries(p.plan, p.name))}" for p in projects),
+        "entries": "\n".join(
+            f"ENTRIES_{p.name} = {' '.join(entries(p.plan, p.name))} $(PARTS:%={p.name}_%)" for p in projects
+        ),
+        "parts": PARTS,
         "selftests": "the self-tests of all models" if others else "the self-test",
         "tables": "".join(tables),
         "sharing": _sharing(group, projects),

@@ -17,7 +17,7 @@ from twinfer.runtime.program import Program
 
 
 def entries(plan: Plan, name: str) -> list[str]:
-    """The functions of ``<name>.c`` that callers see."""
+    """The functions of ``<name>.c`` that callers see, without that of ``run_layers``, which only a macro defines."""
     by_rows = ["begin", "push_row", "finish"] if plan.fed else []
     return [f"{name}_{what}" for what in ("run", *by_rows, *(["reset"] if plan.state_bytes else []))]
 

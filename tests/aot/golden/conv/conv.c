@@ -9,6 +9,8 @@
 #include <stdint.h>
 #include <string.h>
 
+TW_NEED_FLOATS;
+
 /* Layer 0: CONV_2D, operator 0 of the model; tw_conv2d_wide_f32, 216 MACs
  *   in  "x" FLOAT32 [1, 4, 4, 2] at 0..128
  *   out "y" FLOAT32 [1, 2, 2, 3] at 128..176

@@ -12,6 +12,8 @@
 #include <stdint.h>
 #include <string.h>
 
+TW_NEED_FLOATS;
+
 /* Kernels that layers share, params read at run time. */
 static FLOW_CODE(tw_copy) TW_SHARED(tw_copy, flow_tw_copy)
 

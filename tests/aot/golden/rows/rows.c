@@ -11,6 +11,8 @@
 #include <stdint.h>
 #include <string.h>
 
+TW_NEED_FLOATS;
+
 /* Layer 0: CONV_2D, operator 0 of the model; tw_conv2d_f32, 2,160 MACs
  *   in  "x" FLOAT32 [1, 6, 5, 2] at 0..240
  *   out "conv_2d_3" FLOAT32 [1, 6, 5, 4] at 80..560 */

@@ -12,6 +12,8 @@
 #include <stdint.h>
 #include <string.h>
 
+TW_NEED_FLOATS;
+
 /* Kernels that layers share, params read at run time. */
 static ROWS_CODE(tw_conv2d_f32) TW_SHARED(tw_conv2d_f32, rows_tw_conv2d_f32)
 static ROWS_CODE(tw_add_f32) TW_SHARED(tw_add_f32, rows_tw_add_f32)

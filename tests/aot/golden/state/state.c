@@ -9,6 +9,8 @@
 #include <stdint.h>
 #include <string.h>
 
+TW_NEED_FLOATS;
+
 /* Layer 0: RESHAPE, operator 0 of the model; tw_copy
  *   in  "state" INT8 [2, 3] at state 0..6
  *   out "y" INT8 [6] at arena 20..26 */
