@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from twinfer.aot.build.toolchain import Section
+from twinfer.aot.build.depth import Section
 
 _CUSTOM, _IMPORT, _CODE, _DATA = 0, 2, 10, 11
 _FUNCTION_NAMES, _SEGMENT_NAMES = 1, 9
