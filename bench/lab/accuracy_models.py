@@ -4,7 +4,8 @@
 ``suites/strangers.toml``, which come in packages, and of the corpus. All quantisers get the same CALIBRATION samples,
 and are judged on the same HELD others. The samples are made (``sample``): smooth pictures and signals, random numbers.
 A model's figure is the signal-to-noise ratio of an output to the float model's in dB, the mean over its outputs; over
-the models it is the mean of these, which is the geometric mean of the ratios.
+the models it is the mean of these, which is the geometric mean of the ratios. Inputs and outputs are floats, as in the
+peers' files. Beside it stands the share of the weights that a file keeps in float.
 """
 
 from __future__ import annotations
@@ -34,18 +35,16 @@ from twinfer.bench.measure.compare import Row
 from twinfer.bench.peers.engines import open_peer, silence
 from twinfer.converter.convert import conversion, convert
 from twinfer.converter.quantize.affine import to_stored
-from twinfer.converter.quantize.compare import decibels
+from twinfer.converter.quantize.compare import decibels, outputs_of
 from twinfer.converter.runtimes import origin_of
 from twinfer.runtime.affine import real
 from twinfer.runtime.graph import Array, Graph, Signature, Tensor
-from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.read.files import write_text
 from twinfer.runtime.read.tflite import read
-from twinfer.runtime.run.session import Session
 from twinfer.runtime.write.tflite import write
 
 #: Samples to calibrate on, and others to judge on.
-CALIBRATION, HELD = 24, 16
+CALIBRATION, HELD = 24, 48
 
 #: An output's ratio counts for no more than this.
 MOST_DB = 80.0
@@ -135,6 +134,9 @@ def sample(rng: np.random.Generator, tensor: Tensor, facts: Mapping[str, Any]) -
 Samples = Sequence[Mapping[str, Array]]
 Outputs = list[list[Array]]
 
+#: The outputs, and the share of the weights that are still floats.
+Result = tuple[Outputs, float]
+
 
 def floats(model: Model, seen: Samples, held: Samples) -> Outputs:
     graph = convert(str(model.path), **model.how())
@@ -144,25 +146,29 @@ def floats(model: Model, seen: Samples, held: Samples) -> Outputs:
     return run_graph(graph, held)
 
 
-def ours(precision: str, model: Model, seen: Samples, held: Samples, **more: Any) -> Outputs:
-    made = conversion(str(model.path), quantize=precision, calibration=list(seen), **model.how(), **more)
-    return run_graph(made.graph, held)
+def ours(precision: str, model: Model, seen: Samples, held: Samples, **more: Any) -> Result:
+    how: dict[str, Any] = {**model.how(), **more, "inference_type": "FLOAT32"}
+    made = conversion(str(model.path), quantize=precision, calibration=list(seen), **how)
+    return run_graph(made.graph, held), floats_of(constants(made.graph))
+
+
+def constants(graph: Graph) -> list[Array]:
+    return [np.asarray(t.data) for each in (graph, *graph.subgraphs) for t in each.tensors if t.data is not None]
+
+
+def floats_of(arrays: Iterable[Array]) -> float:
+    """The share of the weights, which are arrays of 2 and more dimensions, that are floats."""
+    sizes = [(a.dtype.kind == "f", a.size) for a in arrays if a.ndim > 1 and a.size > 1]
+    return sum(size for kind, size in sizes if kind) / max(1, sum(size for _, size in sizes))
 
 
 def run_graph(graph: Graph, samples: Samples) -> Outputs:
     """The real values of the outputs by the interpreter."""
-    session = Session(make_plan(read(write(graph))))
-    inputs, ends = session.plan.graph.inputs, session.plan.graph.outputs
-    outputs = []
-    for each in samples:
-        session.reset_variables()
-        session.feed([to_stored(value, t) for value, t in zip(each.values(), inputs, strict=True)])
-        session.run()
-        outputs.append([real(value, t) for value, t in zip(session.outputs(), ends, strict=True)])
-    return outputs
+    made = read(write(graph))
+    return list(outputs_of(made, [dict(zip(made.inputs, each.values(), strict=True)) for each in samples]))
 
 
-def ort(precision: str, method: str, model: Model, seen: Samples, held: Samples) -> Outputs:
+def ort(precision: str, method: str, model: Model, seen: Samples, held: Samples) -> Result:
     import onnx.version_converter
     import onnxruntime
     from onnxruntime.quantization import CalibrationMethod, QuantFormat, QuantType, quantize_static
@@ -206,10 +212,11 @@ def ort(precision: str, method: str, model: Model, seen: Samples, held: Samples)
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads, options.log_severity_level = 1, 4
         session = onnxruntime.InferenceSession(str(quantised), options, providers=["CPUExecutionProvider"])
-        return [[np.asarray(v) for v in session.run(None, {**each, **constants})] for each in held]
+        outputs = [[np.asarray(v) for v in session.run(None, {**each, **constants})] for each in held]
+        return outputs, floats_of(map(onnx.numpy_helper.to_array, onnx.load(quantised).graph.initializer))
 
 
-def ai_edge(precision: str, model: Model, seen: Samples, held: Samples) -> Outputs:
+def ai_edge(precision: str, model: Model, seen: Samples, held: Samples) -> Result:
     """Its own static recipe, over our float file for models of ONNX."""
     from ai_edge_quantizer import quantizer, recipe
 
@@ -234,10 +241,10 @@ def ai_edge(precision: str, model: Model, seen: Samples, held: Samples) -> Outpu
         values = list(each.values())
         got = peer([to_stored(values[i], t) for i, t in zip(order, made.inputs, strict=True)])
         outputs.append([real(value, t) for value, t in zip(got, made.outputs, strict=True)])
-    return outputs
+    return outputs, floats_of(constants(made))
 
 
-Quantiser = Callable[[Model, Samples, Samples], Outputs]
+Quantiser = Callable[[Model, Samples, Samples], Result]
 
 OURS, PEERS = ("ours", "ours, refined"), ("ORT", "ORT, entropy", "ORT, percentile", "ai-edge")
 
@@ -263,10 +270,12 @@ def measure(model: Model, precision: str, engine: str, wanted: Outputs, samples:
     """A row: the mean of the outputs' ratios and the worst one; ``error`` where the quantiser fails."""
     row: Row = {"model": model.name, "precision": precision, "engine": engine}
     begun = time.perf_counter()
-    got = ratios(wanted, ENGINES[precision][engine](model, samples[:CALIBRATION], samples[CALIBRATION:]))
+    outputs, share = ENGINES[precision][engine](model, samples[:CALIBRATION], samples[CALIBRATION:])
+    got = ratios(wanted, outputs)
     return row | {
         "db": round(float(np.mean(got)), 2),
         "worst_db": round(min(got), 2),
+        "floats": round(share, 3),
         "seconds": round(time.perf_counter() - begun, 1),
     }
 

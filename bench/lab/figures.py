@@ -34,7 +34,8 @@ FOLDER = Path(__file__).resolve().parent / "data" / "figures"
 #: Characters per line of a page.
 WIDTH = 130
 
-_NAMES = {"digits": "digits", "mnist": "MNIST 5k", "motions": "motions", "mlp": "MLP", "cnn": "CNN", "cnn1d": "1-D CNN"}
+_NAMES = {"digits": "digits", "mnist": "MNIST 5k", "motions": "motions", "mlp": "MLP", "cnn": "CNN", "cnn1d": "1-D CNN",
+          "cells": "cells", "raw_mlp": "MLP on raw features"}  # fmt: skip
 
 #: The precisions that ``auto`` is shown beside, and itself.
 _CHOSEN = ("int8", "int16x8", "auto")

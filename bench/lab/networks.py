@@ -42,7 +42,8 @@ OPSET, IR = 17, 8
 @dataclass(frozen=True)
 class Layer:
     """Dense, Conv and Depthwise (without a bias, padded by half the window), BatchNorm, ReLU, ReLU6, MaxPool of two
-    neighbours, GlobalAverage, Flatten. Parameters are stored with channels last."""
+    neighbours, GlobalAverage, Flatten; Standardise, which after training is in the Dense layer behind it. Parameters
+    are stored with channels last."""
 
     kind: str
     inputs: int = 0
@@ -77,6 +78,11 @@ def mlp(hidden: Sequence[int], shape: Shape, classes: int) -> list[Layer]:
     return layers[:-1]
 
 
+def raw_mlp(hidden: Sequence[int], shape: Shape, classes: int) -> list[Layer]:
+    """The same for features of very different ranges."""
+    return [Layer("Standardise", shape[0]), *mlp(hidden, shape, classes)[1:]]
+
+
 def cnn(stride: int, shape: Shape, classes: int) -> list[Layer]:
     """A convolution, then two depthwise-separable blocks, as in MobileNet."""
     layers = [Layer("Conv", shape[0], 16, (3, 3), stride), Layer("BatchNorm", outputs=16), Layer("ReLU6")]
@@ -99,6 +105,7 @@ NETWORKS: Mapping[str, Mapping[str, tuple[Maker, int]]] = {
     "digits": {"mlp": (partial(mlp, (64, 32)), 40), "cnn": (partial(cnn, 1), 25)},
     "mnist": {"mlp": (partial(mlp, (128, 64)), 20), "cnn": (partial(cnn, 2), 10)},
     "motions": {"cnn1d": (cnn1d, 30)},
+    "cells": {"raw_mlp": (partial(raw_mlp, (32, 16)), 40)},
 }
 
 
@@ -171,6 +178,8 @@ def to_onnx(layers: Sequence[Layer], parameters: Array, shape: Shape) -> bytes:
             case "GlobalAverage":
                 add("GlobalAveragePool")
                 add("Flatten")
+            case "Standardise":
+                pass
             case _:
                 add(layer.kind)
     nodes[-1].output[0] = "logits"
@@ -201,6 +210,8 @@ def module_of(layers: Sequence[Layer]) -> Any:
                 return convolution(layer.inputs, layer.outputs, layer.kernel[0], bias=False, **how)
             case "BatchNorm":
                 return nn.BatchNorm1d(layer.outputs, EPSILON) if one else nn.BatchNorm2d(layer.outputs, EPSILON)
+            case "Standardise":
+                return nn.BatchNorm1d(layer.inputs, EPSILON, affine=False)
             case "MaxPool":
                 return nn.MaxPool1d(2)
             case "GlobalAverage":
@@ -234,11 +245,20 @@ def fit(layers: Sequence[Layer], x: Array, y: Array, epochs: int) -> Array:
 
 def _parameters(layers: Sequence[Layer], module: Any) -> Iterator[Array]:
     """The parameters of a module as they are stored."""
+    if layers[0].kind == "Standardise":
+        _fold(module[0], module[1])
     for layer, own in zip(layers, module, strict=True):
         names = ("weight", "bias", "running_mean", "running_var")[: len(layer.shapes)]
         for name, shape in zip(names, layer.shapes, strict=True):
             value = getattr(own, name).detach().numpy()
             yield (np.moveaxis(value, (0, 1), (-1, -2)) if value.ndim > 1 else value).reshape(shape)
+
+
+def _fold(standardise: Any, dense: Any) -> None:
+    """Puts the mean and the deviation of the features into the weights of the layer behind."""
+    weights = dense.weight.data / (standardise.running_var + EPSILON).sqrt()
+    dense.bias.data -= weights @ standardise.running_mean
+    dense.weight.data = weights
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -94,7 +94,7 @@ def of_labels(name: str, network_name: str) -> Row:
     rng = np.random.default_rng(SEED)
     for fold, (train, held) in enumerate(data.folds(SEED)):
         source = onnx.load_model_from_string(network(data, network_name, fold))
-        picked = rng.choice(train, LABELLED, replace=False)
+        picked = rng.choice(train, min(LABELLED, len(train)), replace=False)
         plain = convert(source)
         (entry,) = plain.inputs
         rows = [{entry.name: value[None]} for value in data.x[held]]

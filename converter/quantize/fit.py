@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,15 +66,14 @@ class Moments:
     def __add__(self, other: Moments) -> Moments:
         return Moments(self.gram + other.gram, self.cross + other.cross)
 
-    @property
+    @cached_property
     def matters(self) -> NDArray[np.float64]:
         """How much changes of weights matter after the bias has made up for what it can."""
         sums = self.gram[:, :-1, -1]
         return np.asarray(self.gram[:, :-1, :-1] - sums[:, :, None] * sums[:, None, :] / self.gram[:, -1:, -1:])
 
     def damped(self, share: float) -> Gram:
-        matters = self.matters
-        return Gram(matters + share * _energy(matters)[:, None, None] * np.eye(matters.shape[1]))
+        return Gram(_raised(self.matters, share))
 
     def best(self, rows: Rows, held: float) -> Rows:
         """The real weights that give what ``rows`` gave, held where those are."""
@@ -81,8 +81,8 @@ class Moments:
             return rows
         sums, means = self.gram[:, :-1, -1], self.cross[:, -1, :-1]
         cross = self.cross[:, :-1, :-1] - sums[:, :, None] * means[:, None, :] / self.gram[:, -1:, -1:]
-        hold = held * _energy(self.matters)[:, None, None] * np.eye(rows.shape[2])
-        solved = np.linalg.solve(self.matters + hold, (cross + hold) @ rows.transpose(0, 2, 1)).transpose(0, 2, 1)
+        wanted = (cross + held * _energy(self.matters)[:, None, None] * np.eye(rows.shape[2])) @ rows.transpose(0, 2, 1)
+        solved = np.linalg.solve(_raised(self.matters, held), wanted).transpose(0, 2, 1)
         return np.where(rows == 0, 0.0, solved)
 
     def bias(self, rows: Rows, changed: Rows) -> NDArray[np.float64]:
@@ -96,6 +96,13 @@ class Moments:
         before = np.concatenate([rows, np.zeros((*rows.shape[:2], 1))], axis=2)
         twice = 2 * np.einsum("gri,gri->", after @ self.cross, before)
         return float(np.einsum("gri,gri->", after @ self.gram, after) - twice)
+
+
+def _raised(matters: NDArray[np.float64], share: float) -> NDArray[np.float64]:
+    """With that share of the mean energy added to every input's."""
+    raised = matters.copy()
+    np.einsum("gii->gi", raised)[...] += share * _energy(matters)[:, None]
+    return raised
 
 
 def _energy(matters: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -17,7 +17,7 @@ from twinfer.bench.lab.accuracy import measure, verdicts
 from twinfer.bench.lab.datasets import FOLDS, Dataset, digits
 from twinfer.bench.lab.engines import BASELINE, ENGINES, OURS, PEERS, run_onnx
 from twinfer.bench.lab.figures import document
-from twinfer.bench.lab.networks import NETWORKS, cnn, cnn1d, fit, mlp, network, to_onnx
+from twinfer.bench.lab.networks import NETWORKS, cnn, cnn1d, fit, mlp, network, raw_mlp, to_onnx
 from twinfer.runtime.errors import ToolError
 
 #: The installed engines. CI always has onnxruntime, which all are measured against.
@@ -28,7 +28,13 @@ REPEATS = ("samples", "correct", "folds", "changed", "bytes")
 
 
 @pytest.mark.parametrize(
-    ("maker", "shape"), [(partial(mlp, (7, 5)), (1, 6, 6)), (partial(cnn, 2), (3, 9, 11)), (cnn1d, (6, 16))]
+    ("maker", "shape"),
+    [
+        (partial(mlp, (7, 5)), (1, 6, 6)),
+        (partial(raw_mlp, (7, 5)), (6,)),
+        (partial(cnn, 2), (3, 9, 11)),
+        (cnn1d, (6, 16)),
+    ],
 )
 def test_the_onnx_file_computes_what_the_trained_layers_do(maker: networks.Maker, shape: tuple[int, ...]) -> None:
     pytest.importorskip("onnxruntime")
@@ -187,6 +193,7 @@ def test_a_model_of_others_gets_a_row_for_each_quantiser_once(tmp_path: Path) ->
     found = list(accuracy_models.rows(chosen, [], ["int8"], engines))
     assert [(row["model"], row["engine"]) for row in found] == [("net", engine) for engine in engines]
     assert [row for row in found if not 10 < row.get("worst_db", 0) <= row["db"] <= accuracy_models.MOST_DB] == []
+    assert {row["floats"] for row in found} == {0.0}, "no weights are left in float"
     assert json.loads(accuracy_models.text(reversed(found)))["rows"] == sorted(found, key=lambda row: row["engine"])
     left = list(accuracy_models.rows(chosen[:1], found[1:], ["int8"], engines))
     assert left == [found[0] | {"seconds": left[0]["seconds"]}]
