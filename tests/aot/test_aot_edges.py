@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -72,7 +73,7 @@ def test_params_that_a_layer_shares_with_what_runs_once_come_before_the_layer() 
     b.node("ASSIGN_VARIABLE", [outer, x], [])
     plan = make_plan(b.graph([b.op("MAXIMUM", [old, x]), old], subgraphs=[once.graph([])]))
     code = emit(plan, "m", policy=share_all).code["m.c"]
-    params = [line.split()[3] for line in code.splitlines() if line.startswith("static const tw_copy_params")]
+    params = re.findall(r"^static .*const tw_copy_params (\w+) = ", code, re.MULTILINE)
     assert params
     assert code.count("tw_copy(&") > len(params)
     assert all(code.index(f"{symbol} =") < code.index(f"&{symbol},") for symbol in params)
