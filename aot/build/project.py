@@ -217,6 +217,7 @@ def _folder_facts(
             f"ENTRIES_{p.name} = {' '.join(entries(p.plan, p.name))} $(PARTS:%={p.name}_%)" for p in projects
         ),
         "parts": PARTS,
+        "prefixes": f"{name}_ {group}_ tw_" if others else f"{name}_ tw_",
         "selftests": "the self-tests of all models" if others else "the self-test",
         "tables": "".join(tables),
         "sharing": _sharing(group, projects),
