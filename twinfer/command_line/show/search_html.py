@@ -18,7 +18,7 @@ _TOP = 4
 
 #: The colour and the shape of each precision.
 KINDS = {"int4": (COLOURS[1], "triangle-up"), "int8": (COLOURS[0], "circle"), "int16x8": (COLOURS[2], "square")}
-KINDS |= {"float": (COLOURS[6], "diamond")}
+KINDS |= {"dynamic": (COLOURS[4], "triangle-down"), "float": (COLOURS[6], "diamond")}
 
 
 def search_html(outcome: Found, name: str) -> str:
