@@ -134,7 +134,7 @@ def fitted(graph: Graph, quantized: Graph, samples: Sequence[Sample], how: How |
             x, seen = floats.values[layer.node.input(0)], whole.values[node.input(0)]
             pairs = list(zip((real(v, node.input(0)) for v in seen), x, strict=True))
             key = node.outputs[0].name
-            whole_of, found_how[key] = _moments_of(layer, node, pairs, None if how is None else how[key])
+            whole_of, found_how[key] = _moments_of(layer, node, pairs, None if how is None else how.get(key))
             changed = _changed(layer, node, whole_of, *found_how[key])
         if twins:
             floats.run(twins[-1])

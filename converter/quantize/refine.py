@@ -1,16 +1,17 @@
 """Makes a quantised graph better at no cost at run time: tries ranges and fits weights, and keeps what samples gain by
-that nothing was fitted to.
+that neither ranges nor weights come from.
 
 First whether last functions are floats, where outputs are. Then how ranges are chosen: by one method everywhere, then
-by another one for halves, quarters … of the tensors. Then weights and biases are fitted (``fit``): to all samples, if
-fits to two thirds of them help the last third, for each third. A change is kept if it gains more than its own
-uncertainty. No clock is read, so that the same samples give the same bits: at most TRIALS graphs run on at most FITTED
-samples, and on fewer where that would take more than WORK.
+by another one for halves, quarters … of the tensors. Then weights and biases are fitted (``fit``). Each third of the
+samples judges what comes from the other two; a change that gains more than its own uncertainty is then made from all.
+No clock is read, so that the same samples give the same bits: at most TRIALS graphs run on at most FITTED samples, and
+on fewer where that would take more than WORK.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice, pairwise
 from re import escape
@@ -18,7 +19,7 @@ from re import escape
 import numpy as np
 from numpy.typing import NDArray
 
-from twinfer.converter.quantize.calibrate import streams
+from twinfer.converter.quantize.calibrate import calibrate, streams
 from twinfer.converter.quantize.compare import decibels, outputs_of
 from twinfer.converter.quantize.fit import can_fit, fitted
 from twinfer.converter.quantize.observed import Calibration
@@ -26,11 +27,11 @@ from twinfer.converter.quantize.quantize import PLAIN, Options, quantize
 from twinfer.converter.quantize.recipe import Choice, Recipe, Rule
 from twinfer.converter.quantize.samples import Sample, Samples, need_to_last, samples_of
 from twinfer.converter.table import row_of
-from twinfer.runtime.graph import Graph, Node, consumers
+from twinfer.runtime.graph import Array, Graph, Node, Tensor, consumers
 from twinfer.runtime.plan.make import make_plan
 
 #: Methods that are tried beside the recipe's own.
-METHODS = ("minmax", "percentile-99.99", "mse")
+METHODS = ("minmax", "extended", "percentile-99.99", "mse")
 
 #: Most samples, and parts of them of which each one judges what the others were fitted to; most graphs that ranges are
 #: tried with; parts of the tensors that get another method.
@@ -39,9 +40,8 @@ FITTED, FOLDS, TRIALS, PARTS = 64, 3, 16, (1, 2, 4)
 #: Multiplications that trials may take, and so may fits: about twenty seconds of one core.
 WORK = 100_000_000_000
 
-#: The least gain that a change is kept for, in dB; and how many standard errors the gain must be above it: of ranges,
-#: which come from the very samples that judge, and of fits, which do not.
-LEAST_DB, SURE = 0.3, (3.0, 1.5)
+#: The least gain that a change is kept for, in dB, and how many of its standard errors it must be above that.
+LEAST_DB, SURE = 0.3, 1.5
 
 #: Results of a last function that may be computed in float: an exponential each.
 FEW = 64
@@ -52,15 +52,11 @@ MOST_DB = 80.0
 
 @dataclass(frozen=True)
 class Refined:
-    """The graph, and what it came from: the recipe with its methods, and whether weights were fitted. ``before`` and
-    ``after``: the ratio of outputs to the float graph's on samples that nothing was fitted to in dB, the mean over the
-    outputs."""
+    """The graph, and what it came from: the recipe with its methods, and whether weights were fitted."""
 
     graph: Graph
     recipe: Recipe
     fitted: bool
-    before: float
-    after: float
 
 
 class Judge:
@@ -92,14 +88,14 @@ def ratio(signal: NDArray[np.float64], noise: NDArray[np.float64]) -> float:
     return sum(ratios) / max(1, len(ratios))
 
 
-def gain(signal: NDArray[np.float64], before: NDArray[np.float64], after: NDArray[np.float64], sure: float) -> float:
-    """By how many dB the ratio has surely risen, from energies [samples, outputs]: what it gains, less ``sure`` of the
+def gain(signal: NDArray[np.float64], before: NDArray[np.float64], after: NDArray[np.float64]) -> float:
+    """By how many dB the ratio has surely risen, from energies [samples, outputs]: what it gains, less SURE of the
     gain's standard error (by the jackknife: each sample left out in turn)."""
     count = len(signal)
     left = [np.arange(count) != i for i in range(count)] if count > 1 else []
     gains = [ratio(signal[at].sum(0), after[at].sum(0)) - ratio(signal[at].sum(0), before[at].sum(0)) for at in left]
     whole = ratio(signal.sum(0), after.sum(0)) - ratio(signal.sum(0), before.sum(0))
-    return whole - sure * float(np.std(gains)) * (count - 1) ** 0.5 if count > 1 else 0.0
+    return whole - SURE * float(np.std(gains)) * (count - 1) ** 0.5 if count > 1 else 0.0
 
 
 def refine(
@@ -125,24 +121,41 @@ def refine(
     def noise(graphs: Sequence[Graph]) -> NDArray[np.float64]:
         return np.concatenate([judge.noise(each) for judge, each in zip(judges, graphs, strict=True)])
 
-    best, now = recipe, noise([made := quantize(graph, seen, recipe, options)] * len(parts))
-    before, fits = ratio(signal.sum(0), now.sum(0)), False
+    with warnings.catch_warnings(action="ignore"):  # calibration has warned already
+        known = [calibrate(graph, [_named(s) for s in other], types=recipe.types) for other in others]
+
+    def quantised(recipe: Recipe) -> list[Graph]:
+        """By ranges of the others' samples, for each part."""
+        return [quantize(graph, each, recipe, options) for each in known]
+
+    def better(one: Graph, *others: Graph) -> bool:
+        """Whether the others, one for each part or one for all, are better with the same ranges."""
+        return gain(signal, noise([one] * len(parts)), noise((others * len(parts))[: len(parts)])) >= LEAST_DB
+
+    best, plain = recipe, quantize(graph, seen, recipe, options)
+    if ends := _ends(graph, recipe, options):
+        tried = replace(best, rules=(*best.rules, Rule(_names(n.output for n in ends), precision="float")))
+        best = tried if better(plain, quantize(graph, seen, tried, options)) else best
+    now = noise(quantised(best))
     trials = min(TRIALS, max(len(METHODS), WORK // (most * macs)))
-    for rule in _rules(graph, seen, _ends(graph, recipe, options)):
+    for rule in _rules(graph, seen):
         tried = replace(best, rules=(*best.rules, rule))
         if not trials or _choices(graph, tried) == _choices(graph, best):
             continue
         trials -= 1
-        changed = quantize(graph, seen, tried, options)
-        if gain(signal, now, after := noise([changed] * len(parts)), SURE[0]) >= LEAST_DB:
-            best, made, now = tried, changed, after
+        if gain(signal, now, after := noise(quantised(tried))) >= LEAST_DB:
+            best, now = tried, after
+    result, fits = quantize(graph, seen, best, options), False
     if can_fit(graph):
-        whole, how = fitted(graph, made, own)
-        if gain(signal, now, noise([whole] * len(parts)), 0) >= LEAST_DB:  # else samples that it has not seen gain less
-            fits_of = [fitted(graph, made, other, how)[0] for other in others]
-            if fits := gain(signal, now, after := noise(fits_of), SURE[1]) >= LEAST_DB:
-                made, now = whole, after
-    return Refined(made, best, fits, before, ratio(signal.sum(0), now.sum(0)))
+        whole, how = fitted(graph, result, own)
+        fits = better(result, whole)  # else samples that it has not seen gain less
+        fits = fits and better(result, *(fitted(graph, result, other, how)[0] for other in others))
+        result = whole if fits else result
+    return Refined(result, best, fits)
+
+
+def _named(sample: Sample) -> dict[str, Array]:
+    return {tensor.name: value for tensor, value in sample.items()}
 
 
 def _parts(samples: Sequence[Sample], stream: bool) -> list[list[Sample]]:
@@ -167,13 +180,14 @@ def _choices(graph: Graph, recipe: Recipe) -> list[Choice]:
     return [*map(recipe.of_input, graph.inputs), *map(recipe.of_node, graph.nodes)]
 
 
-def _rules(graph: Graph, seen: Calibration, ends: Sequence[Node]) -> Iterator[Rule]:
-    """Rules to try: last functions in float, another method for all tensors, then for parts."""
-    if ends:
-        yield Rule("|".join(escape(n.output.name) for n in ends), precision="float")
+def _rules(graph: Graph, seen: Calibration) -> Iterator[Rule]:
+    """Rules to try: another method for all tensors, then for parts."""
     tensors = [t for t in dict.fromkeys((*graph.inputs, *(t for n in graph.nodes for t in n.outputs))) if t in seen]
     for parts in PARTS:
         size = -(-len(tensors) // parts)
         for low in range(0, len(tensors), size):
-            names = "|".join(escape(t.name) for t in tensors[low : low + size])
-            yield from (Rule(names, method=method) for method in METHODS)
+            yield from (Rule(_names(tensors[low : low + size]), method=method) for method in METHODS)
+
+
+def _names(tensors: Iterable[Tensor]) -> str:
+    return "|".join(escape(t.name) for t in tensors)
