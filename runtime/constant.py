@@ -21,6 +21,8 @@ class Role(Enum):
     TABLE = "table"  # looked up by a value
     INDEX = "index"  # shapes, axes, positions, and what padding holds
     CODES = "codes"  # weights, coded
+    QUANT = "quant"  # params that depend on scales and zero points
+    PAGE = "page"  # all that one fetch brings
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,6 +25,10 @@ Mode = Literal["compiled", "interpreted"]
 #: a microcontroller by rows as far as that is estimated to cost at most 5 % of the instructions, or as ``ram`` asks.
 Memory = Literal["auto", "layers", "rows"]
 
+#: Where constants lie. linked: arrays that the linker places. blob: one block of bytes, wherever the caller has it.
+#: paged: such a block in memory that has no addresses, of which the code fetches what a layer needs.
+Apart = Literal["linked", "blob", "paged"]
+
 #: What a plan can do without, to show what it is worth. fusion: borders folded into the windows behind
 #: them, operators over one value as one table. in_place:
 #: outputs in the memory of an input, which includes copies that cost nothing. placement: memory that several tensors
@@ -38,6 +42,7 @@ _CHOICES = {
     "decode": (get_args(Decoding), "cannot decode weights at {!r}, only at {}"),
     "memory": (get_args(Memory), "memory {!r} does not exist, only {}"),
     "mode": (get_args(Mode), "mode {!r} does not exist, only {}"),
+    "weights_as": (get_args(Apart), "weights cannot be {!r}, only {}"),
 }
 
 
@@ -51,6 +56,7 @@ class Options:
     bytes arena and state may take, 0 for any number. ``input_rows`` has the caller give the input row by row.
     ``input_in_place`` has it read where the caller keeps it, so that it takes no memory of the arena.
     ``tuned`` lowers layers as ``twinfer tune`` has found it to be fastest on this computer, and is for this one alone.
+    ``weights_as`` says where constants lie; paged, a fetch brings ``page_bytes`` at most wherever a layer can be cut.
     ``without`` leaves techniques out; without placement, and without memory in place, layers do not run row by row.
     For emitted C: ``optimize`` says what to spend flash on, ``mode`` which form it has.
     For both: ``guard`` spreads the arena out and watches every step. No option changes a result.
@@ -68,6 +74,8 @@ class Options:
     input_in_place: bool = False
     without: frozenset[Technique] = frozenset()
     tuned: bool = False
+    weights_as: Apart = "linked"
+    page_bytes: int = 4096
 
     def __post_init__(self) -> None:
         for field, (values, message) in _CHOICES.items():
@@ -80,6 +88,12 @@ class Options:
             known = ", ".join(get_args(Technique))
             message = f"a plan cannot do without {self.without!r}, only without a frozenset of {known}"
             raise InvalidArgumentError(message)
+        if not isinstance(self.page_bytes, int) or self.page_bytes <= 0:
+            raise InvalidArgumentError(f"a page has a number of bytes above 0, not {self.page_bytes!r}")
+        if self.weights_as != "linked" and self.input_rows:
+            raise InvalidArgumentError(f"weights as {self.weights_as!r} do not go with an input by rows: give it whole")
+        if self.weights_as == "paged" and (self.preserve_all or self.guard):
+            raise InvalidArgumentError("pages are used again by other layers: nothing can preserve or guard them")
         if self.input_rows and self.input_in_place:
             raise InvalidArgumentError("an input by rows is nowhere in place: take one of the two options")
 

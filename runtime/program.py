@@ -15,11 +15,19 @@ from twinfer.runtime.target import PLAIN, Choice
 
 
 class Slice(NamedTuple):
-    """The part of a value that a call in a loop works on: from byte ``offset``, ``stride`` bytes on per iteration."""
+    """The part of a value that a call in a loop works on: from byte ``offset``, ``stride`` bytes on per iteration.
+
+    With ``turns`` above 0 the iterations take turns in so many places.
+    """
 
     value: Tensor | Constant
     offset: int = 0
     stride: int = 0
+    turns: int = 0
+
+    def at(self, iteration: int) -> int:
+        """The byte of the value at which an iteration begins."""
+        return self.offset + self.stride * (iteration % self.turns if self.turns else iteration)
 
 
 #: The kernel that only copies a value; its call is dropped where input and output share their memory.
@@ -67,7 +75,8 @@ class Call:
     kernel must then be right when both pointers are equal. ``macs`` counts multiply-accumulates of the node.
     ``weights`` says how input 1 may be stored coded, None if it may not. ``rows`` says how it computes parts of its
     output, None if it cannot; ``rows_call``, if there is one, computes them in its place. ``note`` describes the
-    constants in comments.
+    constants in comments. With ``quant`` above 0, the params that depend on scales and zero points are also that input,
+    word for word, and emitted C reads them there.
     """
 
     kernel: str
@@ -81,6 +90,7 @@ class Call:
     rows: Rows | None = None
     rows_call: Call | None = None
     note: str = ""
+    quant: int = 0
 
     def __post_init__(self) -> None:
         check_params(self.kernel, self.params)
@@ -106,15 +116,30 @@ class Call:
         return tuple(value for value in map(value_of, self.outputs) if isinstance(value, Tensor))
 
 
+@dataclass(frozen=True, eq=False)
+class Fetch(Call):
+    """A copy of a constant that lies in memory without addresses: begun here, and made after the next ``Wait``."""
+
+    @property
+    def nbytes(self) -> int:
+        """How many bytes it brings."""
+        size = self.params["size"]
+        return size if isinstance(size, int) else 0
+
+
+class Wait:
+    """Waits for what was fetched."""
+
+
 @dataclass(frozen=True)
 class Loop:
     """Instructions that run ``count`` times; their slices advance with every iteration."""
 
     count: int
-    body: tuple[Call, ...]
+    body: tuple[Call | Wait, ...]
 
 
-Instruction = Call | Loop
+Instruction = Call | Wait | Loop
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,8 +164,8 @@ class Step:
 
     @property
     def kernels(self) -> tuple[str, ...]:
-        """The kernels that its calls use, each once, in the order of first use."""
-        return tuple(dict.fromkeys(call.kernel for call in self.calls))
+        """The kernels that its calls use, each once, in the order of first use; a fetch is none."""
+        return tuple(dict.fromkeys(call.kernel for call in self.calls if not isinstance(call, Fetch)))
 
     @cached_property
     def read(self) -> tuple[Tensor | Constant, ...]:
@@ -226,7 +251,8 @@ class Chain:
     A layer computes its next rows when a later one asks for them (``plan/by_rows/schedule.py`` has the order). Tensors
     between them are ``rings``; the others are whole. ``backwards``: a lone layer goes from its last row to the first.
     With a ``feed`` the chain waits for rows of the graph's input, and keeps in ``progress`` how far its links are.
-    ``views`` are copies between the layers that are not made: who reads one reads what it would copy.
+    ``views`` are copies between the layers that are not made: who reads one reads what it would copy. ``before`` brings
+    what all layers need, ahead of the first row.
     """
 
     layers: tuple[Layer, ...]
@@ -235,6 +261,7 @@ class Chain:
     feed: Feed | None = None
     progress: Tensor | None = None
     views: tuple[Step, ...] = ()
+    before: tuple[Fetch | Wait, ...] = ()
 
     @property
     def links(self) -> tuple[Feed | Layer, ...]:
@@ -255,4 +282,4 @@ def calls_of(body: Iterable[Instruction]) -> Iterator[Call]:
             case Call():
                 yield instruction
             case Loop():
-                yield from instruction.body
+                yield from calls_of(instruction.body)

@@ -3,12 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 
 from twinfer.runtime.graph import Tensor
-from twinfer.runtime.program import Alias, Call, Chain, If, Instruction, Loop, Part, Program, Step, While
+from twinfer.runtime.program import (
+    Alias,
+    Call,
+    Chain,
+    If,
+    Instruction,
+    Loop,
+    Part,
+    Program,
+    Step,
+    Wait,
+    While,
+    calls_of,
+)
 
 
-def steps_of(program: Program) -> Iterator[Step]:
+def steps_of(program: Iterable[Part]) -> Iterator[Step]:
     """Every step, in the order of positions."""
     for part in program:
         match part:
@@ -48,7 +62,8 @@ def _uses_of_chain(chain: Chain) -> Iterator[tuple[int, Tensor]]:
     positions = -1 if chain.feed else steps[0].position, steps[-1].position if steps else -1
     fed = [] if chain.feed is None else [chain.feed.out]
     progress = [] if chain.progress is None else [chain.progress]
-    for tensor in [*fed, *progress, *(tensor for step in steps for tensor in step.touched)]:
+    fetched = [tensor for call in calls_of(chain.before) for tensor in call.written]
+    for tensor in [*fed, *progress, *fetched, *(tensor for step in steps for tensor in step.touched)]:
         ring = chain.rings.get(tensor)
         yield from ((position, ring.memory if ring else tensor) for position in positions)
 
@@ -70,11 +85,26 @@ def with_steps(program: Program, change: Callable[[Step], Part | None]) -> Progr
     return tuple(part for part in map(changed, program) if part is not None)
 
 
+def with_calls(body: Iterable[Instruction], change: Callable[[Call], Call]) -> tuple[Instruction, ...]:
+    """The same instructions over other calls."""
+
+    def changed(instruction: Call | Wait) -> Call | Wait:
+        return change(instruction) if isinstance(instruction, Call) else instruction
+
+    return tuple(
+        replace(each, body=tuple(map(changed, each.body))) if isinstance(each, Loop) else changed(each) for each in body
+    )
+
+
 def unroll(body: Iterable[Instruction]) -> Iterator[tuple[Call, int]]:
     """The calls as they are run, each with the number of its iteration (0 outside of loops)."""
+    yield from ((each, i) for each, i in unroll_all(body) if isinstance(each, Call))
+
+
+def unroll_all(body: Iterable[Instruction]) -> Iterator[tuple[Call | Wait, int]]:
+    """The same with what waits for fetches."""
     for instruction in body:
-        match instruction:
-            case Call():
-                yield instruction, 0
-            case Loop():
-                yield from ((call, i) for i in range(instruction.count) for call in instruction.body)
+        if isinstance(instruction, Loop):
+            yield from ((each, i) for i in range(instruction.count) for each in instruction.body)
+        else:
+            yield instruction, 0

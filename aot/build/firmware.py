@@ -15,6 +15,7 @@ from twinfer.aot.print.blocks import Memory
 from twinfer.aot.print.emit import Project
 from twinfer.aot.print.feed import Feeding
 from twinfer.aot.print.literals import comment
+from twinfer.aot.print.slow import slow_memory
 from twinfer.runtime.errors import ToolError
 from twinfer.runtime.graph import Tensor
 from twinfer.runtime.plan.plan import Plan, Region
@@ -83,7 +84,8 @@ def _model(project: Project) -> str:
     }
     functions = _functions(project)
     steps = ", ".join((*functions.layers, "NULL"))
-    lines = [project.wrappers, functions.text, f"static tw_step_fn *const {name}_steps[] = {{{steps}}};"]
+    slow = slow_memory(name) if project.constants.paged else ""
+    lines = [slow, project.wrappers, functions.text, f"static tw_step_fn *const {name}_steps[] = {{{steps}}};"]
     for what, pairs in spans.items():
         listed = ", ".join(f"{{{address}, {size}}}" for address, size in pairs) or "{NULL, 0}"
         lines.append(f"static const tw_span {name}_{what}[] = {{{listed}}};")
@@ -113,11 +115,11 @@ def _functions(project: Project) -> _Functions:
     """Those of a model with one block of memory, whose input lies there, are its own."""
     name, plan, memory = project.name, project.plan, Memory(project.plan)
     apart = plan.fed is not None or plan.borrowed is not None
-    if not plan.state_bytes and not apart and not plan.target.banks:
+    if not plan.state_bytes and not apart and not plan.target.banks and not memory.weights:
         return _Functions(f"{name}_run", "NULL", project.layers)
-    blocks = ", ".join(block(plan, region, "base") for region in memory.regions)
+    blocks = ", ".join(_given(project, memory.regions))
     layers = tuple(f"{name}_{i}_at" for i in range(len(project.layers)))
-    given = ", ".join(block(plan, region, "base") for region in memory.blocks)
+    given = ", ".join(_given(project, (*memory.blocks, *memory.weights)))
     inputs = ", ".join("NULL" if t.data is not None else f"base + {input_at(plan)}" for t in plan.graph.inputs)
     lines = [
         f"static int {name}_run_at(void *arena, const void *const *inputs, void *const *outputs) {{",
@@ -126,7 +128,7 @@ def _functions(project: Project) -> _Functions:
         *([f"    const void *const staged[] = {{{inputs}}};", "    (void)inputs;"] if apart else []),
         f"    return {name}_run({given}, {'staged' if apart else 'inputs'}, outputs);",
         "}",
-        *(_reset_at(name, memory) if plan.state_bytes else []),
+        *(_reset_at(project, memory) if plan.state_bytes else []),
         *(
             f"static void {name}_{i}_at(unsigned char *base) {{ (void)base; {_load(project, i)}{layer}({blocks}); }}"
             for i, layer in enumerate(project.layers)
@@ -135,9 +137,15 @@ def _functions(project: Project) -> _Functions:
     return _Functions(f"{name}_run_at", f"{name}_reset_at" if plan.state_bytes else "NULL", layers, "\n".join(lines))
 
 
-def _reset_at(name: str, memory: Memory) -> list[str]:
+def _given(project: Project, regions: Iterable[Region]) -> list[str]:
+    """The addresses of blocks, those in RAM in one buffer."""
+    weights = f"{project.name}_weights"
+    return [weights if region == Region.WEIGHTS else block(project.plan, region, "base") for region in regions]
+
+
+def _reset_at(project: Project, memory: Memory) -> list[str]:
     """The reset over one buffer."""
-    reset = ", ".join(block(memory.plan, region, "base") for region in memory.start_regions)
+    name, reset = project.name, ", ".join(_given(project, memory.start_regions))
     return [
         f"static void {name}_reset_at(void *arena) {{",
         "    unsigned char *const base = (unsigned char *)arena;",

@@ -18,6 +18,7 @@ from twinfer.aot.build.library import library_sources
 from twinfer.aot.print.blocks import Memory
 from twinfer.aot.print.emit import Project, emit
 from twinfer.aot.print.feed import Feeding
+from twinfer.aot.print.slow import slow_memory
 from twinfer.kernels_c import ffi, lib
 from twinfer.kernels_c.ffi_build import ARITHMETIC
 from twinfer.runtime.errors import ToolError
@@ -154,13 +155,13 @@ def entries(project: Project) -> str:
     """Two functions with the kernels' signature: the whole model, and the step whose number params points to."""
     name, memory, plan = project.name, Memory(project.plan), project.plan
     signature = "(const void *params, const void *const *in, void *const *out, void *scratch)"
-    return f"""{project.wrappers}
+    return f"""{slow_memory(name) if project.constants.paged else ""}{project.wrappers}
 {_load(Feeding(plan, name), signature) if plan.fed else ""}
 void {name}_whole{signature};
 void {name}_whole{signature} {{
     unsigned char *const base = (unsigned char *)scratch;
     (void)params;
-    (void){name}_run({memory.side_by_side("base", memory.blocks)}, in, out);
+    (void){name}_run({memory.side_by_side("base", f"{name}_weights", (*memory.blocks, *memory.weights))}, in, out);
 }}
 
 void {name}_step{signature};
@@ -169,7 +170,7 @@ void {name}_step{signature} {{
     unsigned char *const base = (unsigned char *)scratch;
     (void)in;
     (void)out;
-    layers[*(const int32_t *)params]({memory.side_by_side("base")});
+    layers[*(const int32_t *)params]({memory.side_by_side("base", f"{name}_weights")});
 }}
 """
 
@@ -184,7 +185,7 @@ def exported_kernels(project: Project) -> str:
 
 def _load(feeding: Feeding, signature: str) -> str:
     """A function that gives all rows of the input."""
-    address = Memory(feeding.plan).side_by_side("(unsigned char *)scratch", [feeding.region])
+    address = Memory(feeding.plan).side_by_side("(unsigned char *)scratch", "", [feeding.region])
     return f"""void {feeding.name}_load{signature};
 void {feeding.name}_load{signature} {{
     unsigned char *const {feeding.base} = {address};

@@ -12,7 +12,7 @@ LIBRARY = ("library.c", "library_data.c")
 
 
 #: Files that only a program which uses them needs.
-_APART = ("_static.c", "_layers.c")
+_APART = ("_static.c", "_layers.c", "_check.c")
 
 
 def library_sources(
@@ -32,11 +32,13 @@ def library_sources(
         apart = {f"{project.name}{end}" for end in _APART}
         files.update({path: text for path, text in project.code.items() if path not in apart})
         code += [f'#include "{project.name}.c"', entries(project)]
-        for constant in project.constants.all:
-            alignment = max(project.plan.target.constant_alignment, constant.array.itemsize)
-            size = constant.array.nbytes
-            data.append(included.format(symbol=constant.symbol, size=size, alignment=alignment, at=len(blob)))
-            blob += constant.array.tobytes()
+        arrays = [(c.symbol, c.array.tobytes(), c.array.itemsize) for c in project.constants.linked]
+        if whole := project.constants.blob:
+            arrays.append((f"{project.name}_weights", project.weights, max(16, whole.alignment)))
+        for symbol, content, item in arrays:
+            alignment = max(project.plan.target.constant_alignment, item)
+            data.append(included.format(symbol=symbol, size=len(content), alignment=alignment, at=len(blob)))
+            blob += content
     return {
         **files,
         "library.c": "\n".join(code),

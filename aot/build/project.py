@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from twinfer.aot.build import boards, depth
+from twinfer.aot.build import boards, depth, update
 from twinfer.aot.build.fits import check_fit_together, check_fits
 from twinfer.aot.build.targets import Card
 from twinfer.aot.print.blocks import Memory
@@ -100,7 +100,7 @@ def write_all(
     return projects
 
 
-def put(target: Path, files: Mapping[str, str]) -> None:
+def put(target: Path, files: Mapping[str, str | bytes]) -> None:
     """Write the files to the folder, in place of all that were there."""
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".twinfer-", dir=target.parent) as work:
@@ -141,14 +141,14 @@ def _written(target: Path) -> set[str]:
         return set()
 
 
-def project_files(project: Project, inputs: Sequence[Array], card: Card | None = None) -> dict[str, str]:
+def project_files(project: Project, inputs: Sequence[Array], card: Card | None = None) -> dict[str, str | bytes]:
     """Everything that goes into the folder of one model, by path."""
     return folder_files(project.name, [(project, inputs)], card)
 
 
 def folder_files(
     group: str, models: Sequence[tuple[Project, Sequence[Array]]], card: Card | None = None
-) -> dict[str, str]:
+) -> dict[str, str | bytes]:
     """Everything that goes into a folder, by path: models with their self-tests' inputs; ``group`` is its library."""
     sources: dict[str, str] = {}
     projects = [project for project, _ in models]
@@ -157,7 +157,7 @@ def folder_files(
         sources |= {**project.files, _test(project): test}
     terms = {f"{project.name}_data.c": _USERS for project in projects}
     terms |= {_test(project): f"{_OURS} AND {_USERS}" for project in projects}
-    files: dict[str, str] = {}
+    files: dict[str, str | bytes] = {}
     for path, text in sources.items():  # kernels stay as they are: a user's own are the user's
         plain = path.startswith("kernels/") or text.startswith("/* SPDX-")
         files[path] = text if plain else f"/* SPDX-License-Identifier: {terms.get(path, _OURS)} */\n{text}"
@@ -166,6 +166,10 @@ def folder_files(
     files |= boards.sources(card) if card else {}
     files["stack.py"] = Path(depth.__file__).read_text(encoding="utf-8")
     files["LICENSE"] = (_TEMPLATES / "LICENSE").read_text(encoding="utf-8")
+    for project in projects:
+        if project.constants.blob:
+            files[f"{project.name}_weights.bin"] = project.weights
+            files[f"{project.name}_structure.txt"] = project.structure
     first, *others = projects
     options, hashes = first.plan.options, {project.name: project.sha256 for project in projects}
     described = {
@@ -174,6 +178,7 @@ def folder_files(
         "target": first.plan.target.name,
         "optimize": options.optimize,
         **({} if options.weights == "file" else {"weights": options.weights, "decode": options.decode}),
+        **({} if options.weights_as == "linked" else {"plan": update.recorded(first.plan)}),
         "mode": first.mode,
         **({"models": hashes} if others else {"model_sha256": first.sha256}),
         "files": sorted(files),
@@ -202,7 +207,7 @@ def _folder_facts(
     sources = [path for path in paths if path.endswith(".c") and "/" not in path and path not in tests]
     tables, calls = zip(*(_of_model(project, group if others else None) for project in projects), strict=True)
     banner = f"{group}: made by twinfer {version()}" if others else first.banner
-    name = "NAME" if others else first.name
+    name, apart = "NAME" if others else first.name, first.plan.options.weights_as != "linked"
     return {
         **boards.building(card, first.plan),
         "banner": banner.removeprefix("/* ").removesuffix(" */"),
@@ -219,6 +224,7 @@ def _folder_facts(
         "parts": PARTS,
         "prefixes": f"{name}_ {group}_ tw_" if others else f"{name}_ tw_",
         "selftests": "the self-tests of all models" if others else "the self-test",
+        "training": _filled(f"training{'_apart' if apart else ''}.md", {"name": name}).strip(),
         "tables": "".join(tables),
         "sharing": _sharing(group, projects),
         "calls": "".join(calls),
@@ -287,16 +293,18 @@ def _calling(project: Project, group: str | None) -> Mapping[str, str]:
     """What the section on calls says of memory."""
     name, memory = project.name, Memory(project.plan)
     blocks = [region.value for region in memory.blocks]
+    given = [*blocks, *([f"{name}_weights"] if memory.weights else [])]
     defined = [
         f"    _Alignas({name.upper()}_ARENA_ALIGN) static unsigned char {block}[{name.upper()}_{block.upper()}_BYTES];"
         for block in blocks
     ]
     if group:
         defined[0] = f"    void *const arena = {group}_arena();"
-    reset = f"    {name}_reset({', '.join(r.value for r in memory.start_regions)}); /* once, and to begin anew */\n"
+    needed = ", ".join(f"{name}_weights" if r == Region.WEIGHTS else r.value for r in memory.start_regions)
+    reset = f"    {name}_reset({needed}); /* once, and to begin anew */\n"
     return {
         "blocks": "\n".join(defined),
-        "arguments": ", ".join(blocks),
+        "arguments": ", ".join(given),
         "reset": reset if project.plan.state_bytes else "",
     }
 

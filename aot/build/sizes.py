@@ -17,6 +17,7 @@ from twinfer.aot.build.firmware import flags_for
 from twinfer.aot.build.library import LIBRARY, library_sources
 from twinfer.aot.build.targets import Card
 from twinfer.aot.print.emit import Project
+from twinfer.aot.print.slow import no_memory
 from twinfer.runtime.constant import Role
 
 #: The groups of constants that another training would change: the model's parameters.
@@ -89,8 +90,13 @@ class Sizes:
 
 def image_sources(project: Project, card: Card) -> dict[str, str | bytes]:
     """The sources of a model's image: library.c and library_data.c, what they include, the linker's script if any."""
-    sources = library_sources((replace(project, wrappers=""),), lambda _: "", included=card.toolchain.included)
+    sources = library_sources((replace(project, wrappers=""),), _memory, included=card.toolchain.included)
     return {**sources, **({script: card.architecture.read(script)} if (script := card.toolchain.script_alone) else {})}
+
+
+def _memory(project: Project) -> str:
+    """What a model asks for that is the user's, and does nothing here."""
+    return no_memory(project.name) if project.constants.paged else ""
 
 
 def image_words(project: Project, card: Card, build: Sequence[str] = ()) -> tuple[str, ...]:
@@ -163,9 +169,12 @@ _WORDS = {
     Role.SUMS: "multipliers",
     Role.TABLE: "tables",
     Role.INDEX: "tables",
+    Role.QUANT: "multipliers",
+    Role.PAGE: "weights",
 }
 
 
 def _groups(project: Project) -> dict[str, str]:
     """Symbol -> group of every constant array of the model."""
-    return {definition.symbol: _WORDS[definition.constant.role] for definition in project.constants.all}
+    arrays = {definition.symbol: _WORDS[definition.constant.role] for definition in project.constants.all}
+    return {**arrays, f"{project.name}_weights": "weights"} if project.constants.blob else arrays

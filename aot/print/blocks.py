@@ -16,24 +16,34 @@ def in_run(region: Region) -> str:
     """What a block is called as bytes in the functions that callers see; in a layer it has its own name."""
     if region == Region.INPUT:
         return region.value
+    if region == Region.WEIGHTS:
+        return "blob"
     return "kept" if region == Region.STATE else region.value.replace("arena", "base", 1)
 
 
 def parameter(region: Region) -> str:
-    """A block as a parameter of a layer; nothing writes an input."""
-    return f"{'const ' * (region == Region.INPUT)}unsigned char *{region.value}"
+    """A block as a parameter of a layer; nothing writes an input or weights."""
+    return f"{'const ' * (region in (Region.INPUT, Region.WEIGHTS))}unsigned char *{region.value}"
 
 
 @dataclass(frozen=True)
 class Memory:
-    """The blocks of one plan, as parameters, arguments and addresses in C."""
+    """The blocks of one plan, as parameters, arguments and addresses in C.
+
+    Weights that are no part of the program are a block, too, which is only read.
+    """
 
     plan: Plan
 
     @property
     def blocks(self) -> tuple[Region, ...]:
-        """The blocks that callers give: always an arena, and the state if there is any."""
+        """The blocks of RAM that callers give: always an arena, and the state if there is any."""
         return (*self.plan.arenas, Region.STATE) if self.plan.state_bytes else self.plan.arenas
+
+    @property
+    def weights(self) -> tuple[Region, ...]:
+        """The block of weights, if callers give one."""
+        return (Region.WEIGHTS,) * (self.plan.options.weights_as == "blob")
 
     def nbytes(self, region: Region) -> int:
         """What callers give for a block: a multiple of its alignment, so that all blocks of an array are aligned.
@@ -50,14 +60,15 @@ class Memory:
 
     @property
     def regions(self) -> tuple[Region, ...]:
-        """The blocks that layers get: those, and an input in place."""
-        return (*self.blocks, Region.INPUT) if self.plan.borrowed else self.blocks
+        """The blocks that layers get: those, weights, and an input in place."""
+        return (*self.blocks, *self.weights, *[Region.INPUT] * (self.plan.borrowed is not None))
 
     @property
     def start_regions(self) -> tuple[Region, ...]:
         """The blocks that a reset gets: an arena only if it computes values there."""
         used = {self.plan.places[tensor].region for step in self.plan.start for tensor in step.touched}
-        return tuple(region for region in self.regions if region in used or region == Region.STATE)
+        used.update((Region.STATE, *self.weights * any(self.plan.start)))
+        return tuple(region for region in self.regions if region in used)
 
     @property
     def parameters(self) -> str:
@@ -67,7 +78,7 @@ class Memory:
     @property
     def start_parameters(self) -> str:
         """Of what a reset calls."""
-        return ", ".join(f"unsigned char *{region.value}" for region in self.start_regions)
+        return ", ".join(map(parameter, self.start_regions))
 
     @property
     def arguments(self) -> str:
@@ -77,17 +88,20 @@ class Memory:
     @property
     def given(self) -> str:
         """Of the function that callers see, in one like it."""
-        return ", ".join(map(in_run, self.blocks))
+        return ", ".join(map(in_run, (*self.blocks, *self.weights)))
 
     @property
     def first(self) -> str:
         """An address, in a layer, where a value without bytes may lie."""
         return self.plan.arenas[0].value
 
-    def side_by_side(self, base: str, regions: Sequence[Region] | None = None) -> str:
-        """The arguments of a layer, or the ``regions``, if one buffer at ``base`` holds all."""
-        offsets = [self.plan.regions[region].offset for region in regions or self.regions]
-        return ", ".join(f"{base} + {offset}" if offset else base for offset in offsets)
+    def side_by_side(self, base: str, weights: str, regions: Sequence[Region] | None = None) -> str:
+        """The arguments of a layer, or the ``regions``, if one buffer at ``base`` holds all but the ``weights``."""
+        wanted = [*(regions or self.regions)]
+        offsets = [self.plan.regions[region].offset for region in wanted if region != Region.WEIGHTS]
+        own = [f"{base} + {offset}" if offset else base for offset in offsets]
+        own[len(self.blocks) : len(self.blocks)] = [weights] * (Region.WEIGHTS in wanted)
+        return ", ".join(own)
 
     def unused(self, lines: list[str]) -> list[str]:
         """Statements about the parameters of a layer that its ``lines`` do not use."""

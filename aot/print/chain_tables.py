@@ -13,7 +13,7 @@ from twinfer.aot.print.arguments import NO_SCRATCH, initialiser
 from twinfer.aot.print.blocks import Memory
 from twinfer.aot.print.feed import Feeding
 from twinfer.aot.print.literals import block_comment, braced, comment, identifier, wrapped
-from twinfer.aot.print.part import used
+from twinfer.aot.print.part import used, with_pointers
 from twinfer.aot.print.place import code, tables
 from twinfer.aot.print.row_loops import RowLoops, arrays
 from twinfer.runtime.plan.by_rows.chain_table import ChainTable
@@ -64,10 +64,10 @@ class ChainTables:
         """The function of a layer, behind a comment ``about`` it; the last one's is followed by the chain's tables."""
         pointers = self.loops.pointers(layer, {place: f"part->x[{k}]" for k, (place, _, _) in enumerate(layer.sources)})
         place = self.plan.places.get(layer.step.scratch) if layer.step.scratch else None
-        *params, call = self.loops.call(layer, NO_SCRATCH if place is None else f"part->arena + {place.offset}")
-        needed = [f"{name} = part->{_OF_PART.get(name, name)}" for name in used("\n".join([*params, call]))]
+        call = self.loops.call(layer, NO_SCRATCH if place is None else f"part->arena + {place.offset}")
+        needed = [f"{name} = part->{_OF_PART.get(name, name)}" for name in used("\n".join(call))]
         numbers = [f"const int32_t {', '.join(needed)};"] if needed else []
-        lines = ["(void)context;", *numbers, *params, *arrays(pointers, "part->y"), call]
+        lines = ["(void)context;", *numbers, *with_pointers(call, arrays(pointers, "part->y"))]
         own = f"static {code(self.name, self.loops.numbers[layer.step])} void {self.loops.layer_symbol(layer)}"
         head = f"{own}(const void *context, const tw_rows_part *part)"
         function = "\n".join(braced(lines, head))

@@ -21,19 +21,21 @@ import numpy as np
 from twinfer.aot.print import guard as guards
 from twinfer.aot.print.blocks import Memory
 from twinfer.aot.print.chain_tables import empty_layer
+from twinfer.aot.print.check import HEADER, check_source
 from twinfer.aot.print.data import Constants, data_header, data_source
 from twinfer.aot.print.group import Group
 from twinfer.aot.print.interface import API, Stack, header, sizes, static_source
 from twinfer.aot.print.layer_functions import NONE_COMMON, Layers, closure, headers_of, kernel_counts
 from twinfer.aot.print.literals import braced, check_name, comment
 from twinfer.aot.print.place import hooked, place_header
-from twinfer.aot.print.row_loops import straight
 from twinfer.aot.print.run import RunFunctions, reset_function
 from twinfer.aot.print.run_layers import layers_source
 from twinfer.aot.print.statements import Statements
+from twinfer.aot.print.structure import number_of, structure
 from twinfer.aot.print.table import Table
 from twinfer.runtime.constant import Constant, Role
 from twinfer.runtime.options import Mode
+from twinfer.runtime.plan.by_rows.schedule import straight
 from twinfer.runtime.plan.choice import Policy, cold, default_policy, share_all, with_rest
 from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.program import Chain
@@ -80,7 +82,8 @@ class Project:
 
     ``layers`` are the static C functions of ``plan.steps``, each called with the arena. In interpreted mode a program
     that calls them has to append ``wrappers``, which defines them, to ``<name>.c``. ``shared`` are the steps that call
-    the shared instance of their kernel, ``instances`` those kernels. ``common`` are the files
+    the shared instance of their kernel, ``instances`` those kernels. ``structure`` is what the code asks of constants.
+    ``common`` are the files
     that several models share.
     """
 
@@ -93,6 +96,7 @@ class Project:
     constants: Constants
     banner: str
     sha256: str
+    structure: str
     stack: Stack | None = None
     instances: tuple[str, ...] = ()
     common: Mapping[str, str] = field(default_factory=dict)
@@ -103,13 +107,22 @@ class Project:
 
     def with_stack(self, stack: Stack | None) -> Project:
         """The same with the stack of a run, where it is known, in the header. No other file names it."""
-        return replace(self, stack=stack, code={**self.code, **_header(self.plan, self.constants, self.banner, stack)})
+        return replace(self, stack=stack, code={**self.code, **self._header(stack)})
+
+    def _header(self, stack: Stack | None) -> dict[str, str]:
+        return _header(self.plan, self.constants, self.banner, self.structure, stack)
 
     @property
     def files(self) -> dict[str, str]:
         """All sources."""
-        data = data_source(self.constants, self.name, self.banner, self.sha256, self.plan.target.constant_alignment)
+        alignment, structure = self.plan.target.constant_alignment, number_of(self.structure)
+        data = data_source(self.constants, self.name, self.banner, self.sha256, alignment, structure)
         return {**self.code, **self.common, f"{self.name}_data.c": data}
+
+    @property
+    def weights(self) -> bytes:
+        """The content of the file of weights, if they are no part of the program."""
+        return self.constants.blob.content(number_of(self.structure)) if self.constants.blob else b""
 
 
 def emit(
@@ -125,7 +138,7 @@ def emit(
     """
     check_name(name)
     compiled, guard = plan.options.mode == "compiled", plan.options.guard
-    by_table = not compiled and len(plan.arenas) == 1 and not plan.borrowed
+    by_table = not compiled and len(plan.arenas) == 1 and not plan.borrowed and plan.options.weights_as == "linked"
     plan = spread(plan) if guard else plan
     constants = Constants(plan, name)
     shared = ((policy or default_policy) if compiled else share_all)(plan) | with_rest(plan)
@@ -137,24 +150,29 @@ def emit(
         text = f"{steps.text}\n{guards.tables(plan, name)}"
         steps = replace(steps, text=text, headers=(guards.HEADER, *steps.headers))
     banner = banner_of(plan, name)
+    asked = structure(plan, constants, version())
     code = {
-        **_header(plan, constants, banner),
+        **_header(plan, constants, banner, asked),
         f"{name}.c": _source(plan, name, constants, steps, banner, group),
         f"{name}_data.h": data_header(constants, name, banner, plan.target.constant_alignment),
         f"{name}_place.h": place_header(name, banner),
         f"{name}_layers.c": layers_source(plan, name, banner),
         f"{name}_static.c": static_source(plan, name, banner, group.name if group else None),
-        **{f"kernels/{file}": text for file, text in closure([API, *steps.headers]).items()},
+        f"{name}_check.c": check_source(constants, banner),
+        **{f"kernels/{file}": text for file, text in closure([API, *steps.headers, HEADER]).items()},
     }
-    project = Project(name, plan, code, steps.layers, shared, steps.wrappers, constants, banner, sha256)
+    project = Project(name, plan, code, steps.layers, shared, steps.wrappers, constants, banner, sha256, asked)
     project = replace(project, instances=steps.instances, common=group.files if group else {})
     tell("C", "What the compiler prints.", plan, project)
     return project
 
 
-def _header(plan: Plan, constants: Constants, banner: str, stack: Stack | None = None) -> dict[str, str]:
+def _header(
+    plan: Plan, constants: Constants, banner: str, structure: str, stack: Stack | None = None
+) -> dict[str, str]:
     macros = [*sizes(plan, constants, version(), stack), *([guards.MACRO] if plan.options.guard else [])]
-    return {f"{constants.name}.h": header(plan, constants.name, banner, macros)}
+    macros.append(("STRUCTURE", f"0x{number_of(structure):08X}u /* of the constants that the code is for */"))
+    return {f"{constants.name}.h": header(plan, constants, banner, macros)}
 
 
 @dataclass(frozen=True)
@@ -226,7 +244,7 @@ def _interpreted(plan: Plan, name: str, constants: Constants, common: Mapping[st
 
 def _layer(plan: Plan, name: str, call: str, i: int | str) -> list[str]:
     """The lines that run layer ``i``, under watch if the plan's options say so."""
-    return [hooked(name, i), *(guards.watched(plan, name, call, str(i)) if plan.options.guard else [call])]
+    return [hooked(plan, name, i), *(guards.watched(plan, name, call, str(i)) if plan.options.guard else [call])]
 
 
 def _statements(plan: Plan, name: str, steps: _Steps) -> Statements:
@@ -246,7 +264,7 @@ def _statements(plan: Plan, name: str, steps: _Steps) -> Statements:
 
     def chain(part: Chain) -> Iterator[str]:
         last = number[part.layers[-1].step]
-        yield hooked(name, last)
+        yield hooked(plan, name, last)
         yield f"{steps.layers[last]}({Memory(plan).arguments});"
 
     return Statements(number, run, Memory(plan).address_in_run, chain)
@@ -261,8 +279,8 @@ def has_floats(plan: Plan) -> bool:
 def reads_words(plan: Plan) -> bool:
     """Whether kernels may read, as words, what lies in memory as bytes or halves.
 
-    Those for SMLAD and Helium do, those of computers whose weights are words but decoded byte by byte, and copies of
-    constants that lie as bytes to wider outputs.
+    Those of constants in a block do, those for SMLAD and Helium, those of computers whose weights are words but decoded
+    byte by byte, and copies of constants that lie as bytes to wider outputs.
     """
     coded = any(constant.role is Role.CODES for constant in plan.constants)
     widened = any(
@@ -271,7 +289,12 @@ def reads_words(plan: Plan) -> bool:
         for value in step.read
         if isinstance(value, Constant) and {*step.kernels} & {"tw_copy", "tw_split", "tw_split_ragged"}
     )
-    return plan.target.has("dsp") or (coded and not plan.target.has("words")) or widened
+    return (
+        plan.options.weights_as != "linked"
+        or plan.target.has("dsp")
+        or (coded and not plan.target.has("words"))
+        or widened
+    )
 
 
 def _source(plan: Plan, name: str, constants: Constants, steps: _Steps, banner: str, group: Group | None) -> str:

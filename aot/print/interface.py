@@ -9,11 +9,15 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from twinfer.aot.print import run_layers
+from twinfer.aot.print.blob import HEAD, ends_of, quantized
 from twinfer.aot.print.blocks import Memory
+from twinfer.aot.print.check import declaration
 from twinfer.aot.print.data import Constants
 from twinfer.aot.print.feed import Feeding
 from twinfer.aot.print.literals import WIDTH, block_comment, c_type, comment, scalar, wrapped
+from twinfer.aot.print.run import block_parameter
 from twinfer.runtime.graph import Tensor
+from twinfer.runtime.plan.pages import fetches_of
 from twinfer.runtime.plan.plan import Plan, Region
 from twinfer.runtime.run.stream import METADATA, steps_of
 
@@ -52,8 +56,9 @@ _BUILDS = {
 }
 
 
-def header(plan: Plan, name: str, banner: str, sizes: Iterable[tuple[str, object]]) -> str:
+def header(plan: Plan, constants: Constants, banner: str, sizes: Iterable[tuple[str, object]]) -> str:
     """The public header: sizes, offsets, shapes, types and quantisation as macros, then the functions."""
+    name = constants.name
     up = name.upper()
     lines = [banner, f"#ifndef {up}_H", f"#define {up}_H", f'#include "kernels/{API}"', ""]
     lines += ["#include <stdalign.h>", "#include <stdint.h>", ""]
@@ -63,7 +68,15 @@ def header(plan: Plan, name: str, banner: str, sizes: Iterable[tuple[str, object
             place = Memory(plan).span(tensor) if tensor.data is None else "a constant, not in the arena"
             lines += ["", block_comment([f'{kind.capitalize()} {i}: "{comment(tensor.name)}" {tensor.type}, {place}'])]
             lines += [f"#define {up}_{kind}_{i}_{key} {value}" for key, value in _tensor(plan, tensor)]
-    lines += ["", "#ifdef __cplusplus", 'extern "C" {', "#endif", "", *_functions(plan, name), *quantizers(plan, name)]
+    lines += [
+        "",
+        "#ifdef __cplusplus",
+        'extern "C" {',
+        "#endif",
+        "",
+        *_functions(plan, constants),
+        *quantizers(plan, name),
+    ]
     lines += ["#ifdef __cplusplus", "}", "#endif", "#endif", ""]
     return "\n".join(lines)
 
@@ -82,6 +95,19 @@ def sizes(plan: Plan, constants: Constants, version: str, stack: Stack | None) -
     if stack is not None:
         yield "STACK_BYTES", f"{stack.nbytes} {block_comment(stack.about)}"
         yield from ((f"STACK_BYTES_{key}", f"{nbytes} /* {_BUILDS[key]} */") for key, nbytes in stack.others.items())
+    if constants.blob:
+        yield "WEIGHTS_BYTES", constants.blob.nbytes
+        if plan.options.weights_as == "blob":
+            yield "WEIGHTS_ALIGN", constants.blob.alignment
+        else:
+            sizes = [fetch.nbytes for fetch in fetches_of(plan.program)]
+            yield (
+                "HEAD_BYTES",
+                f"{HEAD + 8 * len(constants.blob.ends)} /* with the scales of inputs and outputs */",
+            )
+            yield "PAGE_BYTES", f"{max(sizes, default=4)} /* the most that is fetched at a time */"
+            if plan.straight:
+                yield "FETCHED_BYTES", f"{sum(sizes)} /* in a run */"
     yield "CONSTANT_BYTES", f"{constants.nbytes} /* weights and everything else in the constants' file, read only */"
     yield "MACS", f"{plan.macs} /* multiply-accumulates of a run */"
     yield "LAYER_COUNT", len(plan.steps)
@@ -104,7 +130,8 @@ def _tensor(plan: Plan, tensor: Tensor) -> Iterator[tuple[str, object]]:
     if plan.fed and plan.fed.feed and tensor is plan.fed.feed.out:
         yield "ROWS", f"{plan.fed.feed.wanted} /* that are wanted, from the first on */"
         yield "ROW_BYTES", tensor.nbytes // plan.fed.feed.height
-    if tensor.quant is not None and not tensor.quant.per_channel and tensor.quant.scale.size:
+    in_blob = plan.options.weights_as != "linked" and quantized(tensor)
+    if tensor.quant is not None and not tensor.quant.per_channel and tensor.quant.scale.size and not in_blob:
         yield "SCALE", scalar(float(np.float32(tensor.scale)), "float")
         yield "ZERO_POINT", tensor.zero
 
@@ -112,8 +139,9 @@ def _tensor(plan: Plan, tensor: Tensor) -> Iterator[tuple[str, object]]:
 def _of_run(plan: Plan, name: str) -> str:
     """The declaration of the function for one inference."""
     up, memory = name.upper(), Memory(plan)
-    blocks = "".join(f"void *{r.value}, " for r in memory.blocks)
-    refused = "one of the blocks" if plan.target.banks else " or ".join(r.value for r in memory.blocks)
+    given = (*memory.blocks, *memory.weights)
+    blocks = "".join(f"{block_parameter(r)}, " for r in given)
+    refused = "one of the blocks" if plan.target.banks else " or ".join(r.value for r in given)
     number = Feeding(plan, name).place if plan.fed else None
     if plan.borrowed:
         number = plan.graph.inputs.index(plan.borrowed)
@@ -132,6 +160,12 @@ def _of_run(plan: Plan, name: str) -> str:
         if not plan.target.banks:
             buffer = f"One buffer of {up}_MEMORY_BYTES bytes has room for both"
             about[-1] += f" {buffer}, the state at {up}_STATE_OFFSET."
+    if memory.weights:
+        about.append(
+            f"weights: {up}_WEIGHTS_BYTES bytes at a multiple of {up}_WEIGHTS_ALIGN, wherever they lie: the content of "
+            f"{name}_weights.bin, or of a file that twinfer weights has made for this code. {name}_check says whether "
+            "they are whole and for this code; a run does not look."
+        )
     if plan.borrowed:
         about.append(
             f"Input {number} is read where it is, at a multiple of {up}_INPUT_{number}_ALIGN, and never written."
@@ -156,9 +190,10 @@ def _of_run(plan: Plan, name: str) -> str:
     return _declared(about, f"int {name}_run({blocks}const void *const *inputs, void *const *outputs);")
 
 
-def _functions(plan: Plan, name: str) -> Iterator[str]:
+def _functions(plan: Plan, constants: Constants) -> Iterator[str]:
     """The declarations of the functions, each behind a comment on it."""
-    regions = Memory(plan).blocks
+    name = constants.name
+    regions, weights = Memory(plan).blocks, Memory(plan).weights
     blocks = "".join(f"void *{r.value}, " for r in regions)
     yield from _types(plan, name)
     yield _of_run(plan, name)
@@ -180,6 +215,16 @@ def _functions(plan: Plan, name: str) -> Iterator[str]:
             f"int32_t {name}_push_row(void *{own_arena}, const void *row);",
             f"int {name}_finish({blocks}void *const *outputs);",
         )
+    if plan.options.weights_as == "paged":
+        yield _declared(
+            [
+                f"Yours to define. {name}_fetch brings bytes of {name}_weights.bin, from byte from on, to to, and may "
+                f"return before they are there; {name}_wait returns when they are. Between the two nothing else is "
+                "fetched, and the run touches none of these bytes."
+            ],
+            f"void {name}_fetch(void *to, uint32_t from, uint32_t bytes);",
+            f"void {name}_wait(void);",
+        )
     if plan.state_bytes:
         yield _of_reset(plan, name)
     if plan.state_bytes and len(plan.graph.inputs) == len(plan.graph.outputs) == 1:
@@ -190,9 +235,11 @@ def _functions(plan: Plan, name: str) -> Iterator[str]:
         yield _declared(about, f"extern const tw_layer {name}_layers[{name.upper()}_LAYER_COUNT];")
     yield _declared(
         [f"The same over memory of {name}_static.c; only a program that uses them pays for it. Not reentrant."],
-        f"int {name}_run_static(const void *const *inputs, void *const *outputs);",
+        f"int {name}_run_static({_taken(weights)}const void *const *inputs, void *const *outputs);",
         *(f"void *{name}_{region.value}(void);" for region in regions),
     )
+    looks, declared = declaration(constants)
+    yield _declared([looks], declared)
     about = ["SHA-256 of the model's file in hexadecimal, empty if it is not known; it comes with the weights."]
     yield _declared(about, f"extern const char {name}_model_sha256[65];")
 
@@ -220,22 +267,22 @@ def _of_run_1(plan: Plan, name: str) -> Iterator[str]:
     if not one_to_one(plan):
         return
     (x,), (y,) = plan.graph.inputs, plan.graph.outputs
-    up, blocks = name.upper(), [region.value for region in Memory(plan).blocks]
-    taken = [f"{name}_{block}_t *{block}" for block in blocks]
+    up, blocks, weights = name.upper(), [region.value for region in Memory(plan).blocks], Memory(plan).weights
+    taken = [*(f"{name}_{block}_t *{block}" for block in blocks), *map(block_parameter, weights)]
     sizes = [f"const {c_type(x.dtype)} in[{up}_INPUT_0_SIZE]", f"{c_type(y.dtype)} out[{up}_OUTPUT_0_SIZE]"]
     head = f"static inline int {name}_run_1("
     yield f"""/* The same with types, of a model with one input and one output. */
 {textwrap.fill(head + ", ".join([*taken, *sizes]) + ") {", 120, subsequent_indent=" " * len(head))}
     const void *const inputs[] = {{in}};
     void *const outputs[] = {{out}};
-    return {name}_run({", ".join(blocks)}, inputs, outputs);
+    return {name}_run({", ".join([*blocks, *(region.value for region in weights)])}, inputs, outputs);
 }}
 """
 
 
 def _of_run_layers(plan: Plan, name: str) -> str:
     """The declaration of the function for some layers, with what must last between its calls."""
-    blocks = "".join(f"void *{r.value}, " for r in Memory(plan).blocks)
+    blocks = _taken([*Memory(plan).blocks, *Memory(plan).weights])
     parameters = f"{blocks}{run_layers.more(plan).removeprefix(', ')}"
     up = name.upper()
     inputs = (
@@ -252,6 +299,11 @@ def _of_run_layers(plan: Plan, name: str) -> str:
     return _declared(about, f"int {name}_run_layers({parameters});")
 
 
+def _taken(regions: Iterable[Region]) -> str:
+    """Blocks as the first parameters of a function."""
+    return "".join(f"{block_parameter(region)}, " for region in regions)
+
+
 def _declared(about: Sequence[str], *declarations: str) -> str:
     """Declarations behind a comment, whose paragraphs each begin a line."""
     lines = [
@@ -265,12 +317,13 @@ def _declared(about: Sequence[str], *declarations: str) -> str:
 def _of_reset(plan: Plan, name: str) -> str:
     """The declaration of the function that begins anew."""
     regions = Memory(plan).start_regions
+    moved = [region for region in regions if region != Region.WEIGHTS]
     does = ["sets variables to their first values"] * bool(plan.variables) + ["decodes weights"] * bool(plan.decodes)
     text = " and ".join(does)
-    lost = " What outputs hold in the arena is lost." if len(regions) > 1 else ""
+    lost = " What outputs hold in the arena is lost." if len(moved) > 1 else ""
     needed = {1: "The block", 2: "Both blocks"}.get(len(regions), "All blocks")
     about = f"{text[0].upper()}{text[1:]}: before the first run, and to start anew.{lost} {needed} must be there."
-    return _declared([about], f"void {name}_reset({', '.join(f'void *{region.value}' for region in regions)});")
+    return _declared([about], f"void {name}_reset({', '.join(map(block_parameter, regions))});")
 
 
 def _of_push(plan: Plan, name: str) -> str:
@@ -279,12 +332,12 @@ def _of_push(plan: Plan, name: str) -> str:
     steps = f"#define {name.upper()}_STREAM_STEPS {first}\n" if first > 1 else ""
     text = ["One step of a stream: rows are the next of input 0, out gets output 0. Returns what the run does."]
     text += ["No window is full before the _STREAM_STEPS-th step: ignore out until then."] if first > 1 else []
-    blocks = [region.value for region in Memory(plan).blocks]
+    given = (*Memory(plan).blocks, *Memory(plan).weights)
     return f"""{steps}{block_comment(text)}
-static inline int {name}_push({", ".join(f"void *{block}" for block in blocks)}, const void *rows, void *out) {{
+static inline int {name}_push({_taken(given)}const void *rows, void *out) {{
     const void *const inputs[] = {{rows}};
     void *const outputs[] = {{out}};
-    return {name}_run({", ".join(blocks)}, inputs, outputs);
+    return {name}_run({", ".join(block.value for block in given)}, inputs, outputs);
 }}
 """
 
@@ -302,6 +355,8 @@ def static_source(plan: Plan, name: str, banner: str, group: str | None = None) 
     sections = _SECTIONS.replace("NAME", up) if plan.target.banks else ""
     getters = "\n".join(f"void *{name}_{r.value}(void) {{ return {place}; }}" for r, place in places.items())
     shared = f'#include "{group}.h"\n' if group else ""
+    weights = Memory(plan).weights
+    arguments = [*places.values(), *(region.value for region in weights)]
     return f"""{banner}
 #include "{name}.h"
 #include "{name}_place.h"
@@ -310,8 +365,8 @@ def static_source(plan: Plan, name: str, banner: str, group: str | None = None) 
 
 {getters}
 
-int {name}_run_static(const void *const *inputs, void *const *outputs) {{
-    return {name}_run({"".join(f"{place}, " for place in places.values())}inputs, outputs);
+int {name}_run_static({_taken(weights)}const void *const *inputs, void *const *outputs) {{
+    return {name}_run({"".join(f"{place}, " for place in arguments)}inputs, outputs);
 }}
 """
 
@@ -355,6 +410,8 @@ def quantizers(plan: Plan, name: str) -> Iterator[str]:
     if pairs:
         yield _SATURATE.replace("NAME", name)
         yield "/* One value, by its tensor's scale and zero point; what dequantize gives is quantized to the same. */"
+        if plan.options.weights_as == "paged":
+            yield "/* Of the weights the first HEAD_BYTES are enough. */"
         yield from pairs
 
 
@@ -362,26 +419,22 @@ def _pairs(plan: Plan, name: str) -> Iterator[str]:
     for kind, tensors in (("input", plan.graph.inputs), ("output", plan.graph.outputs)):
         for i, tensor in enumerate(tensors):
             if quantized(tensor):
-                yield _pair(name, f"{kind}_{i}", c_type(tensor.dtype))
+                at = ends_of(plan)[tensor] // 4 if plan.options.weights_as != "linked" else None
+                yield _pair(name, f"{kind}_{i}", c_type(tensor.dtype), at)
 
 
-def _pair(name: str, place: str, type: str) -> str:
+def _pair(name: str, place: str, type: str, at: int | None) -> str:
+    """The functions of one tensor; its scale is a macro, or word ``at`` of the weights."""
     up, limit = f"{name}_{place}".upper(), type.removesuffix("_t").upper()
     low = "0" if type.startswith("u") else f"{limit}_MIN"
-    return f"""static inline {type} {name}_quantize_{place}(float real) {{
-    return ({type}){name}_saturate(real / {up}_SCALE, {up}_ZERO_POINT, {low}, {limit}_MAX);
+    scale, zero, given = f"{up}_SCALE", f"{up}_ZERO_POINT", ""
+    if at is not None:
+        scale, zero = f"((const float *)weights)[{at}]", f"((const int32_t *)weights)[{at + 1}]"
+        given = "const void *weights, "
+    return f"""static inline {type} {name}_quantize_{place}({given}float real) {{
+    return ({type}){name}_saturate(real / {scale}, {zero}, {low}, {limit}_MAX);
 }}
-static inline float {name}_dequantize_{place}({type} value) {{
-    return (float)(value - ({up}_ZERO_POINT)) * {up}_SCALE;
+static inline float {name}_dequantize_{place}({given}{type} value) {{
+    return (float)(value - ({zero})) * {scale};
 }}
 """
-
-
-def quantized(tensor: Tensor) -> bool:
-    """Whether the tensor holds integers of at most 16 bits with one usable scale and zero point."""
-    quant = tensor.quant
-    if quant is None or quant.per_channel or quant.scale.size != 1 or tensor.dtype.kind not in "iu":
-        return False
-    limits = np.iinfo(tensor.dtype)
-    usable = tensor.dtype.itemsize <= 2 and limits.min <= tensor.zero <= limits.max
-    return bool(usable and 0 < tensor.scale < np.inf)

@@ -7,19 +7,20 @@ from dataclasses import dataclass
 from functools import cache
 
 from twinfer import kernels_c
-from twinfer.aot.print.arguments import ITERATION, NO_SCRATCH, Arguments, initialiser
+from twinfer.aot.print.arguments import ITERATION, NO_SCRATCH, Arguments, initialiser, local_params
 from twinfer.aot.print.blocks import Memory
 from twinfer.aot.print.chain_tables import ChainTables
 from twinfer.aot.print.data import Constants, numbered
 from twinfer.aot.print.literals import block_comment, braced, comment, grouped, identifier
 from twinfer.aot.print.place import code, tables
-from twinfer.aot.print.row_loops import RowLoops, straight
+from twinfer.aot.print.row_loops import RowLoops
 from twinfer.kernels_c import includes
 from twinfer.kernels_c.ffi_build import KERNEL
 from twinfer.runtime.ops.functions._table import stacked_of
 from twinfer.runtime.passes.folding import FOLDED
+from twinfer.runtime.plan.by_rows.schedule import straight
 from twinfer.runtime.plan.plan import Plan
-from twinfer.runtime.program import Call, Instruction, Loop, Step
+from twinfer.runtime.program import Call, Fetch, Instruction, Loop, Step
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,7 @@ class Layers:
         self._chains = ChainTables(plan, name, self.loops, self.instance)
         layers = list(numbered(plan))
         for i, step in layers[len(plan.start) :] + layers[: len(plan.start)]:  # a layer's params stand first
-            for call in step.calls if step not in plan.chains else ():
+            for call in kernel_calls(step) if step not in plan.chains else ():
                 self._use(i, call)
 
     def _use(self, i: int, call: Call) -> None:
@@ -80,8 +81,7 @@ class Layers:
             own = [params for params in self._params.values() if params.definer == i]
             symbol = f"{self._name}_{i}_params" + (f"_{len(own) + 1}" if own else "")
             self._params[key] = _Params(symbol, i, [])
-        if i not in self._params[key].users:
-            self._params[key].users.append(i)
+        self._params[key].users.append(i)
 
     def _key(self, i: int, call: Call) -> _Key:
         return call.kernel, initialiser(call), self._instanced(i, call)
@@ -95,7 +95,8 @@ class Layers:
     def instances(self) -> tuple[str, ...]:
         """The kernels whose shared instance a layer calls."""
         of_steps = [self._plan.steps[i].call.kernel for i in sorted(self._shared)]
-        others = [call.kernel for i, step in numbered(self._plan) for call in step.calls if self._instanced(i, call)]
+        steps = numbered(self._plan)
+        others = [call.kernel for i, step in steps for call in kernel_calls(step) if self._instanced(i, call)]
         return tuple(dict.fromkeys([*of_steps, *others]))
 
     @property
@@ -176,12 +177,15 @@ class Layers:
 
     def _definitions(self, i: int, step: Step) -> list[str]:
         """The params that are defined before step ``i``, each with its specialised body if several layers use that."""
-        calls = {self._key(i, call): call for call in step.calls}
-        return [self._definition(key, call) for key, call in calls.items() if self._params[key].definer == i]
+        calls = {self._key(i, call): call for call in kernel_calls(step)}
+        defined = (self._definition(key, call) for key, call in calls.items() if self._params[key].definer == i)
+        return [text for text in defined if text]
 
     def _definition(self, key: _Key, call: Call) -> str:
         kernel, fields, instanced = key
         params = self._params[key]
+        if call.quant:
+            return self._body_with_quant(key, call)
         text = f"static {tables(self._name, params.definer)} const {kernel}_params {params.symbol} = {{\n{fields},\n}};"
         if instanced or len(params.users) == 1:
             return text
@@ -189,13 +193,23 @@ class Layers:
         head = f"{self._storage(params.users)} void {self._name}_{params.definer}_body("
         return f"{text}\n{head}const void *const *in, void *const *out, void *scratch) {{\n    {body}\n}}"
 
+    def _body_with_quant(self, key: _Key, call: Call) -> str:
+        """The body that several layers use whose params are partly an input; "" if there is no such body."""
+        params = self._params[key]
+        if key[2] or len(params.users) == 1:
+            return ""
+        lines = [*local_params(call, key[1]), f"{call.kernel}_body(&params, in, out, scratch);"]
+        head = f"{self._storage(params.users)} void {self._name}_{params.definer}_body("
+        return "\n".join(braced(lines, f"{head}const void *const *in, void *const *out, void *scratch)"))
+
     def _invoke(self, i: int, call: Call) -> str:
-        """The call's beginning, up to ``in``."""
+        """The call's beginning, up to ``in``; params that are partly an input are local."""
         params = self._params[self._key(i, call)]
+        symbol = "params" if call.quant else params.symbol
         if self._instanced(i, call):
-            return f"{self.instance(call)}(&{params.symbol}, "
+            return f"{self.instance(call)}(&{symbol}, "
         alone = len(params.users) == 1
-        return f"{call.kernel}_body(&{params.symbol}, " if alone else f"{self._name}_{params.definer}_body("
+        return f"{call.kernel}_body(&{symbol}, " if alone else f"{self._name}_{params.definer}_body("
 
     def _function(self, i: int, step: Step, symbol: str) -> str:
         head = f"{self._storage([i])} void {symbol}({self._memory.parameters}) {{"
@@ -209,16 +223,26 @@ class Layers:
     def _statements(self, i: int, body: Iterable[Instruction], scratch: str) -> list[str]:
         """The statements of a step: a block per call, none for a lone call."""
         blocks = [self._statement(i, instruction, scratch) for instruction in body]
-        return blocks[0] if len(blocks) == 1 else [line for block in blocks for line in braced(block)]
+        if len(blocks) == 1:
+            return blocks[0]
+        return [
+            line
+            for block in blocks
+            for line in (block if block[0].startswith("for ") or len(block) == 1 else braced(block))
+        ]
 
     def _statement(self, i: int, instruction: Instruction, scratch: str) -> list[str]:
         match instruction:
+            case Fetch():
+                return [self.arguments.fetch(instruction, self._name)]
             case Call():
                 own = scratch if instruction.scratch else NO_SCRATCH
                 return self.arguments.statements(instruction, self._invoke(i, instruction), own)
             case Loop():
                 head = f"for (int32_t {ITERATION} = 0; {ITERATION} < {instruction.count}; ++{ITERATION})"
                 return braced(self._statements(i, instruction.body, scratch), head)
+            case _:
+                return [f"{self._name}_wait();"]
 
     def _describe(self, i: int, step: Step) -> list[str]:
         node, call = step.node, step.call
@@ -235,6 +259,11 @@ class Layers:
         if step.scratch is not None:
             lines.append(f"  scratch {self._memory.span(step.scratch)}")
         return lines
+
+
+def kernel_calls(step: Step) -> tuple[Call, ...]:
+    """The calls of kernels of a step: a fetch is none."""
+    return tuple(call for call in step.calls if not isinstance(call, Fetch))
 
 
 def kernel_counts(plan: Plan) -> Mapping[str, int]:

@@ -7,15 +7,20 @@ rows that these need. In a function all four are variables or parameters of thes
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator
 
-from twinfer.aot.print.arguments import initialised
+from twinfer.aot.print.arguments import initialised, local_params, params_of, with_member
 from twinfer.runtime.plan.by_rows.row_params import FIRST, PADDING, SEEN, Member, members_of
 from twinfer.runtime.program import Layer
 
 #: The variables of a part, in the order in which functions take them.
 VARIABLES = ("y", "end", "low", "high")
+
+
+def with_pointers(call: list[str], pointers: list[str]) -> list[str]:
+    """The lines of a call with the arrays of its pointers: in front, or behind its params if these need none."""
+    *params, last = call
+    return [*pointers, *call] if any("in[" in line for line in params) else [*params, *pointers, last]
 
 
 def used(text: str) -> list[str]:
@@ -28,6 +33,8 @@ def with_params(layer: Layer, fields: str, invoke: str, section: str) -> list[st
 
     ``fields`` are the layer's ``params``, ``section`` says where they lie if they are the same for all rows.
     """
+    if layer.step.call.quant:
+        return [*local_params(layer.step.call, fields), f"{invoke}(&params, in, out, "]
     storage = "const" if used(fields) else f"static {section} const"
     head = f"{storage} {layer.step.call.kernel}_params params = {{"
     return [head, *fields.split("\n"), "};", f"{invoke}(&params, in, out, "]
@@ -35,20 +42,10 @@ def with_params(layer: Layer, fields: str, invoke: str, section: str) -> list[st
 
 def params(layer: Layer) -> str:
     """The params of a layer for some of its rows, as designated initialisers."""
-    values: Any = layer.step.call.params
+    values = params_of(layer.step.call)
     for member in members_of(layer):
-        values = _with(values, member.path, _expression(member, layer))
+        values = with_member(values, member.path, _expression(member, layer))
     return initialised(layer.step.call.kernel, values, "    ")
-
-
-def _with(value: Any, path: Sequence[str | int], member: str) -> Any:
-    """A copy of params, or of a member of them, in which the member at ``path`` is another one."""
-    if not path:
-        return member
-    first, *rest = path
-    items: Any = dict(value) if isinstance(value, Mapping) else list(value)
-    items[first] = _with(items[first], rest, member)
-    return items
 
 
 def _expression(member: Member, layer: Layer) -> str:

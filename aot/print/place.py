@@ -7,6 +7,7 @@ kernel that layers share its name.
 from __future__ import annotations
 
 from twinfer.runtime.constant import Constant, Role
+from twinfer.runtime.plan.plan import Plan
 
 #: What a model can have apart from the others, and its default.
 _OWN = ("WEIGHTS", "TABLES", "CODE", "HOT_WEIGHTS", "HOT_TABLES", "HOT_CODE", "ARENA", "STATE")
@@ -64,6 +65,9 @@ def section_of(name: str, constant: Constant, of: int | str) -> str:
     return f"{name.upper()}_{'WEIGHTS' if constant.role in _WEIGHTS else 'TABLES'}({of})"
 
 
-def hooked(name: str, layer: int | str) -> str:
-    """The statement before a layer."""
-    return f"if ({name.upper()}_HOOK({layer})) return TW_CANCELLED;"
+def hooked(plan: Plan, name: str, layer: int | str) -> str:
+    """The statement before a layer. A run that ends there leaves no fetch behind."""
+    hook = f"if ({name.upper()}_HOOK({layer}))"
+    if plan.options.weights_as == "paged":
+        return f"{hook} {{ {name}_wait(); return TW_CANCELLED; }}"
+    return f"{hook} return TW_CANCELLED;"

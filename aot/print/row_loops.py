@@ -14,18 +14,11 @@ from functools import cached_property
 from twinfer.aot.print.arguments import NO_SCRATCH, Arguments
 from twinfer.aot.print.blocks import parameter
 from twinfer.aot.print.literals import block_comment, braced, comment, identifier, wrapped
-from twinfer.aot.print.part import even, linear, params, used, variables, with_params
+from twinfer.aot.print.part import even, linear, params, used, variables, with_params, with_pointers
 from twinfer.aot.print.place import code, tables
-from twinfer.runtime.plan.by_rows.schedule import goals
+from twinfer.runtime.plan.by_rows.schedule import straight
 from twinfer.runtime.plan.plan import Plan, Region
-from twinfer.runtime.program import Chain, Layer, Step
-
-
-def straight(chain: Chain) -> bool:
-    """Whether the chain waits for nothing, and only one asks for the rows of each layer."""
-    outs = {link.out: i for i, link in enumerate(chain.links)}
-    asked = [outs[tensor] for link in chain.links for _, tensor, _ in link.sources if tensor in outs] + goals(chain)
-    return chain.feed is None and sorted(asked) == list(range(len(chain.links)))
+from twinfer.runtime.program import Chain, Fetch, Layer, Step
 
 
 @dataclass(frozen=True)
@@ -153,7 +146,13 @@ class RowLoops:
             others = self.pointers(layer, dict.fromkeys([place for place, _, _ in layer.sources], ""))
             lines = self._loop(chain, layer, self.call(layer, scratch), sources, others, memory.address(layer.out))
         head = f"{self._storage([layer])} void {self.layer_symbol(layer)}({memory.parameters})"
+        lines = [*self._before(chain), *lines]
         return _function(head, [*memory.unused(lines), *lines])
+
+    def _before(self, chain: Chain) -> Iterator[str]:
+        """The statements that bring what a chain needs."""
+        for each in chain.before:
+            yield self.arguments.fetch(each, self.name) if isinstance(each, Fetch) else f"{self.name}_wait();"
 
     def _loop(
         self,
@@ -176,7 +175,7 @@ class RowLoops:
         low = values["low"] if values["low"] == "y" else "low"
         for place, source, (_, tensor, height) in zip(places, sources, layer.sources, strict=True):
             pointers[place] = _at(source, tensor.nbytes // height, low)
-        inner = [*call[:-1], *arrays(pointers, _at(out, layer.row_bytes, "y")), *call[-1:]]
+        inner = with_pointers([*call], arrays(pointers, _at(out, layer.row_bytes, "y")))
         loop = _for(layer, "y", "end", values, inner, backwards=chain.backwards)
         # gcc unrolls a short loop around a mere call, with all of its params: 132 bytes of ic on M3.
         return loop if self.invoke(layer.step).endswith("_body") else ["TW_ROLLED", *loop]
@@ -187,8 +186,7 @@ class RowLoops:
         """The lines of the function for some rows of a layer; blocks, variables and sources that it takes."""
         froms = ["from"] if len(layer.sources) == 1 else [f"from_{k}" for k in range(len(layer.sources))]
         moving = {place: source for (place, _, _), source in zip(layer.sources, froms, strict=True)}
-        *params, call = self.call(layer, self.scratch(layer))
-        lines = [*params, *arrays(self.pointers(layer, moving), "to"), call]
+        lines = with_pointers(self.call(layer, self.scratch(layer)), arrays(self.pointers(layer, moving), "to"))
         return lines, self.arguments.memory.used(lines), used("\n".join(lines)), froms
 
     def _part_function(self, layer: Layer) -> str:
@@ -208,7 +206,7 @@ class RowLoops:
             first = f"; the first is row first{n}" * (ring.capacity < layer.height)
             kept.append(f"  {rows} {memory.span(ring.memory)}{first}")
         numbers = [self.numbers[layer.step] for layer in chain.layers]
-        lines = [*starts, *self._rows_of(chain, chain.layers[-1], "")]
+        lines = [*self._before(chain), *starts, *self._rows_of(chain, chain.layers[-1], "")]
         head = f"{self._storage(chain.layers)} void {self.symbol(chain)}({memory.parameters})"
         about = block_comment([f"Layers {numbers[0]} to {numbers[-1]}, row by row", *kept])
         return f"{about}\n{_function(head, [*memory.unused(lines), *lines])}"

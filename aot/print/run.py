@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from twinfer.aot.print import run_layers
-from twinfer.aot.print.blocks import Memory, in_run
+from twinfer.aot.print.blocks import Memory, in_run, parameter
 from twinfer.aot.print.data import Constants
 from twinfer.aot.print.feed import Feeding
 from twinfer.aot.print.place import hooked
@@ -58,23 +58,26 @@ class RunFunctions:
     def _up(self) -> str:
         return self._name.upper()
 
-    def _function(self, what: str, parameters: str, lines: Iterable[str], blocks: Iterable[Region]) -> str:
+    def _function(self, what: str, parameters: str, lines: Iterable[str], blocks: Sequence[Region]) -> str:
         """A function that first refuses memory which is absent or misaligned; ``lines`` are what it does then."""
-        names = {region.value: in_run(region) for region in blocks}
+        odd = (f"(uintptr_t){region.value} % {self._align(region)} != 0" for region in blocks)
         head = [
             f"{self._up}_SECTION_CODE int {self._name}_{what}("
-            f"{', '.join(f'void *{block}' for block in names)}{parameters}) {{",
-            *(f"    unsigned char *const {local} = (unsigned char *){block};" for block, local in names.items()),
-            f"    if ({' || '.join(f'{local} == NULL' for local in names.values())}) return TW_NO_MEMORY;",
-            f"    if ({' || '.join(f'(uintptr_t){block} % {self._up}_ARENA_ALIGN != 0' for block in names)}) "
-            "return TW_MISALIGNED;",
+            f"{', '.join(block_parameter(region) for region in blocks)}{parameters}) {{",
+            *(f"    {_bytes_of(region)};" for region in blocks),
+            f"    if ({' || '.join(f'{in_run(region)} == NULL' for region in blocks)}) return TW_NO_MEMORY;",
+            f"    if ({' || '.join(odd)}) return TW_MISALIGNED;",
         ]
         return "\n".join([*head, *(f"    {line}" for line in lines), "}", ""])
+
+    def _align(self, region: Region) -> str:
+        return f"{self._up}_{'WEIGHTS' if region == Region.WEIGHTS else 'ARENA'}_ALIGN"
 
     def _run(self) -> str:
         lines = [*self._copies_in(), *self._calls, *self._copies_out(), "return TW_OK;"]
         parameters = ", const void *const *inputs, void *const *outputs"
-        return self._function("run", parameters, lines, Memory(self.plan).blocks)
+        memory = Memory(self.plan)
+        return self._function("run", parameters, lines, (*memory.blocks, *memory.weights))
 
     def _by_rows(self, feeding: Feeding) -> Iterator[str]:
         """The functions of a model whose input comes row by row, and one that takes it as a whole."""
@@ -103,7 +106,7 @@ class RunFunctions:
         blocks = ", ".join(region.value for region in regions)
         lines = [
             f"if (inputs == NULL || {given} == NULL) return TW_NO_INPUT;",
-            *([hooked(self._name, last)] if last >= 0 else []),
+            *([hooked(self.plan, self._name, last)] if last >= 0 else []),
             f"{feeding.everything(given)};",
             f"return {self._name}_finish({blocks}, outputs);",
         ]
@@ -118,7 +121,8 @@ class RunFunctions:
                 f"if (from < {own} && {feeding.call('waits')}) return TW_NO_INPUT;",
             ]
         lines = [*waits, *run_layers.body(self.plan, self._name, self.statements, self.layer)]
-        return self._function("run_layers", run_layers.more(self.plan), lines, Memory(self.plan).blocks)
+        memory = Memory(self.plan)
+        return self._function("run_layers", run_layers.more(self.plan), lines, (*memory.blocks, *memory.weights))
 
     def _copies_in(self) -> list[str]:
         if self.plan.borrowed:
@@ -151,7 +155,21 @@ class RunFunctions:
     def _output(self, value: Tensor | Constant, i: int) -> str:
         if isinstance(value, Tensor):
             return f"{Memory(self.plan).block(value)} + {self._up}_OUTPUT_{i}_OFFSET"
-        return self.constants.symbol(value) or in_run(self.plan.arenas[0])
+        address = self.constants.address(value)
+        if address is None:
+            return in_run(self.plan.arenas[0])
+        return address.replace(f"{Region.WEIGHTS.value} +", f"{in_run(Region.WEIGHTS)} +", 1)
+
+
+def block_parameter(region: Region) -> str:
+    """A block as a parameter of a function that callers see."""
+    return f"{'const ' * (region == Region.WEIGHTS)}void *{region.value}"
+
+
+def _bytes_of(region: Region) -> str:
+    """The definition of a block as bytes in such a function."""
+    kind = f"{'const ' * (region == Region.WEIGHTS)}unsigned char *"
+    return f"{kind}const {in_run(region)} = ({kind}){region.value}"
 
 
 def _copy(name: str) -> str:
@@ -165,12 +183,13 @@ static {name.upper()}_SECTION_CODE void {name}_copy(void *to, const void *from, 
 def reset_function(plan: Plan, name: str) -> str:
     """The function that sets the state: variables to their first values, then what runs once."""
     memory = Memory(plan)
-    blocks = [region.value for region in memory.start_regions]
-    lines = [f"{name.upper()}_SECTION_CODE void {name}_reset({', '.join(f'void *{block}' for block in blocks)}) {{"]
+    taken = ", ".join(map(block_parameter, memory.start_regions))
+    lines = [f"{name.upper()}_SECTION_CODE void {name}_reset({taken}) {{"]
     if plan.variables:
         lines.append("    unsigned char *const kept = (unsigned char *)state;")
     for tensor in plan.variables:
         lines.append(f"    memset({memory.address_in_run(tensor)}, {plan.first_values[tensor]}, {tensor.nbytes});")
     if plan.start:
-        lines.append(f"    {name}_start({', '.join(f'(unsigned char *){block}' for block in blocks)});")
+        casts = (f"({parameter(region).removesuffix(region.value)}){region.value}" for region in memory.start_regions)
+        lines.append(f"    {name}_start({', '.join(casts)});")
     return "\n".join([*lines, "}", ""])

@@ -65,7 +65,7 @@ def body(plan: Plan, name: str, lines: Callable[[Program], Iterator[str]], layer
         elif own:
             cases += [f"case {end}:", *(f"    {line}" for line in own), "    break;"]
     cases.append("default: break; /* it runs with a later layer */")
-    hook = [hooked(name, "i")] if plan.straight else []
+    hook = [hooked(plan, name, "i")] if plan.straight else []
     loop = braced([*hook, "switch (i) {", *cases, "}"], "for (int32_t i = from; i < to; ++i)")
     return [*checks, *loop, "return TW_OK;"]
 

@@ -13,6 +13,7 @@ from twinfer.aot.print.blocks import Memory, in_run
 from twinfer.aot.print.emit import Project
 from twinfer.aot.print.feed import Feeding
 from twinfer.aot.print.literals import c_type, elements, wrapped
+from twinfer.aot.print.slow import slow_memory
 from twinfer.runtime.graph import Array, Tensor
 from twinfer.runtime.op import TOLERANCE
 from twinfer.runtime.plan.plan import Plan, Region
@@ -96,7 +97,9 @@ def test_source(project: Project, vectors: Sequence[Vector]) -> str:
     second = _by_rows(project, fed[0]) if project.plan.fed else _in_place(project, fed)
     parts = [
         project.banner,
-        f'#include "{name}.h"\n\n#include <float.h>\n#include <stddef.h>\n#include <stdio.h>\n#include <string.h>\n',
+        f'#include "{name}.h"\n{_data(project)}',
+        "#include <float.h>\n#include <stddef.h>\n#include <stdio.h>\n#include <string.h>\n",
+        *([slow_memory(name)] if project.constants.paged else []),
         *(_array(f"{name}_test_input_{i}", graph.inputs[i], [v.inputs[i] for v in vectors]) for i in fed),
         *(_array(f"{name}_test_want_{i}", t, [v.outputs[i] for v in vectors]) for i, t in enumerate(graph.outputs)),
         *(_buffer(f"{name}_test_got_{i}", t) for i, t in enumerate(graph.outputs)),
@@ -110,6 +113,16 @@ def test_source(project: Project, vectors: Sequence[Vector]) -> str:
         "",
     ]
     return "\n".join(parts)
+
+
+def _data(project: Project) -> str:
+    """The header of weights that are no part of the program."""
+    return f'#include "{project.name}_data.h"\n' if project.constants.blob else ""
+
+
+def _address(name: str, region: Region) -> str:
+    """A block in a function that runs the model."""
+    return f"{name}_weights" if region == Region.WEIGHTS else in_run(region)
 
 
 def _array(symbol: str, tensor: Tensor, values: Sequence[Array]) -> str:
@@ -146,7 +159,7 @@ def _function(project: Project, what: str, rubbish: int, run: Iterable[str], run
     if plan.state_bytes:
         yield from _blocks(name, (Region.STATE,))
         yield from (f"    memset({in_run(r)}, {rubbish:#x}, {name.upper()}_{r.name}_BYTES);" for r in memory.blocks)
-        yield f"    {name}_reset({', '.join(map(in_run, memory.start_regions))});"
+        yield f"    {name}_reset({', '.join(_address(name, region) for region in memory.start_regions)});"
     yield f"    for (int run = 0; run < {runs}; ++run) {{"
     for region in plan.arenas:
         size = f"{name.upper()}_{region.name}_BYTES"
@@ -168,8 +181,13 @@ def _over_buffers(project: Project, fed: Sequence[int]) -> Iterator[str]:
     yield f"const void *const inputs[] = {{{in_place.inputs(fed)}}};"
     yield f"void *const outputs[] = {{{', '.join(outputs or ['NULL'])}}};"
     yield from (f"memset({got}, {POISONS[0]:#x}, sizeof {got});" for got in outputs)
-    yield f"bad |= {name}_run({Memory(project.plan).given}, inputs, outputs) != TW_OK;"
+    if project.constants.paged:
+        yield f"{name}_fetched = 0;"
+    given = (*Memory(project.plan).blocks, *Memory(project.plan).weights)
+    yield f"bad |= {name}_run({', '.join(_address(name, region) for region in given)}, inputs, outputs) != TW_OK;"
     yield from in_place.unchanged()
+    if project.constants.paged and project.plan.straight:
+        yield f"bad |= {name}_fetched != {name.upper()}_FETCHED_BYTES;"
     for i in range(len(graph.outputs)):
         yield _compare(project, i, f"{name}_test_got_{i}", "")
 
@@ -182,7 +200,8 @@ def _in_place(project: Project, fed: Sequence[int]) -> Iterator[str]:
         yield f"memcpy({at} + {up}_INPUT_{i}_OFFSET, {name}_test_input_{i}[run], {up}_INPUT_{i}_BYTES);"
     if project.plan.borrowed:
         yield f"const void *const inputs[] = {{{in_place.inputs(fed)}}};"
-    yield f"bad |= {name}_run_static({'inputs' if project.plan.borrowed else 'NULL'}, NULL) != TW_OK;"
+    weights = f"{name}_weights, " if Memory(project.plan).weights else ""
+    yield f"bad |= {name}_run_static({weights}{'inputs' if project.plan.borrowed else 'NULL'}, NULL) != TW_OK;"
     yield from in_place.unchanged()
     for i, tensor in enumerate(project.plan.graph.outputs):
         if tensor.data is None:
@@ -225,9 +244,13 @@ def _main(project: Project) -> Iterator[str]:
     first, *others = Memory(project.plan).blocks
     yield from _blocks(name, [first])
     rest = "".join(f", {name}_{region.value}()" for region in others)
+    blob = project.constants.blob
+    rest += f", {name}_weights" if Memory(project.plan).weights else ""
     yield f"    int bad = {name}_run(NULL{rest}, NULL, NULL) != TW_NO_MEMORY;"
     yield f"    bad |= {name}_run({in_run(first)} + 1{rest}, NULL, NULL) != TW_MISALIGNED;"
     yield from InputInPlace(project.plan, name).refused(f"{in_run(first)}{rest}")
+    given = in_run(first) if project.constants.paged else f"{name}_weights" if blob else ""
+    yield f"    bad |= {name}_check({given}) != TW_OK;"
     yield f"    bad |= {name}_test_buffers();"
     yield f"    bad |= {name}_test_{_SECOND[project.plan.fed is not None]}();"
     yield f'    printf("{name}: %s\\n", bad ? "FAILED" : "ok");'

@@ -176,10 +176,8 @@ static TW_LAYER {name.upper()}_SECTION_CODE void {self.symbol}({self._memory.par
         part = part_of(argument)
         if isinstance(part.value, Tensor):
             return self._plan.offsets[part.value] + part.offset
-        symbol = self._constants.symbol(part.value)
-        if symbol is None:
-            return 0
-        return self._number(f"(const unsigned char *){symbol} + {part.offset}" if part.offset else symbol)
+        address = self._constants.address(part.value, part.offset)
+        return 0 if address is None else self._number(address)
 
     def _number(self, address: str) -> int:
         return ~self._numbers.setdefault(address, len(self._numbers))
@@ -193,7 +191,7 @@ def _short(body: Sequence[Instruction]) -> Iterator[Instruction]:
                 yield instruction
             case Loop():
                 for first in range(0, instruction.count, MOST):
-                    calls = tuple(_from(first, call) for call in instruction.body)
+                    calls = tuple(_from(first, call) for call in calls_of(instruction.body))
                     yield Loop(min(MOST, instruction.count - first), calls)
 
 

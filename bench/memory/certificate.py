@@ -107,7 +107,7 @@ def _hints(certificate: Certificate) -> Iterator[Hint]:
     options = replace(plan.options, ram=0)
     by_rows = replace(options, memory="rows")
     yield from _hint(plan, "rows", "", graph, by_rows)
-    if not (options.input_rows or options.input_in_place):
+    if not (options.input_rows or options.input_in_place or options.weights_as != "linked"):
         yield from _hint(plan, "input_rows", "input by rows", graph, replace(by_rows, input_rows=True))
         in_place = replace(options, input_in_place=True)
         yield from _hint(plan, "input_in_place", "input in place (--input-in-place)", graph, in_place)

@@ -8,12 +8,14 @@
 /* A run, or a part of one. push_row returns errors with a minus sign. */
 typedef enum {
     TW_OK = 0,
-    TW_NO_MEMORY = 1,  /* a block of memory is NULL */
-    TW_MISALIGNED = 2, /* a block of memory, or an input in place */
-    TW_NO_INPUT = 3,   /* an input or some of its rows are missing; of push_row: no row is wanted any more */
-    TW_NOT_BEGUN = 4,  /* no begin before */
-    TW_CANCELLED = 5,  /* by the hook: nothing was copied to outputs; reset the state, if there is one */
-    TW_NO_LAYER = 6    /* from or to is no number of a layer, or to is less than from */
+    TW_NO_MEMORY = 1,     /* a block of memory is NULL */
+    TW_MISALIGNED = 2,    /* a block of memory, or an input in place */
+    TW_NO_INPUT = 3,      /* an input or some of its rows are missing; of push_row: no row is wanted any more */
+    TW_NOT_BEGUN = 4,     /* no begin before */
+    TW_CANCELLED = 5,     /* by the hook: nothing was copied to outputs; reset the state, if there is one */
+    TW_NO_LAYER = 6,      /* from or to is no number of a layer, or to is less than from */
+    TW_OTHER_WEIGHTS = 7, /* of check: no weights, or for another code */
+    TW_BAD_WEIGHTS = 8    /* of check: their CRC is wrong */
 } tw_status;
 
 /* In words, of push_row's errors, too. */
@@ -26,6 +28,8 @@ static inline const char *tw_status_text(int status) {
     case TW_NOT_BEGUN: return "not begun";
     case TW_CANCELLED: return "cancelled by the hook";
     case TW_NO_LAYER: return "no such layers";
+    case TW_OTHER_WEIGHTS: return "the weights are for another code";
+    case TW_BAD_WEIGHTS: return "the weights are damaged";
     default: return "a layer wrote outside of its memory";
     }
 }

@@ -14,8 +14,10 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 from twinfer.runtime.options import Optimize
+from twinfer.runtime.plan.apart import Path, quant_paths
 from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.plan.price import form_of, instructions, outputs_of, price_of
+from twinfer.runtime.program import Call, Fetch, Step
 
 #: Which steps, by position, call one shared instance of their kernel, which reads its params at run time.
 Policy = Callable[[Plan], frozenset[int]]
@@ -98,8 +100,12 @@ def _parts(plan: Plan) -> list[float]:
 
 def with_rest(plan: Plan) -> frozenset[int]:
     """The steps with a second call of their kernel, for the remaining channels: both calls share the instance."""
-    kernels = ((i, step.call.kernel, step.calls) for i, step in enumerate(plan.steps))
-    return frozenset(i for i, kernel, calls in kernels if sum(call.kernel == kernel for call in calls) > 1)
+
+    def forms(step: Step) -> set[Hashable]:
+        calls = (call for call in step.calls if not isinstance(call, Fetch))
+        return {_form(call) for call in calls if call.kernel == step.call.kernel}
+
+    return frozenset(i for i, step in enumerate(plan.steps) if len(forms(step)) > 1)
 
 
 def _outputs(plan: Plan, steps: Iterable[int]) -> int:
@@ -110,15 +116,24 @@ def bodies(plan: Plan) -> Mapping[str, Sequence[Sequence[int]]]:
     """Kernel -> groups of steps, by position, that could share a specialised body; those that write most come first."""
     users: dict[str, dict[Hashable, list[int]]] = {}
     for i, step in enumerate(plan.steps):
-        users.setdefault(step.call.kernel, {}).setdefault(_frozen(step.call.params), []).append(i)
+        users.setdefault(step.call.kernel, {}).setdefault(_form(step.call), []).append(i)
     return {kernel: sorted(alike.values(), key=lambda steps: -_outputs(plan, steps)) for kernel, alike in users.items()}
 
 
-def _frozen(params: Any) -> Hashable:
-    """Params that can be compared."""
+def _form(call: Call) -> Hashable:
+    """What is equal for calls that could share a body: params, but for those that are an input."""
+    return _frozen(call.params, frozenset(quant_paths(call)) if call.quant else frozenset())
+
+
+def _frozen(params: Any, without: frozenset[Path], path: Path = ()) -> Hashable:
+    """Params that can be compared, but for some."""
+    if path in without:
+        return None
     if isinstance(params, Mapping):
-        return tuple((name, _frozen(value)) for name, value in params.items())
-    return tuple(params) if isinstance(params, Sequence) else params
+        return tuple((name, _frozen(value, without, (*path, name))) for name, value in params.items())
+    if isinstance(params, Sequence):
+        return tuple(_frozen(value, without, (*path, i)) for i, value in enumerate(params))
+    return params  # type: ignore[no-any-return]
 
 
 def code_bytes(plan: Plan) -> int:

@@ -20,7 +20,7 @@ def decoded_before(coded: CodedWeights, pool: Pool) -> Step:
     whole = _reading(layer.call, codes)
     if not coded.channels:
         return replace(layer.step, call=whole, body=(*once, codes, whole))
-    call = _part(layer, whole, coded.channels, stride=coded.channels)
+    call = part_of_layer(layer, whole, coded.channels, stride=coded.channels)
     body: tuple[Instruction, ...] = (*once, Loop(coded.slices, (codes, call)), *_rest(coded, whole, codes))
     return replace(layer.step, call=call, body=body)
 
@@ -34,9 +34,9 @@ def _rest(coded: CodedWeights, whole: Call, codes: Call) -> Iterator[Call]:
     inputs = tuple(_behind(argument, coded.slices) for argument in codes.inputs)
     yield replace(codes, inputs=inputs)
     if layer.layout.overlap:
-        yield _part(layer, whole, unit, first, layer.out - unit)
+        yield part_of_layer(layer, whole, unit, first, layer.out - unit)
     else:
-        yield _part(layer, whole, layer.out - first, first, first)
+        yield part_of_layer(layer, whole, layer.out - first, first, first)
 
 
 def _behind(argument: Argument, slices: int) -> Argument:
@@ -46,7 +46,9 @@ def _behind(argument: Argument, slices: int) -> Argument:
     return Slice(argument.value, argument.offset + slices * argument.stride)
 
 
-def _part(layer: PackedWeights, whole: Call, count: int, first: int = 0, output: int = 0, *, stride: int = 0) -> Call:
+def part_of_layer(
+    layer: PackedWeights, whole: Call, count: int, first: int = 0, output: int = 0, *, stride: int = 0
+) -> Call:
     """The call over ``count`` channels: constants from channel ``first`` on, output from channel ``output`` on.
 
     In a loop both advance by ``stride`` channels per iteration.
@@ -63,7 +65,7 @@ def _part(layer: PackedWeights, whole: Call, count: int, first: int = 0, output:
 
 def _cut(argument: Argument, channels: int, first: int, stride: int) -> Argument:
     """A constant of so many channels, from channel ``first`` on; whole if all channels share it."""
-    if not isinstance(argument, Constant) or argument.array.size == 1:
+    if not isinstance(argument, Constant) or argument.array.size == 1 or argument.role is Role.QUANT:
         return argument
     share = argument.nbytes // channels
     return Slice(argument, share * first, share * stride)

@@ -21,7 +21,7 @@ from twinfer.runtime.plan.inline import inline
 from twinfer.runtime.plan.lower import UNTUNED, Lowered, lower
 from twinfer.runtime.plan.memory import Memory, place
 from twinfer.runtime.plan.plan import Place, Plan
-from twinfer.runtime.program import COPY, Alias, Chain, Step
+from twinfer.runtime.program import COPY, Alias, Chain, Step, calls_of
 from twinfer.runtime.shapes import infer_shapes
 from twinfer.runtime.stages import Stage, tell
 from twinfer.runtime.target import HOST, Target
@@ -102,11 +102,15 @@ def _lower(flow: Flow, job: Job) -> Lowered:
 
 
 def _code(lowered: Lowered, job: Job) -> Lowered:
-    if not job.options.codes(job.target.flash_is_dear):
-        return lowered
-    from twinfer.runtime.plan.coding import store  # of no use to most plans of a computer
+    if job.options.codes(job.target.flash_is_dear):
+        from twinfer.runtime.plan.coding import store  # of no use to most plans of a computer
 
-    return store(lowered, job.target, job.options)
+        lowered = store(lowered, job.target, job.options)
+    if job.options.weights_as != "linked":
+        from twinfer.runtime.plan.apart import quantized_apart
+
+        lowered = quantized_apart(lowered)
+    return lowered
 
 
 def _place(lowered: Lowered, job: Job) -> Memory:
@@ -123,6 +127,9 @@ def _finish(memory: Memory, job: Job) -> Plan:
     first, start = first_values([t for t in lives.state if t.variable or t in graph.inputs], start)
     outputs = tuple(t if t.data is None else pool.value(t) for t in graph.outputs)
     read = [value for step in (*start, *steps_of(program)) for value in step.read]
+    read += [
+        value for part in program if isinstance(part, Chain) for call in calls_of(part.before) for value in call.read
+    ]
     saved = [step for part in lowered.program if isinstance(part, Chain) for step in part.views]
     by_position = sorted([*lowered.steps, *saved], key=lambda step: step.position)
     plan = Plan(

@@ -16,7 +16,7 @@ from twinfer.runtime.plan.lower import Lowered
 from twinfer.runtime.plan.order import reorder
 from twinfer.runtime.plan.placement import Problem, Solution, problem, solve
 from twinfer.runtime.plan.plan import Region
-from twinfer.runtime.program import Chain, Part, Step
+from twinfer.runtime.program import Chain, Part, Program, Step
 from twinfer.runtime.target import Target
 
 if TYPE_CHECKING:
@@ -178,6 +178,8 @@ class _Planner:
         """By rows as far as the peak asks for it, if the arena gets smaller."""
         rows = self._partitions.within(peak, wide=wide)
         lowered = replace(self._lowered, program=rows.program)
+        if self._options.weights_as != "linked" and not _straight(rows.program):
+            return self._whole  # the tables of such chains have addresses of constants
         memory = self._solve(lowered, lifetimes(lowered, self._options), rows.over)._replace(extra=rows.extra)
         return self._whole if self._whole.arena_bytes <= memory.arena_bytes else memory
 
@@ -203,8 +205,20 @@ class _Planner:
         return min(fit, key=lambda memory: memory.extra) if fit else self._least()
 
     def _solve(self, lowered: Lowered, lives: Lifetimes, over: Sequence[Over] = ()) -> Memory:
+        if self._options.weights_as == "paged":
+            from twinfer.runtime.plan.pages import paged
+
+            lowered = paged(lowered, lives, self._target, self._options)
+            lives = lifetimes(lowered, self._options)
         task = problem(lives, self._target, over)
         return Memory(lowered, lives, task, solve(task, lowered.flow.graph.name), over)
+
+
+def _straight(program: Program) -> bool:
+    """Whether all chains are loops within loops."""
+    from twinfer.runtime.plan.by_rows.schedule import straight
+
+    return all(straight(part) for part in program if isinstance(part, Chain))
 
 
 def _with_directions(memory: Memory) -> Memory:
@@ -228,7 +242,7 @@ def _with_directions(memory: Memory) -> Memory:
             (layer,) = part.layers
             below = at[layer.sources[0][1]] - at[layer.out]
             if layer.rows.planes and below % layer.rows.planes == 0:
-                part = layer.step
+                part = replace(layer.step, body=(*part.before, *layer.step.body))
         program.append(part)
     return memory._replace(lowered=replace(memory.lowered, program=tuple(program)))
 

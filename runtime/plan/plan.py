@@ -22,22 +22,23 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Region:
-    """A block of memory that the caller gives: what dies with the run, what keeps its value from run to run, and an
-    input that is read in place.
+    """A block of memory that the caller gives: what dies with the run, what keeps its value from run to run, an input
+    that is read in place, and constants that are no part of the program.
 
     Where the target has several memories there is an arena in each that is used, which is called after its ``bank``.
     """
 
-    kind: Literal["arena", "state", "input"]
+    kind: Literal["arena", "state", "input", "weights"]
     bank: str = ""
 
     ARENA: ClassVar[Region]
     STATE: ClassVar[Region]
     INPUT: ClassVar[Region]
+    WEIGHTS: ClassVar[Region]
 
     @property
     def value(self) -> str:
-        """The name in C and for readers: arena, arena_BANK, state or input."""
+        """The name in C and for readers: arena, arena_BANK, state, input or weights."""
         return f"{self.kind}_{self.bank}" if self.bank else self.kind
 
     @property
@@ -49,6 +50,7 @@ class Region:
 Region.ARENA = Region("arena")
 Region.STATE = Region("state")
 Region.INPUT = Region("input")
+Region.WEIGHTS = Region("weights")
 
 
 class Extent(NamedTuple):

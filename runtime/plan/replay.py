@@ -1,7 +1,8 @@
 """Proves that memory is shared rightly: goes through a plan's program and follows which tensors still hold their value.
 
 It shares no code with what decided about memory. A write takes the value of every tensor that has a byte in common with
-it; a step must read no tensor whose value was taken, and work in place only where its kernel can.
+it; a step must read no tensor whose value was taken, and work in place only where its kernel can. ``replay_pages.py``
+follows what is fetched.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from typing import TYPE_CHECKING
 from twinfer.runtime.graph import Tensor
 from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.plan.regions import proof
-from twinfer.runtime.program import COPY, Alias, Chain, If, Layer, Program, Step, While
+from twinfer.runtime.plan.replay_pages import PageReplay
+from twinfer.runtime.program import COPY, Alias, Chain, If, Layer, Program, Slice, Step, While, calls_of
 
 if TYPE_CHECKING:
     from twinfer.runtime.plan.by_rows.replay_rows import Span
@@ -75,6 +77,7 @@ class _Replay:
         self.taken: dict[Tensor, str] = {}
         self.lost: dict[While, set[Tensor]] = {}
         self.faults: list[str] = []
+        self.pages = PageReplay(self.spans, self.faults.append)
         self.replay(plan.start, plan.variables, plan.lasting, "the first run")
         results = [value for value in plan.outputs if isinstance(value, Tensor)]
         self.replay(
@@ -87,6 +90,7 @@ class _Replay:
         self.write(given, "the caller", held)
         over = [tensor for tensor in given if tensor in self.spans and tensor not in held]
         held = self.program(program, held)
+        self.pages.control(who)
         for tensor in kept:
             self.read(tensor, who, held)
         self.faults += [f"the caller writes {tensor}, and over it another of its values" for tensor in over]
@@ -102,9 +106,12 @@ class _Replay:
                 case Chain():
                     self.chain(part, held)
                 case If():
+                    self.pages.control("a branch")
                     self.read(part.condition, "a branch", held)
                     then = self.program(part.then, held.copy())
+                    self.pages.control("the other branch")
                     held = then.common(self.program(part.orelse, held))
+                    self.pages.control("what follows a branch")
                 case While():
                     held = self.loop(part, held)
         return held
@@ -117,7 +124,9 @@ class _Replay:
         lost = self.lost.setdefault(loop, set())
         while True:
             held = _Held((tensor, span) for tensor, span in held.span.items() if tensor not in lost)
+            self.pages.control("a loop")
             tested = self.program(loop.test, held.copy())
+            self.pages.control("a loop's body")
             self.read(loop.condition, "a loop", tested)
             after = self.program(loop.body, tested.copy())
             gone = [tensor for tensor in held.span if tensor not in after]
@@ -136,6 +145,7 @@ class _Replay:
             others = [value for value in read if value is not tensor and self.meet(tensor, value)]
             over += [v for v in others if not self.in_place(step, v, tensor) and not self.by_planes(step, v, tensor)]
             self.faults += [f"{who} writes {tensor} over {other}, which it needs" for other in over]
+        self.pages.step(step, who)
         self.write(written, who, held)
 
     def chain(self, chain: Chain, held: _Held) -> None:
@@ -148,12 +158,27 @@ class _Replay:
                     self.read(tensor, who, held)
         from twinfer.runtime.plan.by_rows.replay_rows import RowReplay
 
+        self.fetched(chain, who, held)
         rows = RowReplay(chain, self.spans, held.span, who)
         self.faults += rows.faults
         for tensor in rows.lost:
             self.lose(tensor, who, held)
+        self.faults += [f"{who} writes rows over {tensor}" for tensor in rows.lost if tensor in self._constants(chain)]
         for tensor in inner - chain.rings.keys():
             held.put(tensor, self.spans[tensor])
+
+    def fetched(self, chain: Chain, who: str, held: _Held) -> None:
+        """What a chain fetches, for itself and for what follows, is in memory."""
+        self.pages.chain(chain, who)
+        self.write([tensor for call in calls_of(chain.before) for tensor in call.written], who, held)
+        for tensor in self._constants(chain):
+            self.read(tensor, who, held)
+
+    @staticmethod
+    def _constants(chain: Chain) -> set[Tensor]:
+        """The pages that the layers of a chain read."""
+        slices = (value for layer in chain.layers for value in layer.step.call.inputs if isinstance(value, Slice))
+        return {each.value for each in slices if isinstance(each.value, Tensor)}
 
     def in_place(self, step: Step, source: Tensor, out: Tensor) -> bool:
         """Whether a step may write ``out`` over an input: output 0 on one that its kernel can work in place on."""
@@ -163,7 +188,7 @@ class _Replay:
 
     def by_planes(self, step: Step, source: Tensor, out: Tensor) -> bool:
         """Whether a step may write ``out`` over input 0, channel by channel: then it may if it may row by row."""
-        rows, inputs = step.call.rows, [value for value in step.call.read if isinstance(value, Tensor)]
+        rows, inputs = step.call.rows, [value for value in step.call.inputs if isinstance(value, Tensor)]
         if rows is None or not rows.planes or inputs != [source] or out is not step.call.written[0]:
             return False
         if (self.spans[source][0] - self.spans[out][0]) % rows.planes:
@@ -192,7 +217,10 @@ class _Replay:
                 held.put(tensor, self.spans[tensor])
 
     def lose(self, tensor: Tensor, who: str, held: _Held) -> None:
-        self.taken.update((lost, f": {who} has written there") for lost in held.take(self.spans[tensor]))
+        for lost in held.take(self.spans[tensor]):
+            self.taken[lost] = f": {who} has written there"
+            if lost is not tensor:
+                self.pages.lost(lost)
 
     def meet(self, a: Tensor, b: Tensor) -> bool:
         if a not in self.spans or b not in self.spans:

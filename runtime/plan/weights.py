@@ -81,15 +81,17 @@ class PackedWeights(NamedTuple):
         unit = self.layout.unit
         return self.out if self.layout.overlap else -(-self.out // unit) * unit
 
-    def channels(self) -> int:
-        """Channels per slice: as many as fit ``SLICE_BYTES``, at least the four that kernels take at a time if it can
-        be cut so, else the fewest; 0 for a layer that is not cut."""
+    def channels(self, most: int = 0) -> int:
+        """Channels per slice: at most so many or, if that is 0, as many as fit ``SLICE_BYTES``; at least the four that
+        kernels take at a time if it can be cut so, else the fewest; 0 for a layer that is not cut."""
         unit = self.layout.unit
-        if not unit or self.call.params.get("batches") != 1 or self.array.nbytes <= SLICE_BYTES:
+        if not unit or self.call.params.get("batches") != 1 or (not most and self.array.nbytes <= SLICE_BYTES):
             return 0
         full = self.out // unit * unit
         fits = [n for n in range(unit, full + 1, unit) if full % n == 0 and n < self.out]
-        small = [n for n in fits if n <= 4 or n * self.array.nbytes // self.shares <= SLICE_BYTES]
+        small = [
+            n for n in fits if n <= 4 or (n <= most if most else n * self.array.nbytes // self.shares <= SLICE_BYTES)
+        ]
         return max(small, default=fits[0] if fits else 0)
 
 

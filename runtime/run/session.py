@@ -124,15 +124,17 @@ class Session:
         """How many calls step ``i`` takes; a chain is one, with its last step, or if it has a feed with the input."""
         step = self.plan.steps[i]
         if chain := self.plan.chains.get(step):
-            return int(chain.layers[-1].step is step and not chain.feed)
+            return (1 + sum(1 for _ in unroll(chain.before))) * (chain.layers[-1].step is step and not chain.feed)
         return sum(1 for _ in unroll(step.body))
 
     def _fill_step(self, slots: Any, i: int) -> None:
         """Fill the calls of step ``i``; CompiledSession puts the model's own function there."""
         step = self.plan.steps[i]
         if chain := self.plan.chains.get(step):
-            if self._slots(i):
-                self._fill_chain(slots[0], chain)
+            if count := self._slots(i):
+                for slot, (call, _) in enumerate(unroll(chain.before)):
+                    self._fill(slots[slot], step, call, 0)
+                self._fill_chain(slots[count - 1], chain)
             return
         if self._pool and self._pool.fill(slots[0], step, lambda argument: self._address(argument, 0)):
             return
@@ -175,7 +177,7 @@ class Session:
         part = part_of(argument)
         value = part.value
         start = self._base + self.plan.offsets[value] if isinstance(value, Tensor) else self._constants[value]
-        return start + (part.offset + iteration * part.stride)
+        return start + part.at(iteration)
 
     def _memory(self, array: Array) -> Any:
         """The address of an array, which the session keeps alive; the address of an empty one must not be used."""

@@ -39,8 +39,8 @@ M4 = find("cortex-m4")
 def test_a_constant_without_elements_has_no_name() -> None:
     plan = tiny.dense()
     constants = Constants(plan, "m")
-    assert constants.symbol(Constant(np.zeros(0, np.int8), Role.WEIGHTS)) is None
-    assert {constants.symbol(constant) for constant in plan.constants} == {c.symbol for c in constants.all}
+    assert constants.address(Constant(np.zeros(0, np.int8), Role.WEIGHTS)) is None
+    assert {constants.address(constant) for constant in plan.constants} == {c.symbol for c in constants.all}
 
 
 def test_an_output_without_elements_has_no_array() -> None:

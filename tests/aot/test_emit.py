@@ -28,6 +28,7 @@ from twinfer.aot.print import emit as emit_module
 from twinfer.aot.print.emit import emit
 from twinfer.aot.print.interface import Stack
 from twinfer.aot.print.literals import comment, identifier, in_makefile, in_recipe
+from twinfer.aot.print.structure import number_of
 from twinfer.bench.models.builtin import builtin
 from twinfer.converter.stream.convert import stream
 from twinfer.kernels_c import kernel as kernel_function
@@ -143,7 +144,7 @@ def test_header_serves_old_cpp(name: str, tmp_path: Path) -> None:
 def test_no_libc_and_no_writable_data(name: str, mode: Mode, tmp_path: Path) -> None:
     installed(("gcc",))
     write_files(tmp_path, emit(tiny.MODELS[name]().printed(mode=mode), name).files)
-    sources = [f"{name}.c", f"{name}_data.c", f"{name}_static.c"]
+    sources = [f"{name}.c", f"{name}_data.c", f"{name}_static.c", f"{name}_check.c"]
     run(["gcc", "-std=c11", "-O3", "-fno-pie", "-fno-pic", "-c", *sources], tmp_path)
     model = symbols(tmp_path, f"{name}.o", f"{name}_data.o")
     defined = {symbol for kind, symbol in model if kind != "U"}
@@ -437,7 +438,7 @@ def test_every_macro_of_a_header(name: str, tmp_path: Path) -> None:
     want: dict[str, Any] = {
         "ARENA_BYTES": arena, "STATE_BYTES": state, "ARENA_ALIGN": plan.target.alignment, "STACK_BYTES": 1234,
         "LOWER_BOUND_BYTES": plan.lower_bound_bytes, "MACS": plan.macs, "INPUT_COUNT": len(plan.graph.inputs),
-        "LAYER_COUNT": len(plan.steps),
+        "LAYER_COUNT": len(plan.steps), "STRUCTURE": f"0x{number_of(project.structure):08X}u",
         "OUTPUT_COUNT": len(plan.graph.outputs), "TWINFER_VERSION": f'"{version("twinfer")}"',
         "CONSTANT_BYTES": sum(each.array.nbytes for each in project.constants.all),
     }  # fmt: skip

@@ -124,7 +124,7 @@ def test_names_that_end_as_files_of_ours_do(end: str, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     assert f"{name}: ok" in done.stdout
     terms = {path.name: path.read_text().split("*/")[0] for path in tmp_path.glob("*.c")}
-    assert len(terms) == 5
+    assert len(terms) == 6
     assert {path for path, text in terms.items() if "LicenseRef-model" in text} == {f"{name}_data.c", f"{name}_test.c"}
 
 

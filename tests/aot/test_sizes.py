@@ -114,8 +114,8 @@ def test_multipliers_are_weights_and_tables_are_not(channels: int) -> None:
         conv, tanh = emitted.plan.steps
         groups = _groups(emitted)
         (table,) = (a for a in tanh.call.inputs if isinstance(a, Constant))
-        assert groups[emitted.constants.symbol(table) or ""] == "tables"
-        roles = [groups[emitted.constants.symbol(a) or ""] for a in conv.call.inputs if isinstance(a, Constant)]
+        assert groups[emitted.constants.address(table) or ""] == "tables"
+        roles = [groups[emitted.constants.address(a) or ""] for a in conv.call.inputs if isinstance(a, Constant)]
         assert roles == want[target.name]
 
 

@@ -55,7 +55,7 @@ def planned(plan: Plan) -> Facts:
     how, usual = plan.options, make_plan(load("digits_int8").graph, plan.target, Options(memory="layers"))
     about = {"target": plan.target.name, "optimize": how.optimize, "weights": how.weights, "decode": how.decode}
     about |= {"guard": plan.arena_bytes > usual.arena_bytes, "memory": how.memory}
-    names = ("ram", "input_rows", "input_in_place")
+    names = ("ram", "input_rows", "input_in_place", "weights_as", "page_bytes")
     return {**about, **{name: getattr(how, name) for name in names}}
 
 
@@ -158,6 +158,7 @@ SEARCH |= {"channels_last": False}
 
 FILE: Facts = {"optimize": "balanced", "weights": "file", "decode": "layer", "guard": False}
 FILE |= {"memory": "auto", "ram": 0, "input_rows": False, "input_in_place": False}
+FILE |= {"weights_as": "linked", "page_bytes": 4096}
 
 COMPILE: Facts = {"target": "host", **FILE, "name": "digits_int8", "folder": "out", "mode": "compiled", "card": None}
 COMPILE |= {"aligned": (16, 16)}
@@ -297,6 +298,8 @@ MATRIX: dict[str, tuple[Facts, dict[str, Facts]]] = {
             "--ram 90000": {"ram": 90_000},
             "--input-rows": {"input_rows": True},
             "--input-in-place": {"input_in_place": True},
+            "--weights-as blob": {"weights_as": "blob"},
+            "--weights-as paged --page-bytes 512": {"weights_as": "paged", "page_bytes": 512},
         },
     ),
     "stream tcn_int8 -o out.tflite": (
@@ -403,6 +406,8 @@ ELSEWHERE = {
         "--memory",
         "--input-rows",
         "--input-in-place",
+        "--weights-as",
+        "--page-bytes",
         "--io",
         "--trace",
         "--shape",
@@ -415,6 +420,7 @@ ELSEWHERE = {
     "solve": {"--capacity", "--exact", "--output"},
     "stream": {"--output"},
     "tune": {"--seconds", "--json"},
+    "weights": {"--like", "--output", "--name", "--io"},
 }
 
 
@@ -484,7 +490,8 @@ def test_every_command_takes_operators_and_limits(name: str, monkeypatch: pytest
     monkeypatch.setattr(registry, "register", register)
     monkeypatch.setenv("TWINFER_MAX_BYTES", "77")
     monkeypatch.delenv("TWINFER_MAX_ROUNDS", raising=False)
-    line = next((line for line in MATRIX if line.split()[0] == name), f"{name} nothing")
+    usual = "weights nothing --like nothing -o nothing" if name == "weights" else f"{name} nothing"
+    line = next((line for line in MATRIX if line.split()[0] == name), usual)
     for given in ([], ["--max-bytes", "5"], ["--operators", "first", "--max-rounds", "6"]):
         assert main([*line.split(), *given, "--operators", "last"]) == 2
         assert tuple(map(os.environ.get, limits)) == ("77", None)

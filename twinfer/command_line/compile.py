@@ -12,10 +12,12 @@ from twinfer.command_line.options import (
     MODEL,
     OPTIMIZE,
     TARGET,
+    add_apart,
     add_io,
     add_memory,
     add_optimize,
     add_storage,
+    apart_of,
     memory_of,
     unused_storage,
 )
@@ -52,6 +54,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     add_memory(command)
     add_io(command)
     add_storage(command)
+    add_apart(command)
     about = "check after every layer that it has used no memory but its own; layers then do not run row by row"
     command.add_argument("--guard", action="store_true", help=about)
     about = "begin and end arena and tensors at multiples of so many bytes, such as the cache lines of the machine"
@@ -73,7 +76,8 @@ def run(arguments: argparse.Namespace) -> int:
     target, board = machine(arguments.target)
     target = target.with_alignment(arguments.align)
     kept = (arguments.optimize, arguments.weights, arguments.decode, arguments.mode, arguments.guard)
-    options = Options(*kept, **memory_of(arguments), tuned=arguments.tuned)
+    memory = {**memory_of(arguments), **apart_of(arguments)}
+    options = Options(*kept, **memory, tuned=arguments.tuned)
     plans = [make_plan(source.graph, target, options) for source in sources]
     projects = _write(arguments, sources, plans, board)
     for plan, project in zip(plans, projects, strict=True):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from twinfer.command_line.command import EXIT_DIFFERS, Command
 from twinfer.command_line.foreign import add_shapes, is_foreign, need_no_shapes, preview, preview_tables
-from twinfer.command_line.options import MODEL, TARGET, add_io, write_json
+from twinfer.command_line.options import MODEL, TARGET, add_apart, add_io, apart_of, write_json
 
 if TYPE_CHECKING:
     from twinfer.bench.models.source import Source
@@ -34,6 +34,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--input-rows", action="store_true", help=about)
     about = "with --memory: for an input that is read where the caller has it"
     command.add_argument("--input-in-place", action="store_true", help=about)
+    add_apart(command)
     add_io(command)
     about = "write the model after every stage, from the file to C, as a page"
     command.add_argument("--trace", metavar="FILE.html", help=about)
@@ -70,9 +71,9 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
     plan, reason = planned(source, target)
     certified = None
-    if arguments.memory or arguments.input_rows or arguments.input_in_place:
+    if arguments.memory or arguments.input_rows or arguments.input_in_place or arguments.weights_as != "linked":
         inputs = {"input_rows": arguments.input_rows, "input_in_place": arguments.input_in_place}
-        options = Options(memory=arguments.memory or "auto", **inputs)
+        options = Options(memory=arguments.memory or "auto", **inputs, **apart_of(arguments))
         certified = certificate(source.graph, target, options)
         plan = certified.plan
     if arguments.json:

@@ -30,6 +30,7 @@ from twinfer.command_line import (
     stream,
     tune,
     verify,
+    weights,
 )
 from twinfer.command_line.command import EXIT_INTERRUPT, EXIT_PIPE, complain
 from twinfer.command_line.options import limit, register_operators
@@ -51,6 +52,7 @@ COMMANDS = tuple(
         run,
         verify,
         compile,
+        weights,
         convert,
         optimize,
         stream,

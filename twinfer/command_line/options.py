@@ -73,6 +73,23 @@ def memory_of(arguments: argparse.Namespace) -> dict[str, Any]:
     return {name: getattr(arguments, name) for name in names}
 
 
+def add_apart(command: argparse.ArgumentParser) -> None:
+    """Where constants lie, for every command that shows or writes memory as C has it."""
+    about = (
+        "where the constants lie: in arrays of the program (linked, the default), in a block whose address the program "
+        "gives, so that new weights need no new program (blob), or in such a block in memory without addresses, of "
+        "which the code fetches what it needs (paged)"
+    )
+    command.add_argument("--weights-as", choices=["linked", "blob", "paged"], default="linked", help=about)
+    about = "with --weights-as paged: bytes that a fetch brings at most, where a layer can be cut (default: 4096)"
+    command.add_argument("--page-bytes", type=positive(int), default=4096, metavar="BYTES", help=about)
+
+
+def apart_of(arguments: argparse.Namespace) -> dict[str, Any]:
+    """The options that ``add_apart`` took, by the names that ``Options`` has for them."""
+    return {"weights_as": arguments.weights_as, "page_bytes": arguments.page_bytes}
+
+
 def add_io(command: argparse.ArgumentParser) -> None:
     """Of which type inputs and outputs are, for every command that runs a model or writes it as C."""
     about = (

@@ -35,6 +35,13 @@ def goals(chain: Chain) -> list[int]:
     return _goals(chain.links, [link.out for link in chain.links if link.out not in chain.rings])
 
 
+def straight(chain: Chain) -> bool:
+    """Whether the chain waits for nothing, and only one asks for the rows of each layer."""
+    outs = {link.out: i for i, link in enumerate(chain.links)}
+    asked = [outs[tensor] for link in chain.links for _, tensor, _ in link.sources if tensor in outs] + goals(chain)
+    return chain.feed is None and sorted(asked) == list(range(len(chain.links)))
+
+
 def _goals(links: Sequence[Link], ends: Collection[Tensor]) -> list[int]:
     return [i for i in reversed(range(len(links))) if links[i].out in ends]
 

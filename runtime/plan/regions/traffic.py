@@ -8,7 +8,7 @@ from itertools import chain
 
 from twinfer.runtime.graph import Graph, Tensor
 from twinfer.runtime.plan.plan import Place, Plan, Region
-from twinfer.runtime.program import COPY, Argument, Chain, Loop, Program, Step, part_of
+from twinfer.runtime.program import COPY, Argument, Chain, Loop, Program, Step, calls_of, part_of
 from twinfer.runtime.target import Bank
 from twinfer.runtime.walks import steps_of
 
@@ -69,8 +69,8 @@ def _in_place(step: Step, places: Mapping[Tensor, Place]) -> bool:
 def _by_step(step: Step) -> Iterator[tuple[Tensor, Traffic]]:
     """What a step reads and writes."""
     for instruction in step.body:
-        calls, times = (instruction.body, instruction.count) if isinstance(instruction, Loop) else ((instruction,), 1)
-        for call in calls:
+        times = instruction.count if isinstance(instruction, Loop) else 1
+        for call in calls_of([instruction]):
             yield from ((tensor, Traffic(read=nbytes)) for tensor, nbytes in _moved(call.inputs, times))
             yield from ((tensor, Traffic(written=nbytes)) for tensor, nbytes in _moved(call.outputs, times))
     if step.scratch is not None:

@@ -12,6 +12,7 @@ from twinfer.bench.measure.report import table
 from twinfer.bench.memory.certificate import Certificate, chain_name
 from twinfer.runtime.graph import Node
 from twinfer.runtime.ops.core.unsigned import is_added
+from twinfer.runtime.plan.pages import fetches_of
 from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.plan.regions.traffic import costs
 from twinfer.runtime.program import Chain
@@ -31,6 +32,9 @@ def memory_tables(name: str, certificate: Certificate, width: int) -> Iterator[R
     for part in plan.program:
         if isinstance(part, Chain):
             yield Text(f"{chain_name(part)}: one row after the other{', from the last one on' * part.backwards}")
+    if plan.options.weights_as == "paged":
+        sizes = [fetch.nbytes for fetch in fetches_of(plan.program)]
+        yield Text(f"pages: {len(sizes)} fetches, {sum(sizes):,} bytes, {max(sizes, default=0):,} at a time at most")
     forced = certificate.forced_by
     live = table(f"What forces {forced.nbytes:,} bytes: {forced.layer}", "<live there", "bytes")
     for tensor, size in forced.tensors:

@@ -17,6 +17,7 @@
 #define CONV_LAYER_COUNT 1
 #define CONV_INPUT_COUNT 1
 #define CONV_OUTPUT_COUNT 1
+#define CONV_STRUCTURE 0xF3138F7Du /* of the constants that the code is for */
 
 /* Input 0: "x" FLOAT32, at 0..128 */
 #define CONV_INPUT_0_OFFSET 0
@@ -71,6 +72,10 @@ extern const tw_layer conv_layers[CONV_LAYER_COUNT];
 /* The same over memory of conv_static.c; only a program that uses them pays for it. Not reentrant. */
 int conv_run_static(const void *const *inputs, void *const *outputs);
 void *conv_arena(void);
+
+/* Looks at the constants: TW_OK, TW_OTHER_WEIGHTS if they are for another code, or TW_BAD_WEIGHTS if a bit of them
+ * has changed. It reads all of them; a program that never calls it pays nothing. */
+int conv_check(void);
 
 /* SHA-256 of the model's file in hexadecimal, empty if it is not known; it comes with the weights. */
 extern const char conv_model_sha256[65];

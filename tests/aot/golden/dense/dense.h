@@ -17,6 +17,7 @@
 #define DENSE_LAYER_COUNT 3
 #define DENSE_INPUT_COUNT 1
 #define DENSE_OUTPUT_COUNT 1
+#define DENSE_STRUCTURE 0x476B1A38u /* of the constants that the code is for */
 
 /* Input 0: "x" INT8, at 0..6 */
 #define DENSE_INPUT_0_OFFSET 0
@@ -76,6 +77,10 @@ extern const tw_layer dense_layers[DENSE_LAYER_COUNT];
 /* The same over memory of dense_static.c; only a program that uses them pays for it. Not reentrant. */
 int dense_run_static(const void *const *inputs, void *const *outputs);
 void *dense_arena(void);
+
+/* Looks at the constants: TW_OK, TW_OTHER_WEIGHTS if they are for another code, or TW_BAD_WEIGHTS if a bit of them
+ * has changed. It reads all of them; a program that never calls it pays nothing. */
+int dense_check(void);
 
 /* SHA-256 of the model's file in hexadecimal, empty if it is not known; it comes with the weights. */
 extern const char dense_model_sha256[65];

@@ -66,6 +66,7 @@ int main(void) {
     unsigned char *const base = (unsigned char *)dense_arena();
     int bad = dense_run(NULL, NULL, NULL) != TW_NO_MEMORY;
     bad |= dense_run(base + 1, NULL, NULL) != TW_MISALIGNED;
+    bad |= dense_check() != TW_OK;
     bad |= dense_test_buffers();
     bad |= dense_test_in_place();
     printf("dense: %s\n", bad ? "FAILED" : "ok");

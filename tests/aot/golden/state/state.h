@@ -19,6 +19,7 @@
 #define STATE_LAYER_COUNT 2
 #define STATE_INPUT_COUNT 0
 #define STATE_OUTPUT_COUNT 2
+#define STATE_STRUCTURE 0x85161D03u /* of the constants that the code is for */
 
 /* Output 0: "y" INT8, at arena 20..26 */
 #define STATE_OUTPUT_0_OFFSET 20
@@ -77,6 +78,10 @@ extern const tw_layer state_layers[STATE_LAYER_COUNT];
 int state_run_static(const void *const *inputs, void *const *outputs);
 void *state_arena(void);
 void *state_state(void);
+
+/* Looks at the constants: TW_OK, TW_OTHER_WEIGHTS if they are for another code, or TW_BAD_WEIGHTS if a bit of them
+ * has changed. It reads all of them; a program that never calls it pays nothing. */
+int state_check(void);
 
 /* SHA-256 of the model's file in hexadecimal, empty if it is not known; it comes with the weights. */
 extern const char state_model_sha256[65];
