@@ -272,12 +272,21 @@ def _of_run_1(plan: Plan, name: str) -> Iterator[str]:
     sizes = [f"const {c_type(x.dtype)} in[{up}_INPUT_0_SIZE]", f"{c_type(y.dtype)} out[{up}_OUTPUT_0_SIZE]"]
     head = f"static inline int {name}_run_1("
     yield f"""/* The same with types, of a model with one input and one output. */
-{textwrap.fill(head + ", ".join([*taken, *sizes]) + ") {", 120, subsequent_indent=" " * len(head))}
+{_wrapped(head, [*taken, *sizes])} {{
     const void *const inputs[] = {{in}};
     void *const outputs[] = {{out}};
     return {name}_run({", ".join([*blocks, *(region.value for region in weights)])}, inputs, outputs);
 }}
 """
+
+
+def _wrapped(head: str, parameters: Sequence[str]) -> str:
+    """The head of a function: on one line if that fits, else with a line for each parameter."""
+    line = f"{head}{', '.join(parameters)})"
+    if len(line) + 2 <= WIDTH:
+        return line
+    below = ",\n" + " " * len(head)
+    return f"{head}{below.join(parameters)})"
 
 
 def _of_run_layers(plan: Plan, name: str) -> str:

@@ -17,7 +17,7 @@ typedef struct {
 TW_INLINE void tw_conv2d_hybrid_dsp_pixel(float *y, const int8_t *x, const void *const *in, tw_hybrid_quant q,
                                           const void *params) {
     const tw_conv2d_hybrid_dsp_params *p = (const tw_conv2d_hybrid_dsp_params *)params;
-    static const int32_t nothing[4] = {0, 0, 0, 0};
+    static TW_SECTION_TABLES const int32_t nothing[4] = {0, 0, 0, 0};
     const uint32_t *w = (const uint32_t *)in[1];
     for (int32_t c = 0; c < p->all.window.out_c; c += 4) {
         int32_t twice[4];

@@ -17,7 +17,7 @@ typedef struct {
 TW_INLINE void tw_conv2d_hybrid_mve_pixel(float *y, const int8_t *x, const void *const *in, tw_hybrid_quant q,
                                           const void *params) {
     const tw_conv2d_hybrid_mve_params *p = (const tw_conv2d_hybrid_mve_params *)params;
-    static const int32_t nothing[4] = {0, 0, 0, 0};
+    static TW_SECTION_TABLES const int32_t nothing[4] = {0, 0, 0, 0};
     const int8_t *w = (const int8_t *)in[1];
     const int32_t k = p->all.k4, out_c = p->all.window.out_c;
     for (int32_t c = 0; c < out_c; c += 4, w += 4 * k) {

@@ -22,7 +22,7 @@ TW_INLINE int32_t tw_exp_of_last_quarter16(int32_t a) {
 
 /* exp(a) in Q0 for a <= 0 in Qbits, bits 1..7; 0 below -32. */
 TW_INLINE int32_t tw_exp_of_negative16(int32_t a, int32_t bits) {
-    static const int16_t factors[7] = {25520, 19875, 12055, 4435, 600, 11, 0}; /* exp(-2^i), i from -2 on */
+    static TW_SECTION_TABLES const int16_t factors[7] = {25520, 19875, 12055, 4435, 600, 11, 0}; /* exp(-2^i), i from -2 on */
     const int32_t fraction = 15 - bits, quarter = 1 << (fraction - 2);
     const int32_t last = (a & (quarter - 1)) - quarter;
     int32_t result = tw_exp_of_last_quarter16(tw_raised16(last, bits));

@@ -270,7 +270,9 @@ def test_types(compiler: str, tmp_path: Path) -> None:
     need_tools(compiler.split()[0])
     for name in ("lent_compiled", "flow_compiled"):
         write_files(tmp_path, emit(plans()[name], name).files)
-    (tmp_path / "main.cpp").write_text(CALLS)
+    longest = "a_name_" + "as_long_as_can_be_" * 3
+    write_files(tmp_path, emit(plans()["dense_compiled"], longest).files)
+    (tmp_path / "main.cpp").write_text(f'#include "{longest}.h"{CALLS}')
     warnings = ("-Wall", "-Wextra", "-Wconversion", "-pedantic", "-Werror")
     language = [] if "++" in compiler else ["-x", "c"]
     command = [*compiler.split(), *warnings, *language, "main.cpp", "-c", "-o", "main.o"]

@@ -334,7 +334,8 @@ def write_self_tests(folder: Path, programs: Sequence[tuple[Project, Sequence[Ar
     parts, calls = [], []
     for project, values in programs:
         files |= project_files(project, values)
-        parts += [f'#include "{project.name}{end}.c"' for end in ("", "_data", "_static", "_check")]
+        ends = ("", "_data", "_layers", "_static", "_check")
+        parts += [f'#include "{project.name}{end}.c"' for end in ends]
         parts += [f"#define main {project.name}_main", f'#include "{project.name}_test.c"', "#undef main"]
         calls.append(f"bad |= {project.name}_main();")
     parts.append(f"int main(void) {{ int bad = 0; {' '.join(calls)} return bad; }}\n")
