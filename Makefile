@@ -135,6 +135,10 @@ fits: setup  ## what twinfer fit finds for ten models on five boards (takes a qu
 	@mkdir -p $(FIGURES)
 	$(REPEATABLE) $(BIN)/python -m twinfer.bench.lab.fits --json $(FIGURES)/fits.json
 
+bench-steady: setup  ## which kernels take as many instructions for all inputs, on Cortex-M4
+	@mkdir -p $(FIGURES)
+	$(BIN)/python -m twinfer.bench.lab.steady --json $(FIGURES)/steady.json
+
 search: setup  ## the cheapest quantisation of the digits that loses half a point
 	@mkdir -p build $(FIGURES)
 	$(BIN)/python -m twinfer.bench.lab.train_digits --data build
@@ -174,7 +178,7 @@ operators: build  ## docs/operators.md anew, from what the operators' cases pass
 figures: setup  ## all figures of README.md and docs/ anew, and what they are made of (takes an hour; on a quiet machine)
 	-$(MAKE) accuracy FIGURES=$(KEPT)  # a limit that is missed stops nothing
 	$(MAKE) precisions FIGURES=$(KEPT) PRECISIONS="--again $(PRECISIONS)"
-	$(MAKE) bench-host bench-embedded bench-coded bench-streams bench-samples bench-rows bench-explain bench-cycles search fits compression FIGURES=$(KEPT)
+	$(MAKE) bench-host bench-embedded bench-coded bench-streams bench-samples bench-rows bench-explain bench-cycles bench-steady search fits compression FIGURES=$(KEPT)
 	$(BIN)/python -m twinfer.bench.lab.figures
 
 clean:  ## removes everything that was made

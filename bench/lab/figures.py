@@ -236,6 +236,22 @@ def search(document: Any) -> str:
     return _wrapped(text)
 
 
+def steady_models(document: Any) -> list[list[str]]:
+    """Fewest and most instructions of every model over random inputs."""
+    rows = [[name.removesuffix("_int8"), *counts] for name, counts in document["models"].items()]
+    lines = [[name, f"{least:,}", f"{most:,}", f"{100 * (1 - least / most):.3f}"] for name, least, most in rows]
+    return [["Instructions on Cortex-M4", "fewest", "most", "difference, %"], *lines]
+
+
+def steady_kernels(document: Any) -> list[list[str]]:
+    """How many kernels take the same instructions for all inputs, and the others by how much they differ."""
+    differ = {name.removeprefix("tw_"): 100 * share for name, share in document["kernels"].items()}
+    lines = [["Steady on Cortex-M4", f"{sum(not share for share in differ.values())} of {len(differ)} kernels"]]
+    for said, low, high in (("differ by up to 1 %", 0, 1), ("by up to 10 %", 1, 10), ("by more", 10, 100)):
+        lines.append([said, ", ".join(f"`{name}`" for name, share in differ.items() if low < share <= high)])
+    return lines
+
+
 def _wrapped(text: str) -> str:
     return "\n".join(textwrap.wrap(text, WIDTH))
 
@@ -272,6 +288,8 @@ FIGURES: Mapping[str, tuple[str, Callable[[Any], str]]] = {
         for core in ("host", "cortex-m4", "cortex-m55")
     },
     "| Estimated cycles |": ("cycles", _table(explained.beside_published)),
+    "| Steady on Cortex-M4 |": ("steady", _table(steady_kernels)),
+    "| Instructions on Cortex-M4 |": ("steady", _table(steady_models)),
     "Beside TFLM on cortex-m4\n": ("embedded", beside("cortex-m4")),
     "Beside TFLM on cortex-m55": ("embedded", beside("cortex-m55")),
     "On the other cores ": ("embedded", others),
