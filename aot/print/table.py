@@ -162,11 +162,11 @@ static TW_LAYER {name.upper()}_SECTION_CODE void {self.symbol}({self._memory.par
 {wrapped(loops)},
 }};
 /* The first of them of every layer, and their number. */
-{own} uint16_t {name}_layers[] = {{
+{own} uint16_t {name}_first_loops[] = {{
 {wrapped(list(map(str, layers)))},
 }};
 {addresses} tw_table {name}_rows = {{
-    {name}_layers, {name}_loops, {name}_table, {name}_pointers, {name}_strides, {name}_constants}};
+    {name}_first_loops, {name}_loops, {name}_table, {name}_pointers, {name}_strides, {name}_constants}};
 """
 
     def _pointer(self, argument: Argument) -> int:
