@@ -58,8 +58,9 @@ typedef struct {
 int dense_run(void *arena, const void *const *inputs, void *const *outputs);
 
 /* The same with types, of a model with one input and one output. */
-static inline int dense_run_1(dense_arena_t *arena, const int8_t in[DENSE_INPUT_0_SIZE], int8_t
-                              out[DENSE_OUTPUT_0_SIZE]) {
+static inline int dense_run_1(dense_arena_t *arena,
+                              const int8_t in[DENSE_INPUT_0_SIZE],
+                              int8_t out[DENSE_OUTPUT_0_SIZE]) {
     const void *const inputs[] = {in};
     void *const outputs[] = {out};
     return dense_run(arena, inputs, outputs);
