@@ -49,6 +49,20 @@ def two_inputs() -> Graph:
 # -- methods -----------------------------------------------------------------------------------------------------------
 
 
+def test_room_for_samples_not_seen() -> None:
+    """The next sample exceeds the range rarely, however few there were; many samples need no room."""
+    rng, over = np.random.default_rng(6), []
+    for _ in range(400):
+        peaks = rng.exponential(1.0, 13) + 3
+        seen = seen_of(*([0.0, peak] for peak in peaks[:12]))
+        low, high = METHODS["extended"](seen, "INT8")
+        over.append(peaks[12] > high)
+        assert (low, high > seen.high) == (0.0, True)
+    assert np.mean(over) < 0.03
+    many = seen_of(*([-peak, peak] for peak in rng.exponential(1.0, 120)))
+    assert METHODS["extended"](many, "INT8") == METHODS["minmax"](many, "INT8")
+
+
 @settings(deadline=None, max_examples=50)
 @given(st.lists(values, min_size=1, max_size=3), st.sampled_from(list(METHODS)), st.sampled_from(list(LIMITS)))
 def test_ranges_lie_within_what_was_seen(parts: list[Any], name: str, type: str) -> None:

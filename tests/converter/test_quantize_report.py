@@ -18,10 +18,11 @@ from twinfer.bench.peers.engines import open_peer
 from twinfer.converter.build import Builder
 from twinfer.converter.quantize.affine import to_stored
 from twinfer.converter.quantize.calibrate import calibrate
-from twinfer.converter.quantize.compare import Sums, compare, sensitivity
+from twinfer.converter.quantize.compare import Sums, alone, compare, noises, sensitivity
 from twinfer.converter.quantize.quantize import Options, quantize
 from twinfer.converter.quantize.recipe import Choice, Recipe, Rule
 from twinfer.converter.quantize.rounding import grams
+from twinfer.converter.quantize.samples import samples_of
 from twinfer.converter.stream.convert import stream
 from twinfer.runtime.errors import InvalidArgumentError, UnsupportedOperatorError
 from twinfer.runtime.graph import Graph
@@ -234,6 +235,17 @@ def test_sensitivity_is_what_the_outputs_lose_to_one_layer(graph: Graph) -> None
         alone = Recipe((Rule(".*", precision="float"), Rule(re.escape(cost.name), cost.operator, "int8")))
         integer = quantize(graph, seen, alone, Options("FLOAT32"))
         assert cost.snr_db == pytest.approx(compare(graph, integer, data, seen).outputs_snr_db, abs=1e-4)
+
+
+def test_noise_of_several_precisions_is_about_that_of_each_by_itself() -> None:
+    graph = _chain()
+    data = {"x": np.random.default_rng(5).normal(0, 1, (5, *graph.inputs[0].shape)).astype(np.float32)}
+    seen = calibrate(graph, data)
+    both = [quantize(graph, seen, Recipe(default=Choice(precision))) for precision in ("int8", "int16x8")]
+    for found, integer in zip(noises(graph, both, list(samples_of(graph, data)), 1000), both, strict=True):
+        for node, sums in alone(graph, integer, data):
+            share = sum(total.noise / total.signal for total in sums)
+            assert found[node] == pytest.approx(share, rel=1.0), "estimates may be off by a factor of two"
 
 
 def test_unknown_inference_type_is_refused() -> None:

@@ -21,9 +21,9 @@ from twinfer.converter.build import Builder
 from twinfer.converter.quantize.recipe import Rule
 from twinfer.converter.search.data import gather
 from twinfer.converter.search.journal import Journal
-from twinfer.converter.search.loss import Goal, judge
+from twinfer.converter.search.loss import CONFIDENCE, Goal, judge, student
 from twinfer.converter.search.space import CORRECTIONS, PRECISIONS, Setting, Space
-from twinfer.converter.search.strategy import Ledger, choices, explore, front
+from twinfer.converter.search.strategy import Ledger, choices, explore, front, mix
 from twinfer.converter.search.trial import Trial
 from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Graph, Tensor
@@ -88,6 +88,47 @@ ONE = (Tensor("y", "FLOAT32", (1, 1)),)
 def test_what_cannot_be_judged(outputs: Any, floats: Any, labels: Any, metric: str, message: str) -> None:
     with pytest.raises(InvalidArgumentError, match=message):
         judge(outputs, [floats] * len(outputs), labels, metric)
+
+
+def test_what_is_sure_holds_for_other_samples_about_as_often_as_it_says() -> None:
+    """Noise whose energy falls exponentially from sample to sample, as often as not far above its mean."""
+    rng, held, trials = np.random.default_rng(8), 0, 300
+    tensor = Tensor("y", "FLOAT32", (1, 30))
+    for _ in range(trials):
+        floats = rng.normal(size=(24, 1, 30)).astype(np.float32)
+        noise = rng.normal(size=floats.shape) * np.sqrt(rng.exponential(0.01, (24, 1, 1)))
+        judgement, outputs = judge([tensor], [floats], None, "error"), [(floats + noise).astype(np.float32)]
+        assert judgement.sure_db(outputs) < judgement.snr_db(outputs)
+        held += judgement.sure_db(outputs) <= 20
+    assert CONFIDENCE - 0.1 < held / trials < CONFIDENCE + 0.04
+    assert judgement.sure_db([floats]) == judgement.snr_db([floats])
+    lone = judgement.first(1)
+    assert lone.sure_db([outputs[0][:1]]) == pytest.approx(lone.snr_db([outputs[0][:1]]))
+
+
+@pytest.mark.parametrize(("freedom", "value"), [(3, 2.353), (7, 1.895), (11, 1.796), (23, 1.714), (1000, 1.646)])
+def test_student(freedom: int, value: float) -> None:
+    assert student(freedom) == pytest.approx(value, rel=0.02)
+
+
+def test_a_mix_that_meets_the_goal_is_thinned_towards_the_cheaper_one_that_misses_it() -> None:
+    """Each of eight layers costs one more in float, and the goal needs that of the third and the fourth."""
+    names = [f"layer{i}" for i in range(8)]
+
+    def run(what: str, settings: Sequence[Setting]) -> Iterator[tuple[Setting, Any]]:
+        for setting in settings:
+            if what == "mixes":
+                yield setting, [[[n, "int8"] for n in names], [[n, "float"] for n in names]]
+            else:
+                own = [setting.of(name) == "float" for name in names]
+                yield setting, Trial(setting, 10 + sum(own), loss=0.0 if own[2] and own[3] else 1.0, sha256="0")
+
+    ledger = Ledger(run, Journal(None, *ABOUT), 40, Goal(0.05))
+    ledger.attempt([Setting("int8", "minmax")])
+    mix(ledger, Space(), names)
+    chosen = ledger.chosen()
+    assert chosen is not None
+    assert dict(chosen.setting.layers) == {"layer2": "float", "layer3": "float"}
 
 
 # -- data --------------------------------------------------------------------------------------------------------------
