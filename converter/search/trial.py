@@ -55,12 +55,12 @@ class Trial:
     loss: float = 0.0
     score: float = 0.0
     snr_db: float = 0.0
-    sure_db: float = 0.0
     sha256: str = ""
     error: str = ""
     instructions: int = 0
     flash: int = 0
     ram: int = 0
+    sure_db: float = 0.0
     seconds: float = field(default=0.0, compare=False)
 
 
@@ -117,8 +117,9 @@ class Job:
             except TypeError:
                 raise InvalidArgumentError(f"a model cannot cost {amount!r}: give a whole number") from None
         judge = self.judge.first(len(results[0]))
-        judged = judge.loss(results), judge.score(results), judge.snr_db(results), judge.sure_db(results)
-        return Trial(setting, cost, *judged, hashlib.sha256(content).hexdigest(), "", *map(round, figures(plan)))
+        judged = judge.loss(results), judge.score(results), judge.snr_db(results)
+        own = *map(round, figures(plan)), judge.sure_db(results)
+        return Trial(setting, cost, *judged, hashlib.sha256(content).hexdigest(), "", *own)
 
     def float_trial(self) -> Trial:
         """The trial of the float model itself, which loses nothing."""
