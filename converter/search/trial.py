@@ -118,8 +118,9 @@ class Job:
                 raise InvalidArgumentError(f"a model cannot cost {amount!r}: give a whole number") from None
         judge = self.judge.first(len(results[0]))
         judged = judge.loss(results), judge.score(results), judge.snr_db(results)
-        own, sure = map(round, figures(plan)), judge.sure_db(results)
-        return Trial(setting, cost, *judged, hashlib.sha256(content).hexdigest(), "", *own, sure_db=sure)
+        instructions, flash, ram = map(round, figures(plan))
+        own = Trial(setting, cost, *judged, hashlib.sha256(content).hexdigest(), "", instructions, flash, ram)
+        return replace(own, sure_db=judge.sure_db(results))
 
     def float_trial(self) -> Trial:
         """The trial of the float model itself, which loses nothing."""
