@@ -55,8 +55,8 @@ class Judge:
         return min(decibels(_distance(wanted, 0), _distance(y, wanted)) for y, wanted in pairs)
 
     def sure_db(self, outputs: Sequence[Array]) -> float:
-        """The ratio of the worst output that other samples reach, too, as far as the spread of these tells: the upper
-        end of a one-sided interval of CONFIDENCE for the ratio of the sums of noise and signal. Sources: Cochran,
+        """The ratio of the worst output that as many other samples reach, too, as far as the spread of these tells: the
+        upper end of a one-sided prediction interval of CONFIDENCE for the ratio of noise to signal. Sources: Cochran,
         "Sampling Techniques", 1977, section 6.3, for the variance of a ratio of two means; Hall, "On the Removal of
         Skewness by Transformation", 1992, for noise of which few samples have most."""
         pairs = zip(outputs, self.floats, strict=True)
@@ -124,7 +124,8 @@ def _sure(signal: Array, noise: Array) -> float:
     off = noise - ratio * signal
     square = float(np.square(off).sum()) / (count - 1)
     skew = max(0.0, float((off**3).mean())) / (6 * square) if square else 0.0
-    return decibels(1.0, ratio + (t * math.sqrt(count * square) + (1 + 2 * t * t) * skew) / whole)
+    error = t * math.sqrt(2 * count * square)  # of these samples, and of as many others
+    return decibels(1.0, ratio + (error + (1 + 2 * t * t) * skew) / whole)
 
 
 def student(freedom: int) -> float:

@@ -100,7 +100,7 @@ def test_what_is_sure_holds_for_other_samples_about_as_often_as_it_says() -> Non
         judgement, outputs = judge([tensor], [floats], None, "error"), [(floats + noise).astype(np.float32)]
         assert judgement.sure_db(outputs) < judgement.snr_db(outputs)
         held += judgement.sure_db(outputs) <= 20
-    assert CONFIDENCE - 0.1 < held / trials < CONFIDENCE + 0.04
+    assert held / trials > CONFIDENCE - 0.03
     assert judgement.sure_db([floats]) == judgement.snr_db([floats])
     lone = judgement.first(1)
     assert lone.sure_db([outputs[0][:1]]) == pytest.approx(lone.snr_db([outputs[0][:1]]))
