@@ -12,6 +12,7 @@ from pathlib import Path
 
 from twinfer.aot.build import boards, depth, update
 from twinfer.aot.build.fits import check_fit_together, check_fits
+from twinfer.aot.build.layout import Layout, arranged, use
 from twinfer.aot.build.targets import Card
 from twinfer.aot.print.blocks import Memory
 from twinfer.aot.print.emit import Project, emit, version
@@ -49,11 +50,14 @@ def write_project(
     sha256: str = "",
     stack_bytes: int | None = None,
     card: Card | None = None,
+    layout: Layout = "plain",
+    beside: Mapping[str, str | bytes] | None = None,
 ) -> Project:
     """Write the project of a plan to ``folder``; after an error nothing there has changed.
 
     With ``card`` the self-test runs on its board, and the header has the stack of a run (``stack_bytes``; None: it is
-    computed). ``sha256`` is the model file's. The self-test's inputs are random, with a fixed seed. A folder of an
+    computed). ``layout`` says for which tool the folder is, ``beside`` are further files that go into it.
+    ``sha256`` is the model file's. The self-test's inputs are random, with a fixed seed. A folder of an
     earlier run is replaced; InvalidArgumentError if it holds anything that twinfer did not write, ToolError if the
     model does not fit the card's memory.
     """
@@ -67,14 +71,20 @@ def write_project(
         if stack_bytes is None:
             project = project.with_stack(boards.worst_stack(project, card))
         boards.check_code(project, card)
-    files = project_files(project, random_inputs(plan.graph), card)
+    files = folder_files(name, [(project, random_inputs(plan.graph))], card, layout, beside)
     with writing(folder):
         put(target, files)
     return project
 
 
 def write_all(
-    models: Sequence[tuple[str, Plan, str]], group: str, folder: str | os.PathLike[str], *, card: Card | None = None
+    models: Sequence[tuple[str, Plan, str]],
+    group: str,
+    folder: str | os.PathLike[str],
+    *,
+    card: Card | None = None,
+    layout: Layout = "plain",
+    beside: Mapping[str, str | bytes] | None = None,
 ) -> tuple[Project, ...]:
     """Write models, given as name, plan and SHA-256 of the file, to ``folder``; after an error nothing has changed.
 
@@ -94,7 +104,8 @@ def write_all(
         projects = tuple(project.with_stack(boards.worst_stack(project, card)) for project in projects)
         for project in projects:
             boards.check_code(project, card)
-    files = folder_files(group, [(project, random_inputs(project.plan.graph)) for project in projects], card)
+    tested = [(project, random_inputs(project.plan.graph)) for project in projects]
+    files = folder_files(group, tested, card, layout, beside)
     with writing(folder):
         put(Path(os.path.realpath(folder)), files)
     return projects
@@ -147,23 +158,37 @@ def project_files(project: Project, inputs: Sequence[Array], card: Card | None =
 
 
 def folder_files(
-    group: str, models: Sequence[tuple[Project, Sequence[Array]]], card: Card | None = None
+    group: str,
+    models: Sequence[tuple[Project, Sequence[Array]]],
+    card: Card | None = None,
+    layout: Layout = "plain",
+    beside: Mapping[str, str | bytes] | None = None,
 ) -> dict[str, str | bytes]:
-    """Everything that goes into a folder, by path: models with their self-tests' inputs; ``group`` is its library."""
+    """Everything that goes into a folder, by path: models with their self-tests' inputs; ``group`` is its library.
+
+    Only the plain layout has the self-tests and the board's files. ``beside`` are further files.
+    """
     sources: dict[str, str] = {}
     projects = [project for project, _ in models]
     for project, inputs in models:
-        test = test_source(project, vectors(project.plan, inputs))
-        sources |= {**project.files, _test(project): test}
+        sources |= project.files
+        if layout == "plain":
+            sources[_test(project)] = test_source(project, vectors(project.plan, inputs))
     terms = {f"{project.name}_data.c": _USERS for project in projects}
     terms |= {_test(project): f"{_OURS} AND {_USERS}" for project in projects}
-    files: dict[str, str | bytes] = {}
+    marked: dict[str, str] = {}
     for path, text in sources.items():  # kernels stay as they are: a user's own are the user's
         plain = path.startswith("kernels/") or text.startswith("/* SPDX-")
-        files[path] = text if plain else f"/* SPDX-License-Identifier: {terms.get(path, _OURS)} */\n{text}"
+        marked[path] = text if plain else f"/* SPDX-License-Identifier: {terms.get(path, _OURS)} */\n{text}"
     facts = _folder_facts(group, projects, sorted(sources), card)
-    files |= {template: _filled(template, facts) for template in ("Makefile", "CMakeLists.txt", "README.md")}
-    files |= boards.sources(card) if card else {}
+    if layout == "plain":
+        facts = {**facts, "build": _filled("build.md", facts)}
+        files: dict[str, str | bytes] = {**marked, **(boards.sources(card) if card else {})}
+        files |= {template: _filled(template, facts) for template in ("Makefile", "CMakeLists.txt")}
+    else:
+        facts = {**facts, "vectors": "", "build": use(layout, group, projects)}
+        files = {**arranged(layout, marked, group, facts["banner"], projects), **(beside or {})}
+    files["README.md"] = _filled("README.md", facts)
     files["stack.py"] = Path(depth.__file__).read_text(encoding="utf-8")
     files["LICENSE"] = (_TEMPLATES / "LICENSE").read_text(encoding="utf-8")
     for project in projects:
@@ -180,6 +205,7 @@ def folder_files(
         **({} if options.weights == "file" else {"weights": options.weights, "decode": options.decode}),
         **({} if options.weights_as == "linked" else {"plan": update.recorded(first.plan)}),
         "mode": first.mode,
+        **({} if layout == "plain" else {"layout": layout}),
         **({"models": hashes} if others else {"model_sha256": first.sha256}),
         "files": sorted(files),
     }
@@ -227,6 +253,7 @@ def _folder_facts(
         "training": _filled(f"training{'_apart' if apart else ''}.md", {"name": name}).strip(),
         "tables": "".join(tables),
         "sharing": _sharing(group, projects),
+        "vectors": f", and the inputs and outputs in `{name}_test.c`,",
         "calls": "".join(calls),
     }
 

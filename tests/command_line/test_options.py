@@ -66,9 +66,9 @@ def converted(source: Any, **how: Any) -> Facts:
     return {"source": files_of(source)[0], **how}
 
 
-def written(plan: Plan, name: str, folder: str, *, sha256: str, card: Any) -> Facts:
+def written(plan: Plan, name: str, folder: str, *, sha256: str, card: Any, layout: str) -> Facts:
     about = {**planned(plan), "guard": plan.options.guard, "mode": plan.options.mode}
-    about |= {"name": name, "folder": Path(folder).name, "sha256": sha256, "card": card}
+    about |= {"name": name, "folder": Path(folder).name, "sha256": sha256, "card": card, "layout": layout}
     return {**about, "aligned": (plan.target.alignment, plan.target.block_alignment)}
 
 
@@ -162,7 +162,7 @@ FILE |= {"weights_as": "linked", "page_bytes": 4096}
 
 COMPILE: Facts = {"target": "host", **FILE, "name": "digits_int8", "folder": "out", "mode": "compiled", "card": None}
 COMPILE |= {"aligned": (16, 16)}
-COMPILE |= {"sha256": load("digits_int8").sha256}
+COMPILE |= {"sha256": load("digits_int8").sha256, "layout": "plain"}
 
 RUN: Facts = {"engine": "interpreted", "on": "host", "target": "native", **FILE}
 RUN_THERE: Facts = {**RUN, "on": "cortex-m4", "target": "cortex-m4"}
@@ -290,6 +290,7 @@ MATRIX: dict[str, tuple[Facts, dict[str, Facts]]] = {
             "--align 8": {},
             "--name net": {"name": "net"},
             "--mode interpreted": {"mode": "interpreted"},
+            "--layout zephyr": {"layout": "zephyr"},
             "--optimize size": {"optimize": "size"},
             "--weights huffman": {"weights": "huffman"},
             "--weights lut --decode start": {"weights": "lut", "decode": "start"},

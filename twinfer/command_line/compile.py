@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from twinfer.command_line.command import Command
 from twinfer.command_line.options import (
@@ -28,10 +28,14 @@ if TYPE_CHECKING:
     from twinfer.bench.models.source import Source
     from twinfer.runtime.plan.plan import Plan
 
+#: Those of ``twinfer.aot.build.layout``, whose import takes longer.
+LAYOUTS = ("plain", "cmake", "arduino", "zephyr", "idf", "platformio", "cmsis-pack", "esphome")
+
 EXAMPLES = (
     "model.tflite --target cortex-m4 --optimize size -o model_c",
     "kws_int8 -o kws && make -C kws test",
     "kws_int8 vww_int8 --target cortex-m4 -o both",
+    "kws_int8 --target cortex-m4 --layout arduino -o kws_int8",
 )
 
 
@@ -50,6 +54,8 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         default="compiled",
         help="one function per layer, or shared kernels called from a table (default: compiled)",
     )
+    about = "for which tool the folder is a library: plain has a Makefile and self-tests (default: plain)"
+    command.add_argument("--layout", choices=LAYOUTS, default="plain", help=about)
     add_optimize(command, OPTIMIZE)
     add_memory(command)
     add_io(command)
@@ -87,7 +93,10 @@ def run(arguments: argparse.Namespace) -> int:
         arena = f"arena {project.plan.arena_bytes:,} bytes (lower bound {plan.lower_bound_bytes:,})"
         stack = "" if project.stack is None else f", stack {project.stack.nbytes:,} bytes at most"
         shown = f"{len(project.layers)} layers, {project.constants.nbytes:,} constant bytes, {arena}{stack}"
-        say(f"{arguments.output}{named}: {shown}; try: make -C {arguments.output} test")
+        then = (
+            f"try: make -C {arguments.output} test" if arguments.layout == "plain" else "README.md says how to use it"
+        )
+        say(f"{arguments.output}{named}: {shown}; {then}")
     return 0
 
 
@@ -99,12 +108,13 @@ def _write(
     from twinfer.aot.print.literals import identifier
 
     names = [identifier(source.name) for source in sources]
+    how: dict[str, Any] = {"card": board, "layout": arguments.layout}
     if len(plans) == 1:
         name = arguments.name or names[0]
-        return [write_project(plans[0], name, arguments.output, sha256=sources[0].sha256, card=board)]
+        return [write_project(plans[0], name, arguments.output, sha256=sources[0].sha256, **how)]
     group = arguments.name or identifier(Path(arguments.output).absolute().name)
     hashes = [source.sha256 for source in sources]
-    return write_all(list(zip(names, plans, hashes, strict=True)), group, arguments.output, card=board)
+    return write_all(list(zip(names, plans, hashes, strict=True)), group, arguments.output, **how)
 
 
 COMMAND = Command("compile", "write a model as a folder of C that builds on its own", EXAMPLES, add_arguments, run)
