@@ -79,7 +79,9 @@ class Judge:
         return int((answers(outputs[0]) == self.wanted[0]).sum())
 
     def _errors(self, outputs: Sequence[Array]) -> list[float]:
-        return [_distance(y, wanted) / _spread(wanted) for y, wanted in zip(outputs, self.wanted, strict=True)]
+        """Shares of the spread; of the energy where one sample alone was judged."""
+        spreads = (_spread(wanted) or _distance(wanted, 0) or 1.0 for wanted in self.wanted)
+        return [_distance(y, w) / spread for y, w, spread in zip(outputs, self.wanted, spreads, strict=True)]
 
 
 @dataclass(frozen=True)

@@ -118,6 +118,13 @@ def test_one_sample_is_enough_to_choose_by() -> None:
     assert found.best.setting.precision == "int8"
 
 
+@pytest.mark.parametrize("count", [2, 3])
+def test_each_half_of_few_samples_may_be_one(count: int) -> None:
+    """Not even the mean of what is wanted of one sample is known."""
+    found = choose(net(), {"x": rows(count)["x"]}, min_snr=60, inference_type="INT8")
+    assert not found.met
+
+
 def test_where_the_goal_cannot_be_had_float_is_what_is_left() -> None:
     found = choose(net(), rows(), min_snr=200)
     assert found.best.setting.precision == "float"
