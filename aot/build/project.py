@@ -33,7 +33,7 @@ from twinfer.runtime.tools import write_files
 #: The list of files that this tool wrote: other people's folders are never overwritten.
 MANIFEST = "twinfer.json"
 
-#: The folder that the Makefile makes; it may be removed.
+#: The folder that the Makefile makes; it may be removed, as may what Python makes in ESPHome's component.
 BUILD = "build"
 
 #: The licence of this tool's own texts; only the user knows that of a model's values.
@@ -139,7 +139,8 @@ def check_replaceable(target: Path) -> None:
     """InvalidArgumentError unless ``target`` is empty, as this tool left it, or absent and can be made."""
     check_folder(target)
     ours = _written(target)
-    foreign = (path for path in _present(target) if path not in ours and not path.startswith(f"{BUILD}/"))
+    made = re.compile(rf"{BUILD}/|(.*/)?__pycache__/")
+    foreign = (path for path in _present(target) if path not in ours and not made.match(path))
     if first := next(foreign, None):  # stop at the first: this may be somebody's home
         raise InvalidArgumentError(f"{target} holds {first!r}, not made by twinfer: name another folder")
 

@@ -107,6 +107,8 @@ def test_files(layout: Layout, tmp_path: Path) -> None:
     before = {path: file.read_text() for path, file in files.items()}
     made(layout, tmp_path, several=True)
     assert {path: file.read_text() for path, file in files.items()} == before
+    (folder / "__pycache__").mkdir()
+    (folder / "__pycache__/x.pyc").touch()  # as ESPHome leaves it
     write_project(tiny.dense(), "dense", folder)
     assert not (folder / "src").is_dir() or not list((folder / "src").glob("*.c"))
 

@@ -393,6 +393,7 @@ MATRIX: dict[str, tuple[Facts, dict[str, Facts]]] = {
 
 #: Options whose effect is not a call; they have tests of their own.
 ELSEWHERE = {
+    "tflm": {"--ops"},
     "bench": {"--compare", "--max-drift"},
     "compile": {"--io", "--tuned"},
     "convert": {"--output", "--no-check", "--samples", "--max-error"},

@@ -109,6 +109,11 @@ def _write(
 
     names = [identifier(source.name) for source in sources]
     how: dict[str, Any] = {"card": board, "layout": arguments.layout}
+    if arguments.layout == "esphome":
+        from twinfer.bench.tflm.wake_word import files
+
+        pairs = zip([arguments.name or names[0]] if len(plans) == 1 else names, sources, strict=True)
+        how["beside"] = {path: content for name, source in pairs for path, content in files(name, source).items()}
     if len(plans) == 1:
         name = arguments.name or names[0]
         return [write_project(plans[0], name, arguments.output, sha256=sources[0].sha256, **how)]

@@ -28,6 +28,7 @@ from twinfer.command_line import (
     search,
     solve,
     stream,
+    tflm,
     tune,
     verify,
     weights,
@@ -58,6 +59,7 @@ COMMANDS = tuple(
         stream,
         search,
         tune,
+        tflm,
         solve,
     )
 )

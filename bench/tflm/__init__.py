@@ -1,0 +1,1 @@
+"""For those who stay with TFLM: what a model needs there."""
