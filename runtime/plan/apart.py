@@ -38,6 +38,9 @@ _OF_FLOATS = ("scales", "forward_scales", "backward_scales")
 #: Bounds that bound nothing: they stay in the code, where instructions saturate.
 _WHOLE = frozenset(number for pair in LIMITS.values() for number in pair)
 
+#: Kernels whose table of 256 values ends where the scale makes them 0.
+_SOFTMAX = frozenset({"tw_softmax_s8", "tw_softmax_s8_s16"})
+
 #: A member of params: the names and numbers that lead to it.
 Path = tuple[str | int, ...]
 
@@ -55,6 +58,9 @@ def _apart(step: Step) -> Step:
 
 def _with_quant(call: Call, node: Node) -> Call:
     rows = _with_quant(call.rows_call, node) if call.rows_call else None
+    if call.kernel in _SOFTMAX and isinstance(table := call.inputs[1], Constant):
+        whole = np.pad(table.array, (0, 256 - table.array.size))
+        call = replace(call, inputs=(call.inputs[0], replace(table, array=whole)))
     words = [_word(call.params, path) for path in quant_paths(call)]
     if not words:
         return replace(call, rows_call=rows)

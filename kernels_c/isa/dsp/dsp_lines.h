@@ -107,6 +107,7 @@ TW_INLINE void tw_depthwise_dsp_lines1(const int8_t *x, int8_t *y, tw_depthwise_
     register const int8_t *from __asm("r0") = x;
     register intptr_t across __asm("r1") = (intptr_t)y - (intptr_t)x - (3 - c->pad) * c->step;
     register const tw_depthwise_dsp_channel *values __asm("r2") = c;
+    __asm volatile("" : "+r"(values)); /* else gcc -Og wants one more register for the address */
     if (wide)
         TW_DEPTHWISE_LINES1(h);
     else
@@ -135,6 +136,7 @@ TW_INLINE void tw_depthwise_dsp_lines2(const int8_t *x, int8_t *y, tw_depthwise_
     register const int8_t *from __asm("r0") = x;
     register int8_t *to __asm("r1") = y;
     register const tw_depthwise_dsp_channel *values __asm("r2") = c;
+    __asm volatile("" : "+r"(values)); /* else gcc -Og wants one more register for the address */
     if (wide)
         TW_DEPTHWISE_LINES2(h);
     else
