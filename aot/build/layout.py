@@ -44,7 +44,7 @@ def arranged(
     if layout in _FLAGLESS:
         files = {path: _unfused(text) if path.endswith(".c") else text for path, text in files.items()}
     values = _values(sources, group, about, projects)
-    left_out = {"use.md", *(["@group@.ino"] if any(Memory(project.plan).weights for project in projects) else [])}
+    left_out = {"use.md", *(["@group@.ino"] if any(p.plan.options.weights_as != "linked" for p in projects) else [])}
     for name in (*_MORE.get(layout, ()), layout):
         for path in sorted((_FOLDER / name).rglob("*")):
             if path.is_file() and path.name not in left_out:
@@ -104,7 +104,9 @@ def _sketch(project: Project) -> str:
     lines = []
     for kind, tensors in (("input", graph.inputs), ("output", graph.outputs)):
         places = [f"{name}_{kind}_{i}" for i in range(len(tensors))]
-        lines += [f"static {place.upper()}_TYPE {place}[{place.upper()}_SIZE];" for place in places]
+        for place, tensor in zip(places, tensors, strict=True):
+            aligned = f"alignas({place.upper()}_ALIGN) " if tensor is project.plan.borrowed else ""
+            lines.append(f"{aligned}static {place.upper()}_TYPE {place}[{place.upper()}_SIZE];")
     inputs, outputs = (
         ", ".join(f"{name}_{kind}_{i}" for i in range(len(tensors))) or "nullptr"
         for kind, tensors in (("input", graph.inputs), ("output", graph.outputs))

@@ -24,6 +24,7 @@ from twinfer.aot.build.project import write_all, write_project
 from twinfer.aot.print.selftest import vectors
 from twinfer.bench.models.builtin import builtin
 from twinfer.command_line import compile as command
+from twinfer.runtime.options import Options
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.run.inputs import random_inputs
@@ -193,6 +194,15 @@ def test_arduino(several: bool, tmp_path: Path) -> None:
     said = run("./app", cwd=tmp_path)
     assert said.startswith("net: status 0, microseconds 0\n")
     assert ("state: status 0" in said) == several
+
+
+def test_no_sketch_where_the_caller_gives_the_weights(tmp_path: Path) -> None:
+    """They are not in the sources; the rest of the library, and what new weights need, is there."""
+    graph = builtin()["digits_int8"]()
+    write_project(make_plan(graph, GENERIC, Options(weights_as="blob")), "net", tmp_path / "net", layout="arduino")
+    assert not (tmp_path / "net/examples").exists()
+    assert (tmp_path / "net/src/net.c").exists()
+    assert (tmp_path / "net/net_weights.bin").exists()
 
 
 def test_floats_are_not_fused_where_a_library_has_no_flags(tmp_path: Path) -> None:
