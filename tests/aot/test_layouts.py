@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -196,6 +197,14 @@ def test_arduino(several: bool, tmp_path: Path) -> None:
     assert ("state: status 0" in said) == several
 
 
+def test_names_of_components_are_as_long_as_allowed(tmp_path: Path) -> None:
+    """PACK.xsd: at most 32 characters, the first a letter or a digit."""
+    name = f"_{'long' * 10}"
+    write_project(tiny.dense(), name, tmp_path, layout="cmsis-pack")
+    (component,) = ElementTree.parse(tmp_path / f"twinfer.{name}.pdsc").getroot().findall("components/component")
+    assert component.attrib["Csub"] == "long" * 8
+
+
 def test_no_sketch_where_the_caller_gives_the_weights(tmp_path: Path) -> None:
     """They are not in the sources; the rest of the library, and what new weights need, is there."""
     graph = builtin()["digits_int8"]()
@@ -324,10 +333,11 @@ def test_cmsis_pack(several: bool, tmp_path: Path) -> None:
     assert (folder / (package.findtext("license") or "")).is_file()
     (component,) = package.findall("components/component")
     assert {"Cclass", "Cgroup", "Csub", "Cversion"} == set(component.attrib)
+    assert all(re.fullmatch(r"[-_A-Za-z0-9]+", package.findtext(name) or "") for name in ("name", "vendor"))
     files = [(file.attrib["category"], folder / file.attrib["name"]) for file in component.findall("files/file")]
     assert all(path.exists() for _, path in files)
     (tmp_path / "main.c").write_text(check())
-    sources = [path for category, path in files if category == "sourceC"]
+    sources = [path for category, path in files if category == "source"]
     includes = [f"-I{path}" for category, path in files if category == "include"]
     compiled(tmp_path, [*sources, tmp_path / "main.c"], *includes)
     run("./app", cwd=tmp_path)
