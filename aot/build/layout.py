@@ -82,7 +82,7 @@ def _values(
     return {
         "group": group,
         "GROUP": group.upper(),
-        "sub": (group.lstrip("_") or "model")[:32],  # what PACK.xsd allows
+        "sub": group[:32],  # what PACK.xsd allows
         "about": re.sub(r"[^\w .,:()-]", "_", about.removesuffix(" Do not edit."), flags=re.ASCII),
         "models": names,
         "names": ", ".join(names),
