@@ -56,7 +56,7 @@ def arranged(
 def use(layout: Layout, group: str, projects: Sequence[Project]) -> str:
     """The README's section on how the layout is used."""
     values = _values({}, group, "", projects)
-    return filled((_FOLDER / layout / "use.md").read_text(encoding="utf-8"), values)
+    return filled((_FOLDER / layout / "use.md").read_text(encoding="utf-8"), values) + "\n"
 
 
 def filled(text: str, values: Mapping[str, str | Sequence[str]]) -> str:

@@ -106,6 +106,8 @@ def test_files(layout: Layout, tmp_path: Path) -> None:
     assert not [path for path in files if "test" in path or "board" in path or path == "Makefile"]
     ours = [path for path in files if not path.startswith("src/") and path != "stack.py"]
     assert not [path for path in ours if "@" in path or "@" in files[path].read_text()]
+    assert re.search(r"\n\n## Use\n\n(.+\n)+\n", files["README.md"].read_text())
+    assert "\n\n`python3 stack.py" in files["README.md"].read_text()
     before = {path: file.read_text() for path, file in files.items()}
     made(layout, tmp_path, several=True)
     assert {path: file.read_text() for path, file in files.items()} == before
