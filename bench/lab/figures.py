@@ -18,7 +18,7 @@ from typing import Any
 
 from rich.console import Console, RenderableType
 
-from twinfer.bench.lab import compression_report
+from twinfer.bench.lab import compression_report, fits
 from twinfer.bench.lab import explain_figures as explained
 from twinfer.bench.lab.accuracy_models import MOST_DB
 from twinfer.bench.lab.engines import BASELINE, OURS, PEERS
@@ -291,6 +291,8 @@ FIGURES: Mapping[str, tuple[str, Callable[[Any], str]]] = {
         f"| Techniques on {core} |": ("explain", _table(partial(explained.ladder, core)))
         for core in ("host", "cortex-m4", "cortex-m55")
     },
+    "| Fitted: ≈ ms, flash, RAM |": ("fits", _table(fits.table)),
+    "| µs a sample: min, median |": ("samples", many_samples),
     "| Estimated cycles |": ("cycles", _table(explained.beside_published)),
     "Steady on Cortex-M4: ": ("steady", steady_kernels),
     "| Instructions on Cortex-M4 |": ("steady", _table(steady_models)),

@@ -18,7 +18,8 @@ from twinfer.aot.build.firmware import build
 from twinfer.aot.build.runner import Job, run_jobs
 from twinfer.aot.print.emit import emit
 from twinfer.bench.fit.fit import fit
-from twinfer.bench.lab.fits import models
+from twinfer.bench.lab.figures import document
+from twinfer.bench.lab.fits import models, row
 from twinfer.bench.page.page import data_of
 from twinfer.command_line.main import main
 from twinfer.converter.build import Builder
@@ -67,6 +68,10 @@ def test_what_fits_is_built_and_runs_with_the_interpreters_bits(model: str, name
     graph, data = next((graph, data) for each, graph, data in models() if each == model)
     found = fit(graph, twinfer.board(name), data, name="net")
     assert found.fits
+    kept = next(each for each in document("fits")["rows"] if (each["model"], each["board"]) == (model, name))
+    now = row(model, name, found)
+    assert now["setting"] == kept["setting"], "make fits"
+    assert [now[key] for key in ("ms", "flash", "ram")] == pytest.approx([kept["ms"], kept["flash"], kept["ram"]], 0.05)
     assert found.best == next(way for way in found.ways if way.fits)
     assert found.best.trial.snr_db >= 25
     found.write(tmp_path / "firmware")
