@@ -35,7 +35,7 @@ KEPT := bench/lab/data/figures
 REPEATABLE := OPENBLAS_NUM_THREADS=1 OPENBLAS_CORETYPE=Haswell
 
 .PHONY: help demo prices setup build kernels test test-deep test-all mutants strangers suites sweep lint format bench clean
-.PHONY: bench-host bench-embedded bench-ops bench-coded bench-streams bench-samples bench-rows bench-explain bench-cycles real-data accuracy precisions compression search fits networks figures operators new-op
+.PHONY: bench-host bench-embedded bench-ops bench-coded bench-streams bench-apart bench-samples bench-rows bench-explain bench-cycles real-data accuracy precisions compression search fits networks figures operators new-op
 .DELETE_ON_ERROR:
 
 help:  ## this list
@@ -114,6 +114,10 @@ bench-streams: setup  ## models over windows beside what twinfer stream makes of
 	@mkdir -p $(FIGURES)
 	$(BIN)/python -m twinfer.bench.lab.measure streams tcn_int8 kws_int8 $(wildcard $(STREAMED)) --json $(FIGURES)/streams.json
 
+bench-apart: setup  ## weights as arrays, as a block and in pages, on Cortex-M4
+	@mkdir -p $(FIGURES)
+	$(BIN)/python -m twinfer.bench.lab.measure apart $(BUILTIN) --json $(FIGURES)/apart.json
+
 bench-samples: setup  ## what predict is worth on many samples, on this computer (on a quiet machine)
 	@mkdir -p $(FIGURES)
 	$(BIN)/python -m twinfer.bench.lab.measure samples digits_int8 ad01_int8 kws_int8 vww_int8 digits_float32 kws_float32 --json $(FIGURES)/samples.json
@@ -178,7 +182,7 @@ operators: build  ## docs/operators.md anew, from what the operators' cases pass
 figures: setup  ## all figures of README.md and docs/ anew, and what they are made of (takes an hour; on a quiet machine)
 	-$(MAKE) accuracy FIGURES=$(KEPT)  # a limit that is missed stops nothing
 	$(MAKE) precisions FIGURES=$(KEPT) PRECISIONS="--again $(PRECISIONS)"
-	$(MAKE) bench-host bench-embedded bench-coded bench-streams bench-samples bench-rows bench-explain bench-cycles bench-steady search fits compression FIGURES=$(KEPT)
+	$(MAKE) bench-host bench-embedded bench-coded bench-streams bench-apart bench-samples bench-rows bench-explain bench-cycles bench-steady search fits compression FIGURES=$(KEPT)
 	$(BIN)/python -m twinfer.bench.lab.figures
 
 clean:  ## removes everything that was made

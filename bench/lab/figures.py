@@ -236,6 +236,19 @@ def search(document: Any) -> str:
     return _wrapped(text)
 
 
+def weights_apart(document: Any) -> str:
+    """Three lines for each model: weights as arrays of the program, as a block, in pages."""
+    lines = [["Weights apart, on Cortex-M4", "flash, bytes", "block, bytes", "arena, bytes", "instructions"]]
+    for row in document["rows"]:
+        least = row["linked"]["instructions"]
+        for way in ("linked", "blob", "paged"):
+            figures = [row[way][key] for key in ("flash_bytes", "block_bytes", "arena_bytes", "instructions")]
+            cells = [f"{figure:,}" if figure else "-" for figure in figures]
+            more = "" if way == "linked" else f" ({100 * (figures[-1] / least - 1):+.1f} %)"
+            lines.append([f"{row['model']}, {way}", *cells[:-1], cells[-1] + more])
+    return _markdown(lines)
+
+
 def steady_models(document: Any) -> list[list[str]]:
     """Fewest and most instructions of every model over random inputs."""
     rows = [[name.removesuffix("_int8"), *counts] for name, counts in document["models"].items()]
@@ -291,7 +304,8 @@ FIGURES: Mapping[str, tuple[str, Callable[[Any], str]]] = {
         f"| Techniques on {core} |": ("explain", _table(partial(explained.ladder, core)))
         for core in ("host", "cortex-m4", "cortex-m55")
     },
-    "| Fitted: ≈ ms, flash, RAM |": ("fits", _table(fits.table)),
+    "| Fitted: ≈ ms, flash, RAM |": ("fits", _table(lambda document: fits.table(document["rows"]))),
+    "| Weights apart, on Cortex-M4 |": ("apart", weights_apart),
     "| µs a sample: min, median |": ("samples", many_samples),
     "| Estimated cycles |": ("cycles", _table(explained.beside_published)),
     "Steady on Cortex-M4: ": ("steady", steady_kernels),

@@ -1,7 +1,8 @@
 """Measures for the pages of docs: ``python -m twinfer.bench.lab.measure WHAT MODEL ... [--target LIST] [--json FILE]``.
 
 WHAT is ``rows`` (what it costs to run layers by rows), ``streams`` (what streaming is worth), ``explain`` (what
-compiling and each technique are worth) or ``samples`` (what predict is worth on many samples). It writes the figures
+compiling and each technique are worth), ``apart`` (what weights apart from the program cost) or ``samples`` (what
+predict is worth on many samples). It writes the figures
 and prints the tables that the pages show.
 """
 
@@ -14,7 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 from rich.console import Console
@@ -38,7 +39,7 @@ from twinfer.converter.stream.convert import prove, stream
 from twinfer.runtime.constant import Constant, Role
 from twinfer.runtime.errors import InvalidArgumentError, TwinferError
 from twinfer.runtime.graph import Array, Graph
-from twinfer.runtime.options import Memory, Options
+from twinfer.runtime.options import Apart, Memory, Options
 from twinfer.runtime.plan.by_rows.schedule import ChainRun
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.plan.plan import Plan
@@ -47,6 +48,7 @@ from twinfer.runtime.read.files import write_text
 from twinfer.runtime.run import isa
 from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.run.interpreter import Interpreter
+from twinfer.runtime.run.session import Session
 
 #: Seconds that a ledger and a ladder each are timed on this computer, and all ways to run many samples.
 SECONDS = 10.0
@@ -136,6 +138,34 @@ def explain(source: Source, card: Card | None) -> Row:
     return whole.document
 
 
+def apart(source: Source, card: Card) -> Row:
+    """Weights as arrays of the program beside a block of their own and pages: bytes and instructions, and bits.
+
+    The instructions of pages have those of a simulated memory in them, which copies byte by byte.
+    """
+    inputs, found = random_inputs(source.graph), {}
+    for way in get_args(Apart):
+        plan = make_plan(source.graph, card.target, Options(weights_as=way))
+        project = emit(plan, source.name)
+        (result,) = run_jobs(build(project, card), [Job(inputs)])
+        session = Session(plan)
+        session.feed(inputs)
+        session.run()
+        found[way] = {
+            "flash_bytes": sizes(project, card).flash_bytes,
+            "block_bytes": 0 if way == "linked" else project.constants.nbytes,
+            "arena_bytes": plan.arena_bytes,
+            "instructions": result.counts[0],
+            "same_bits": same_bits(session.outputs(), result.outputs),
+        }
+    return {
+        "target": card.name,
+        "model": source.name,
+        **found,
+        "same_bits": all(w["same_bits"] for w in found.values()),
+    }
+
+
 def samples(source: Source, card: Card | None) -> Row:
     """Microseconds for each of many samples, on this computer: by a loop over runs, and by ``predict`` on one thread,
     on two, and with a batch where the model can be resized."""
@@ -176,6 +206,7 @@ MEASURED: Mapping[str, tuple[Callable[[Source, Any], Row], str, Sequence[Callabl
     "rows": (by_rows, "cortex-m4,cortex-m55", [figures.rows]),
     "streams": (streams, "cortex-m4", [figures.streaming]),
     "explain": (explain, "host,cortex-m4,cortex-m55", []),
+    "apart": (apart, "cortex-m4", [figures.weights_apart]),
     "samples": (samples, "host", [figures.many_samples]),
 }
 

@@ -63,8 +63,9 @@ def tables_in(text: str) -> Iterator[str]:
 
 
 def test_every_table_has_a_json_file() -> None:
-    whole = ROOT / "docs/boards.md"  # twinfer boards --markdown writes it, which has a test of its own
-    tables = [table for path, page in PAGES.items() if path != whole for table in tables_in(page)]
+    # twinfer boards --markdown writes the first, which has a test of its own; the numbers of the other are rules'
+    others = {ROOT / "docs/boards.md", ROOT / "docs/misra.md"}
+    tables = [table for path, page in PAGES.items() if path not in others for table in tables_in(page)]
     assert len(tables) == sum(not text.endswith(".") for _, text in blocks())
     written = [text for _, text in blocks()]
     for table in tables:
@@ -129,7 +130,8 @@ def test_commands_and_their_options_exist(command: str) -> None:
 
 
 def test_make_targets_exist() -> None:
-    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    own, emitted = ROOT / "Makefile", ROOT / "aot/build/templates/Makefile"  # a page may speak of a folder of C
+    makefile = own.read_text(encoding="utf-8") + emitted.read_text(encoding="utf-8")
     asked = set(re.findall(r"(?:`|\$ )make ([a-z][a-z-]*)", ALL))
     assert {"bench-host", "bench-embedded", "bench-coded", "accuracy", "compression", "search", "figures"} <= asked
     assert asked <= set(re.findall(r"^([a-z-]+):", makefile, re.MULTILINE))
