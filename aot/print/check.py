@@ -31,7 +31,7 @@ def check_source(constants: Constants, banner: str) -> str:
 
 
 def _of_blob(name: str, up: str) -> str:
-    return f"""int {name}_check(const void *weights) {{
+    return f"""{up}_SECTION_CODE int {name}_check(const void *weights) {{
     const uint32_t *const head = (const uint32_t *)weights; /* what it is, for which code, bytes, CRC */
     const unsigned char *const bytes = (const unsigned char *)weights;
     const tw_stored first = {{head, {CRC_AT}, 1}}, rest = {{bytes + {HEAD}, {up}_WEIGHTS_BYTES - {HEAD}, 1}};
@@ -44,7 +44,7 @@ def _of_blob(name: str, up: str) -> str:
 
 
 def _of_pages(name: str, up: str) -> str:
-    return f"""int {name}_check(void *arena) {{
+    return f"""{up}_SECTION_CODE int {name}_check(void *arena) {{
     uint32_t crc = 0, head[{HEAD // 4}]; /* what it is, for which code, bytes, CRC */
     const tw_stored first = {{head, {CRC_AT}, 1}};
     tw_stored page = {{arena, 0, 1}};
@@ -68,9 +68,9 @@ def _of_pages(name: str, up: str) -> str:
 def _of_arrays(constants: Constants, up: str) -> str:
     name = constants.name
     rows = [f"{{{each.symbol}, sizeof {each.symbol}, sizeof *{each.symbol}}}" for each in constants.linked]
-    table = f"static const tw_stored {name}_stored[] = {{\n{wrapped(rows)},\n}};\n\n" if rows else ""
+    table = f"static {up}_ADDRESSES const tw_stored {name}_stored[] = {{\n{wrapped(rows)},\n}};\n\n" if rows else ""
     loop = f"    for (int32_t i = 0; i < {len(rows)}; ++i) crc = tw_crc(crc, {name}_stored + i);\n" if rows else ""
-    return f"""{table}int {name}_check(void) {{
+    return f"""{table}{up}_SECTION_CODE int {name}_check(void) {{
     uint32_t crc = 0;
     if ({name}_structure != {up}_STRUCTURE) return TW_OTHER_WEIGHTS;
 {loop}    return crc == {name}_crc ? TW_OK : TW_BAD_WEIGHTS;

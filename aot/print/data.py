@@ -153,7 +153,7 @@ def data_header(constants: Constants, name: str, banner: str, alignment: int) ->
         lines += [f"alignas({constants.blob.alignment}) extern {kind};"]
     if constants.linked or not constants.blob:
         lines += ["/* For which code these are, and their CRC-32: they are compared by check. */"]
-        lines += [f"extern const uint32_t {name}_structure, {name}_crc;"]
+        lines += [f"extern {name.upper()}_SECTION_TABLES const uint32_t {name}_structure, {name}_crc;"]
     for c in constants.linked:
         lines += [f"alignas({max(alignment, c.array.itemsize)}) extern {c.section} {c.declaration};"]
     lines += ["", "#ifdef __cplusplus", "}", "#endif", "#endif", ""]
@@ -174,7 +174,8 @@ def data_source(constants: Constants, name: str, banner: str, sha256: str, align
         lines += [wrapped(content), "};"]
         if not constants.linked:
             return "\n".join([*lines, ""])
-    lines.append(f"const uint32_t {name}_structure = {structure:#010x}u, {name}_crc = {crc_of(constants):#010x}u;")
+    values = f"{name}_structure = {structure:#010x}u, {name}_crc = {crc_of(constants):#010x}u"
+    lines.append(f"{name.upper()}_SECTION_TABLES const uint32_t {values};")
     for c in constants.linked:
         lines += ["", block_comment([c.about])]
         lines += [f"alignas({max(alignment, c.array.itemsize)}) {c.declaration} = {{", wrapped(elements(c.array)), "};"]

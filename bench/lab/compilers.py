@@ -93,7 +93,7 @@ def program(seeds: Sequence[int], target: Target, mode: Mode) -> dict[str, str]:
         project = emit(plan, name)
         files |= project.files
         files[f"{name}_test.c"] = test_source(project, vectors(plan, model.runs[0]))
-        parts = [f'#include "{name}{part}.c"' for part in ("", "_static", "_test")]
+        parts = [f'#include "{name}{part}.c"' for part in ("", "_check", "_static", "_test")]
         lines += [f"#define main {name}_main", *parts, "#undef main"]
     calls = [f"    (void)g{seed}_main();" for seed in seeds]
     # Separate, as users compile them: a compiler that sees the values does other things.

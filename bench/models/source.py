@@ -78,16 +78,18 @@ def load(model: str) -> Source:
     path = Path(model)
     if path.suffix.lower() in TO_CONVERT and os.path.exists(path):
         raise InvalidArgumentError(f"{path}: convert it first: twinfer convert {path} -o {path.with_suffix('.tflite')}")
-    if not path.suffix and len(path.parts) == 1 and not path.is_file():  # a name, also beside a folder of that name
+    if (
+        not path.suffix and len(path.parts) == 1 and not os.path.isfile(path)
+    ):  # also beside a folder of that name
         from twinfer.bench.models.builtin import builtin, large
 
         known = builtin() | large()
         if model in known:
             return Source(model, known[model]())
-        if not path.exists():
+        if not os.path.exists(path):
             names = ", ".join(known)
             raise InvalidArgumentError(f"{model!r} is neither a file nor a built-in model; those are: {names}")
-    if path.exists() and path.suffix.lower() != ".tflite":
+    if os.path.exists(path) and path.suffix.lower() != ".tflite":
         from twinfer.converter.source import check_kind
 
         check_kind(path)

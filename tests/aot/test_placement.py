@@ -80,7 +80,7 @@ def linked(folder: Path, core: str, mode: Mode, words: Sequence[str]) -> tuple[l
         '-DTW_CONFIG="config.h"',
         "-I.",
     ]
-    command = [card.toolchain.compiler, *flags, *words, *card.architecture.linking("board/")]
+    command = [card.toolchain.compiler, *flags, *words, *card.architecture.linking(card.toolchain, "board/")]
     for project in projects:
         last = [f"{project.name}_test.c", "-o", project.name, "-lm"]
         subprocess.run([*command, *sources, *last], cwd=folder, check=True, timeout=1200)

@@ -304,14 +304,14 @@ def broken(old: str, new: str) -> Firmware:
 @pytest.mark.parametrize(
     ("new", "message"),
     [
-        ("__builtin_trap();\n    return 0;", r"fault at 0x[0-9a-f]{8}, called from"),
+        ("__builtin_trap();\n    return TW_OK;", r"fault at 0x[0-9a-f]{8}, called from"),
         ("return 7;", "digits_int8_run on cortex-m4 returned 7"),
         ("for (;;) base[0] = base[1];\n", "timed out after 1"),
     ],
 )
 def test_programs_that_fail(new: str, message: str) -> None:
     with pytest.raises(ToolError, match=message):
-        run_jobs(broken("return 0;", new), [Job(digits(find(MAIN))[1])], count=False, patience=1)
+        run_jobs(broken("return TW_OK;", new), [Job(digits(find(MAIN))[1])], count=False, patience=1)
 
 
 @pytest.mark.parametrize(

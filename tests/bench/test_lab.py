@@ -26,6 +26,7 @@ from twinfer.bench.peers import openvino
 from twinfer.runtime.errors import ToolError
 from twinfer.runtime.options import Options
 from twinfer.runtime.plan.make import make_plan
+from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.read.tflite import read_file
 from twinfer.runtime.run import isa
 from twinfer.runtime.run.inputs import random_inputs
@@ -233,6 +234,10 @@ def test_programs_that_compilers_get_wrong(
     assert not (tmp_path / "wrong").exists()
     right = emitter.RunFunctions
     monkeypatch.setattr(compilers, "installed", lambda root="": iter([one]))
-    monkeypatch.setattr(emitter, "RunFunctions", lambda plan, data, calls: right(plan, data, [*calls][1:]))
+
+    def fewer(plan: Plan, data: Any, statements: Any, layer: Any) -> Any:
+        return right(plan, data, lambda program: [*statements(program)][2:], layer)
+
+    monkeypatch.setattr(emitter, "RunFunctions", fewer)
     assert compilers.main(command) == 1
     assert all(read_file(path).inputs for path in (tmp_path / "wrong").iterdir())

@@ -157,13 +157,6 @@ def test_recorded_figures(corpus: Path) -> None:
     assert tflm_rows(load("digits_int8"), M4) == tflm_rows(source, "no-such-core") == []
 
 
-def test_missing_tools(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(toolchain, "find_spec", lambda name: None)
-    for command in ("bench", "verify"):
-        assert main([command, "digits_int8", "--target", M4]) == 2
-        assert "pip install" in capsys.readouterr().err
-
-
 # -- run and verify ----------------------------------------------------------------------------------------------------
 
 

@@ -13,7 +13,7 @@ from twinfer.converter.facts import Parameters
 from twinfer.converter.passes._clip import both
 from twinfer.converter.quantize.affine import activation
 from twinfer.converter.quantize.calibrate import calibrate
-from twinfer.converter.quantize.methods import METHODS, _error, method, mse
+from twinfer.converter.quantize.methods import METHODS, method, mse
 from twinfer.converter.quantize.observed import Observed
 from twinfer.converter.quantize.quantize import quantize
 from twinfer.converter.quantize.recipe import Recipe, Rule
@@ -76,11 +76,16 @@ def test_mse_shrinks_either_end(sign: int) -> None:
 
 
 def test_mse_looks_at_the_first_end_again() -> None:
-    values = np.random.default_rng(0).normal(size=1_000_000)
-    seen = observed([*values.tolist(), *[-10.0] * 6, 20.0])
-    low, high = mse(seen, "INT8")
-    least = min(_error(seen, (end, high), "INT8") for end in np.linspace(-10, 0, 50))
-    assert _error(seen, (low, high), "INT8") <= 1.01 * least
+    values = np.concatenate([np.random.default_rng(0).normal(size=1_000_000), [-10.0] * 6, [20.0]])
+    low, high = mse(observed(values.tolist()), "INT8")
+
+    def error(low: float) -> float:
+        scale = (high - low) / 255
+        zero = np.round(-128 - low / scale)
+        steps = np.clip(np.round(values / scale) + zero, -128, 127)
+        return float(np.mean(((steps - zero) * scale - values) ** 2))
+
+    assert error(low) <= 1.01 * min(map(error, np.linspace(-10, 0, 50)))
 
 
 @pytest.mark.parametrize(("kept", "right"), [("100", True), ("50.1", True), ("50", False), ("100.1", False)])
