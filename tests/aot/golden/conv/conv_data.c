@@ -4,7 +4,7 @@
 #include "conv.h"
 
 const char conv_model_sha256[65] = "0000000000000000000000000000000000000000000000000000000000000000";
-const uint32_t conv_structure = 0xf3138f7du, conv_crc = 0xe3b8af7du;
+CONV_SECTION_TABLES const uint32_t conv_structure = 0xf3138f7du, conv_crc = 0xe3b8af7du;
 
 /* weights of "w", packed [out / 16][k][16]: float32[1, 18, 16], 1,152 bytes */
 alignas(64) const float conv_0_weights[288] = {

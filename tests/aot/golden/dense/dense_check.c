@@ -4,7 +4,7 @@
 #include "dense_data.h"
 #include "kernels/run/crc.h"
 
-static const tw_stored dense_stored[] = {
+static DENSE_ADDRESSES const tw_stored dense_stored[] = {
     {dense_0_weights, sizeof dense_0_weights, sizeof *dense_0_weights},
     {dense_0_bias, sizeof dense_0_bias, sizeof *dense_0_bias},
     {dense_0_multipliers, sizeof dense_0_multipliers, sizeof *dense_0_multipliers},
@@ -19,7 +19,7 @@ static const tw_stored dense_stored[] = {
     {dense_2_shifts, sizeof dense_2_shifts, sizeof *dense_2_shifts},
 };
 
-int dense_check(void) {
+DENSE_SECTION_CODE int dense_check(void) {
     uint32_t crc = 0;
     if (dense_structure != DENSE_STRUCTURE) return TW_OTHER_WEIGHTS;
     for (int32_t i = 0; i < 12; ++i) crc = tw_crc(crc, dense_stored + i);

@@ -4,7 +4,7 @@
 #include "dense.h"
 
 const char dense_model_sha256[65] = "0000000000000000000000000000000000000000000000000000000000000000";
-const uint32_t dense_structure = 0x476b1a38u, dense_crc = 0x3fbae8f5u;
+DENSE_SECTION_TABLES const uint32_t dense_structure = 0x476b1a38u, dense_crc = 0x3fbae8f5u;
 
 /* weights of "w0": int8[6, 6], 36 bytes */
 alignas(4) const int8_t dense_0_weights[36] = {

@@ -12,7 +12,7 @@ extern "C" {
 #endif
 
 /* For which code these are, and their CRC-32: they are compared by check. */
-extern const uint32_t dense_structure, dense_crc;
+extern DENSE_SECTION_TABLES const uint32_t dense_structure, dense_crc;
 alignas(4) extern DENSE_WEIGHTS(0) const int8_t dense_0_weights[36];
 alignas(4) extern DENSE_WEIGHTS(0) const int32_t dense_0_bias[6];
 alignas(4) extern DENSE_TABLES(0) const int32_t dense_0_multipliers[1];
