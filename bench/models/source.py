@@ -78,9 +78,7 @@ def load(model: str) -> Source:
     path = Path(model)
     if path.suffix.lower() in TO_CONVERT and os.path.exists(path):
         raise InvalidArgumentError(f"{path}: convert it first: twinfer convert {path} -o {path.with_suffix('.tflite')}")
-    if (
-        not path.suffix and len(path.parts) == 1 and not os.path.isfile(path)
-    ):  # also beside a folder of that name
+    if not path.suffix and len(path.parts) == 1 and not os.path.isfile(path):  # also beside a folder of that name
         from twinfer.bench.models.builtin import builtin, large
 
         known = builtin() | large()
