@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from twinfer.aot.build.depth import StackBound, address_taken, deepest, functions
+from twinfer.aot.build.depth import StackBound, address_taken, deepest, functions, with_pointers
 from twinfer.aot.build.firmware import Firmware, firmware_sources, run_function
 from twinfer.aot.build.sizes import image_sources, image_words
 from twinfer.aot.build.targets import Card
@@ -102,5 +102,5 @@ def read_bound(
         raise ToolError(f"{architecture.folder} reads no instructions, so that no stack is known")
     image = tools.image(path, architecture.tag)
     taken = address_taken(image, architecture.tag)
-    code = functions(tools.listing(path), frames, architecture.instructions)
+    code = with_pointers(functions(tools.listing(path), frames, architecture.instructions), taken)
     return deepest(code, root, frozenset(filter(pointed, taken)), machine=image.machine)

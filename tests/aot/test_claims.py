@@ -47,7 +47,9 @@ def test_make_stack_tells_what_the_header_would(core: str, builds: tuple[str, ..
     for build in builds:
         found = told(tmp_path, f"CFLAGS={build}")
         assert found.keys() == {"m_run", "m_begin", "m_push_row", "m_finish"}
-        assert max(found.values()) == stack_bound(emit(plan, "m"), card, build.split()).bytes, build
+        bound = stack_bound(emit(plan, "m"), card, build.split()).bytes
+        assert bound is not None
+        assert 0 <= bound - max(found.values()) <= 32, build  # gcc inlines otherwise where all is one file
 
 
 @pytest.mark.parametrize("compiler", ["gcc", "clang"])

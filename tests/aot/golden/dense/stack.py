@@ -19,7 +19,7 @@ import struct
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 # -- instructions ------------------------------------------------------------------------------------------------------
@@ -274,6 +274,11 @@ def _function(name: str, body: str, frames: Mapping[str, int | None], instructio
     return Function(name, frame, calls, any(instructions.indirect(*line) for line in lines))
 
 
+def with_pointers(code: Mapping[str, Function], taken: frozenset[str]) -> dict[str, Function]:
+    """The functions, without calls through pointers if no address of a function is anywhere: then all are NULL."""
+    return {name: replace(function, indirect=function.indirect and bool(taken)) for name, function in code.items()}
+
+
 def _instruction(line: str, instructions: Instructions) -> tuple[str, str]:
     """The mnemonic and the operands of a line ``address:\tmnemonic\toperands``, without its comment."""
     plain = re.split(f"[{instructions.comments}]", line)[0] if instructions.comments else line
@@ -364,8 +369,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (OSError, ValueError, subprocess.CalledProcessError) as error:
         sys.stderr.write(f"{parser.prog}: {error}\n")
         return 2
-    code = functions(listing, usage, MACHINES.get(image.machine, OTHERS))
     taken = address_taken(image, TAGS.get(image.machine, 0))
+    code = with_pointers(functions(listing, usage, MACHINES.get(image.machine, OTHERS)), taken)
     pointed = frozenset(name for name in taken if name.startswith(tuple(options.pointers_to)))
     unread = {name for name, function in code.items() if function.frame is None and _CLONE.sub("", name) not in usage}
     found = [
