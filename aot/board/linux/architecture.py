@@ -50,7 +50,7 @@ def runner(card: Card) -> Runner:
 
 ARCHITECTURE = Architecture(
     folder=Path(__file__).resolve().parent,
-    program=("port.c",),
+    program=("hosted.c", "port.c"),
     selftest=(),
     link=("-static",),
     link_alone=("-nostdlib", "-Wl,--unresolved-symbols=ignore-all"),  # glibc does not count

@@ -22,12 +22,10 @@ from twinfer.aot.build.firmware import Firmware
 from twinfer.aot.build.jobs import INPUTS, OUTPUTS, TICKS, job_file, results
 from twinfer.aot.build.runner import Job, Result, Runner
 from twinfer.aot.build.targets import Card
-from twinfer.aot.build.toolchain import LEVELS, SECTIONS, WARNINGS, Toolchain
-from twinfer.kernels_c.ffi_build import ARITHMETIC
+from twinfer.aot.build.toolchain import SECTIONS, Toolchain
 from twinfer.runtime.cache import unsealed
 from twinfer.runtime.errors import ToolError
-from twinfer.runtime.options import Optimize
-from twinfer.runtime.tools import Files, built, compiler_version, need_tool
+from twinfer.runtime.tools import Files, built, need_tool
 
 _INCLUDED = """__asm__(
     ".section .rodata.{symbol},\\"\\",@\\n.globl {symbol}\\n.hidden {symbol}\\n"
@@ -48,13 +46,6 @@ class Clang(Toolchain):
     def need(self) -> None:
         for tool in (self.compiler, "wasm-ld"):
             need_tool(tool, " ".join(self.packages))
-
-    @property
-    def version(self) -> str:
-        return compiler_version((self.compiler,))
-
-    def flags(self, optimize: Optimize, build: Sequence[str] = ()) -> tuple[str, ...]:
-        return *(build or (LEVELS[optimize],)), *ARITHMETIC, *WARNINGS
 
     def link(self, sources: Files, words: Sequence[str], product: str = "program.wasm") -> Path:
         self.need()
@@ -131,7 +122,7 @@ def runner(card: Card) -> Wasmtime:
 
 ARCHITECTURE = Architecture(
     folder=Path(__file__).resolve().parent,
-    program=("port.c", "gauge.s"),
+    program=("hosted.c", "port.c", "gauge.s"),
     selftest=(),
     runner=runner,
     toolchain=lambda card: Clang(card.compiler, card.packages),

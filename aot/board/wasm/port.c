@@ -1,28 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the harness asks of a board, had of WASI. The stack is not measured. */
-#define _POSIX_C_SOURCE 200809L
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <unistd.h>
-
+/* What hosted.c leaves to the machine: the clock is the host's, which says what it has counted so far. */
 #include "harness.h"
-#include "semihost.h"
 
-void tw_print(const char *text) { fputs(text, stderr); }
-_Noreturn void tw_exit(int status) { exit(status); }
-
-int32_t tw_open(const char *name, uint32_t mode) {
-    return open(name, mode == TW_READ_FILE ? O_RDONLY : O_WRONLY | O_CREAT | O_TRUNC, 0600);
-}
-
-int tw_read(int32_t file, void *to, size_t size) { return size != 0 && read(file, to, size) != (ssize_t)size; }
-int tw_write(int32_t file, const void *from, size_t size) { return write(file, from, size) != (ssize_t)size; }
-
-void tw_start_clock(void) {}
-
-/* The host's: what it has counted so far. */
 __attribute__((import_module("twinfer"), import_name("clock"))) uint64_t tw_host_clock(void);
 uint64_t tw_clock(void) { return tw_host_clock(); }
-void tw_paint(void) {}
-uint32_t tw_unpainted(void) { return 0; }
