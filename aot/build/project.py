@@ -12,7 +12,7 @@ from pathlib import Path
 
 from twinfer.aot.build import boards, depth, update
 from twinfer.aot.build.fits import check_fit_together, check_fits
-from twinfer.aot.build.layout import Layout, arranged, use
+from twinfer.aot.build.layout import Layout, arranged, filled, use
 from twinfer.aot.build.targets import Card
 from twinfer.aot.print.blocks import Memory
 from twinfer.aot.print.emit import Project, emit, version
@@ -221,8 +221,7 @@ def _test(project: Project) -> str:
 
 def _filled(template: str, values: Mapping[str, str]) -> str:
     """A template with ``values`` in the places that name them."""
-    text = (_TEMPLATES / template).read_text(encoding="utf-8")
-    return re.sub(r"@(\w+)@", lambda key: values[key[1]], text)
+    return filled((_TEMPLATES / template).read_text(encoding="utf-8"), values)
 
 
 def _folder_facts(

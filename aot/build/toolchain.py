@@ -46,13 +46,16 @@ class Toolchain(ABC):
         """ToolError, with what to install, if it cannot build."""
 
     @property
-    @abstractmethod
     def version(self) -> str:
         """What the compiler says of itself; ToolError if it cannot be run."""
+        return compiler_version((self.compiler,))
 
-    @abstractmethod
     def flags(self, optimize: Optimize, build: Sequence[str] = ()) -> tuple[str, ...]:
-        """The options of a compilation, beside those of the card; ``build``, if any, is in place of the usual level."""
+        """The options of a compilation, beside those of the card; ``build``, if any, is in place of the usual level.
+
+        Those of gcc and clang, unless a toolchain says otherwise.
+        """
+        return *(build or (LEVELS[optimize],)), *ARITHMETIC, *WARNINGS
 
     @abstractmethod
     def link(self, sources: Files, words: Sequence[str], product: str = "program.elf") -> Path:
@@ -125,13 +128,6 @@ class Gnu(Toolchain):
     @property
     def archiver(self) -> str:  # type: ignore[override]
         return f"{self.prefix}ar"
-
-    @property
-    def version(self) -> str:
-        return compiler_version((self.compiler,))
-
-    def flags(self, optimize: Optimize, build: Sequence[str] = ()) -> tuple[str, ...]:
-        return *(build or (LEVELS[optimize],)), *ARITHMETIC, *WARNINGS
 
     def link(self, sources: Files, words: Sequence[str], product: str = "program.elf") -> Path:
         self.need()

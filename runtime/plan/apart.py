@@ -98,7 +98,7 @@ def _word(params: Any, path: Path) -> int:
 @cache
 def _members(kernel: str) -> tuple[tuple[Path, str], ...]:
     """The members that may depend on scales, with their types in C."""
-    softmax = {"last"} if "softmax" in kernel else set[str]()
+    softmax = {"last"} if kernel in _SOFTMAX else set[str]()
     return () if kernel.startswith("tw_decode_") else tuple(_quantized(struct_of(kernel), (), _WORDS | softmax))
 
 
