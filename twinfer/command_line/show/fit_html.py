@@ -10,7 +10,7 @@ from twinfer.bench.page.chart import BAD, COLOURS, GROUND, Chart, Charts, field,
 from twinfer.bench.page.page import Part, page
 from twinfer.bench.page.table import Cell, Table
 from twinfer.command_line.show.fit import described, figures, heads
-from twinfer.command_line.show.search_html import KINDS
+from twinfer.command_line.show.search_html import KINDS, look_of_kinds
 from twinfer.runtime.printable import in_html
 
 _KINDS = {**KINDS, "mixed": (COLOURS[3], "cross")}
@@ -97,16 +97,7 @@ def _chart(title: str, rows: Sequence[dict[str, Any]], over: tuple[str, str], li
             told += f"{what}: {limit:,}{', beyond the picture' if far else ''}. "
             lines += [] if far else [_line(axis, limit, what)]
     told += "; ".join(f"{row['setting']} {row[over[0]]:,} {row[over[1]]:,}" for row in rows if row["front"])
-    kinds = [kind for kind in _KINDS if any(row["kind"] == kind for row in rows)]
-    colours, shapes = ([_KINDS[kind][i] for kind in kinds] for i in (0, 1))
-    colour = field("kind", "nominal", scale={"domain": kinds, "range": colours})
-    look = {
-        "fill": colour,
-        "stroke": colour,
-        "shape": field("kind", "nominal", scale={"domain": kinds, "range": shapes}),
-        "fillOpacity": {"condition": {"test": "datum.front", "value": 1}, "value": 0},
-        "size": {"condition": {"test": "datum.taken", "value": 320}, "value": 70},
-    }
+    look = look_of_kinds(_KINDS, "kind", {row["kind"] for row in rows}, "taken")
     figured = dict.fromkeys(_COLUMNS, "quantitative")
     shown = [{**each, "format": ",.4~g"} if each["field"] in ("ms", "snr_db", "loss") else each
              for each in tooltip("setting", "with", *_COLUMNS, **figured)]  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
 from twinfer.bench.page.chart import BAD, COLOURS, GROUND, QUIET, Chart, field, tooltip, values
@@ -83,17 +83,23 @@ def _front(outcome: Found, good: Sequence[Trial], most: float) -> dict[str, Any]
     return {"mark": line, "data": values(steps), "encoding": {**_axes(outcome), "order": field("cost")}}
 
 
-def _points(outcome: Found, good: Sequence[Trial]) -> dict[str, Any]:
-    kinds = [kind for kind in KINDS if any(trial.setting.precision == kind for trial in good)]
-    colours, shapes = ([KINDS[kind][i] for kind in kinds] for i in (0, 1))
-    colour = field("precision", "nominal", scale={"domain": kinds, "range": colours})
-    look = {
+def look_of_kinds(kinds: Mapping[str, tuple[str, str]], column: str, present: Set[str], large: str) -> dict[str, Any]:
+    """How points look: by ``column`` the colour and the shape of their kind, of those present; filled if they are on
+    the front; larger where the column ``large`` is true."""
+    shown = [kind for kind in kinds if kind in present]
+    colours, shapes = ([kinds[kind][i] for kind in shown] for i in (0, 1))
+    colour = field(column, "nominal", scale={"domain": shown, "range": colours})
+    return {
         "fill": colour,
         "stroke": colour,
-        "shape": field("precision", "nominal", scale={"domain": kinds, "range": shapes}),
+        "shape": field(column, "nominal", scale={"domain": shown, "range": shapes}),
         "fillOpacity": {"condition": {"test": "datum.front", "value": 1}, "value": 0},
-        "size": {"condition": {"test": "datum.chosen", "value": 320}, "value": 70},
+        "size": {"condition": {"test": f"datum.{large}", "value": 320}, "value": 70},
     }
+
+
+def _points(outcome: Found, good: Sequence[Trial]) -> dict[str, Any]:
+    look = look_of_kinds(KINDS, "precision", {trial.setting.precision for trial in good}, "chosen")
     seen = tooltip("setting", "cost", "loss", cost="quantitative", loss="quantitative")
     return {
         "mark": {"type": "point", "strokeWidth": 1.5, "opacity": 1},
