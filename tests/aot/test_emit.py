@@ -22,6 +22,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from needs import need_tools
 
+from twinfer.aot.build import depth
 from twinfer.aot.build import project as project_module
 from twinfer.aot.build.host import build
 from twinfer.aot.print import emit as emit_module
@@ -94,7 +95,8 @@ def test_golden(folder: str, monkeypatch: pytest.MonkeyPatch, request: pytest.Fi
     for module in (project_module, emit_module):
         monkeypatch.setattr(module, "version", lambda: "VERSION")
     name, _, interpreted = folder.partition("_")
-    files = tiny.project(name, "interpreted" if interpreted else "compiled")
+    files = dict(tiny.project(name, "interpreted" if interpreted else "compiled"))
+    assert files.pop("stack.py") == Path(depth.__file__).read_text(encoding="utf-8"), "it is one file of ours, as it is"
     files = {path: text for path, text in files.items() if kept(folder, path)}
     if request.config.getoption("refresh_golden"):
         write_files(GOLDEN / folder, files)
