@@ -320,6 +320,15 @@ def apart(job: Callable[[], Any]) -> Any:
         process.join()
 
 
+def prepared(model: Model) -> tuple[list[dict[str, Array]], Outputs] | str:
+    """The samples, and the float model's outputs on those held out; a text if that fails."""
+    samples = apart(lambda: model.samples(convert(str(model.path), **model.how())))
+    if isinstance(samples, str):
+        return samples
+    wanted = apart(partial(floats, model, samples[:CALIBRATION], samples[CALIBRATION:]))
+    return wanted if isinstance(wanted, str) else (samples, wanted)
+
+
 def rows(
     chosen: Sequence[Model],
     known: Sequence[Row],
@@ -334,26 +343,35 @@ def rows(
         todo = [(p, e) for p, e in todo if model.onnx or not e.startswith("ORT")]
         if not todo:
             continue
-        made = apart(lambda model=model: (model.samples(g := convert(str(model.path), **model.how())), len(g.nodes)))  # type: ignore[misc]
-        wanted = (
-            made
-            if isinstance(made, str)
-            else apart(partial(floats, model, made[0][:CALIBRATION], made[0][CALIBRATION:]))
-        )
-        if isinstance(wanted, str):
-            sys.stderr.write(f"{model.name}: {wanted}\n")
+        if isinstance(ready := prepared(model), str):
+            sys.stderr.write(f"{model.name}: {ready}\n")
             continue
+        samples, wanted = ready
         for precision, engine in todo:
-            row = apart(partial(measure, model, precision, engine, wanted, made[0]))
+            row = apart(partial(measure, model, precision, engine, wanted, samples))
             failed = {"model": model.name, "precision": precision, "engine": engine, "error": row}
             yield failed if isinstance(row, str) else row
 
 
-def text(found: Iterable[Row]) -> str:
-    """JSON with a line for each row."""
-    ordered = sorted(found, key=lambda row: [row.get(name, "") for name in ("model", "precision", "engine")])
-    lines = ",\n".join(map(json.dumps, ordered))
-    return f'{{"rows": [\n{lines}\n]}}\n'
+def kept(file: Path | None) -> list[Row]:
+    """The rows of a file, if there is one."""
+    return json.loads(file.read_text())["rows"] if file and file.exists() else []
+
+
+def keep(known: Iterable[Row], new: Iterable[Row], file: Path | None) -> None:
+    """Prints rows as they come. If a file is given, writes it after each one: the row in the place of a known one of
+    the same model, precision and engine; a line for each."""
+
+    def key(row: Row) -> list[str]:
+        return [row.get(name, "") for name in ("model", "precision", "engine")]
+
+    console, found = Console(markup=False, soft_wrap=True), {tuple(key(row)): row for row in known}
+    for row in new:
+        found[tuple(key(row))] = row
+        console.print(row)
+        if file is not None:
+            lines = ",\n".join(map(json.dumps, sorted(found.values(), key=key)))
+            write_text(file, f'{{"rows": [\n{lines}\n]}}\n')
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -368,15 +386,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--corpus", type=Path, default=Path(os.environ.get("TWINFER_SHARED", "../shared")) / "corpus")
     parser.add_argument("--json", type=Path, metavar="FILE", help="read known rows from this file, and write all to it")
     arguments = parser.parse_args(argv)
-    console = Console(markup=False, soft_wrap=True)
-    kept = json.loads(arguments.json.read_text())["rows"] if arguments.json and arguments.json.exists() else []
-    by_key = {(row["model"], row["precision"], row["engine"]): row for row in kept}
     chosen = sorted((m for m in models(arguments.corpus) if arguments.k in m.name), key=lambda m: m.path.stat().st_size)
-    for row in rows(chosen, kept, arguments.precision, arguments.engines, arguments.again):
-        by_key[row["model"], row["precision"], row["engine"]] = row
-        console.print(row)
-        if arguments.json:
-            write_text(arguments.json, text(by_key.values()))
+    known = kept(arguments.json)
+    new = rows(chosen, known, arguments.precision, arguments.engines, arguments.again)
+    keep(known, new, arguments.json)
     return 0
 
 

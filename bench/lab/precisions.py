@@ -9,20 +9,17 @@ and RAM are estimates for a Cortex-M4.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import onnx
-from rich.console import Console
 
 from twinfer.bench.lab.accuracy_models import (
     CALIBRATION,
@@ -31,11 +28,12 @@ from twinfer.bench.lab.accuracy_models import (
     Outputs,
     Samples,
     apart,
-    floats,
+    keep,
+    kept,
     models,
+    prepared,
     ratios,
     run_graph,
-    text,
 )
 from twinfer.bench.lab.datasets import DATASETS
 from twinfer.bench.lab.networks import NETWORKS, SEED, network
@@ -45,7 +43,6 @@ from twinfer.converter.quantize.samples import LABELS
 from twinfer.converter.search.auto import Chosen
 from twinfer.runtime.errors import TwinferError
 from twinfer.runtime.graph import Array, Graph
-from twinfer.runtime.read.files import write_text
 
 PRECISIONS = ("int8", "int16x8", "auto")
 
@@ -114,7 +111,7 @@ def of_labels(name: str, network_name: str) -> Row:
     return row | {p: round(100 * right[p] / count, 2) for p in right} | {"labels": count}
 
 
-def rows(chosen: Sequence[Model], word: str, known: Mapping[str, Row]) -> Iterator[Row]:
+def rows(chosen: Sequence[Model], word: str, known: Collection[str]) -> Iterator[Row]:
     """Rows that are not known yet: of models, then of labelled data."""
     for name in DATASETS:
         for each in NETWORKS[name]:
@@ -124,10 +121,8 @@ def rows(chosen: Sequence[Model], word: str, known: Mapping[str, Row]) -> Iterat
     for model in chosen:
         if word not in model.name or model.name in known:
             continue
-        made: Any = apart(lambda model=model: model.samples(convert(str(model.path), **model.how())))  # type: ignore[misc]
-        job = partial(floats, model, made[:CALIBRATION], made[CALIBRATION:])
-        wanted = made if isinstance(made, str) else apart(job)
-        row = wanted if isinstance(wanted, str) else apart(partial(of_model, model, wanted, made))
+        ready = prepared(model)
+        row = ready if isinstance(ready, str) else apart(partial(of_model, model, ready[1], ready[0]))
         yield {"model": model.name, "error": row} if isinstance(row, str) else row
 
 
@@ -141,19 +136,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--shared", type=Path, default=Path(os.environ.get("TWINFER_SHARED", "../shared")))
     parser.add_argument("--json", type=Path, metavar="FILE", help="read known rows from this file, and write all to it")
     arguments = parser.parse_args(argv)
-    console = Console(markup=False, soft_wrap=True)
-    kept = json.loads(arguments.json.read_text())["rows"] if arguments.json and arguments.json.exists() else []
-    by_name = {row["model"]: row for row in kept}
+    known = kept(arguments.json)
     mel = arguments.shared / "faults" / "t_mel_cnn.onnx"
     own = [Own("mel front end/t_mel_cnn.onnx", mel, {"data": mel.with_suffix(".npz")})] if mel.exists() else []
     chosen = [*models(arguments.shared / "corpus"), *own]
     chosen = sorted(chosen, key=lambda m: m.path.stat().st_size)
     chosen = [m for m in chosen if arguments.most is None or m.path.stat().st_size <= arguments.most]
-    for row in rows(chosen, arguments.k, {} if arguments.again else by_name):
-        by_name[row["model"]] = row
-        console.print(row)
-        if arguments.json:
-            write_text(arguments.json, text(by_name.values()))
+    keep(
+        known, rows(chosen, arguments.k, set() if arguments.again else {row["model"] for row in known}), arguments.json
+    )
     return 0
 
 
