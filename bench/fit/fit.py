@@ -161,7 +161,8 @@ def fit(
     tell("precisions", 0.0)
     chosen = choose(graph, samples, max_loss=max_loss, min_snr=min_snr, target=board.target)
     on = _Board(board, max_ms, new_rows)
-    ways = {each.key: each for trial in chosen.good[:MOST] for each in on.ways(chosen, trial)}
+    trials = dict.fromkeys((*chosen.good[:MOST], chosen.whole["float"]))  # where all others miss the goal, it does not
+    ways = {each.key: each for trial in trials for each in on.ways(chosen, trial)}
     for what, cost in (("RAM", "arena"), ("flash", "flash"), ("time", "instructions")):
         if any(way.fits for way in ways.values()):
             break

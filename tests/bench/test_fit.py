@@ -17,6 +17,7 @@ import twinfer
 from twinfer.aot.build.firmware import build
 from twinfer.aot.build.runner import Job, run_jobs
 from twinfer.aot.print.emit import emit
+from twinfer.bench.fit import fit as fits
 from twinfer.bench.fit.fit import fit
 from twinfer.bench.lab.figures import document
 from twinfer.bench.lab.fits import models, row
@@ -102,6 +103,20 @@ def test_the_budget_is_the_boards_memory_or_less() -> None:
     with pytest.raises(InvalidArgumentError, match="does not fit nucleo-f446re: short of"):
         less.write("nowhere")
     assert not Path("nowhere").exists()
+
+
+@pytest.mark.parametrize("misses", [1, 99])
+def test_what_misses_the_goal_with_ranges_from_all_samples_is_not_taken(
+    misses: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next cheaper way that keeps it is; in the end the float model."""
+    plain, left, final = fit(net(), twinfer.board("pico"), samples()), [True] * misses, fits.meets
+    monkeypatch.setattr(fits, "meets", lambda *given: not (left and left.pop()) and final(*given))
+    found = fit(net(), twinfer.board("pico"), samples())
+    assert found.fits
+    assert plain.best.trial not in [way.trial for way in found.ways]
+    assert found.best.cost(found.chosen.job.floats) >= plain.best.cost(plain.chosen.job.floats)
+    assert (found.best.trial.setting.precision == "float") == (misses > 1)
 
 
 def test_half_the_channels_that_are_said_to_be_enough_are() -> None:
