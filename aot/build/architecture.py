@@ -8,7 +8,7 @@ asks for; the other C files that ``ARCHITECTURE`` names; and ``image.ld``, the l
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -55,7 +55,8 @@ class Architecture:
     that does jobs, ``selftest``: those for a self-test, which prints. ``link``, ``link_alone``: further options to link
     a program, and a model alone. ``vector_bytes``: bytes before a program in flash. ``instructions``: how a disassembly
     is read, for bounds of the stack. ``tag``: bits that are set in the address of every function. ``pipeline`` tells
-    the pipeline of a card's core, for estimates of cycles; None where nothing is known.
+    the pipeline of a card's core, for estimates of cycles; None where nothing is known. ``package`` builds what callers
+    take in place of C: the files of a model by name, and ``package_use`` is the README's section on it.
     """
 
     folder: Path
@@ -68,6 +69,8 @@ class Architecture:
     link_alone: tuple[str, ...] = ()
     vector_bytes: int = 0
     pipeline: Callable[[Any], Pipeline | None] = lambda card: None
+    package: Callable[[Any, Any], Mapping[str, str | bytes]] = lambda project, card: {}
+    package_use: str = ""
     toolchain: Callable[[Any], Toolchain] = lambda card: Gnu(card.compiler, card.binutils, card.packages)
 
     @property

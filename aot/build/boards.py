@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from twinfer.aot.build.depth import StackBound
 from twinfer.aot.build.firmware import linker_scripts
@@ -57,6 +57,18 @@ def check_code(project: Project, card: Card) -> None:
     except ToolError:  # ``worst_stack`` has warned
         return
     check_flash(project, card, needed)
+
+
+def packages(projects: Sequence[Project], card: Card) -> dict[str, str | bytes]:
+    """What is built at once of models, by path; nothing, with a ToolWarning that says why, if that fails."""
+    files: dict[str, str | bytes] = {}
+    try:
+        for project in projects:
+            files |= card.architecture.package(project, card)
+    except ToolError as error:
+        warnings.warn(f"there is C alone: {error}", ToolWarning, stacklevel=3)
+        return {}
+    return files
 
 
 def building(card: Card | None, plan: Plan) -> Mapping[str, str]:

@@ -71,6 +71,7 @@ def write_project(
         if stack_bytes is None:
             project = project.with_stack(boards.worst_stack(project, card))
         boards.check_code(project, card)
+        beside = {**(beside or {}), **(boards.packages([project], card) if layout == "plain" else {})}
     files = folder_files(name, [(project, random_inputs(plan.graph))], card, layout, beside)
     with writing(folder):
         put(target, files)
@@ -104,6 +105,7 @@ def write_all(
         projects = tuple(project.with_stack(boards.worst_stack(project, card)) for project in projects)
         for project in projects:
             boards.check_code(project, card)
+        beside = {**(beside or {}), **(boards.packages(projects, card) if layout == "plain" else {})}
     tested = [(project, random_inputs(project.plan.graph)) for project in projects]
     files = folder_files(group, tested, card, layout, beside)
     with writing(folder):
@@ -186,9 +188,12 @@ def folder_files(
         facts = {**facts, "build": _filled("build.md", facts)}
         files: dict[str, str | bytes] = {**marked, **(boards.sources(card) if card else {})}
         files |= {template: _filled(template, facts) for template in ("Makefile", "CMakeLists.txt")}
+        if card and beside:
+            facts["build"] += filled(card.architecture.package_use, facts)
     else:
         facts = {**facts, "vectors": "", "build": use(layout, group, projects)}
-        files = {**arranged(layout, marked, group, facts["banner"], projects), **(beside or {})}
+        files = {**arranged(layout, marked, group, facts["banner"], projects)}
+    files |= beside or {}
     files["README.md"] = _filled("README.md", facts)
     files["stack.py"] = Path(depth.__file__).read_text(encoding="utf-8")
     files["LICENSE"] = (_TEMPLATES / "LICENSE").read_text(encoding="utf-8")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import ClassVar, cast
@@ -16,6 +17,7 @@ from typing import ClassVar, cast
 import numpy as np
 
 from twinfer.aot.board.wasm.module import read_sections
+from twinfer.aot.board.wasm.package import package
 from twinfer.aot.build.architecture import Architecture
 from twinfer.aot.build.depth import Image
 from twinfer.aot.build.firmware import Firmware
@@ -25,12 +27,18 @@ from twinfer.aot.build.targets import Card
 from twinfer.aot.build.toolchain import SECTIONS, Toolchain
 from twinfer.runtime.cache import unsealed
 from twinfer.runtime.errors import ToolError
-from twinfer.runtime.tools import Files, built, need_tool
+from twinfer.runtime.tools import Files, built, need_tool, run_tool
 
 _INCLUDED = """__asm__(
     ".section .rodata.{symbol},\\"\\",@\\n.globl {symbol}\\n.hidden {symbol}\\n"
     ".type {symbol},@object\\n.balign {alignment}\\n"
     "{symbol}:\\n.incbin \\"constants.bin\\", {at}, {size}\\n.size {symbol}, {size}\\n.text\\n");"""
+
+
+@cache
+def _targets(compiler: str) -> str:
+    """The machines that a clang builds for."""
+    return run_tool([compiler, "-print-targets"])
 
 
 @dataclass(frozen=True)
@@ -44,8 +52,11 @@ class Clang(Toolchain):
     script_alone: ClassVar = ""
 
     def need(self) -> None:
+        packages = " ".join(self.packages)
         for tool in (self.compiler, "wasm-ld"):
-            need_tool(tool, " ".join(self.packages))
+            need_tool(tool, packages)
+        if "wasm32" not in _targets(self.compiler):
+            raise ToolError(f"{self.compiler} builds no WebAssembly, Apple's does not: install LLVM's ({packages})")
 
     def link(self, sources: Files, words: Sequence[str], product: str = "program.wasm") -> Path:
         self.need()
@@ -120,10 +131,14 @@ def runner(card: Card) -> Wasmtime:
     return Wasmtime()
 
 
+_FOLDER = Path(__file__).resolve().parent
+
 ARCHITECTURE = Architecture(
-    folder=Path(__file__).resolve().parent,
+    folder=_FOLDER,
     program=("hosted.c", "port.c", "gauge.s"),
     selftest=(),
     runner=runner,
+    package=package,
+    package_use=(_FOLDER / "use.md").read_text(encoding="utf-8"),
     toolchain=lambda card: Clang(card.compiler, card.packages),
 )
