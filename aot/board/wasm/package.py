@@ -1,7 +1,7 @@
 """What a browser or Node loads: ``NAME.wasm``, ``NAME.js`` with what is known of the model, and their types.
 
-The module imports nothing: it is the model, linked alone, with its memory. ``twinfer-run.js``, which all models share, puts
-inputs there and calls it.
+The module imports nothing: it is the model, linked alone, with its memory. ``twinfer-run.js``, which all models share,
+puts inputs there and calls it.
 """
 
 from __future__ import annotations
