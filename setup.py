@@ -34,8 +34,13 @@ class Build(build_ext):
     """Compiles the files of the extension side by side, and of these only what has changed since the last time.
 
     ``pip install -e`` and TWINFER_LEVELS=own build the kernels for the instruction-set level of this CPU alone; all
-    else builds all levels.
+    else builds all levels. Windows needs MinGW's gcc: Microsoft's compiler knows no GNU C.
     """
+
+    def finalize_options(self) -> None:
+        if os.name == "nt" and self.compiler is None:
+            self.compiler = "mingw32"
+        super().finalize_options()
 
     def build_extensions(self) -> None:
         (extension,) = self.extensions

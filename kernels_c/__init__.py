@@ -11,14 +11,22 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Protocol
 
-from twinfer.kernels_c._ffi import ffi, lib
+try:
+    from twinfer.kernels_c._ffi import ffi, lib
+
+    #: Whether the kernels' code is here; where it is not, what only plans still works.
+    BUILT = True
+except ImportError:
+    from twinfer.kernels_c.absent import ffi, lib
+
+    BUILT = False
 
 FOLDER = Path(__file__).resolve().parent
 #: Instruction-set levels of this architecture, which the kernels are compiled for, each above the one before.
 LEVELS = tuple(ffi.string(lib.tw_levels[i]).decode() for i in range(lib.tw_level_count))
 
 __all__ = [
-    "FOLDER", "LEVELS", "Library", "add", "ffi", "kernel", "kernels", "lib", "new_params", "params_bytes",
+    "BUILT", "FOLDER", "LEVELS", "Library", "add", "ffi", "kernel", "kernels", "lib", "new_params", "params_bytes",
     "params_type", "remove", "sources",
 ]  # fmt: skip
 

@@ -47,12 +47,12 @@ TYPEDEF_NAME = re.compile(r"(\w+)\s*(?:\([^()]*\))?\s*;$")
 
 def headers() -> list[Path]:
     """Kernel headers in order of their paths, without the helpers that declare no kernel."""
-    return [path for path in sorted(FOLDER.rglob("*.h")) if KERNEL.search(path.read_text())]
+    return [path for path in sorted(FOLDER.rglob("*.h")) if KERNEL.search(path.read_text(encoding="utf-8"))]
 
 
 def kernels(path: Path) -> list[str]:
     """Names of the kernels that header ``path`` defines."""
-    return KERNEL.findall(path.read_text())
+    return KERNEL.findall(path.read_text(encoding="utf-8"))
 
 
 def kernel_index() -> list[str]:
@@ -112,7 +112,9 @@ def declarations() -> str:
     every = texts(sorted(FOLDER.rglob("*.h"))).values()
     host = ("tw_fn", "tw_call", "tw_chain", "tw_rows_progress", "tw_rows_call", "tw_split")
     wanted = [*host, *(f"{name}_params" for name in kernel_index())]
-    return "\n".join([structs(wanted, every), COMMENT.sub("", (FOLDER / "run" / "host.inc").read_text())])
+    return "\n".join(
+        [structs(wanted, every), COMMENT.sub("", (FOLDER / "run" / "host.inc").read_text(encoding="utf-8"))]
+    )
 
 
 def structs(names: Iterable[str], headers: Iterable[str]) -> str:
@@ -174,7 +176,8 @@ def make() -> FFI:
         include_dirs=["kernels_c", os.path.relpath(GENERATED, ROOT)],
         extra_compile_args=[*FLAGS, "-g0"],  # Python's own flags have -g
         libraries=["m", "pthread"],
-        extra_link_args=["-Wl,-S"],  # without what is for debuggers: a fifth of the size
+        # Without what is for debuggers: a fifth of the size. MinGW's threads go into the extension.
+        extra_link_args=["-Wl,-S", *(["-static"] if os.name == "nt" else [])],
         py_limited_api=True,
     )
     return ffi

@@ -25,6 +25,12 @@ from twinfer.runtime.run.buffers import aligned_bytes
 #: The seal at the end of a file: these eight bytes, the size of what is before them, and its CRC-32.
 _SEAL, _MARK = struct.Struct("<8sQI"), b"\0twinfer"
 
+#: Whether files have owners and rights as on Linux and macOS.
+POSIX = os.name == "posix"
+
+#: How a kept file is opened: a pipe must not make us wait, nor a link lead elsewhere. Windows has neither flag.
+_READ = os.O_RDONLY | sum(getattr(os, f"O_{name}", 0) for name in ("NOFOLLOW", "NONBLOCK", "CLOEXEC", "BINARY"))
+
 #: Work folders are named work-PID-…; what a process has left that is gone is swept after an hour, all after a week. An
 #: hour is longer than a compiler may take: a process in another container may be there without being seen.
 _WORK, _HOUR, _WEEK = "work-", 3600, 7 * 24 * 3600
@@ -44,6 +50,8 @@ def folder() -> Path:
         about = place.stat()
     except OSError as error:
         raise ToolError(f"no cache folder {place}: {error.strerror}; set XDG_CACHE_HOME to another") from None
+    if not POSIX:
+        return place  # in the user's profile, which Windows keeps to him
     if about.st_uid != os.geteuid():
         raise ToolError(
             f"the cache folder {place} belongs to another user ({about.st_uid}) and is not used: set "
@@ -60,15 +68,16 @@ def folder() -> Path:
 def load(path: Path) -> Array | None:
     """The content of a kept file, as bytes at a multiple of 64; None if it is missing, damaged, or not this user's."""
     try:
-        # A pipe must not make us wait, nor a link lead elsewhere.
-        with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        with open(os.open(path, _READ), "rb") as file:
             about = os.fstat(file.fileno())
             size = about.st_size - _SEAL.size
-            if not stat.S_ISREG(about.st_mode) or about.st_uid != os.geteuid() or size < 0:
+            if not stat.S_ISREG(about.st_mode) or (POSIX and about.st_uid != os.geteuid()) or size < 0:
                 return None
-            mark, told, checksum = _SEAL.unpack(os.pread(file.fileno(), _SEAL.size, size))
+            file.seek(size)
+            mark, told, checksum = _SEAL.unpack(file.read())
             if (mark, told) != (_MARK, size):
                 return None
+            file.seek(0)
             data = aligned_bytes(size)
             if file.readinto(data.data) != size or zlib.crc32(data.data) != checksum:
                 return None
@@ -123,7 +132,7 @@ def _left(entry: os.DirEntry[str]) -> bool:
     """Whether nobody works in a work folder any more."""
     with suppress(OSError, ValueError, OverflowError):
         age = time.time() - entry.stat(follow_symlinks=False).st_mtime
-        if _HOUR < age < _WEEK:
+        if _HOUR < age < _WEEK and POSIX:  # on Windows a signal 0 would be Ctrl-C
             os.kill(int(entry.name.split("-")[1]), 0)  # ProcessLookupError if there is none
             return False
         return age >= _WEEK

@@ -10,8 +10,10 @@ import shlex
 import shutil
 import signal
 import subprocess
+import sys
 from collections.abc import Mapping
 from contextlib import suppress
+from importlib.util import find_spec
 from pathlib import Path
 
 from twinfer.runtime import cache
@@ -53,13 +55,19 @@ def _key(sources: Files, command: tuple[str, ...], made_with: str) -> str:
 
 
 def find_compiler(command: str | None = None) -> tuple[str, ...]:
-    """The C compiler's command line as words; ToolError if it is not installed."""
+    """The C compiler's command line as words; ToolError if it is not installed.
+
+    Without a ``command`` and the environment's CC the first of gcc, clang, cc, and the one in the package ziglang.
+    """
     wanted = command or os.environ.get("CC")
     for candidate in [wanted] if wanted else ["gcc", "clang", "cc"]:
         words = shlex.split(candidate)
         if words and shutil.which(words[0]):
             return tuple(words)
-    raise ToolError(f"no C compiler found ({wanted or 'gcc, clang, cc'}): install gcc or clang, or set CC to one")
+    if not wanted and find_spec("ziglang"):
+        return sys.executable, "-m", "ziglang", "cc"
+    how = "install gcc or clang, set CC to one, or pip install 'twinfer[compiler]'"
+    raise ToolError(f"no C compiler found ({wanted or 'gcc, clang, cc, ziglang'}): {how}")
 
 
 @functools.cache
@@ -94,6 +102,15 @@ def write_files(folder: Path, files: Files) -> None:
         target.write_bytes(content.encode() if isinstance(content, str) else content)
 
 
+def _end(process: subprocess.Popen[str]) -> None:
+    """End a program, and where systems have groups of processes all that it has started."""
+    with suppress(ProcessLookupError):
+        if sys.platform == "win32":
+            process.kill()
+        else:
+            os.killpg(process.pid, signal.SIGKILL)
+
+
 def run_tool(command: list[str], folder: Path | None = None, patience: float = PATIENCE) -> str:
     """Run a program and return what it printed; ToolError with its messages if it fails, is missing or hangs.
 
@@ -115,8 +132,7 @@ def run_tool(command: list[str], folder: Path | None = None, patience: float = P
             try:
                 out, err = process.communicate(timeout=patience)
             except BaseException:
-                with suppress(ProcessLookupError):
-                    os.killpg(process.pid, signal.SIGKILL)
+                _end(process)
                 raise
     except (OSError, subprocess.TimeoutExpired) as error:
         raise ToolError(f"{shlex.join(command)}: {error}") from error

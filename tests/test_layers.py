@@ -27,6 +27,7 @@ CLOSES_A_CIRCLE = {
     ("twinfer.runtime.graph", "twinfer.runtime.write.tflite"): "a graph saves itself: Graph.save is for users",
     ("twinfer.runtime.op", "twinfer.runtime.registry"): "a refusal names all types that the operator takes",
     ("twinfer.runtime.graph", "twinfer.runtime.write.html"): "a graph shows itself in notebooks",
+    ("twinfer.runtime.run.session", "twinfer.runtime.run.by_numpy"): "a session is of the class that can run here",
     ("twinfer.runtime.plan.plan", "twinfer.runtime.write.html"): "a plan shows itself in notebooks",
 }
 

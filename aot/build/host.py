@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import _ctypes
 import ctypes
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from time import monotonic
@@ -15,6 +16,7 @@ from typing import Any
 from weakref import finalize
 
 from twinfer.aot.build.library import library_sources
+from twinfer.aot.build.toolchain import INCLUDED, INCLUDED_ELSEWHERE
 from twinfer.aot.print.blocks import Memory
 from twinfer.aot.print.emit import Project, emit
 from twinfer.aot.print.feed import Feeding
@@ -138,7 +140,8 @@ def loaded(path: Path) -> ctypes.CDLL:
     except OSError as error:
         why = "set XDG_CACHE_HOME to a folder from which programs may run, if it is that"
         raise ToolError(f"the compiled library cannot be loaded: {error}; {why}") from None
-    finalize(library, _ctypes.dlclose, library._handle).atexit = False
+    close = getattr(_ctypes, "FreeLibrary" if sys.platform == "win32" else "dlclose")
+    finalize(library, close, library._handle).atexit = False
     return library
 
 
@@ -147,7 +150,8 @@ def build(
 ) -> Path:
     """The shared library of the projects, from the cache if there; ToolError with the compiler's message."""
     command = (*compiler, *flags, "library.c", "library_data.c", "-o", "library.so", "-lm")
-    sources = library_sources(tuple(projects), exported_kernels if exported else entries)
+    included = INCLUDED_ELSEWHERE.get(sys.platform, INCLUDED)
+    sources = library_sources(tuple(projects), exported_kernels if exported else entries, included)
     return built(sources, command, "library.so", compiler_version(compiler) + cpu())
 
 

@@ -26,6 +26,16 @@ INCLUDED = """__asm__(
     ".globl {symbol}\\n.hidden {symbol}\\n.type {symbol}, %object\\n.size {symbol}, {size}\\n"
     "{symbol}: .incbin \\"constants.bin\\", {at}, {size}\\n.popsection");"""
 
+#: The same where files are not ELF: by ``sys.platform``, of the compilers of macOS and of Windows.
+INCLUDED_ELSEWHERE = {
+    "darwin": """__asm__(
+    ".section __TEXT,__const\\n.balign {alignment}\\n.globl _{symbol}\\n.private_extern _{symbol}\\n"
+    "_{symbol}: .incbin \\"constants.bin\\", {at}, {size}\\n.text");""",
+    "win32": """__asm__(
+    ".section .rdata,\\"dr\\"\\n.balign {alignment}\\n.globl {symbol}\\n"
+    "{symbol}: .incbin \\"constants.bin\\", {at}, {size}\\n.text");""",
+}
+
 
 class Toolchain(ABC):
     """The abilities. ``compiler`` and ``archiver`` are programs for makefiles.

@@ -46,8 +46,9 @@ def read_bytes(path: str | os.PathLike[str]) -> bytes:
 
 
 def cache_folder() -> Path:
-    """``$XDG_CACHE_HOME/twinfer``, or ``~/.cache/twinfer``."""
-    base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    """``$XDG_CACHE_HOME/twinfer``, or ``~/.cache/twinfer``; on Windows in ``%LOCALAPPDATA%``."""
+    local = os.environ.get("LOCALAPPDATA") if sys.platform == "win32" else None
+    base = os.environ.get("XDG_CACHE_HOME") or local or "~/.cache"
     return Path(base).expanduser().absolute() / "twinfer"  # tools run in folders of their own
 
 
@@ -177,15 +178,15 @@ def _replace(path: str, content: memoryview) -> None:
     """Put a regular file in place."""
     import tempfile  # takes three milliseconds, more than reading a model
 
-    with tempfile.NamedTemporaryFile(dir=os.path.dirname(path), prefix=".twinfer-", delete=False) as file:
-        try:
+    descriptor, new = tempfile.mkstemp(dir=os.path.dirname(path), prefix=".twinfer-")
+    try:
+        with open(descriptor, "wb") as file:
             file.write(content)
-            file.flush()
-            os.chmod(file.name, 0o666 & ~_umask())
-            os.replace(file.name, path)
-        except BaseException:
-            os.unlink(file.name)
-            raise
+        os.chmod(new, 0o666 & ~_umask())
+        os.replace(new, path)  # it is closed: Windows moves no open file
+    except BaseException:
+        os.unlink(new)
+        raise
 
 
 def _umask() -> int:

@@ -53,6 +53,14 @@ class Session:
     ``feed_rows`` takes the input row by row, if the plan does. Large layers are split over ``threads``.
     """
 
+    def __new__(cls, *given: object, **named: object) -> Session:
+        """Of the class that can run here, so that whoever opens an engine need not ask for it."""
+        if cls is Session and not kernels_c.BUILT:
+            from twinfer.runtime.run.by_numpy import NumpySession
+
+            return super().__new__(NumpySession)
+        return super().__new__(cls)
+
     def __init__(self, plan: Plan, level: int | None = None, threads: int = 1) -> None:
         limits.check_bytes(plan)
         self.plan = plan

@@ -105,6 +105,17 @@ def test_engines_are_twins(name: str) -> None:
     assert seen[0] == seen[1]
 
 
+@pytest.mark.deep
+def test_the_compiler_of_a_wheel(cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Where no other is, ziglang's compiler builds the same twin."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert "ziglang" in find_compiler()
+    graph = tiny.dense().graph
+    values = random_inputs(graph)[0]
+    want = Interpreter.from_graph(graph).run(values, integers=True)
+    np.testing.assert_array_equal(compile(graph).run(values, integers=True), want)
+
+
 def test_compile_is_the_interpreter() -> None:
     graph = tiny.dense().graph
     twins = [Interpreter.from_graph(graph), compile(graph)]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import shlex
+import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -122,6 +124,18 @@ def test_a_compiler_may_have_words_behind_it(words: str, monkeypatch: pytest.Mon
     assert find_compiler(words) == tuple(shlex.split(words))
     monkeypatch.setenv("CC", words)
     assert find_compiler() == tuple(shlex.split(words))
+
+
+def test_ziglang_is_taken_where_there_is_no_compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Its wheel is a compiler; whoever names another one gets that or an error."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("CC", raising=False)
+    assert find_compiler() == (sys.executable, "-m", "ziglang", "cc")
+    with pytest.raises(ToolError, match="no C compiler found \\(gcc\\)"):
+        find_compiler("gcc")
+    monkeypatch.setitem(sys.modules, "ziglang", None)
+    with pytest.raises(ToolError, match="twinfer\\[compiler\\]"):
+        find_compiler()
 
 
 @pytest.mark.parametrize("words", ["no-such-cc -O1", "''"])
