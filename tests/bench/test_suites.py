@@ -13,7 +13,7 @@ from twinfer.bench.lab.suites.page import KEPT, PAGE, read, text
 from twinfer.bench.lab.suites.suite import Case, Outcome, run
 
 #: Suite -> cases of the sample. One of ONNX's takes a tenth of a second, one of PyTorch's a second.
-SAMPLE = {"onnx": 110, "keras": 40, "torch": 25}
+SAMPLE = {"onnx": 110, "keras": 40, "torch": 25, "ort": 24}
 
 #: All of ONNX's cases are deep tests, so many to a test.
 PART = 260

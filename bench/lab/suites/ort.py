@@ -248,6 +248,15 @@ NOT_BY_ORT = {
 }
 
 
+_THREE = "three steps from ONNX Runtime's result, and as near to the float model as that is"
+
+#: Cases that stay wrong.
+THREE_STEPS = {
+    **{f"quantize_static QDQ s8s8 symmetric{each}/batched": _THREE for each in ("", " per channel")},
+    **{f"quantize_static QOperator u8s8{each}/layer_norm": _THREE for each in ("", " per channel")},
+}
+
+
 def cases() -> Iterator[Case]:
     """What is imported on the way need not be imported in every case's process."""
     convert(NETS["mlp"](OPSET))
@@ -256,7 +265,8 @@ def cases() -> Iterator[Case]:
             for net in NETS:
                 if (f"{tool} {name}", net) in NOT_BY_ORT:
                     continue
-                yield Case(f"{tool} {name}/{net}", tool, partial(_convert, run, f"{tool} {name}", net))
+                case = f"{tool} {name}/{net}"
+                yield Case(case, tool, partial(_convert, run, f"{tool} {name}", net), known=THREE_STEPS.get(case, ""))
 
 
 def _convert(run: Tool, name: str, net: str) -> Trial:
