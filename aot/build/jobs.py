@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice
 
 import numpy as np
@@ -50,21 +50,32 @@ def _bytes(tensor: Tensor, value: Array) -> bytes:
 
 
 def results(
-    firmware: Firmware, jobs: Sequence[Job], content: bytes, marks: Sequence[int] | None = None
+    firmware: Firmware,
+    jobs: Sequence[Job],
+    content: bytes,
+    marks: Sequence[int] | None = None,
+    cycles: Sequence[int] | None = None,
+    loop: int = LOOP,
 ) -> list[Result]:
     """The result of each job from the content of ``OUTPUTS``.
 
-    ``marks``: what was counted at each mark, instructions or ticks; None if nothing was. ToolError if a run has failed.
+    ``marks``: what was counted at each mark, instructions or ticks; None if nothing was. ``cycles``: the same of them.
+    ToolError if a run has failed.
     """
-    counts = [()] * len(jobs) if marks is None else step_counts(firmware, jobs, _intervals(marks))
+    counts: list[tuple[int, ...]] = [()] * len(jobs)
+    clocks = counts
+    if marks is not None:
+        counts = step_counts(firmware, jobs, _intervals(marks), loop)
+    if cycles is not None:
+        clocks = [*beyond_empty(firmware, jobs, _intervals(cycles))]
     outputs: list[Result] = []
     at = 0
-    for job, counted in zip(jobs, counts, strict=True):
+    for job, counted, taken in zip(jobs, counts, clocks, strict=True):
         status, stack = struct.unpack_from("<iI", content, at)
         if status:
             _fail(firmware, job, status)
         arrays, at = _arrays(firmware, job, content, at + 8)
-        outputs.append(Result(arrays, counted, stack))
+        outputs.append(Result(arrays, counted, stack, taken))
     return outputs
 
 
@@ -92,19 +103,25 @@ def _intervals(marks: Sequence[int]) -> list[int]:
     return [end - begin for begin, end in zip(marks[::2], marks[1::2], strict=True)]
 
 
-def step_counts(firmware: Firmware, jobs: Sequence[Job], intervals: Sequence[int]) -> list[tuple[int, ...]]:
+def step_counts(
+    firmware: Firmware, jobs: Sequence[Job], intervals: Sequence[int], loop: int = LOOP
+) -> list[tuple[int, ...]]:
     """Instructions per job, without those of the marks, scaled by the loop of known length.
 
     The first three intervals are an empty function called as a run, as a step, and the loop. ToolError if no scale
     makes the loop's count right.
     """
-    run, step, loop = intervals[:GAUGES]
-    scale = (LOOP - 1) / (loop - run)
+    run, _, counted = intervals[:GAUGES]
+    scale = (loop - 1) / (counted - run)
     if not (scale == 1 or 0.1 < scale < 0.99):
-        raise ToolError(f"{loop - run + 1:,} instructions were counted for a loop of {LOOP:,}")
+        raise ToolError(f"{counted - run + 1:,} instructions were counted for a loop of {loop:,}")
+    return [tuple(round(each * scale) + 1 for each in job) for job in beyond_empty(firmware, jobs, intervals)]
+
+
+def beyond_empty(firmware: Firmware, jobs: Sequence[Job], intervals: Sequence[int]) -> Iterator[tuple[int, ...]]:
+    """Per job what was counted beyond the call of an empty function."""
+    run, step, _ = intervals[:GAUGES]
     rest = iter(intervals[GAUGES:])
-    counts = []
     for job in jobs:
         empty, number = (step, len(firmware.projects[job.model].layers)) if job.by_step else (run, int(not job.paint))
-        counts.append(tuple(round((i - empty) * scale) + 1 for i in islice(rest, number)))
-    return counts
+        yield tuple(each - empty for each in islice(rest, number))

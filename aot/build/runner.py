@@ -1,4 +1,4 @@
-"""Runs programs for a card: jobs in, outputs and counts out. A ``Runner`` runs them; QEMU is the only one so far."""
+"""Runs programs for a card: jobs in, outputs and counts out. A ``Runner`` runs them: QEMU, or a simulated core."""
 
 from __future__ import annotations
 
@@ -34,12 +34,14 @@ class Job:
 class Result:
     """A job's outputs, and the instructions of the run or, step by step, of every step; none if not counted.
 
+    ``cycles``, too, where the machine has any, as a simulated core does: those of the call, without its return.
     ``stack_bytes`` is how deep a ``paint`` job wrote the stack, from the call on; 0 for others.
     """
 
     outputs: tuple[Array, ...]
     counts: tuple[int, ...]
     stack_bytes: int = 0
+    cycles: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -90,6 +90,19 @@ def others(document: Any) -> str:
     return f"On the other cores the same four take {listed} of CMSIS-NN's instructions."
 
 
+def simulated(document: Any) -> str:
+    """One line per model: instructions, then cycles, and those an instruction, on every core."""
+    rows = document["rows"]
+    cores = list(dict.fromkeys(row["target"] for row in rows))
+    lines = [["Cycles, counted", "instructions", *(core.removeprefix("riscv32-") for core in cores)]]
+    for model in report.models(rows):
+        own = {row["target"]: row for row in rows if row["model"] == model}
+        counts = " / ".join(f"{count:,}" for count in dict.fromkeys(own[core]["instructions"] for core in cores))
+        cycles = (own[core]["cycles"] for core in cores)
+        lines.append([model, counts, *(f"{c['cycles']:,} ({c['cycles_per_instruction']:.2f})" for c in cycles)])
+    return _markdown(lines)
+
+
 def accuracy(document: Any) -> str:
     """One line per network: mean and standard deviation of the folds in percent; bytes of our file and the peers'."""
     heads = ["accuracy, %", "samples", "float", "ours", "refined", "onnxruntime, static", "ai-edge-quantizer"]

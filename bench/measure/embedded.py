@@ -2,7 +2,7 @@
 
 Compiled code is measured for every ``--optimize`` asked for; interpreted code once, as by default, because its kernels
 are shared.
-Instructions, never cycles: QEMU knows nothing of pipelines. Estimates are apart (``bench/measure/cycles.py``).
+QEMU counts instructions, for it knows nothing of pipelines; cycles are apart (``bench/measure/cycles.py``).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from twinfer.aot.build.targets import Card, find
 from twinfer.aot.print.emit import Project, emit
 from twinfer.aot.print.literals import identifier
 from twinfer.bench.measure.compare import Progress, Row, max_difference, same_bits
-from twinfer.bench.measure.cycles import estimate_of
+from twinfer.bench.measure.cycles import counted_of, estimate_of
 from twinfer.bench.measure.price import priced_layers
 from twinfer.bench.measure.tflm import tflm_rows
 from twinfer.bench.models.source import Source
@@ -59,7 +59,7 @@ def every(
 
 @dataclass(frozen=True)
 class Measurement:
-    """What to measure: options, inputs; whether layers, too, which wants plans by layers, and estimates of cycles."""
+    """What to measure: options, inputs; whether layers, too, which wants plans by layers, and cycles."""
 
     options: Sequence[Options] = every()
     seed: int = 0
@@ -89,7 +89,7 @@ def measure_on(
         progress(i / len(plans))
         project = emit(plan, identifier(source.name))
         rows.append(_row(source.name, project, card, jobs, want))
-        if measurement.cycles and not rows[-1].get("error"):
+        if measurement.cycles and not {"error", "cycles"} & rows[-1].keys():
             rows[-1] |= estimate_of(project, card, inputs)
     return [*rows, *tflm_rows(source, card.name)]
 
@@ -159,7 +159,7 @@ def _row(model: str, project: Project, card: Card, jobs: Sequence[Job], want: Se
         whole, painted, *steps = results = run_jobs(firmware, jobs)
         taken = sizes(project, card)
         bound = firmware_bound(firmware)
-        layers = priced_layers(project, card, jobs[0].inputs, steps[0].counts, taken) if steps else {}
+        layers = priced_layers(project, card, jobs[0].inputs, steps[0], taken) if steps else {}
     except ToolError as error:
         return {**row, "error": str(error)}
     outputs, wanted = [value for result in results for value in result.outputs], [*want] * len(results)
@@ -175,6 +175,7 @@ def _row(model: str, project: Project, card: Card, jobs: Sequence[Job], want: Se
         "stack_bytes": painted.stack_bytes,
         "stack_bound_bytes": bound.bytes,
         **layers,
+        **counted_of(whole, card),
     }
 
 

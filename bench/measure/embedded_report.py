@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from twinfer.bench.measure.compare import Row
-from twinfer.bench.measure.cycles import estimate_tables
+from twinfer.bench.measure.cycles import cycle_tables
 from twinfer.bench.measure.limits import Standing, Verdict, mean, settings_of, standings
 from twinfer.bench.measure.report import bits, engine_label, in_terminal, kernel_suffix, models, table
 from twinfer.bench.page.table import Cell as PageCell
@@ -37,7 +37,7 @@ def embedded_tables(rows: Sequence[Row], width: int = ROOMY) -> Iterator[Rendera
                     yield Text(f"Bytes of shared bodies, paid once: {sizes}.")
     if rows:
         yield from _legend(rows)
-    yield from estimate_tables(rows)
+    yield from cycle_tables(rows)
     yield from coding_tables(rows)
     yield from beside_tflm(standings(rows))
 
@@ -96,7 +96,8 @@ def _layers(row: Row) -> Table:
     """One line per step: its cost with a body of its own and with a shared one. The one in the emitted code is bold."""
     title = f"Layers of {row['model']} on {row['target']}, {row['optimize']}: instructions, and bytes of their own"
     columns = ("MACs", "a MAC", "share", "own\nbody", "\nbytes", "shared\nbody", "\nbytes", "<choice")
-    shown = table(title, "#", "<operator", "<kernel", "<output", *columns, gap=1)
+    cycles = ("cycles",) if "cycles" in row else ()
+    shown = table(title, "#", "<operator", "<kernel", "<output", *columns, *cycles, gap=1)
     for layer in row["layers"]:
         shown.add_row(
             str(layer["index"]),
@@ -107,6 +108,7 @@ def _layers(row: Row) -> Table:
             f"{layer['instructions'] / layer['macs']:.2f}" if layer["macs"] else "-",
             f"{100 * layer['instructions'] / max(row['instructions'], 1):.0f} %",
             *_choices(layer),
+            *(_number(layer[key]) for key in cycles),
         )
     return shown
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from twinfer.aot.build.firmware import build
-from twinfer.aot.build.runner import Job, run_jobs
+from twinfer.aot.build.runner import Job, Result, run_jobs
 from twinfer.aot.build.sizes import Sizes, sizes
 from twinfer.aot.build.targets import Card
 from twinfer.aot.print.emit import Project, emit
@@ -38,13 +38,15 @@ def own_code(taken: Sizes, i: int) -> int:
 
 
 def priced_layers(
-    project: Project, card: Card, inputs: Sequence[Array], counts: Sequence[int], taken: Sizes
+    project: Project, card: Card, inputs: Sequence[Array], steps: Result, taken: Sizes
 ) -> dict[str, object]:
     """The columns of a model's row about its layers, and about the instances that they share (kernel -> bytes)."""
     layers: list[Row] = [
-        {**describe(step), "instructions": counts[i], "code_bytes": own_code(taken, i)}
+        {**describe(step), "instructions": steps.counts[i], "code_bytes": own_code(taken, i)}
         for i, step in enumerate(project.plan.steps)
     ]
+    for layer, cycles in zip(layers, steps.cycles, strict=False):
+        layer["cycles"] = cycles
     if project.mode == "compiled":
         forms = (emit(project.plan, project.name, policy=policy) for policy in (specialise, share_all))
         every_own, every_shared = (build_steps(form, card, inputs) for form in forms)

@@ -22,14 +22,14 @@ from cases import (
     planned,
     with_common_instances,
 )  # fmt: skip
-from needs import deep_but, need_tools, sampled
+from needs import deep_but, emulated, need_tools, sampled
 from pad_nets import CONVOLUTIONS, KINDS, network
 
 from twinfer.aot.build.firmware import Firmware, build
 from twinfer.aot.build.fits import largest_step, live_bytes
 from twinfer.aot.build.qemu import Qemu
 from twinfer.aot.build.runner import PATIENCE, ByAddress, Job, run_jobs, runner_of
-from twinfer.aot.build.targets import Card, find, names
+from twinfer.aot.build.targets import Card, find
 from twinfer.aot.print.emit import Project, emit
 from twinfer.bench.models.builtin import builtin
 from twinfer.runtime import tools
@@ -66,7 +66,7 @@ WITH_LIBM = (
 
 BOTH: tuple[Mode, ...] = ("compiled", "interpreted")
 MODES = pytest.mark.parametrize("mode", BOTH)
-CORES = pytest.mark.parametrize("core", deep_but(names(), MAIN, "aarch64"))
+CORES = pytest.mark.parametrize("core", deep_but(emulated(), MAIN, "aarch64"))
 
 #: So many programs have all operators between them.
 PARTS = 3
@@ -164,7 +164,7 @@ def test_many_cases(core: str, part: int, mode: Mode) -> None:
 
 
 @pytest.mark.deep
-@pytest.mark.parametrize("core", [name for name in names() if name != MAIN])
+@pytest.mark.parametrize("core", [name for name in emulated() if name != MAIN])
 def test_operators_on_other_cores(core: str) -> None:
     """Some cases of every operator, kernels shared, in one mode: one program per core."""
     card = find(core)
@@ -174,7 +174,7 @@ def test_operators_on_other_cores(core: str) -> None:
         assert not differing(card, trials), mode
 
 
-@pytest.mark.parametrize("core", deep_but(names(), MAIN))
+@pytest.mark.parametrize("core", deep_but(emulated(), MAIN))
 def test_padding_that_was_folded(core: str) -> None:
     """Convolutions behind a PAD, which the host's plan keeps."""
     card, trials = find(core), []
@@ -194,7 +194,7 @@ WAYS = {
 SHOWN = ((MAIN, "input rows", "compiled"), ("cortex-m55", "rows", "compiled"))
 
 
-@pytest.mark.parametrize(("core", "way", "mode"), deep_but(product(names(), WAYS, BOTH), *SHOWN))
+@pytest.mark.parametrize(("core", "way", "mode"), deep_but(product(emulated(), WAYS, BOTH), *SHOWN))
 def test_models(core: str, way: str, mode: Mode) -> None:
     """The topologies of MLPerf Tiny in int8 and a float model."""
     card, trials, options = find(core), list[Trial](), dataclasses.replace(WAYS[way], mode=mode)
@@ -260,7 +260,7 @@ def test_layers_add_up(core: str) -> None:
     assert 0 < measured.instructions - sum(measured.layers) < 20 + 3 * len(project.layers)
 
 
-@pytest.mark.parametrize("core", deep_but([name for name in names() if find(name).architecture.bare], MAIN))
+@pytest.mark.parametrize("core", deep_but([name for name in emulated() if find(name).architecture.bare], MAIN))
 def test_clock_instead_of_plugin(core: str, monkeypatch: pytest.MonkeyPatch) -> None:
     card = find(core)
     project, inputs = digits(card)

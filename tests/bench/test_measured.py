@@ -14,6 +14,7 @@ import pytest
 import tiny
 from flows import Sub
 
+from twinfer.aot.build.runner import Result
 from twinfer.aot.build.sizes import Sizes, Symbol
 from twinfer.aot.build.targets import find
 from twinfer.aot.print.emit import emit
@@ -104,7 +105,7 @@ def test_what_each_layer_would_cost_the_other_way(mode: Any, monkeypatch: pytest
         return price.Build([7000 + i if own else 8000 + i for i in range(3)], sized(1000 if own else 2000))
 
     monkeypatch.setattr(price, "build_steps", build_steps)
-    told = price.priced_layers(project, M4, [], [10, 20, 30], sized(0))
+    told = price.priced_layers(project, M4, [], Result((), (10, 20, 30)), sized(0))
     assert told["instances"] == {kernel: 302}
     layers: Any = told["layers"]
     assert [layer["instructions"] for layer in layers] == [10, 20, 30]

@@ -343,7 +343,7 @@ def boards() -> Iterator[str]:
     yield text(coding_tables(coded))
     about = {"cycles": 1000, "cycles_per_instruction": 1.5, "ms": 2.25, "microjoules": None, "unmodelled_share": 0.031,
              "source": "s"}  # fmt: skip
-    yield text(estimated.estimate_tables([
+    yield text(estimated.cycle_tables([
         {"model": f"m{i}", "engine": engine, "optimize": "size", "target": target,
          "estimate": {"error": "no model"} if (i, target) == (1, "cortex-m4") else {**about, "cycles": 1000 * (i + 1)}}
         for target in ("cortex-m4", "cortex-m55") for i, engine in enumerate(("interpreted", "compiled", "compiled"))

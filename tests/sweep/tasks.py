@@ -10,7 +10,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from needs import SHARED
+from needs import SHARED, emulated
 
 from twinfer.aot.build.targets import names
 from twinfer.bench.models.source import builtin_names
@@ -165,7 +165,7 @@ def _commands(model: Model, group: str, every: bool) -> Iterator[Command]:
             if number % SOME == 2:
                 yield Command("diff --with", ("diff", name, *m4, "--with=--memory rows --optimize size"))
         case "target" if number % SOME == 3:
-            target = TARGETS[3 + number // SOME % len(names())]
+            target = emulated()[number // SOME % len(emulated())]
             mode, how, memory = SETTINGS[number // SOME % len(SETTINGS)]
             words = ("--target", target, "--mode", mode, "--optimize", how, "--memory", memory)
             yield Command("compile", ("compile", name, *words, "-o", "t"), ("t/Makefile",))

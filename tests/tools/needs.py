@@ -41,6 +41,13 @@ def deep_but(items: Iterable[Any], *kept: object) -> list[Any]:
     ]
 
 
+def emulated() -> list[str]:
+    """The cards but those of simulated cores, which take a second for a million instructions; test_rtl.py has them."""
+    from twinfer.aot.build.targets import find, names
+
+    return [name for name in names() if find(name).board != "rtl"]
+
+
 def needs(*packages: str) -> Any:
     """The first of the packages. Skips the module if one is missing; fails in CI."""
     _without([name for name in packages if find_spec(name) is None])

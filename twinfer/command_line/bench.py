@@ -38,7 +38,7 @@ EXAMPLES = (
     "",
     "kws_int8 --layers",
     "kws_int8 --target cortex-m4,cortex-m55 --optimize speed,size",
-    "kws_int8 --target cortex-m4 --cycles",
+    "kws_int8 --target cortex-m4,riscv32-vexriscv --cycles",
     "model.tflite --against tflm --seconds 5 --json bench.json",
     "model.tflite --target cortex-m4 --layers --save",
     "model.tflite --target cortex-m4 --layers --compare --max-drift 2",
@@ -57,7 +57,7 @@ BOARDS_ALONE = {"optimize": "balanced", "weights": "file", "decode": "layer", "e
 def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("models", nargs="*", metavar="MODEL", help=f"{MODEL}; all built-in models if none is given")
     command.add_argument("--layers", action="store_true", help="every layer, too, and what the loop in Python takes")
-    about = "on microcontrollers, estimate cycles, too, by a model of the pipeline (needs llvm-mca)"
+    about = "on microcontrollers, cycles, too: counted on a simulated core, else estimated (needs llvm-mca)"
     command.add_argument("--cycles", action="store_true", help=about)
     command.add_argument(
         "--against", metavar="PEERS", help="litert, tflm, litert-ref, or none (default: those installed)"

@@ -21,8 +21,8 @@ __attribute__((naked, section(".reset"))) _Noreturn void tw_reset(void) {
                      ".option pop");
 }
 
-/* Every trap; it does not come back. */
-__attribute__((naked, aligned(4))) _Noreturn void tw_trap(void) {
+/* Every trap; it does not come back. Some cores take no address that is not a multiple of 256. */
+__attribute__((naked, aligned(256))) _Noreturn void tw_trap(void) {
     __asm__ volatile(".option push\n"
                      ".option arch, +zicsr\n"
                      "\tcsrr a0, mcause\n\tcsrr a1, mepc\n\tcsrr a2, mtval\n\tla sp, tw_stack_top\n\tj tw_trapped\n"

@@ -1,0 +1,12 @@
+"""``python3 -m twinfer.aot.board.rtl CARD PROGRAM`` runs a program, such as a self-test, on the core of a card."""
+
+import os
+import sys
+from pathlib import Path
+
+from twinfer.aot.build.targets import find
+
+if __name__ == "__main__":
+    card, program = sys.argv[1:]
+    words = find(card).architecture.runner(find(card)).words(Path(program))
+    os.execv(words[0], words)
