@@ -177,7 +177,7 @@ def test_the_rows_of_a_core(fails: int | None, monkeypatch: pytest.MonkeyPatch) 
     def run_jobs(firmware: Any, jobs: Any) -> list[Any]:
         assert [(job.fresh, job.paint, job.by_step, job.inputs[0].tobytes()) for job in jobs] == [
             (True, paint, False, inputs[0].tobytes()) for paint in (False, True)]  # fmt: skip
-        return [SimpleNamespace(counts=[9], outputs=want, stack_bytes=i) for i in range(2)]
+        return [SimpleNamespace(counts=[9], outputs=want, stack_bytes=i, cycles=()) for i in range(2)]
 
     monkeypatch.setattr(embedded, "build", build)
     monkeypatch.setattr(embedded, "run_jobs", run_jobs)
