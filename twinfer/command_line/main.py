@@ -17,6 +17,7 @@ from twinfer.command_line import (
     boards,
     compile,
     convert,
+    demo,
     diff,
     explain,
     fit,
@@ -60,6 +61,7 @@ COMMANDS = tuple(
         search,
         tune,
         tflm,
+        demo,
         solve,
     )
 )
