@@ -62,10 +62,10 @@ async function viewOf(record) {
   /** Runs the model whenever there is another input. */
   function give(values) {
     inputs = values;
-    result.show(compiled.run(values));
-    const said = { name: record.name, inputs: compiled.inputs.length, outputs: compiled.outputs.map(base64) };
-    page.dataset.last = JSON.stringify(said);
-    globalThis.twinferDemo = { record, compiled, interpreted, values };
+    const outputs = compiled.run(values, { integers: true });
+    result.show(compiled.results());
+    // For a console, and for tests: what the model got last, and what it gave, as bytes.
+    globalThis.last = () => ({ name: record.name, inputs: inputs.map(base64), outputs: outputs.map(base64) });
   }
 
   const input = await asking(record, tensors, give);

@@ -89,8 +89,12 @@ export function race(models, record) {
 
   let inputs = () => null;
   const each = make("details", {}, make("summary", { textContent: "Every layer" }), table);
-  each.append(make("div", { className: "row" }, button("Time again", () => layers(inputs()))));
-  each.ontoggle = () => each.open && layers(inputs());
+  const again = make("div", { className: "row", hidden: true }, button("Time again", () => layers(inputs())));
+  each.append(again);
+  each.ontoggle = () => {
+    again.hidden = !each.open;
+    if (each.open) layers(inputs());
+  };
   return {
     element: make("section", { "aria-label": "Interpreted beside compiled" }, make("h2", { textContent: "Interpreted beside compiled" }),
       make("div", { className: "race" }, ...cards), ratio, bits, each),

@@ -50,7 +50,8 @@ def mel(bins: int) -> Array:
         return 1127.0 * np.log(1 + hertz / 700)
 
     at = scale(np.linspace(0, RATE / 2, bins))
-    edges = np.linspace(*scale(np.array([LOW, HIGH])), BANDS + 2)
+    low, high = scale(np.array([LOW, HIGH])).tolist()
+    edges = np.linspace(low, high, BANDS + 2)
     rising = (at - edges[:-2, None]) / (edges[1:-1] - edges[:-2])[:, None]
     falling = (edges[2:, None] - at) / (edges[2:] - edges[1:-1])[:, None]
     weights = np.maximum(0, np.minimum(rising, falling))

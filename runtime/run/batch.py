@@ -10,7 +10,7 @@ from twinfer import kernels_c
 from twinfer.kernels_c import ffi
 from twinfer.runtime.graph import Array, Tensor
 from twinfer.runtime.program import COPY
-from twinfer.runtime.run import limits
+from twinfer.runtime.run import isa, limits
 from twinfer.runtime.run.buffers import aligned_bytes
 from twinfer.runtime.run.session import Session
 
@@ -46,7 +46,7 @@ class Batch:
         params = kernels_c.new_params(COPY, {"size": rows.tensor.nbytes})
         ends = ffi.new("void *[]", [source]), ffi.new("void *[]", [rows.address(k)])
         self._keep += [params, *ends]
-        slot.fn, slot.params, slot.out = kernels_c.kernel(COPY, 0), params, ends[1]  # type: ignore[attr-defined]
+        slot.fn, slot.params, slot.out = kernels_c.kernel(COPY, isa.level()), params, ends[1]  # type: ignore[attr-defined]
         setattr(slot, "in", ffi.cast("const void *const *", ends[0]))
 
     def run(self, inputs: Sequence[Array]) -> list[Array]:

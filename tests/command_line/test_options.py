@@ -419,6 +419,7 @@ ELSEWHERE = {
     "fit": {"--output", "--json", "--html"},
     "ops": {"--json", "--markdown", "--target", "--shape", "--constant"},
     "optimize": {"--output"},
+    "demo": {"--output"},
     "solve": {"--capacity", "--exact", "--output"},
     "stream": {"--output"},
     "tune": {"--seconds", "--json"},
@@ -492,7 +493,7 @@ def test_every_command_takes_operators_and_limits(name: str, monkeypatch: pytest
     monkeypatch.setattr(registry, "register", register)
     monkeypatch.setenv("TWINFER_MAX_BYTES", "77")
     monkeypatch.delenv("TWINFER_MAX_ROUNDS", raising=False)
-    usual = "weights nothing --like nothing -o nothing" if name == "weights" else f"{name} nothing"
+    usual = f"{name} nothing" + {"weights": " --like nothing -o nothing", "demo": " -o nothing"}.get(name, "")
     line = next((line for line in MATRIX if line.split()[0] == name), usual)
     for given in ([], ["--max-bytes", "5"], ["--operators", "first", "--max-rounds", "6"]):
         assert main([*line.split(), *given, "--operators", "last"]) == 2
