@@ -30,7 +30,8 @@ Hook = Callable[[int, Step], None]
 def _clock_ns() -> int:
     """The time that ``tw_profile`` measures for a call that does nothing."""
     params, nothing = ffi.new(f"{COPY}_params *"), ffi.new("void *[1]")
-    idle = ffi.new("tw_call *", {"fn": kernels_c.kernel(COPY, isa.level()), "params": params, "out": nothing, "in": nothing})
+    copy = kernels_c.kernel(COPY, isa.level())
+    idle = ffi.new("tw_call *", {"fn": copy, "params": params, "out": nothing, "in": nothing})
     ns = ffi.new("int64_t *", 2**62)
     for _ in range(2000):
         lib.tw_profile(idle, 1, ns)
