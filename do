@@ -49,6 +49,7 @@ demo | setup) ;;
     has qemu-system-arm || tools="$tools qemu-system-arm"
     has riscv64-unknown-elf-gcc || tools="$tools gcc-riscv64-unknown-elf picolibc-riscv64-unknown-elf"
     has qemu-system-riscv32 || tools="$tools qemu-system-misc"
+    has clang-19 || tools="$tools clang-19"
     has verilator || tools="$tools verilator"
     has wasm-ld || tools="$tools lld wasi-libc wasm-builtins"
     ;;

@@ -52,7 +52,8 @@ class Core:
 
 
 #: By the names of their cards: means over kws, vww, ic, ad01 and digits. Cycles of the M0 and M0+ are those of Arm's
-#: tables (DDI 0432C, DDI 0484C: loads and stores 2, taken branches 3 and 2, products 1), of others LLVM's models.
+#: tables (DDI 0432C, DDI 0484C: loads and stores 2, taken branches 3 and 2, products 1), of RISC-V those that Ibex and
+#: CV32E40P took as simulated (docs/microcontrollers.md), of others LLVM's models.
 CORES = {
     "cortex-m0": Core(1.44, 0.043, 2.0, 2.0),
     "cortex-m0plus": Core(1.40, 0.043, 2.0, 2.0),
@@ -61,6 +62,7 @@ CORES = {
     "cortex-m7": Core(1.01, 0.030, 3.6),
     "cortex-m33": Core(1.40, 0.030, 3.6),
     "cortex-m55": Core(1.34, 0.030, 3.6),
+    **dict.fromkeys(("riscv32", "riscv32imc", "riscv32imafc"), Core(1.14, 0.09, 3.2, 1.84)),
 }
 
 

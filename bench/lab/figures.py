@@ -321,6 +321,7 @@ FIGURES: Mapping[str, tuple[str, Callable[[Any], str]]] = {
     "| Weights apart, on Cortex-M4 |": ("apart", weights_apart),
     "| µs a sample: min, median |": ("samples", many_samples),
     "| Estimated cycles |": ("cycles", _table(explained.beside_published)),
+    "| Cycles, counted |": ("rtl", simulated),
     "Steady on Cortex-M4: ": ("steady", steady_kernels),
     "| Instructions on Cortex-M4 |": ("steady", _table(steady_models)),
     "Beside TFLM on cortex-m4\n": ("embedded", beside("cortex-m4")),

@@ -50,7 +50,10 @@ def test_a_board_is_built_for_as_its_core_with_its_sizes() -> None:
     assert (card.name, card.ram_bytes, card.flash_bytes, card.clock_mhz) == ("nucleo-f446re", 0x20000, 0x80000, 180)
     assert target.features == nucleo.target.features
     assert card.flags == targets.find("cortex-m4").flags
-    assert find_card("esp32-c3-devkitm") == (GENERIC, None)  # planned for, not built for
+    assert find_card("esp32-devkitc") == (GENERIC, None)  # planned for, not built for
+    _, esp = find_card("esp32-c3-devkitm")
+    assert esp is not None
+    assert (esp.flags, esp.clock_mhz) == (targets.find("riscv32imc").flags, 160)
     for each in boards():
         assert each.card is None or 4 * each.card.stack_bytes <= max(memory.nbytes for memory in each.ram)
 

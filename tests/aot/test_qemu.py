@@ -71,8 +71,8 @@ CORES = pytest.mark.parametrize("core", deep_but(emulated(), MAIN, "aarch64"))
 #: So many programs have all operators between them.
 PARTS = 3
 
-#: All on the main core, and one on Cortex-M55.
-PROGRAMS = [*((MAIN, part) for part in range(PARTS)), ("cortex-m55", 0)]
+#: All on the main core, and one on Cortex-M55 and on RISC-V with vectors.
+PROGRAMS = [*((MAIN, part) for part in range(PARTS)), ("cortex-m55", 0), ("riscv64gcv", 0)]
 
 
 @pytest.fixture(autouse=True)
@@ -134,8 +134,10 @@ def with_kernels(target: Target, *words: str) -> Iterator[str]:
 
 
 def operators_on(core: str) -> list[str]:
-    """All on the main core, on the Cortex-M55 those with Helium kernels."""
-    return list(operators() if core == MAIN else with_kernels(MVE, "_mve_"))
+    """All on the main core, on the others those with kernels for vectors."""
+    if core == MAIN:
+        return list(operators())
+    return list(with_kernels(MVE, "_mve_") if core == "cortex-m55" else with_kernels(find(core).target, "_wide_"))
 
 
 def on_other_cores(card: Card) -> Iterator[str]:
@@ -205,6 +207,22 @@ def test_models(core: str, way: str, mode: Mode) -> None:
         bound = LIBM if name.endswith("float32") else 0
         trials.append(Trial(emit(make_plan(graph, card.target, options), name), values, want, bound))
     assert not differing(card, trials)
+
+
+@pytest.mark.parametrize("core", ["riscv64gcv"])
+@pytest.mark.parametrize("bits", [256, 512])
+def test_vectors_of_other_lengths(core: str, bits: int) -> None:
+    """Code for vectors of 128 bits or more runs on longer ones, with the same bits."""
+    card = find(core)
+    longer = tuple(word.replace("vlen=128", f"vlen={bits}") for word in card.emulator_flags)
+    assert longer != card.emulator_flags
+    graphs = [builtin()[name]() for name in ("kws_int8", "digits_int8", "digits_float32")]
+    trials = []
+    for graph, name in zip(graphs, ("kws", "digits", "floats"), strict=True):
+        values = random_inputs(graph)
+        want = interpreted(graph, values, HOST, isa.level())
+        trials.append(Trial(emit(make_plan(graph, card.target), name), values, want, LIBM if name == "floats" else 0))
+    assert not differing(dataclasses.replace(card, emulator_flags=longer), trials)
 
 
 # -- counting ----------------------------------------------------------------------------------------------------------

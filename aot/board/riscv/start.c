@@ -13,7 +13,7 @@ __attribute__((naked, section(".reset"))) _Noreturn void tw_reset(void) {
     __asm__ volatile(".option push\n"
                      ".option arch, +zicsr\n"
                      ".option norelax\n\tla gp, __global_pointer$\n\tla sp, tw_stack_top\n\tla t0, tw_trap\n"
-                     ".option relax\n\tcsrw mtvec, t0\n"
+                     "\tcsrw mtvec, t0\n"
 #if defined(__riscv_flen) || defined(__riscv_vector)
                      "\tli t0, 0x2200\n\tcsrs mstatus, t0\n" /* FS and VS: initial */
 #endif

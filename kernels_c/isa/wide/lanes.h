@@ -27,12 +27,15 @@ TW_INLINE int tw_ending(const tw_channels_s8 *channels) {
 #elif defined(__ARM_NEON) && defined(__aarch64__) && !defined(__ARM_BIG_ENDIAN)
 #define TW_WIDE_NEON 1
 #include "lanes_neon.h"
+#elif defined(__riscv_vector) && defined(__clang__)
+#define TW_WIDE_RVV 1
+#include "lanes_rvv.h"
 #else
 #include "lanes_plain.h"
 #endif
 
 /* Sums of a panel that are computed at once, as many as lie in registers: rows and blocks, and blocks of one row. */
-#if defined(TW_WIDE_NEON)
+#if defined(TW_WIDE_NEON) || defined(TW_WIDE_RVV)
 #define TW_PANEL_ROWS 4
 #define TW_PANEL_BLOCKS 1
 #define TW_ROW_BLOCKS 4

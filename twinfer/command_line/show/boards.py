@@ -138,8 +138,10 @@ A model fits if its arena, its state and its stack each find a memory with room,
 than the flash. Memories are taken in the order shown. What is exact: arena, state and constants. What is estimated:
 code, 1,024 bytes of stack, instructions, and cycles, within about a quarter on the models of MLPerf Tiny, more on
 floats. Wait states of flash are in the time where no cache hides them; misses of caches, wait states of data and
-constants that stream from external flash are not. For cores other than Arm's, code is planned for any 32-bit machine
-(`generic`), and no time is estimated; that of Cortex-M85 is for a Cortex-M55.
+constants that stream from external flash are not. RISC-V takes as many cycles an
+instruction as simulated cores do ([Simulated cores](microcontrollers.md#simulated-cores)), not those of the chip's own.
+For Xtensa and RV32EC, code is planned for any 32-bit machine (`generic`), and no time is estimated; that of Cortex-M85
+is for a Cortex-M55.
 
 Options are tried in the order `--memory rows`, `--input-rows`, `--optimize size`, `--weights auto`, each only where
 memory lacks without it.
