@@ -34,9 +34,14 @@ TW_INLINE tw_acc tw_acc_zero(void) {
 }
 
 /* Every lane the same; the lower eight and the upper eight. */
-TW_INLINE tw_i16x16 tw_all16(int32_t x) { return (tw_i16x16){0} + (int16_t)x; }
+TW_INLINE tw_i16x16 tw_all16(int32_t x) {
+    const tw_i16x16 zero = {0};
+    return zero + (int16_t)x;
+}
+
 TW_INLINE tw_i16x16 tw_halves16(int32_t x, int32_t upper) {
-    return __builtin_shufflevector(tw_all16(x), tw_all16(upper), 0, 1, 2, 3, 4, 5, 6, 7, 24, 25, 26, 27, 28, 29, 30, 31);
+    return __builtin_shufflevector(tw_all16(x), tw_all16(upper), 0, 1, 2, 3, 4, 5, 6, 7, 24, 25, 26, 27, 28, 29, 30,
+                                   31);
 }
 
 /* acc + x * w, which wraps. */
@@ -46,13 +51,13 @@ TW_INLINE tw_i32x16 tw_add_product(tw_i32x16 acc, tw_i16x16 x, tw_i16x16 w) {
 }
 
 /* Every fourth of 64 bytes, every second of 32 halves, from i on. */
-#define TW_FOURTHS(w, i)                                                                                              \
-    __builtin_convertvector(__builtin_shufflevector(w, w, (i), (i) + 4, (i) + 8, (i) + 12, (i) + 16, (i) + 20,        \
-                                                    (i) + 24, (i) + 28, (i) + 32, (i) + 36, (i) + 40, (i) + 44,       \
-                                                    (i) + 48, (i) + 52, (i) + 56, (i) + 60),                          \
+#define TW_FOURTHS(w, i)                                                                                               \
+    __builtin_convertvector(__builtin_shufflevector(w, w, (i), (i) + 4, (i) + 8, (i) + 12, (i) + 16, (i) + 20,         \
+                                                    (i) + 24, (i) + 28, (i) + 32, (i) + 36, (i) + 40, (i) + 44,        \
+                                                    (i) + 48, (i) + 52, (i) + 56, (i) + 60),                           \
                             tw_i16x16)
-#define TW_SECONDS(w, i)                                                                                              \
-    __builtin_shufflevector(w, w, (i), (i) + 2, (i) + 4, (i) + 6, (i) + 8, (i) + 10, (i) + 12, (i) + 14, (i) + 16,    \
+#define TW_SECONDS(w, i)                                                                                               \
+    __builtin_shufflevector(w, w, (i), (i) + 2, (i) + 4, (i) + 6, (i) + 8, (i) + 10, (i) + 12, (i) + 14, (i) + 16,     \
                             (i) + 18, (i) + 20, (i) + 22, (i) + 24, (i) + 26, (i) + 28, (i) + 30)
 
 TW_INLINE tw_acc tw_acc_dot4(tw_acc acc, const uint8_t *x, const int8_t *w) {
@@ -134,7 +139,8 @@ TW_INLINE tw_i32x16 tw_requantize16(tw_i32x16 acc, const tw_ends *ends, int endi
         return (high + (high >> 31) + ends->half.v) >> ends->right.v;
     }
     const tw_i32x16 left = (tw_i32x16)((tw_u32x16)acc << (tw_u32x16)ends->left.v);
-    const tw_i32x16 high = tw_mul_high16(left, ends->mult.v), mask = ~((tw_i32x16){0} - 1 << ends->right.v);
+    const tw_i32x16 zero = {0}, mask = ~((zero - 1) << ends->right.v);
+    const tw_i32x16 high = tw_mul_high16(left, ends->mult.v);
     return (high >> ends->right.v) - ((high & mask) > (mask >> 1) - (high >> 31));
 }
 
