@@ -157,17 +157,22 @@ class Standing(Verdict):
 
 
 def verdicts(rows: Sequence[Row]) -> list[Standing]:
-    """Every limit: at most 0.5 points, and no more loss than any peer on the same network.
+    """Every limit: at most 0.5 points, and no more loss than any peer on the same network, but for chance.
 
-    A gain by rounding is luck and counts as no loss, for us and for the peers.
+    A gain by rounding is luck and counts as no loss, for us and for the peers. So is whether an answer that rounding
+    changes becomes right or wrong: of n answers that two engines change the numbers of right ones differ by the root of
+    n (a standard error), and so much more may be lost.
     """
     standing = []
     for name, group in networks(rows).items():
         loss = {row["engine"]: max(0.0, row["loss_points"]) for row in group}
+        changed = {row["engine"]: row["changed"] for row in group}
         for own in OURS:
             standing.append(Standing(loss[own], POINTS, what=f"{name}: {own} within {POINTS} points"))
             for peer in (each for each in PEERS if each in loss):
-                standing.append(Standing(loss[own], loss[peer], what=f"{name}: {own} loses no more than {peer}"))
+                chance = 100 * (changed[own] + changed[peer]) ** 0.5 / group[0]["samples"]
+                what = f"{name}: {own} loses no more than {peer}, but for chance"
+                standing.append(Standing(loss[own], loss[peer] + chance, what=what))
     return standing
 
 

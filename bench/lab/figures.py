@@ -116,23 +116,35 @@ def accuracy(document: Any) -> str:
     return _markdown(lines)
 
 
-def models(document: Any) -> Sequence[Sequence[str]]:
-    """One line per model that others made: dB of int8 by each quantiser; then the means of the differences to a peer
-    over the models that both quantise."""
-    engines = ("ours", "ours, refined", "ORT", "ai-edge")
-    lines = [["dB of int8", "ours", "ours, refined", "onnxruntime, static", "ai-edge-quantizer"]]
-    found: dict[str, dict[str, float]] = {}
-    for row in document["rows"]:
-        if row["precision"] == "int8" and row.get("db", MOST_DB) < MOST_DB:  # else nothing was quantised
-            found.setdefault(row["model"], {})[row["engine"]] = row["db"]
+def models(others: Any) -> Sequence[Sequence[str]]:
+    """One line per network with labels and per model that others made: dB of int8 by each quantiser, in brackets where
+    most weights stay floats; then the means of the differences to a peer over the models that both quantise, and on how
+    many of these one is below it."""
+    engines = dict(zip((*OURS, *PEERS), ("ours", "ours, refined", "ORT", "ai-edge"), strict=True))
+    found: dict[str, dict[str, Row]] = {}
+    for name, group in _networks(document("accuracy")["rows"]):
+        rows = {engines[row["engine"]]: row["snr_db"] for row in group if row["engine"] in engines}
+        found[name] = {engine: {"db": min(MOST_DB, max(0.0, db)), "floats": 0.0} for engine, db in rows.items()}
+    for row in others["rows"]:
+        if row["precision"] == "int8" and "db" in row:
+            found.setdefault(row["model"], {})[row["engine"]] = row
     whole = {name: own for name, own in found.items() if {"ours", "ours, refined"} <= set(own)}
-    lines += [[name, *(f"{own[e]:.1f}" if e in own else "-" for e in engines)] for name, own in sorted(whole.items())]
-    for peer in engines[2:]:
-        pairs = [own for own in whole.values() if peer in own]
-        means = [sum(own[e] - own[peer] for own in pairs) / len(pairs) for e in engines[:2]]
-        label = lines[0][1 + engines.index(peer)]
-        lines.append([f"mean over {len(pairs)} models, above {label}", *(f"{mean:+.1f}" for mean in means), "", ""])
+    lines = [["dB of int8", "ours", "ours, refined", "onnxruntime, static", "ai-edge-quantizer"]]
+    lines += [[name, *(_db(own.get(engine)) for engine in engines.values())] for name, own in sorted(whole.items())]
+    for peer, label in zip(("ORT", "ai-edge"), ("onnxruntime, static", "ai-edge-quantizer"), strict=True):
+        both = [own for own in whole.values() if peer in own and max(own[peer]["floats"], own["ours"]["floats"]) <= 0.5]
+        gains = [[own[engine]["db"] - own[peer]["db"] for own in both] for engine in ("ours", "ours, refined")]
+        means = (f"{sum(each) / len(both):+.1f}" for each in gains)
+        lines.append([f"mean over {len(both)} models, above {label}", *means, "", ""])
+        below = (str(sum(gain < -0.5 for gain in each)) for each in gains)
+        lines.append(["of these below it by more than 0.5 dB", *below, "", ""])
     return lines
+
+
+def _db(row: Row | None) -> str:
+    if row is None:
+        return "-"
+    return f"({row['db']:.1f})" if row["floats"] > 0.5 else f"{row['db']:.1f}"
 
 
 def precisions(document: Any) -> Sequence[Sequence[str]]:

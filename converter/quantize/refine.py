@@ -46,6 +46,10 @@ LEAST_DB, SURE = 0.3, 1.5
 #: Results of a last function that may be computed in float: an exponential each.
 FEW = 64
 
+#: How far from 0, or for SOFTMAX below the greatest value, what a function reads is judged: far beyond where it tells
+#: values apart, so that samples count for which it says 0 or 1, but not to masks.
+FLAT = {"LOGISTIC": 20.0, "SOFTMAX": 20.0, "TANH": 10.0}
+
 #: Of an output, so many dB count at most.
 MOST_DB = 80.0
 
@@ -60,25 +64,52 @@ class Refined:
 
 
 class Judge:
-    """The float graph's outputs on some samples."""
+    """The float graph's outputs on some samples. ``inner``: where an output is a function that is flat at its ends
+    (FLAT), its input is judged. Of a wake word's probabilities nearly all are 0 or 1, whatever the layers before give;
+    the one sample in between would decide alone."""
 
-    def __init__(self, graph: Graph, samples: Sequence[Sample]) -> None:
+    def __init__(self, graph: Graph, samples: Sequence[Sample], *, inner: bool = False) -> None:
         self._samples = samples
-        self._at = [i for i, t in enumerate(graph.outputs) if t.type == "FLOAT32" and t.data is None]
-        self._wanted = [[outputs[i] for i in self._at] for outputs in outputs_of(graph, samples)]
+        ends = [(i, t) for i, t in enumerate(graph.outputs) if t.type == "FLOAT32" and t.data is None]
+        self._ends = [(i, _flat(graph, t) if inner else None) for i, t in ends]
+        self._wanted = list(self._values(graph))
         self.signal = np.array([[np.square(wanted).sum() for wanted in each] for each in self._wanted])
 
     def noise(self, quantized: Graph) -> NDArray[np.float64]:
         """The squared error by sample and output, [samples, outputs]."""
         noise = []
         with np.errstate(invalid="ignore", over="ignore"):  # float operators may divide by a quantised 0
-            for wanted, got in zip(self._wanted, outputs_of(quantized, self._samples), strict=True):
-                noise.append([np.square(w - got[i]).sum() for w, i in zip(wanted, self._at, strict=True)])
+            for wanted, got in zip(self._wanted, self._values(quantized), strict=True):
+                noise.append([np.square(w - g).sum() for w, g in zip(wanted, got, strict=True)])
         return np.nan_to_num(np.array(noise), nan=np.inf)
+
+    def _values(self, graph: Graph) -> Iterator[list[NDArray[np.float64]]]:
+        """What is judged of each sample; the quantised graph has tensors of the same names."""
+        named = {t.name: t for node in graph.nodes for t in node.outputs}
+        outputs = [graph.outputs[i] if flat is None else named[flat.input(0).name] for i, flat in self._ends]
+        for values in outputs_of(replace(graph, outputs=tuple(outputs), signatures=()), self._samples):
+            pairs = zip(values, self._ends, strict=True)
+            yield [value if flat is None else _cut(value, flat.op) for value, (_, flat) in pairs]
 
     def db(self, quantized: Graph) -> float:
         """The mean over the outputs of their ratios to the float graph's."""
         return ratio(self.signal.sum(0), self.noise(quantized).sum(0))
+
+
+def _flat(graph: Graph, output: Tensor) -> Node | None:
+    """The function of FLAT that the output is, perhaps in another shape; None if it is none."""
+    makers = {t: node for node in graph.nodes for t in node.outputs}
+    node = makers.get(output)
+    while node is not None and node.op == "RESHAPE":
+        node = makers.get(node.input(0))
+    return node if node is not None and node.op in FLAT and node.input(0) in makers else None
+
+
+def _cut(value: NDArray[np.float64], op: str) -> NDArray[np.float64]:
+    """The input of a function of FLAT without what is beyond."""
+    if op == "SOFTMAX":
+        value = value - value.max(axis=-1, keepdims=True)
+    return np.asarray(np.clip(value, -FLAT[op], FLAT[op]))
 
 
 def ratio(signal: NDArray[np.float64], noise: NDArray[np.float64]) -> float:
@@ -114,7 +145,7 @@ def refine(
     most = min(FITTED, max(8, WORK // (TRIALS * (macs := max(1, make_plan(graph).macs)))))
     own = list(islice(samples_of(graph, samples), most))
     parts = _parts(own, streams(graph))
-    judges = [Judge(graph, part) for part in parts]
+    judges = [Judge(graph, part, inner=True) for part in parts]
     others = [[s for part in parts if part is not judged for s in part] or own for judged in parts]
     signal = np.concatenate([judge.signal for judge in judges])
 
@@ -135,7 +166,8 @@ def refine(
     best, plain = recipe, quantize(graph, seen, recipe, options)
     if ends := _ends(graph, recipe, options):
         tried = replace(best, rules=(*best.rules, Rule(_names(n.output for n in ends), precision="float")))
-        best = tried if better(plain, quantize(graph, seen, tried, options)) else best
+        outer = Judge(graph, own)
+        best = tried if outer.db(quantize(graph, seen, tried, options)) >= outer.db(plain) else best
     now = noise(quantised(best))
     trials = min(TRIALS, max(len(METHODS), WORK // (most * macs)))
     for rule in _rules(graph, seen):

@@ -31,8 +31,9 @@ from twinfer.runtime.write.tflite import write
 RNG = np.random.default_rng(5)
 
 
-def net() -> tuple[Graph, dict[str, Any], dict[str, Any]]:
-    """Convolutions whose inputs are alike, as neighbouring pixels are; samples to fit to, and others."""
+def net(*, wake: bool = False) -> tuple[Graph, dict[str, Any], dict[str, Any]]:
+    """Convolutions whose inputs are alike, as neighbouring pixels are; samples to fit to, and others. ``wake``: one
+    probability comes of it."""
     rng = np.random.default_rng(1)
 
     def weights(*shape: int) -> Any:
@@ -44,7 +45,12 @@ def net() -> tuple[Graph, dict[str, Any], dict[str, Any]]:
     relu: dict[str, Any] = {"stride_h": 1, "stride_w": 1, "fused_activation_function": "RELU"}
     y = b.op("CONV_2D", [x, weights(8, 3, 3, 3), bias], **relu)
     y = b.op("DEPTHWISE_CONV_2D", [y, weights(1, 3, 3, 8), bias], stride_h=1, stride_w=1, depth_multiplier=1)
-    graph = b.graph([b.op("CONV_2D", [y, weights(8, 1, 1, 8), bias], **relu)])
+    y = b.op("CONV_2D", [y, weights(8, 1, 1, 8), bias], **relu)
+    if wake:
+        flat = b.op("RESHAPE", [y, np.array([1, 800], np.int32)])
+        y = b.op("LOGISTIC", [b.op("FULLY_CONNECTED", [flat, weights(1, 800, 1, 1)[:, :, 0, 0] / 30])])
+        y = b.op("RESHAPE", [y, np.array([1], np.int32)])
+    graph = b.graph([y])
     smooth = np.cumsum(np.cumsum(rng.standard_normal((48, 1, 10, 10, 3)), 2), 3) / 10
     data = smooth.astype(np.float32)
     return graph, {"x": data[:32]}, {"x": data[32:]}
@@ -170,3 +176,14 @@ def test_a_last_function_is_a_float_where_the_outputs_are(border: str | None, ty
     assert last.output.type == type
     assert refined.graph.nodes[-1].op == ("LOGISTIC" if type == "FLOAT32" else last.op)
     assert (judge.db(refined.graph) > judge.db(plain) + 10) == (border == "FLOAT32")
+
+
+def test_probabilities_that_are_nearly_all_0_or_1_are_judged_by_what_they_come_from() -> None:
+    """Else the few samples in between would decide, whatever the layers give for the others."""
+    graph, known, others = net(wake=True)
+    seen, options = calibrate(graph, known), Options("FLOAT32")
+    plain, refined = quantize(graph, seen, DEFAULT, options), refine(graph, seen, DEFAULT, options, known)
+    held = list(samples_of(graph, others))
+    logits, outputs = Judge(graph, held, inner=True), Judge(graph, held)
+    assert np.sum((outputs.signal > 0.01) & (outputs.signal < 0.98)) <= 4
+    assert logits.db(refined.graph) > logits.db(plain) + 3
