@@ -32,7 +32,7 @@ from twinfer.converter.quantize.refine import refine
 from twinfer.converter.quantize.rounding import grams
 from twinfer.converter.quantize.samples import Samples, samples_of
 from twinfer.converter.quantize.wide import for_16_bits
-from twinfer.converter.search.auto import Chosen, choose, settled
+from twinfer.converter.search.auto import Chosen, Whole, choose, settled
 from twinfer.converter.source import Source, files_of, open_source, read_source
 from twinfer.converter.table import layers
 from twinfer.runtime.errors import ModelError, ModelWarning, TwinferError, UnsupportedOperatorError
@@ -268,12 +268,13 @@ def _auto(converted: Conversion, samples: Samples, how: How) -> Conversion:
         rules=recipe.rules,
         told=None if progress is None else lambda done, total, what: progress(done, total),
     )
-    chosen, made = settled(chosen, source, samples, how.get("inference_type"), loops=how.get("loops", True))
+    whole = Whole(source, samples)
+    chosen, made = settled(chosen, whole, how.get("inference_type"), loops=how.get("loops", True))
     if made is None:
         return replace(converted, chosen=chosen)
-    graph, seen, own = made
+    graph, own = made
     recipe = replace(own, default=replace(recipe.default, precision=own.default.precision, method=own.default.method))
-    return replace(converted, flat=graph, seen=seen, recipe=recipe, chosen=chosen)
+    return replace(converted, flat=graph, seen=whole.seen, recipe=recipe, chosen=chosen)
 
 
 def _cluster(converted: Conversion, job: _Job) -> Conversion:

@@ -18,7 +18,7 @@ from twinfer.bench.fit.shrink import changes
 from twinfer.converter.convert import convert
 from twinfer.converter.optimise import optimise
 from twinfer.converter.quantize.samples import Samples
-from twinfer.converter.search.auto import Chosen, again, as_tried, choose, meets
+from twinfer.converter.search.auto import Chosen, Whole, again, choose, meets
 from twinfer.converter.search.costs import Figures, weights
 from twinfer.converter.search.space import Setting
 from twinfer.converter.search.trial import Trial
@@ -173,9 +173,9 @@ def fit(
             ways |= {each.key: each for trial in new for each in on.ways(chosen, trial)}
     tell("the model, with ranges from all samples", 0.7)
     listed = sorted(ways.values(), key=lambda way: way.cost(chosen.job.floats))
-    best = None
+    best, whole = None, Whole(graph, samples)
     for way in [way for way in listed if way.fits]:
-        final, at = on.final(chosen, way, graph, samples), listed.index(way)
+        final, at = on.final(chosen, way, whole), listed.index(way)
         listed[at : at + 1] = [final] if final else []
         if final and final.fits:
             best = final
@@ -215,13 +215,13 @@ class _Board:
         except TwinferError:
             return None
 
-    def final(self, chosen: Chosen, way: Way, graph: Graph, samples: Samples) -> Way | None:
+    def final(self, chosen: Chosen, way: Way, whole: Whole) -> Way | None:
         """The same with ranges from all samples: what is written; None if it misses the goal. A stream that gives other
         bits is none."""
-        made = as_tried(graph, samples, way.trial.setting)
-        if made is not None and not meets(chosen, made[0]):
+        made = whole.as_tried(way.trial.setting)
+        if made is not None and not meets(chosen, made):
             return None
-        model = convert(graph if made is None else made[0])
+        model = convert(made or whole.graph)
         streaming = None if way.streaming is None else self.stream(model)
         streaming = None if streaming is not None and prove(model, streaming).different else streaming
         return self.way(way.trial, model if streaming is None else streaming.graph, streaming)

@@ -23,9 +23,11 @@ from twinfer.converter.quantize.rounding import (
     MOST_INPUTS,
     Gram,
     Rows,
+    drawn,
     feed_back,
     from_rows,
     inputs_of,
+    most_windows,
     nearer,
     rows_of,
     windows,
@@ -35,9 +37,6 @@ from twinfer.converter.quantize.walk import Walk
 from twinfer.converter.quantize.weights import MOST, MOST_BIAS, Layer, bias_tensor, weight_quant, weight_tensor
 from twinfer.converter.table import parameters_of
 from twinfer.runtime.graph import Array, Graph, Node, Quant, Tensor
-
-#: Windows that a layer is fitted on, beside two for each of its inputs: of more, as many are drawn.
-WINDOWS = 4096
 
 #: Shares of a channel's greatest weight that its scale may reach, by bits of the weights.
 SHARES = {8: (1.0, 0.95, 0.9, 0.85), 4: tuple(1.0 - 0.05 * i for i in range(13))}
@@ -177,7 +176,7 @@ def _moments_of(
 ) -> tuple[Moments, tuple[float, float]]:
     """The moments over all samples, and how much weights are held and damped: as is best for a part of the samples
     that the others were fitted to, where ``how`` does not say it. ``pairs``: inputs of the quantised and float node."""
-    most = -(-(WINDOWS + 2 * int(inputs_of(layer.node))) // len(pairs))
+    most = most_windows(layer.node, len(pairs))
     if how is not None or len(pairs) == 1:
         return _moments(layer, pairs, most), how or (HELD[-1], DAMPED[0])
     judge, *others = [_moments(layer, pairs[i::JUDGE], most) for i in range(min(JUDGE, len(pairs)))]
@@ -221,12 +220,10 @@ def _drawn(layer: Layer, values: Sequence[Array], most: int) -> NDArray[np.float
     """Windows of the input with a 1 behind each for the bias, [groups, windows, inputs + 1]: all, or ``most`` of every
     sample, the same for the same shapes."""
     rng, parts = np.random.default_rng(0), []
-    node, count = layer.node, layer.node.output.size // layer.channels
     for value in values:
-        picked = np.sort(rng.choice(count, most, replace=False)) if count > most else None
-        parts.append(windows(node, value, picked))
-    drawn = np.concatenate(parts, axis=1)
-    return np.concatenate([drawn, np.ones((*drawn.shape[:2], 1))], axis=2)
+        parts.append(windows(layer.node, value, drawn(layer.node, most, rng)))
+    every = np.concatenate(parts, axis=1)
+    return np.concatenate([every, np.ones((*every.shape[:2], 1))], axis=2)
 
 
 def _quant(layer: Layer, best: Rows, energy: NDArray[np.float64], in_scale: float) -> Quant:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from twinfer.converter.quantize.calibrate import finite, run
 from twinfer.converter.quantize.forms import precision_of
 from twinfer.converter.quantize.recipe import DEFAULT
-from twinfer.converter.quantize.samples import Samples, need_to_last, samples_of
+from twinfer.converter.quantize.samples import Samples, count_of, need_to_last, samples_of
 from twinfer.converter.quantize.weights import MOST, Layer, integers
 from twinfer.converter.table import parameters_of, row_of
 from twinfer.runtime.graph import Array, Graph, Node, Quant
@@ -33,6 +33,9 @@ MOST_INPUTS = 2304
 
 #: Share of the mean of a Gram matrix's diagonal that is added to it.
 DAMPING = 0.01
+
+#: Windows of a layer that count, beside two for each of its inputs: of more, as many are drawn from all samples.
+WINDOWS = 4096
 
 #: How many columns are rounded before all others see their errors.
 BLOCK = 64
@@ -90,12 +93,24 @@ def windows(node: Node, x: Array, picked: Array | None = None) -> NDArray[np.flo
     return np.asarray(grouped.reshape(g.in_c // each, len(batch), -1), np.float64)
 
 
+def most_windows(node: Node, samples: int) -> int:
+    """How many windows of each of so many samples count."""
+    return -(-(WINDOWS + 2 * int(inputs_of(node))) // max(1, samples))
+
+
+def drawn(node: Node, most: int, rng: np.random.Generator) -> NDArray[np.int64] | None:
+    """Numbers of the windows that are drawn of one sample; None if all are."""
+    parameters = parameters_of(node)
+    count = node.output.size // (1 if parameters is None else parameters.channels(node))
+    return np.sort(rng.choice(count, most, replace=False)) if count > most else None
+
+
 #: Weights of a layer, [groups, outputs, inputs].
 Rows = NDArray[np.float64]
 
 
 def grams(graph: Graph, samples: Samples) -> dict[Node, Gram]:
-    """Sums of x xT over all windows x of the input that layers see in the float graph, where ``inputs_of`` knows them.
+    """Sums of x xT over windows x of the input that layers see in the float graph, where ``inputs_of`` knows them.
 
     Errors as those of ``calibrate``; InvalidArgumentError for an iterator, which calibration has used up.
     """
@@ -104,11 +119,12 @@ def grams(graph: Graph, samples: Samples) -> dict[Node, Gram]:
     quantised = [node for node in graph.nodes if precision_of(node, DEFAULT.default).precision != "float"]
     layers = [node for node in quantised if inputs_of(node) <= MOST_INPUTS]
     sums: dict[Node, NDArray[np.float64]] = {}
+    count, rng = count_of(graph, samples) or 1, np.random.default_rng(0)
     for i, sample in enumerate(samples_of(graph, samples)):
         run(session, sample)
         for node in layers:
             seen = finite(session.view(node.input(0)), node.input(0), i, graph)
-            x = windows(node, np.asarray(seen, np.float64))
+            x = windows(node, np.asarray(seen, np.float64), drawn(node, most_windows(node, count), rng))
             sums[node] = sums.get(node, 0.0) + x.transpose(0, 2, 1) @ x
     return {node: Gram(matrices) for node, matrices in sums.items()}
 

@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from uuid import uuid4
 
 from twinfer.converter.quantize.calibrate import calibrate
@@ -14,7 +15,7 @@ from twinfer.converter.quantize.observed import Calibration
 from twinfer.converter.quantize.quantize import Options, quantize
 from twinfer.converter.quantize.recipe import Recipe, Rule
 from twinfer.converter.quantize.refine import refine
-from twinfer.converter.quantize.rounding import grams
+from twinfer.converter.quantize.rounding import Gram, grams
 from twinfer.converter.quantize.samples import Samples
 from twinfer.converter.search.data import gather
 from twinfer.converter.search.journal import Journal
@@ -23,7 +24,7 @@ from twinfer.converter.search.space import PRECISIONS, Setting, Space
 from twinfer.converter.search.strategy import Ledger, correct, mix, polish
 from twinfer.converter.search.trial import Bench, Job, Trial, joined, make_job, outputs
 from twinfer.converter.search.workers import here
-from twinfer.runtime.graph import Graph
+from twinfer.runtime.graph import Graph, Node
 from twinfer.runtime.options import Options as PlanOptions
 from twinfer.runtime.read.tflite import read
 from twinfer.runtime.target import DSP, Target
@@ -190,35 +191,45 @@ def _searched(
     return Chosen(chosen, goal, whole, tuple(sorted(good, key=lambda trial: trial.cost)), bench)
 
 
-def as_tried(
-    graph: Graph, samples: Samples, setting: Setting, inference_type: str | None = None, *, loops: bool = True
-) -> tuple[Graph, Calibration, Recipe] | None:
-    """A float graph, quantised as a trial was, but with ranges from all samples; what calibration saw; the recipe.
-    None for the float graph itself."""
-    if setting.precision == "float":
-        return None
-    seen = calibrate(graph, samples, types=())
-    matrices = grams(graph, samples) if "adaptive rounding" in setting.corrections else {}
-    options = Options(inference_type or "LAYERS", "bias correction" in setting.corrections, matrices, loops)
-    return quantize(graph, seen, setting.as_recipe(), options), seen, setting.as_recipe()
+@dataclass(frozen=True)
+class Whole:
+    """A float graph with all samples, of which ranges and sums are found once."""
+
+    graph: Graph
+    samples: Samples
+
+    @cached_property
+    def seen(self) -> Calibration:
+        return calibrate(self.graph, self.samples, types=())
+
+    @cached_property
+    def grams(self) -> Mapping[Node, Gram]:
+        return grams(self.graph, self.samples)
+
+    def as_tried(self, setting: Setting, inference_type: str | None = None, *, loops: bool = True) -> Graph | None:
+        """The graph, quantised as a trial was, but with ranges from all samples; None for the float graph itself."""
+        if setting.precision == "float":
+            return None
+        matrices = self.grams if "adaptive rounding" in setting.corrections else {}
+        options = Options(inference_type or "LAYERS", "bias correction" in setting.corrections, matrices, loops)
+        return quantize(self.graph, self.seen, setting.as_recipe(), options)
 
 
 def settled(
-    chosen: Chosen, graph: Graph, samples: Samples, inference_type: str | None = None, *, loops: bool = True
-) -> tuple[Chosen, tuple[Graph, Calibration, Recipe] | None]:
-    """The choice, and the graph by it (``as_tried``): the next dearer one where a graph with ranges from all samples
-    misses the goal. Where nothing meets it, the best is refined."""
+    chosen: Chosen, whole: Whole, inference_type: str | None = None, *, loops: bool = True
+) -> tuple[Chosen, tuple[Graph, Recipe] | None]:
+    """The choice, and the graph by it (``as_tried``) with its recipe: the next dearer one where a graph with ranges
+    from all samples misses the goal. Where nothing meets it, the best is refined. None for the float graph itself."""
     dearer = [t for t in chosen.good if t.cost > chosen.best.cost or t.setting == chosen.best.setting]
     for trial in dearer:
-        made = as_tried(graph, samples, trial.setting, inference_type, loops=loops)
-        if made is None or meets(chosen, made[0]):
-            return replace(chosen, best=trial), made
-    made = as_tried(graph, samples, chosen.best.setting, inference_type, loops=loops)
-    if made is None:
+        made = whole.as_tried(trial.setting, inference_type, loops=loops)
+        if made is None or meets(chosen, made):
+            return replace(chosen, best=trial), None if made is None else (made, trial.setting.as_recipe())
+    if chosen.best.setting.precision == "float":
         return chosen, None
     options = Options(inference_type or "LAYERS", loops=loops)
-    refined = refine(graph, made[1], made[2], options, samples)
-    return chosen, (refined.graph, made[1], refined.recipe)
+    refined = refine(whole.graph, whole.seen, chosen.best.setting.as_recipe(), options, whole.samples)
+    return chosen, (refined.graph, refined.recipe)
 
 
 def meets(chosen: Chosen, made: Graph) -> bool:
