@@ -21,7 +21,7 @@ from twinfer.aot.print.blocks import Memory
 from twinfer.aot.print.emit import Project, emit
 from twinfer.aot.print.feed import Feeding
 from twinfer.aot.print.slow import slow_memory
-from twinfer.kernels_c import ffi, lib
+from twinfer.kernels_c import BUILT, ffi, lib
 from twinfer.kernels_c.ffi_build import ARITHMETIC
 from twinfer.runtime.errors import ToolError
 from twinfer.runtime.graph import Tensor
@@ -125,6 +125,8 @@ def compile_plans(
     With ``exported`` an engine's ``library`` says where its shared kernels are. ``compiler`` is a command; None takes
     the environment's CC, else the first of gcc, clang and cc. ToolError if none is installed or it fails.
     """
+    if not BUILT:
+        raise ToolError("compiled models are run by twinfer's C kernels, which are not built here: use Interpreter")
     projects = [emit(plan, name, policy=policy) for name, plan in plans.items()]
     library = loaded(build(projects, find_compiler(compiler), tuple(flags), exported))
     return {name: CompiledSession(plan, name, library) for name, plan in plans.items()}

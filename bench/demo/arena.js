@@ -10,8 +10,9 @@ const NAMED = 4;
 /** Shows `model`, a copy that nobody else runs; `inputs()` gives the values that a run begins with. */
 export function arena(model, record, inputs) {
   const { layers } = model.facts;
-  const columns = Math.max(1, Math.ceil(Math.sqrt(2.2 * record.arena)));
-  const rows = Math.max(1, Math.ceil(record.arena / columns));
+  const size = Math.max(1, model.arena.length);
+  const columns = Math.ceil(Math.sqrt(2.2 * size));
+  const rows = Math.ceil(size / columns);
   const bytes = make("canvas", { className: "arena", width: columns, height: rows, role: "img", "aria-label": "The bytes of the arena" });
   const life = make("canvas", { className: "life", role: "img", "aria-label": "Which tensor lies where, over all layers" });
   const now = make("p", { className: "now" });

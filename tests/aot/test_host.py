@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,11 @@ import tiny
 from test_compiled import WARNINGS
 
 import twinfer
-from twinfer.aot.build import host
+from twinfer.aot.build import host, toolchain
 from twinfer.aot.build.compiled import compile
 from twinfer.aot.build.host import FLAGS, build, compile_plans
 from twinfer.aot.print.emit import emit
+from twinfer.bench.models.source import load
 from twinfer.converter.build import Builder
 from twinfer.runtime import tools
 from twinfer.runtime.errors import InvalidArgumentError, ToolError
@@ -27,9 +29,14 @@ from twinfer.runtime.run.session import Session
 from twinfer.runtime.tools import find_compiler
 
 
+#: Where ziglang keeps the libraries of C that it builds for a system, which takes minutes.
+ZIG = str(Path(__file__).resolve().parents[2] / "build" / "cache" / "zig")
+
+
 @pytest.fixture(autouse=True)
 def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("ZIG_GLOBAL_CACHE_DIR", ZIG)
     monkeypatch.delenv("CC", raising=False)
     try:
         find_compiler()
@@ -114,6 +121,17 @@ def test_the_compiler_of_a_wheel(cache: Path, monkeypatch: pytest.MonkeyPatch, t
     values = random_inputs(graph)[0]
     want = Interpreter.from_graph(graph).run(values, integers=True)
     np.testing.assert_array_equal(compile(graph).run(values, integers=True), want)
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize(("system", "machine"), [("win32", "x86_64-windows-gnu"), ("darwin", "aarch64-macos")])
+def test_other_systems_build_a_library(system: str, machine: str, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a warning, by ziglang's cross compilers; nobody here can load it."""
+    monkeypatch.setattr(host.sys, "platform", system)
+    plan = make_plan(load("kws_int8").graph)
+    flags = [flag for flag in FLAGS if flag != "-march=native"]
+    compiler = (sys.executable, "-m", "ziglang", "cc", "-target", machine)
+    assert build([emit(plan, "m")], compiler, (*flags, *toolchain.WARNINGS)).stat().st_size > 30_000
 
 
 def test_compile_is_the_interpreter() -> None:

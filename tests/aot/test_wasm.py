@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -160,7 +161,9 @@ def test_what_compile_writes(tmp_path: Path) -> None:
     assert "## In a browser or in Node" in readme
 
 
+@pytest.mark.filterwarnings("ignore:the stack is not measured")
 def test_without_a_compiler_there_is_c(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ziglang", None)
     monkeypatch.setenv("PATH", "")
     plan = make_plan(builtin()["digits_int8"](), wasm.CARD.target)
     with pytest.warns(ToolWarning, match="there is C alone: clang is not installed: apt-get install clang lld"):
@@ -170,6 +173,7 @@ def test_without_a_compiler_there_is_c(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_a_clang_without_webassembly_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ziglang", None)
     monkeypatch.setattr("twinfer.aot.board.wasm.architecture._targets", lambda compiler: "x86-64")
     with pytest.raises(ToolError, match="clang builds no WebAssembly"):
         wasm.CARD.toolchain.need()
@@ -183,3 +187,13 @@ def test_in_chromium(tmp_path: Path) -> None:
         wasm.write_package(tmp_path, graph, name, Options(memory="rows", input_rows=name == "rows"))
     cases = [(name, [inputs_of(graph)]) for name, graph in graphs.items()]
     assert wasm.in_chromium(tmp_path, cases) == wasm.in_node(tmp_path, cases)
+
+
+@pytest.mark.deep
+def test_the_compiler_of_a_wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where clang is missing ziglang builds the module: it imports nothing either, and has the same bits."""
+    graph = builtin()["digits_float32"]()
+    with monkeypatch.context() as hidden:
+        hidden.setenv("PATH", str(tmp_path))
+        wasm.write_package(tmp_path, graph, "m")
+    assert not faults(graph, wasm.in_node(tmp_path, [("m", [inputs_of(graph)])])[0])

@@ -6,6 +6,8 @@ nop). So the count is the same on every machine.
 
 from __future__ import annotations
 
+import shutil
+import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,7 +29,7 @@ from twinfer.aot.build.targets import Card
 from twinfer.aot.build.toolchain import SECTIONS, Toolchain
 from twinfer.runtime.cache import unsealed
 from twinfer.runtime.errors import ToolError
-from twinfer.runtime.tools import Files, built, need_tool, run_tool
+from twinfer.runtime.tools import Files, built, compiler_version, need_tool, run_tool
 
 _INCLUDED = """__asm__(
     ".section .rodata.{symbol},\\"\\",@\\n.globl {symbol}\\n.hidden {symbol}\\n"
@@ -41,9 +43,14 @@ def _targets(compiler: str) -> str:
     return run_tool([compiler, "-print-targets"])
 
 
+#: ziglang's compiler, and what it does not take: its linker puts the stack first anyway.
+_ZIG = (sys.executable, "-m", "ziglang", "cc", "-Wno-unused-command-line-argument")
+_NOT_OF_ZIG = ("-Wl,--no-merge-data-segments", "-Wl,--stack-first")
+
+
 @dataclass(frozen=True)
 class Clang(Toolchain):
-    """clang and wasm-ld with wasi-libc."""
+    """clang and wasm-ld with wasi-libc; where they are missing, the compiler of the package ziglang."""
 
     compiler: str
     packages: tuple[str, ...]
@@ -52,15 +59,31 @@ class Clang(Toolchain):
     script_alone: ClassVar = ""
 
     def need(self) -> None:
-        packages = " ".join(self.packages)
+        packages = f"{' '.join(self.packages)} (or pip install 'twinfer[compiler]')"
+        if self._is_zig:
+            return
         for tool in (self.compiler, "wasm-ld"):
             need_tool(tool, packages)
         if "wasm32" not in _targets(self.compiler):
-            raise ToolError(f"{self.compiler} builds no WebAssembly, Apple's does not: install LLVM's ({packages})")
+            raise ToolError(f"{self.compiler} builds no WebAssembly, Apple's does not: install LLVM's: {packages}")
+
+    @property
+    def _is_zig(self) -> bool:
+        """Whether clang or its linker is missing, and ziglang is there."""
+        there = all(map(shutil.which, (self.compiler, "wasm-ld"))) and "wasm32" in _targets(self.compiler)
+        return not there and find_spec("ziglang") is not None
+
+    @property
+    def version(self) -> str:
+        return compiler_version(_ZIG if self._is_zig else (self.compiler,))
 
     def link(self, sources: Files, words: Sequence[str], product: str = "program.wasm") -> Path:
         self.need()
-        return built(sources, (self.compiler, *words, *SECTIONS, "-o", product, "-lm"), product, self.version)
+        command = (self.compiler, *words)
+        if self._is_zig:
+            alone = {"-nostartfiles": "-mexec-model=reactor"}  # it links crt1 all the same, which calls main
+            command = *_ZIG, *(alone.get(word, word) for word in words if word not in _NOT_OF_ZIG)
+        return built(sources, (*command, *SECTIONS, "-o", product, "-lm"), product, self.version)
 
     def linking(self, script: str) -> tuple[str, ...]:
         return ("-Wl,--gc-sections",)

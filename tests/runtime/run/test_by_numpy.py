@@ -26,12 +26,17 @@ RUN = """
 import sys
 sys.modules["twinfer.kernels_c._ffi"] = None
 import numpy as np
+import twinfer
 from twinfer import Interpreter
 
 interpreter = Interpreter(sys.argv[1])
 samples = np.load(sys.argv[2])
 np.save(sys.argv[3], [interpreter.run(sample, integers=True) for sample in samples])
 assert np.array_equal(interpreter.predict(samples, integers=True), np.load(sys.argv[3]))
+try:
+    twinfer.compile(sys.argv[1])
+except twinfer.ToolError as error:
+    print(error)
 """
 
 pytestmark = pytest.mark.filterwarnings("ignore:twinfer's C kernels")
@@ -68,6 +73,7 @@ def test_a_process_without_the_extension(name: str, tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", RUN, *paths], env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert done.stderr.count(WHY) == 1
+    assert "use Interpreter" in done.stdout
     session, wanted = Session(make_plan(graph)), []
     for sample in samples:
         session.feed([sample])
