@@ -28,7 +28,6 @@ from twinfer.runtime.run.interpreter import Interpreter
 from twinfer.runtime.run.session import Session
 from twinfer.runtime.tools import find_compiler
 
-
 #: Where ziglang keeps the libraries of C that it builds for a system, which takes minutes.
 ZIG = str(Path(__file__).resolve().parents[2] / "build" / "cache" / "zig")
 
