@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
 
+from twinfer.aot.build.architecture import BOARDS
 from twinfer.aot.build.targets import find, names, spelled
 from twinfer.command_line import targets
 from twinfer.command_line.bench import unused_options
@@ -142,3 +144,24 @@ def test_models_in_forms_that_are_not_read(command: str, tmp_path: Path, capsys:
     assert "saved: a SavedModel is TensorFlow's: make a .tflite file of it by tf.lite.TFLiteConverter" in error
     assert "python -m tf2onnx.convert" in error
     assert "it is not a file" in failed(capsys, *command.format(tmp_path / "saved" / "variables").split())
+
+
+def test_code_beside_a_card_is_told_of_once_and_after_a_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A card that names a folder has Python that runs here; one without says nothing."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    shutil.copytree(BOARDS / "arm", tmp_path / "mine", ignore=shutil.ignore_patterns("__pycache__"))
+    path = tmp_path / "board.toml"
+    path.write_text('[own]\nbase = "cortex-m4"\nboard = "./mine"\n')
+
+    def told() -> bool:
+        assert main(["inspect", "digits_int8", "--target", str(path)]) == 0
+        return "own: the Python in" in capsys.readouterr().err
+
+    assert [told(), told()] == [True, False]
+    with (tmp_path / "mine" / "architecture.py").open("a") as file:
+        file.write("#: changed\n")
+    assert [told(), told()] == [True, False]
+    path.write_text('[own]\nbase = "cortex-m4"\n')
+    assert not told()

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from twinfer.aot.build.targets import Card
     from twinfer.runtime.target import Target
 
 
@@ -28,6 +31,7 @@ def card(target: str) -> Any:
     if target.lower() == "host":
         return None
     found = None if target.lower() in (GENERIC.name, NATIVE) else find_card(target, also=["host"])[1]
+    _tell_of_code(found)
     if found is None:
         raise InvalidArgumentError(f"{target.lower()} is only planned for: compile, inspect, ops and search take it")
     return found
@@ -51,7 +55,31 @@ def machine(target: str) -> tuple[Target, Any]:
     plain = {GENERIC.name: lambda: GENERIC, HOST.name: lambda: HOST, NATIVE: this_computer}
     if target.lower() in plain:
         return plain[target.lower()](), None
-    return find_card(target, also=[*plain])
+    found, own = find_card(target, also=[*plain])
+    _tell_of_code(own)
+    return found, own
+
+
+def _tell_of_code(card: Card | None) -> None:
+    """Say of the code beside a user's card that it runs here, the first time, and whenever it has changed."""
+    if card is None or "/" not in card.board:
+        return
+    from twinfer.command_line.terminal import note
+    from twinfer.runtime import cache
+
+    digest = hashlib.sha256(card.board.encode())
+    for path in sorted(Path(card.board).glob("**/*.py")):
+        digest.update(path.read_bytes())
+    kept = cache.folder() / f"{digest.hexdigest()[:40]}.told"
+    if cache.load(kept) is not None:
+        return
+    note(f"{card.name}: the Python in {card.board} runs on this computer (this is said once)")
+
+    def make(work: Path) -> Path:
+        (work / "told").touch()
+        return work / "told"
+
+    cache.store(kept, make)
 
 
 def settings(optimize: str) -> tuple[Any, ...]:
