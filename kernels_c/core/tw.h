@@ -201,6 +201,9 @@ TW_INLINE int32_t tw_round_shift(int32_t x, int32_t exponent) {
 /* a + b without signed overflow: wraps as two's complement does. */
 TW_INLINE int32_t tw_add(int32_t a, int32_t b) { return (int32_t)((uint32_t)a + (uint32_t)b); }
 
+/* a - b, likewise. */
+TW_INLINE int32_t tw_subtract(int32_t a, int32_t b) { return (int32_t)((uint32_t)a - (uint32_t)b); }
+
 /* a * b, likewise. */
 TW_INLINE int32_t tw_times(int32_t a, int32_t b) { return (int32_t)((uint32_t)a * (uint32_t)b); }
 

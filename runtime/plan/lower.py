@@ -50,7 +50,7 @@ class Lowered:
 
 
 def lower(flow: Flow, target: Target, settings: Settings = UNTUNED) -> Lowered:
-    """A step per operator and copy, in the same control flow.
+    """A step per operator and copy, in the same control flow. Where flash is dear, none takes a ``larger`` variant.
 
     Nodes that ``settings`` know are lowered as these say.
 
@@ -124,7 +124,11 @@ def _copy(copy: Copy, position: int, pool: Pool) -> Step:
 
 
 def _step(node: Node, position: int, by: By, pool: Pool) -> Step:
-    call, choice = by(node)
+    return step_of(node, position, *by(node), pool)
+
+
+def step_of(node: Node, position: int, call: Call, choice: Choice, pool: Pool) -> Step:
+    """The step that a call is, over constants of the pool."""
     call = _pooled(call, node, pool)
     if call.rows_call is not None:
         call = replace(call, rows_call=_pooled(call.rows_call, node, pool))
@@ -145,7 +149,9 @@ def _lowered(node: Node, target: Target, settings: Settings) -> tuple[Call, Choi
     for tensor, shape in zip(node.outputs, infer_node(node), strict=True):
         if shape != tensor.shape:
             raise ModelError(f"{node}: the model says {tensor}, but the inputs give shape {list(shape)}")
-    call, choice = guarded(node, lambda: _as_set(node, target, settings) or lower_node(node, target))
+    call, choice = guarded(
+        node, lambda: _as_set(node, target, settings) or lower_node(node, target, larger=not target.flash_is_dear)
+    )
     own = [t for t in call.written if t.variable and t not in (*node.inputs, *node.outputs)]
     if own and not keeps_state(node):
         raise OperatorError(f"{node}: lower makes the variable {own[0]}; its Op(...) must say keeps_state=True")
@@ -162,13 +168,15 @@ def _as_set(node: Node, target: Target, settings: Settings) -> tuple[Call, Choic
     return next(((call, Choice(each.variant)) for each, call in alternatives(node, target) if each == wanted), None)
 
 
-def lower_node(node: Node, target: Target) -> tuple[Call, Choice]:
+def lower_node(node: Node, target: Target, *, larger: bool = True) -> tuple[Call, Choice]:
     """The call of the best variant that does not decline, in plain C if all do, and what was chosen.
 
-    ``infer`` must have agreed with the node.
+    ``larger``: it may be one that takes more flash. ``infer`` must have agreed with the node.
     """
     declined, op = list[tuple[str, str]](), operator(node)
     for variant, said in attempts(node, target):
+        if variant.larger and not larger:
+            continue
         if isinstance(said, Call):
             return said, Choice(variant.name, tuple(declined))
         if op.name in variant.ops:

@@ -18,6 +18,7 @@ from twinfer.runtime.plan import replay
 from twinfer.runtime.plan.first_values import first_values
 from twinfer.runtime.plan.flow import Flow
 from twinfer.runtime.plan.inline import inline
+from twinfer.runtime.plan.larger import with_larger
 from twinfer.runtime.plan.lower import UNTUNED, Lowered, lower
 from twinfer.runtime.plan.memory import Memory, place
 from twinfer.runtime.plan.plan import Place, Plan
@@ -98,7 +99,7 @@ def _everywhere(graph: Graph, change: Callable[[Graph], Graph]) -> Graph:
 
 
 def _lower(flow: Flow, job: Job) -> Lowered:
-    return lower(flow, job.target, job.settings)
+    return with_larger(lower(flow, job.target, job.settings), job.target, job.options)
 
 
 def _code(lowered: Lowered, job: Job) -> Lowered:

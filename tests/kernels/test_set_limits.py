@@ -78,6 +78,15 @@ def conv(depth: int) -> Drawn:
     return Node("CONV_2D", (x, w, bias), (y,), {**conv2d.DEFAULTS, "padding": "VALID"}), [value.reshape(x.shape)]
 
 
+def taps(depth: int) -> Drawn:
+    """The same of 3 x 3 pixels, four windows; sums are as great as they get where all values are -128."""
+    x, y = tensor((2, 4, 4, depth), "INT8", 0.05, name="x"), tensor((2, 2, 2, 2), "INT8", 2.0)
+    w = tensor((2, 3, 3, depth), "INT8", 0.01, data=np.full((2, 3, 3, depth), 127))
+    bias = tensor((2,), "INT32", 0.0005, data=np.arange(2) - 1)
+    value = np.stack([np.full(x.shape[1:], -128), np.full(x.shape[1:], 127)]).astype(np.int8)
+    return Node("CONV_2D", (x, w, bias), (y,), {**conv2d.DEFAULTS, "padding": "VALID"}), [value]
+
+
 def product(rows: int, depth: int, cols: int) -> Drawn:
     """Two computed matrices, whose values less their zero points are all 255."""
     a, b = tensor((rows, depth), "INT8", 0.05, -128, name="a"), tensor((depth, cols), "INT8", 0.02, -128, name="b")
@@ -119,6 +128,8 @@ LIMITS: dict[str, tuple[str, str, Callable[[], Drawn], Callable[[], Drawn]]] = {
                          lambda: depthwise((1, 255, 255, 2), (3, 3))),
     # 129 times four products of 127 * 128 are below 2^23.
     "sums in half a word": ("cortex-m4", "tw_conv2d_dsp_s8", lambda: conv(516), lambda: conv(520)),
+    # Four times 9 * 3,669 products of 127 * 128 are below 2^31.
+    "four times a sum, Winograd": ("cortex-m4", "tw_conv2d_winograd_dsp_s8", lambda: taps(3669), lambda: taps(3670)),
     # 16,512 products of 255 * 255 are below 2^30.
     "sums of a product, Helium": ("cortex-m55", "tw_batch_matmul_mve_s8", lambda: product(1, 16_512, 2),
                                   lambda: product(1, 16_513, 2)),

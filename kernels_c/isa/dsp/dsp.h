@@ -89,6 +89,23 @@ TW_INLINE uint32_t tw_odd(uint32_t x) {
 #endif
 }
 
+/* a + b in both halves, and a - b. */
+TW_INLINE uint32_t tw_plus(uint32_t a, uint32_t b) {
+#if defined(TW_DSP)
+    return (uint32_t)__sadd16((int32_t)a, (int32_t)b);
+#else
+    return tw_pack(a + b, (a >> 16) + (b >> 16));
+#endif
+}
+
+TW_INLINE uint32_t tw_minus(uint32_t a, uint32_t b) {
+#if defined(TW_DSP)
+    return (uint32_t)__ssub16((int32_t)a, (int32_t)b);
+#else
+    return tw_pack(a - b, (a >> 16) - (b >> 16));
+#endif
+}
+
 /* acc + a.low * b.low + a.high * b.high. */
 TW_INLINE int32_t tw_dual(uint32_t a, uint32_t b, int32_t acc) {
 #if defined(TW_DSP)

@@ -14,15 +14,6 @@ typedef struct {
     int32_t apart, n, zero;
 } tw_dsp_line;
 
-/* a - b in both halves. */
-TW_INLINE uint32_t tw_minus(uint32_t a, uint32_t b) {
-#if defined(TW_DSP)
-    return (uint32_t)__ssub16((int32_t)a, (int32_t)b);
-#else
-    return tw_pack(a - b, (a >> 16) - (b >> 16));
-#endif
-}
-
 /* The last values of a line, fewer than four, as a word; the rest of it is the zero point. */
 TW_INLINE uint32_t tw_dsp_rest(const int8_t *from, const tw_dsp_line *line, int32_t left) {
     int8_t four[4];

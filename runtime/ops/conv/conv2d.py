@@ -175,6 +175,7 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
     ):  # fmt: skip
         yield _case(rng, x_shape, w_shape, Layer(bound=1 << 20))
     yield _case(rng, (1, 9, 4, 3), (5, 3, 2, 3), dilation_h_factor=4)
+    yield from _winograd_cases(rng)
     yield from _wide_cases(rng)
     yield from _grouped_cases(rng)
 
@@ -199,6 +200,15 @@ def _window_cases(rng: np.random.Generator, kind: str) -> Iterator[Case]:
     yield _case(rng, (1, 4, 4, 3), (7, 2, 2, 3), Layer(kind, bias=False))
     for act in ("RELU", "RELU6", "RELU_N1_TO_1"):
         yield _case(rng, (1, 4, 4, 3), (7, 3, 3, 3), layer, fused_activation_function=act)
+
+
+def _winograd_cases(rng: np.random.Generator) -> Iterator[Case]:
+    """3 x 3 taps over tiles of 2 x 2 outputs: some of them partial, channels and tiles around the edges of panels."""
+    for x_shape, out_c in (((1, 5, 7, 8), 6), ((2, 7, 8, 13), 5), ((1, 8, 15, 4), 2), ((1, 4, 6, 20), 1)):
+        for padding in ("SAME", "VALID"):
+            yield _case(rng, x_shape, (out_c, 3, 3, x_shape[3]), Layer(bound=1 << 16), padding=padding)
+    for zero in (-128, 127):
+        yield _case(rng, (1, 6, 7, 9), (4, 3, 3, 9), Layer(zero=zero, lowest=True), fused_activation_function="RELU")
 
 
 def _wide_cases(rng: np.random.Generator) -> Iterator[Case]:

@@ -63,10 +63,10 @@ class Window(NamedTuple):
     def dilated(self) -> bool:
         return (self.dilation_h, self.dilation_w) != (1, 1)
 
-    def by_rows(self, pixels: int = 1, setup: int = 0) -> Rows:
+    def by_rows(self, pixels: int = 1, setup: int = 0, tall: int = 1) -> Rows:
         """How a call with these windows in its param ``window`` computes some rows; see ``Rows`` for the others."""
         reach = (self.k_h - 1) * self.dilation_h
-        return Rows(self.stride_h, self.pad_h, reach, window=True, pixels=pixels, setup=setup)
+        return Rows(self.stride_h, self.pad_h, reach, window=True, pixels=pixels, tall=tall, setup=setup)
 
     def taps(self) -> Iterator[tuple[int, int]]:
         """Row and column of every tap."""

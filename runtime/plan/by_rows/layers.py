@@ -68,7 +68,7 @@ def _fits(call: Call, sources: Sequence[Any]) -> bool:
 
 def _band(rows: Rows, height: int, out: Tensor) -> int:
     """How many rows to compute at once: the fewest with which hardly any of the pixels that a kernel takes are lost."""
-    for band in range(1, rows.pixels):
+    for band in range(rows.tall, rows.pixels, rows.tall):
         width = band * out.shape[2]
         if -(-width // rows.pixels) * rows.pixels <= LOST * width:
             return min(band, height)

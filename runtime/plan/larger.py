@@ -1,0 +1,61 @@
+"""Faster calls whose constants take more flash (``Variant.larger``), where these are worth it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+from math import inf
+
+from twinfer.runtime.constant import Constant
+from twinfer.runtime.options import Optimize, Options
+from twinfer.runtime.plan.choice import WORTH
+from twinfer.runtime.plan.lower import Lowered, step_of
+from twinfer.runtime.plan.price import instructions, price_of
+from twinfer.runtime.program import Call, Step
+from twinfer.runtime.registry import attempts, operator, variants
+from twinfer.runtime.target import Choice, Target
+from twinfer.runtime.walks import with_steps
+
+#: Bytes of constants and of scratch memory that one per cent of the instructions is worth: any, for the fewest of them.
+_WORTH: Mapping[Optimize, float] = {**WORTH, "speed": inf}
+
+
+def with_larger(lowered: Lowered, target: Target, options: Options) -> Lowered:
+    """The same, where steps whose variant is not the fastest have got a larger one, if it is worth its bytes.
+
+    None has where memory comes first (``ram``, by rows alone, weights in pages) or weights are coded.
+    """
+    first = options.ram or options.memory == "rows" or options.weights_as == "paged"
+    if not target.flash_is_dear or first or options.weights not in ("file", "plain"):
+        return lowered
+    total = instructions(lowered.steps, target)
+    by = partial(
+        _faster, lowered, target, options, lambda saved: 100 * _WORTH[options.optimize] * saved / max(total, 1)
+    )
+    return replace(lowered, program=with_steps(lowered.program, by))
+
+
+def _faster(lowered: Lowered, target: Target, options: Options, worth: Callable[[float], float], step: Step) -> Step:
+    """The step of the first larger variant that is worth its bytes; ``worth`` says what instructions are."""
+    node = step.node
+    if step.call.macs == 0 or not any(row.larger for row in variants(operator(node).name, target)):
+        return step
+    for variant, said in attempts(node, target):
+        if variant.name == step.choice.variant and not variant.larger:
+            break  # those behind it are slower
+        if not variant.larger or not isinstance(said, Call):
+            continue
+        choice = Choice(variant.name, step.choice.declined)
+        other = step_of(node, step.position, said, choice, lowered.pool)
+        saved = instructions([step], target) - instructions([other], target)
+        more = _bytes(other, target, options) - _bytes(step, target, options)
+        if saved > 0 and more <= worth(saved):
+            return other
+    return step
+
+
+def _bytes(step: Step, target: Target, options: Options) -> float:
+    """What a step takes of its own: constants, code, and memory while it runs."""
+    constants = sum(each.nbytes for each in step.call.read if isinstance(each, Constant))
+    return constants + price_of(step.call, target).flash(options.optimize)[0] + step.call.scratch

@@ -1,0 +1,80 @@
+"""Variants whose constants take more flash: which layers get them, and that they give the same bits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from cases import outputs_of, same
+
+from twinfer.bench.models.source import load
+from twinfer.runtime.graph import Graph
+from twinfer.runtime.ops.conv._winograd import transformed
+from twinfer.runtime.options import Options
+from twinfer.runtime.plan.make import make_plan
+from twinfer.runtime.plan.plan import Plan
+from twinfer.runtime.run.inputs import random_inputs
+from twinfer.runtime.run.session import Session
+from twinfer.runtime.target import DSP, GENERIC, MVE
+
+WINOGRAD = "tw_conv2d_winograd_dsp_s8"
+
+
+@pytest.fixture(scope="module")
+def ic() -> Graph:
+    return load("ic_int8").graph
+
+
+def places(plan: Plan) -> Sequence[int]:
+    return [step.position for step in plan.steps if step.call.kernel == WINOGRAD]
+
+
+def test_speed_takes_all_that_are_faster(ic: Graph) -> None:
+    """All layers of 3 x 3 taps a pixel apart, but the first one of three channels."""
+    assert places(make_plan(ic, DSP, Options(optimize="speed"))) == [1, 2, 5, 9]
+
+
+@pytest.mark.parametrize("target", [GENERIC, MVE], ids=lambda target: target.name)
+def test_none_where_another_kernel_is_better(ic: Graph, target: object) -> None:
+    assert not places(make_plan(ic, target, Options(optimize="speed")))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("options", [
+    Options(optimize="size"), Options(), Options(optimize="speed", memory="rows"),
+    Options(optimize="speed", ram=50_000), Options(optimize="speed", weights="auto"),
+    Options(optimize="speed", weights_as="paged"),
+], ids=str)  # fmt: skip
+def test_none_where_bytes_come_first(ic: Graph, options: Options) -> None:
+    assert not places(make_plan(ic, DSP, options))
+
+
+def test_balanced_weighs_bytes(ic: Graph) -> None:
+    """A layer by itself is all of the model's instructions, for a few kilobytes more."""
+    part = next(node for node in ic.nodes if node.index == 1)
+    alone = Graph("alone", [t for t in (*part.inputs, *part.outputs) if t], [part], [part.input(0)], [part.output])
+    assert places(make_plan(alone, DSP)) == [0]
+    assert not places(make_plan(alone, DSP, Options(optimize="size")))
+
+
+@pytest.mark.parametrize("memory", ["layers", "auto"])
+def test_the_same_bits(ic: Graph, memory: str) -> None:
+    """Whole, and in bands of rows."""
+    fast, small = (make_plan(ic, DSP, Options(optimize=how, memory=memory)) for how in ("speed", "size"))  # type: ignore[arg-type]
+    values = random_inputs(fast.graph)
+    same(outputs_of(Session(fast), values), outputs_of(Session(small), values))
+
+
+def test_transformed_weights_and_inputs_fit_sixteen_bits() -> None:
+    """Both transforms are linear: they are greatest where every value is an end of its range, signed as its factor."""
+    units = np.eye(9, dtype=np.int8).reshape(9, 3, 3, 1)
+    factors = transformed(units)[..., 0].astype(np.int64)  # [taps, 4, 4]
+    assert int((128 * np.abs(factors).sum(0)).max()) == 9 * 128
+    rows = np.array([[1, 0, -1, 0], [0, 1, 1, 0], [0, -1, 1, 0], [0, -1, 0, 1]])
+    assert int(128 * np.abs(np.einsum("ia,jb->ijab", rows, rows)).sum((2, 3)).max()) == 4 * 128
+    ends = np.array([[1, 1, 1, 0], [0, 1, -1, 1]])
+    assert np.array_equal(  # four times the convolution, of every tap and input: so of all sums of them
+        np.einsum("pi,qj,tij,ia,jb->tpqab", ends, ends, factors, rows, rows),
+        [[[4 * np.outer(np.eye(4)[p + ky], np.eye(4)[q + kx]) for q in (0, 1)] for p in (0, 1)]
+         for ky in range(3) for kx in range(3)],
+    )  # fmt: skip
