@@ -34,6 +34,9 @@ WIDE = ("kws_float32", "ic_float32")
 #: Built-in models that are measured as they are, and with int8 between float inputs and outputs.
 FLOATS = ("kws_float32", "digits_float32", "vww_float32")
 
+#: Whole layers by the fastest kernels.
+FASTEST = Options(optimize="speed", memory="layers")
+
 CORES = ("cortex-m3", "cortex-m4", "cortex-m55")
 
 HEAD = """\
@@ -67,7 +70,7 @@ class Sample:
 def samples(source: Source, core: str) -> Iterator[Sample]:
     """A sample of every form of the kernels of the model on that core."""
     card = find(core)
-    plan = make_plan(source.graph, card.target, Options(optimize="speed", memory="layers"))
+    plan = make_plan(source.graph, card.target, FASTEST)
     inputs, name = random_inputs(plan.graph), identifier(source.name)
     own = build_steps(emit(plan, name, policy=specialise), card, inputs)
     project = emit(plan, name, policy=share_all)
@@ -93,7 +96,7 @@ def _forms(plan: Plan) -> Mapping[str, list[Sequence[int]]]:
 def _small(source: Source, core: str) -> Mapping[str, tuple[int, int]]:
     """Form -> the bytes of all its bodies beyond those of calls, and of the instance, compiled for size."""
     card, name = find(core), identifier(source.name)
-    plan = make_plan(source.graph, card.target, Options(optimize="size", memory="layers"))
+    plan = make_plan(source.graph, card.target, FASTEST).printed(optimize="size")
     projects = [emit(plan, name, policy=policy) for policy in (specialise, share_all)]
     own, shared = (sizes(project, card) for project in projects)
     of_instances = instances(projects[1], shared)

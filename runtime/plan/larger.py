@@ -24,9 +24,9 @@ _WORTH: Mapping[Optimize, float] = {**WORTH, "speed": inf}
 def with_larger(lowered: Lowered, target: Target, options: Options) -> Lowered:
     """The same, where steps whose variant is not the fastest have got a larger one, if it is worth its bytes.
 
-    None has where memory comes first (``ram``, by rows alone, weights in pages) or weights are coded.
+    None has where memory comes first (``ram``, banks, by rows alone, weights in pages) or weights are coded.
     """
-    first = options.ram or options.memory == "rows" or options.weights_as == "paged"
+    first = options.ram or target.banks or options.memory == "rows" or options.weights_as == "paged"
     if not target.flash_is_dear or first or options.weights not in ("file", "plain"):
         return lowered
     total = instructions(lowered.steps, target)
