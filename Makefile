@@ -35,7 +35,7 @@ KEPT := bench/lab/data/figures
 REPEATABLE := OPENBLAS_NUM_THREADS=1 OPENBLAS_CORETYPE=Haswell
 
 .PHONY: help demo prices setup build kernels test test-deep test-all mutants strangers suites sweep lint format bench clean
-.PHONY: bench-host bench-embedded bench-ops bench-coded bench-streams bench-apart bench-samples bench-rows bench-explain bench-cycles bench-rtl real-data accuracy precisions compression search fits networks figures operators new-op
+.PHONY: bench-host bench-embedded bench-ops bench-coded bench-streams bench-apart bench-samples bench-rows bench-explain bench-cycles bench-rtl bench-foreign real-data accuracy precisions compression search fits networks figures operators new-op
 .DELETE_ON_ERROR:
 
 help:  ## this list
@@ -140,6 +140,11 @@ bench-rtl: setup  ## cycles on three open RISC-V cores, simulated from their Ver
 	$(BIN)/twinfer bench $(BUILTIN) --target riscv32-vexriscv,riscv32-ibex,riscv32-cv32e40p --engine compiled --cycles \
 		--json $(FIGURES)/rtl.json
 
+bench-foreign: setup  ## C of emx-onnx-cgen beside ours on RISC-V
+	@mkdir -p $(FIGURES)
+	$(PIP) emx-onnx-cgen==1.4.0
+	$(BIN)/python -m twinfer.bench.lab.foreign_c $(foreach kind,float32 int8,$(addsuffix _$(kind),kws vww ic)) --json $(FIGURES)/foreign.json
+
 fits: setup  ## what twinfer fit finds for ten models on five boards (takes a quarter of an hour)
 	@mkdir -p $(FIGURES)
 	$(REPEATABLE) $(BIN)/python -m twinfer.bench.lab.fits --json $(FIGURES)/fits.json
@@ -187,7 +192,7 @@ operators: build  ## docs/operators.md anew, from what the operators' cases pass
 figures: setup  ## all figures of README.md and docs/ anew, and what they are made of (takes an hour; on a quiet machine)
 	-$(MAKE) accuracy FIGURES=$(KEPT)  # a limit that is missed stops nothing
 	$(MAKE) precisions FIGURES=$(KEPT) PRECISIONS="--again $(PRECISIONS)"
-	$(MAKE) bench-host bench-embedded bench-coded bench-streams bench-apart bench-samples bench-rows bench-explain bench-cycles bench-rtl bench-steady search fits compression FIGURES=$(KEPT)
+	$(MAKE) bench-host bench-embedded bench-coded bench-streams bench-apart bench-samples bench-rows bench-explain bench-cycles bench-rtl bench-foreign bench-steady search fits compression FIGURES=$(KEPT)
 	$(BIN)/python -m twinfer.bench.lab.figures
 
 clean:  ## removes everything that was made

@@ -103,6 +103,15 @@ def simulated(document: Any) -> str:
     return _markdown(lines)
 
 
+def foreign(document: Any) -> Sequence[Sequence[str]]:
+    """One line per model: instructions of twinfer's C and of another compiler's, and their ratio."""
+    lines = [
+        [row["model"], f"{row['own']:,}", f"{row['emx']:,}", f"{row['emx'] / row['own']:.2f}", f"{row['most']:.2g}"]
+        for row in document["rows"]
+    ]
+    return [["Instructions on riscv32imafc", "twinfer", "emx-onnx-cgen", "ratio", "outputs differ by"], *lines]
+
+
 def accuracy(document: Any) -> str:
     """One line per network: mean and standard deviation of the folds in percent; bytes of our file and the peers'."""
     heads = ["accuracy, %", "samples", "float", "ours", "refined", "onnxruntime, static", "ai-edge-quantizer"]
@@ -334,6 +343,7 @@ FIGURES: Mapping[str, tuple[str, Callable[[Any], str]]] = {
     "| µs a sample: min, median |": ("samples", many_samples),
     "| Estimated cycles |": ("cycles", _table(explained.beside_published)),
     "| Cycles, counted |": ("rtl", simulated),
+    "| Instructions on riscv32imafc |": ("foreign", _table(foreign)),
     "Steady on Cortex-M4: ": ("steady", steady_kernels),
     "| Instructions on Cortex-M4 |": ("steady", _table(steady_models)),
     "Beside TFLM on cortex-m4\n": ("embedded", beside("cortex-m4")),
