@@ -100,6 +100,7 @@ NEON_I8MM = computer("neon_i8mm", "neon_dotprod", "neon_i8mm")
 GENERIC = microcontroller("generic")
 DSP = microcontroller("dsp", "dsp")
 MVE = microcontroller("mve", "dsp", "mve")
+TILES = microcontroller("tiles", "tiles")
 
 REFERENCE = Target("reference", frozenset({"reference"}), block_alignment=4)
 
@@ -123,13 +124,14 @@ class Feature:
 
 
 #: What kernels know, best first: a variant that needs an earlier one is tried before the others. "simd": vectors of any
-#: width, which compilers fill by themselves; "mve": Helium; "dsp": SMLAD and related instructions; "words": integer
-#: work in 32-bit words pays, such as four int8 in one word. "reference" is no feature of a machine: kernels as TFLM's
+#: width, which compilers fill by themselves; "mve": Helium; "dsp": SMLAD and related instructions; "tiles": 16
+#: sums stay in registers; "words": integer work in 32-bit words pays, such as four int8 in one word. "reference" is no feature of a machine: kernels as TFLM's
 #: reference has them, which the others are measured against.
 _FEATURES = (
     Feature("reference", "TFLM's reference", REFERENCE, instructions=False, in_names=True),
     Feature("mve", "Cortex-M55", MVE, in_names=True),
     Feature("dsp", "Cortex-M4, M7, M33", DSP, in_names=True),
+    Feature("tiles", "RISC-V with 32 registers", TILES, instructions=False, in_names=True),
     Feature("words", "any 32-bit core", GENERIC, instructions=False, in_names=True),
     Feature("neon_i8mm", "with Arm's i8mm", NEON_I8MM),
     Feature("neon_dotprod", "with Arm's dot products"),

@@ -30,9 +30,10 @@ _PATTERNS = {"board": (rf"(\./)?{_WORD}", "the name of a folder of board/, or ./
 _TOOLS = {
     "flags": (
         rf"-(?!fplugin|fpass-plugin)([mfDUOgW]|-param=)[A-Za-z0-9._+=-]*|--?specs={_WORD}\.specs|--target={_WORD}"
-        r"|--sysroot=/[A-Za-z0-9._/+-]*",
+        rf"|--picolibc-buildtype={_WORD}|--sysroot=/[A-Za-z0-9._/+-]*",
         "an option of the compiler that begins with -m, -f (but plugins), -D, -U, -O, -g or -W, of letters, digits "
-        "and . _ + = -; --target= of a machine; --sysroot= of a folder; or --specs= of a file of the compiler's own",
+        "and . _ + = -; --target= of a machine; --sysroot= of a folder; --specs= of a file of the compiler's own; or "
+        "--picolibc-buildtype=",
     ),
     "compiler": (rf"({_WORD}-)?(gcc|clang)(-[0-9.]+)?", "the name of a gcc or clang: PREFIX-gcc, PREFIX-gcc-VERSION"),
     "binutils": (rf"({_WORD}-)?", "what names of binutils begin with: PREFIX-, or empty for this computer's"),
