@@ -125,8 +125,8 @@ class Feature:
 
 #: What kernels know, best first: a variant that needs an earlier one is tried before the others. "simd": vectors of any
 #: width, which compilers fill by themselves; "mve": Helium; "dsp": SMLAD and related instructions; "tiles": 16
-#: sums stay in registers; "words": integer work in 32-bit words pays, such as four int8 in one word. "reference" is no feature of a machine: kernels as TFLM's
-#: reference has them, which the others are measured against.
+#: sums stay in registers; "words": integer work in 32-bit words pays, such as four int8 in one word. "reference" is no
+#: feature of a machine: kernels as TFLM's reference has them, which the others are measured against.
 _FEATURES = (
     Feature("reference", "TFLM's reference", REFERENCE, instructions=False, in_names=True),
     Feature("mve", "Cortex-M55", MVE, in_names=True),

@@ -112,8 +112,8 @@ def ends_of(c: Channels) -> Ends:
 def _bounds(c: Channels, mult: Array, up: int, right: int) -> NDArray[np.int64]:
     """The least and the greatest rounding with which all outputs are right, [2, 2, out]: from sums of 0 on, and below.
 
-    Outputs grow with the sum. So all are right if each begins at the right sum: that bounds the rounding from below, and
-    the sum before it from above.
+    Outputs grow with the sum. So all are right if each begins at the right sum: that bounds the rounding from below,
+    and the sum before it from above.
     """
     least, most = c.ends()
     values = np.arange(c.low + 1, c.high + 1, dtype=np.int64)[:, None]
@@ -135,5 +135,5 @@ def _chosen(usual: int, bounds: Array) -> Array:
     """Of roundings between bounds [2, out] the one next to the usual one; the same for all channels if there is one."""
     low, high = bounds
     if low.max() <= high.min():
-        return np.full_like(low, np.clip(usual, low.max(), high.min()))
-    return np.clip(usual, low, high)
+        low, high = low.max(), high.min()
+    return np.full(bounds.shape[1], np.clip(usual, low, high), np.int64)
