@@ -144,7 +144,7 @@ TW_INLINE void tw_depthwise_tiles_channel(int8_t *y, tw_depthwise_line line, con
 TW_INLINE void tw_depthwise_nine_channel(int8_t *y, tw_depthwise_line line, const tw_tiles_channel *channel,
                                          const tw_depthwise_conv2d_tiles_s8_params *p) {
     const tw_window *w = &p->window;
-    const tw_depthwise_span none = {0, 0}, span = tw_depthwise_whole(w);
+    const tw_depthwise_span span = tw_depthwise_whole(w);
     tw_depthwise_nine nine = {{0, 0, 0}, {0, 0, 0, 0, 0, 0, 0, 0, 0}, 0};
     int32_t loaded = 0;
     for (int32_t row = 0; row < w->out_h; ++row, line.y += w->stride_h, y += w->out_w * w->out_c) {
@@ -158,7 +158,7 @@ TW_INLINE void tw_depthwise_nine_channel(int8_t *y, tw_depthwise_line line, cons
         if (!__builtin_constant_p(w->in_c) && !p->end.dips && span.first < span.end) {
             const int32_t offset = (span.first * w->stride_w - w->pad_w) * w->in_c;
             tw_depthwise_nine_row(y + span.first * w->out_c, offset, span.end - span.first, &nine, channel, &p->end, w);
-            inside = none;
+            inside.first = inside.end;
         }
 #endif
         TW_ROLLED

@@ -25,7 +25,7 @@ from twinfer.runtime.run import isa
 from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.run.interpreter import Interpreter
 from twinfer.runtime.run.session import Session
-from twinfer.runtime.target import AVX_VNNI, DSP, GENERIC, HOST, MVE, Target
+from twinfer.runtime.target import AVX_VNNI, DSP, GENERIC, HOST, MVE, TILES, Target
 from twinfer.runtime.tools import run_tool, write_files
 
 WARNINGS = ("-Wall", "-Wextra", "-Wconversion", "-pedantic", "-Werror")
@@ -40,6 +40,7 @@ SAMPLE = 3
 #: decides none of their steps.
 MODES: dict[Target, Mode] = {
     HOST: "interpreted", AVX_VNNI: "interpreted", GENERIC: "compiled", DSP: "compiled", MVE: "compiled",
+    TILES: "compiled",
 }  # fmt: skip
 
 

@@ -1,8 +1,8 @@
-"""Instructions on Cortex-M, locked in perf.lock: a change of more than 1 % fails and names the layer.
+"""Instructions on Cortex-M and RISC-V, locked in perf.lock: a change of more than 1 % fails and names the layer.
 
-A heavy case of every family of operators and of every kernel for SMLAD or Helium, each alone, and a trained model layer
-by layer in both modes. Counts are exact and repeat, so only code changes them. The test is skipped for another compiler
-than perf.lock's. ``pytest tests/kernels/test_perf.py --refresh-perf`` writes the file anew.
+A heavy case of every family of operators and of every kernel for SMLAD, Helium or 32 registers, each alone, and a
+trained model layer by layer in both modes. Counts are exact and repeat, so only code changes them. The test is skipped for another compiler
+than perf.lock's, or without it. ``pytest tests/kernels/test_perf.py --refresh-perf`` writes the file anew.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ from collections.abc import Iterator
 from functools import cache
 from itertools import chain
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 from cases import cases_of, graph_of, lowered, values_of
+from needs import need_tools
 
 from twinfer.aot.build.firmware import build
 from twinfer.aot.build.runner import Job, run_jobs, runner_of
@@ -36,12 +37,15 @@ pytestmark = pytest.mark.usefixtures("board_tools")
 LOCK = Path(__file__).with_name("perf.lock")
 KERNELS = Path(__file__).parents[2] / "kernels_c"
 
-#: The cores, and those for which every family has a case; Cortex-M55 has Helium's kernels alone.
-CORES = ("cortex-m4", "cortex-m0", "cortex-m55")
+#: The cores, and those for which every family has a case; the others have kernels of their own alone.
+CORES = ("cortex-m4", "cortex-m0", "cortex-m55", "riscv32")
 BY_FAMILY = ("cortex-m4", "cortex-m0")
 
 #: The core that the whole model is locked for, and the model.
 MAIN, MODEL = "cortex-m4", "digits_int8"
+
+#: In the names of kernels for these sets.
+SETS = "_dsp|_mve|_tiles"
 
 #: The share by which a count may change.
 MOST = 0.01
@@ -49,7 +53,7 @@ MOST = 0.01
 Counts = dict[str, int]
 
 HEAD = """\
-# Instructions of one run on Cortex-M under QEMU: tests/kernels/test_perf.py fails where one changes by more than 1 %.
+# Instructions of one run under QEMU: tests/kernels/test_perf.py fails where one changes by more than 1 %.
 # pytest tests/kernels/test_perf.py --refresh-perf writes this file anew.
 """
 
@@ -72,11 +76,11 @@ def locked_cases(core: str) -> dict[str, Case]:
             families.setdefault(operators()[case.node.op].cases.__module__.split(".")[3], (name, case))
     locked = dict(families.values())
     seen = {kernel for case in locked.values() for kernel in kernels_of(case, target)}
-    sets = {"dsp", "mve"}
+    sets = {"dsp", "mve", "tiles"}
     served = {op for op in operators() if any(variant.needs & sets for variant in variants(op, target))}
     for name, case in every:
         if case.node.op in served and (
-            new := {kernel for kernel in kernels_of(case, target) if re.search("_dsp|_mve", kernel)} - seen
+            new := {kernel for kernel in kernels_of(case, target) if re.search(SETS, kernel)} - seen
         ):
             locked[name] = case
             seen |= new
@@ -132,16 +136,16 @@ def changes(counts: Counts, locked: Counts) -> Iterator[str]:
             yield f"{name}: {locked[name]:,} -> {counts[name]:,} instructions ({share:+.1f} %)"
 
 
-def read_lock() -> dict[str, dict[str, int] | str]:
+def read_lock() -> dict[str, dict[str, Any]]:
     return tomllib.loads(LOCK.read_text(encoding="utf-8")) if LOCK.exists() else {}
 
 
-def write_lock(compiler: str, tables: dict[str, Counts]) -> None:
-    """Writes the tables. Those of other cores stay, unless they are from another compiler."""
+def write_lock(core: str, compiler: str, tables: dict[str, Counts]) -> None:
+    """Writes the tables of a core, and by which compiler they are. Those of other cores stay."""
     old = read_lock()
-    kept = {k: v for k, v in old.items() if isinstance(v, dict)} if old.get("compiler") == compiler else {}
-    text = [HEAD + f'compiler = "{compiler}"']
-    for table, counts in sorted({**kept, **tables}.items()):
+    compilers = {**old.pop("compilers", {}), core: compiler}
+    text = [HEAD + "[compilers]", *(f'"{name}" = "{said}"' for name, said in sorted(compilers.items()))]
+    for table, counts in sorted({**old, **tables}.items()):
         text += [f"\n[{table}]", *(f'"{name}" = {count}' for name, count in counts.items())]
     LOCK.write_text("\n".join(text) + "\n", encoding="utf-8")
 
@@ -149,32 +153,33 @@ def write_lock(compiler: str, tables: dict[str, Counts]) -> None:
 @pytest.mark.parametrize("core", CORES)
 def test_instructions_are_as_locked(core: str, request: pytest.FixtureRequest) -> None:
     card = find(core)
+    need_tools(card.compiler, card.emulator)
     if runner_of(card).counter(card) is None:
         pytest.skip("QEMU takes no plugins here")
     compiler = card.toolchain.version.splitlines()[0]
     locked = read_lock()
     if request.config.getoption("refresh_perf"):
-        return write_lock(compiler, measured(core))
-    if locked.get("compiler") != compiler:
-        message = f"perf.lock is of {locked.get('compiler')}, here is {compiler}"
+        return write_lock(core, compiler, measured(core))
+    if (known := locked["compilers"].get(core)) != compiler:
+        message = f"perf.lock is of {known}, here is {compiler}"
         return pytest.fail(message) if os.environ.get("CI") else pytest.skip(message)
     tables = measured(core)
-    wrong = [f"{table}: {line}" for table, counts in tables.items() for line in changes(counts, locked.get(table, {}))]  # type: ignore[arg-type]
+    wrong = [f"{table}: {line}" for table, counts in tables.items() for line in changes(counts, locked.get(table, {}))]
     assert not wrong, "\n".join(["if it is meant: pytest tests/kernels/test_perf.py --refresh-perf", *wrong])
     return None
 
 
 def test_every_kernel_of_an_instruction_set_is_locked() -> None:
-    """Of SMLAD and Helium, all but those that get their input piece by piece, which only plans by rows call."""
+    """All but those that get their input piece by piece, which only plans by rows call."""
     headers = "".join(path.read_text(encoding="utf-8") for path in KERNELS.rglob("*.h"))
-    named = {name for name in re.findall(r"^TW_KERNEL\((\w+)\)", headers, re.MULTILINE) if re.search("_dsp|_mve", name)}
+    named = {name for name in re.findall(r"^TW_KERNEL\((\w+)\)", headers, re.MULTILINE) if re.search(SETS, name)}
     locked = {
         kernel
         for core in CORES
         for case in locked_cases(core).values()
         for kernel in kernels_of(case, find(core).target)
     }
-    assert named - locked == {"tw_fully_connected_sums_dsp_s8", "tw_fully_connected_sums_mve_s8"}
+    assert named - locked == {f"tw_fully_connected_sums_{name}_s8" for name in ("dsp", "mve", "tiles")}
 
 
 def test_changes_are_named() -> None:
