@@ -1,8 +1,9 @@
 """Instructions on Cortex-M and RISC-V, locked in perf.lock: a change of more than 1 % fails and names the layer.
 
 A heavy case of every family of operators and of every kernel for SMLAD, Helium or 32 registers, each alone, and a
-trained model layer by layer in both modes. Counts are exact and repeat, so only code changes them. The test is skipped for another compiler
-than perf.lock's, or without it. ``pytest tests/kernels/test_perf.py --refresh-perf`` writes the file anew.
+trained model layer by layer in both modes. Counts are exact and repeat, so only code changes them. The test is skipped
+for another compiler than perf.lock's, or without it. ``pytest tests/kernels/test_perf.py --refresh-perf`` writes the
+file anew.
 """
 
 from __future__ import annotations
