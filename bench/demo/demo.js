@@ -22,7 +22,7 @@ let asked = 0;
 async function asking(record, tensors, give) {
   if (record.kind === "digit") return digit(tensors[0], give);
   if (record.kind === "camera") return camera(tensors[0], give);
-  if (record.kind === "words") return (await import("./listen.js")).words(tensors[0], give);
+  if (record.kind === "words") return (await import("./listen.js")).words(record, tensors[0], give);
   return numbers(tensors, give);
 }
 
@@ -52,7 +52,8 @@ async function open(record) {
 
 async function viewOf(record) {
   const modules = await Promise.all(["_interpreted", ""].map((way) => import(`./models/${record.name}${way}.js`)));
-  const [interpreted, compiled, walker] = await Promise.all([...modules, modules[1]].map((module) => module.load()));
+  // Each copy has a memory of its own: two are timed, one answers, one is looked at layer by layer.
+  const [interpreted, compiled, live, walker] = await Promise.all([...modules, modules[1], modules[1]].map((module) => module.load()));
   const tensors = compiled.facts.inputs;
   const result = answer(record, compiled.facts), beside = race({ interpreted, compiled }, record);
   beside.check();
@@ -62,8 +63,8 @@ async function viewOf(record) {
   /** Runs the model whenever there is another input. */
   function give(values) {
     inputs = values;
-    const outputs = compiled.run(values, { integers: true });
-    result.show(compiled.results());
+    const outputs = live.run(values, { integers: true });
+    result.show(live.results());
     // For a console, and for tests: what the model got last, and what it gave, as bytes.
     globalThis.last = () => ({ name: record.name, inputs: inputs.map(base64), outputs: outputs.map(base64) });
   }

@@ -19,6 +19,7 @@ from twinfer.aot.build.project import MANIFEST, check_replaceable, put
 from twinfer.aot.build.targets import find
 from twinfer.aot.print.emit import Project, emit
 from twinfer.aot.print.literals import identifier
+from twinfer.bench.demo.features import features
 from twinfer.bench.demo.sound import spectrogram
 from twinfer.bench.demo.tasks import task_of
 from twinfer.bench.models.source import Source
@@ -65,8 +66,11 @@ def write_site(sources: Sequence[Source], folder: str | os.PathLike[str]) -> lis
         files |= own
         records.append(record)
         lines.append(f"{source.name}: {record['kind']}, {len(record['layers'])} layers, {record['arena']:,} byte arena")
-    if any(record["kind"] == "words" for record in records):
+    ears = {record["ear"] for record in records}
+    if "spectrogram" in ears:
         files |= _packed(_compiled("spectrogram", spectrogram(), "compiled"))
+    if ears & {"window", "stream"}:
+        files |= _packed(_compiled("sound_features", features(), "compiled"))
     files["models.js"] = f"export const models = {json.dumps(records)};\n"
     files[MANIFEST] = json.dumps({"files": sorted(files)}, indent=1) + "\n"
     with writing(folder):
@@ -95,6 +99,7 @@ def _model(name: str, source: Source) -> tuple[Mapping[str, Any], dict[str, str 
         "name": name,
         "title": source.name,
         "kind": task.kind,
+        "ear": task.ear,
         "labels": () if untrained else task.labels,
         "untrained": untrained,
         "bytes": {"file": len(source.content), **{way: len(files[f"models/{own}.wasm"]) for way, own in _ways(name)}},

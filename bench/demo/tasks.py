@@ -11,8 +11,13 @@ from twinfer.runtime.op import Shape
 #: Draw a digit, speak a word, show something to the camera, move sliders.
 Kind = Literal["digit", "words", "camera", "numbers"]
 
-#: The shape of the spectrogram that MLPerf Tiny's keyword spotter takes: 49 moments of 10 coefficients.
+#: What is made of sound: MLPerf Tiny's spectrogram of a second, TFLM's features of a second, or its newest features.
+Ear = Literal["spectrogram", "window", "stream", ""]
+
+#: The shape of MLPerf Tiny's spectrogram, of 49 moments; so many moments of TFLM's 40 features are a window; a model
+#: that keeps a state takes a few.
 WORDS: Shape = (1, 49, 10, 1)
+MOMENTS, FEATURES, FEW = 49, 40, 4
 
 
 @dataclass(frozen=True)
@@ -21,6 +26,7 @@ class Task:
 
     kind: Kind
     labels: tuple[str, ...] = ()
+    ear: Ear = ""
 
 
 _DIGITS = tuple("0123456789")
@@ -47,8 +53,12 @@ def task_of(graph: Graph) -> Task:
     shape, classes = free[0].shape, graph.outputs[0].size
     labels = _LABELS.get((shape, classes), ())
     if shape == WORDS:
-        return Task("words", labels)
+        return Task("words", labels, "spectrogram")
+    if free[0].size == MOMENTS * FEATURES and shape[-1] in (free[0].size, FEATURES, 1):
+        return Task("words", ("(silence)", "(another word)", "yes", "no") if classes == 4 else (), "window")
     match shape:
+        case (1, moments, 40) | (1, 1, moments, 40) if moments <= FEW:
+            return Task("words", ("the wake word",) if classes == 1 else (), "stream")
         case (1, height, width, *channels) if height == width and channels in ([], [1]) and height in (8, 28):
             return Task("digit", _DIGITS if classes == len(_DIGITS) else ())
         case (1, height, width, 1 | 3) if min(height, width) >= 16:

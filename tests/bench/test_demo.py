@@ -200,7 +200,9 @@ def test_the_spectrogram_is_that_of_its_formula() -> None:
         ((1, 96, 96, 1), 2, "camera", "nobody"),
         ((1, 224, 160, 3), 5, "camera", ""),
         ((1, 640), 640, "numbers", ""),
-        ((1, 3, 40), 1, "numbers", ""),
+        ((1, 3, 40), 1, "words", "the wake word"),
+        ((1, 1960), 4, "words", "(silence)"),
+        ((1, 40, 3), 1, "numbers", ""),
     ],
 )
 def test_what_a_visitor_does(shape: Sequence[int], classes: int, kind: str, first: str) -> None:
