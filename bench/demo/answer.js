@@ -24,7 +24,8 @@ export function answer(record, facts) {
       const best = numbers.indexOf(high);
       const text = (value) => (shares ? `${Math.round(100 * value)} %` : value.toPrecision(3));
       const sole = make("small", { textContent: ` ${text(high)}` });
-      said.replaceChildren(...(record.labels.length ? [names[best], sole] : []));
+      const name = numbers.length === 1 && high < 0.5 ? `not ${names[0]}` : names[best];
+      said.replaceChildren(...(record.labels.length ? [name, sole] : []));
       bars.forEach(({ term, bar, per }, i) => {
         bar.style.width = `${100 * (shares ? numbers[i] : (numbers[i] - low) / (high - low || 1))}%`;
         per.textContent = text(numbers[i]);

@@ -12,7 +12,7 @@ import { base64, race } from "./race.js";
 const DOES = { digit: "draw a digit", words: "speak a word", camera: "use the camera", numbers: "give numbers" };
 
 /** When a model is timed, in milliseconds after it is shown: browsers compile what runs often anew, and faster. */
-const WAITS = [50, 1000, 3000];
+const WAITS = [50, 700, 1500, 3000, 6000];
 
 const page = document.documentElement;
 let shown = null;

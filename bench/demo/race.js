@@ -2,8 +2,8 @@
 // Interpreted beside compiled: times in turns, layer by layer on demand, and whether all bits are those of Python.
 import { button, grouped, make, shownTime } from "./parts.js";
 
-/** Least microseconds that a timing takes, so that the browser's coarse clock does not show. */
-const LEAST = 3000;
+/** Least microseconds that a timing takes: the browser's clock is coarse, and it compiles anew only what runs long. */
+const LEAST = 12000;
 
 const WAYS = { interpreted: "shared kernels, called from a table", compiled: "a function for each layer" };
 
@@ -46,7 +46,7 @@ export function race(models, record) {
     for (let i = 0; i < layers.length; i = layers[i].with + 1) {
       const end = layers[i].with + 1;
       const times = Object.values(models).map((model) => {
-        const us = least(() => model.runLayers(i, end), LEAST / 3);
+        const us = least(() => model.runLayers(i, end), LEAST / 8);
         return shownTime(us);
       });
       const { op, shape, macs } = record.layers[end - 1];

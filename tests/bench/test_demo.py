@@ -17,6 +17,7 @@ import pytest
 from browser import CHROMIUM, faults, need_browser
 from needs import need_tools
 
+from twinfer.bench.demo.features import features
 from twinfer.bench.demo.site import write_site
 from twinfer.bench.demo.sound import FFT, FRAME, FRAMES, RATE, mel, spectrogram
 from twinfer.bench.demo.tasks import task_of
@@ -188,6 +189,39 @@ def test_the_spectrogram_is_that_of_its_formula() -> None:
     want = 2 * loud @ cosines.T / np.sqrt(2 * 40)
     got = Interpreter.from_graph(spectrogram()).run(frames)
     np.testing.assert_allclose(got[0, :, :, 0], want, rtol=1e-4, atol=1e-3)
+
+
+def test_features_are_those_of_tflm(corpus: Path) -> None:
+    """Bit for bit those of its model of the front end, which scales them to int8 at the end."""
+    ours, theirs = (
+        Interpreter.from_graph(features()),
+        Interpreter(corpus / "models" / "tflm_audio_preprocessor_int8.tflite"),
+    )
+    rng = np.random.default_rng(1)
+    for loud in np.tile([3, 300, 9000], 15):
+        frame = rng.normal(0, loud, (1, FRAME)).clip(-32768, 32767).astype(np.int16)
+        feature = ours.run(frame, integers=True).astype(int)
+        want = theirs.run(frame, integers=True)
+        np.testing.assert_array_equal(np.clip((feature * 256 + 333) // 666 - 128, -128, 127), want)
+
+
+def test_a_stream_listens(tmp_path: Path) -> None:
+    """A model that remembers gets features of the microphone, the newest alone."""
+    need_tools("clang", "wasm-ld")
+    b = Builder("wake")
+    x = b.input("x", "FLOAT32", (1, 3, 40))
+    flat = b.op("RESHAPE", [x, np.array([1, 120], np.int32)], shape=(1, 120))
+    weights = np.full((1, 120), 1e-3, np.float32)
+    graph = b.graph([b.op("FULLY_CONNECTED", [flat, weights, None], shape=(1, 1))])
+    write_site([Source("wake", graph)], tmp_path / "site")
+    with opened(tmp_path / "site", "wake") as page:
+        check_page(page)
+        before = page.evaluate("last()")["inputs"]
+        page.get_by_role("button", name="Start the").click()
+        page.wait_for_function("(before) => last().inputs[0] !== before", arg=before[0])
+        page.get_by_role("button", name="Stop the").click()
+        page.wait_for_timeout(300)
+        check_last(page, graph)
 
 
 @pytest.mark.parametrize(
