@@ -25,7 +25,7 @@ from twinfer.converter.quantize.calibrate import calibrate
 from twinfer.converter.quantize.methods import METHODS
 from twinfer.converter.quantize.quantize import Options, quantize
 from twinfer.converter.quantize.recipe import Choice, Recipe
-from twinfer.converter.quantize.rounding import adaptive, grams
+from twinfer.converter.quantize.rounding import WINDOWS, adaptive, grams
 from twinfer.converter.quantize.weights import Layer, integers, weight_quant, with_weights
 from twinfer.converter.table import parameters_of, row_of
 from twinfer.runtime.affine import dequantize
@@ -302,7 +302,10 @@ def _change(layer: Layer, quant: Quant, q: Any, data: list[Any], graph: Graph) -
     return total
 
 
-def test_adaptive_rounding_helps_weights_of_four_bits() -> None:
+@pytest.mark.parametrize("most", [WINDOWS, 64])
+def test_adaptive_rounding_helps_weights_of_four_bits(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sums over few of the windows, which are drawn, will do."""
+    monkeypatch.setattr("twinfer.converter.quantize.rounding.WINDOWS", most)
     graph, data = float_model("kws"), samples("kws", 24)
     known = {"input": np.concatenate(data[:12])}
     seen = calibrate(graph, known)
