@@ -15,8 +15,9 @@ class Rows(NamedTuple):
     there is one; an input of the output's height has one row per row (stride 1), constants are read whole. A part of a
     call has other params: ``counts`` are proportional to its rows, and a number of rows themselves; those of ``window``
     (in_h, out_h, pad_h) describe the rows that the part sees; ``lines`` counts the rows whose windows begin before the
-    image, lie inside, and end beyond it. A dot leads into a nested struct. The kernel takes ``pixels`` of the output at
-    once, of ``tall`` rows, and every call takes ``setup`` instructions, rounded, before its first one.
+    image, lie inside, and end beyond it. A dot leads into a nested struct, or to a place of an array. The kernel takes
+    ``pixels`` of the output at once, of ``tall`` rows, and every call takes ``setup`` instructions, rounded, before its
+    first one.
 
     With ``sums`` the output has no rows: the call adds up its input, whose rows are ``units`` of so many elements, in
     scratch memory that lasts from part to part, and writes the output with the last one. ``sums`` is the param that

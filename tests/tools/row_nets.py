@@ -19,8 +19,8 @@ QUANTS: dict[str, Any] = {"INT8": (0.05, -3), "INT16": (0.001, 0), "FLOAT32": ()
 class Network:
     """A network that grows layer by layer; every layer keeps rank 4 and batch 1."""
 
-    def __init__(self, rng: Rng, kind: str = "INT8") -> None:
-        self.rng, self.kind, self.builder = rng, kind, Builder("network")
+    def __init__(self, rng: Rng, kind: str = "INT8", moves: bool = False) -> None:
+        self.rng, self.kind, self.builder, self.moves = rng, kind, Builder("network"), moves
         shape = (1, int(rng.integers(4, 24)), int(rng.integers(1, 12)), int(rng.choice([1, 2, 3, 4, 8, 16])))
         self.x = tensor(shape, kind, *QUANTS[kind], name="x")
         self.builder.add(self.x)
@@ -29,6 +29,8 @@ class Network:
     def layer(self, x: Tensor) -> Tensor:
         """One more layer on ``x``, of any kind that its extents allow."""
         choices = [self.conv, self.conv, self.depthwise, self.pool, self.residual]
+        if self.moves:
+            choices += [self.padded, self.joined, self.cut]
         return choices[int(self.rng.integers(len(choices)))](x)
 
     def _window(self, x: Tensor, most: int = 3) -> tuple[int, int, dict[str, Any]]:
@@ -83,11 +85,31 @@ class Network:
         y = self.builder.op("CONV_2D", [x, w, b], **options)
         return self.builder.op("ADD", [x, y], fused_activation_function="RELU")
 
+    def padded(self, x: Tensor) -> Tensor:
+        """x with more channels, perhaps columns, sometimes rows."""
+        some = [(0, 0), *(tuple(self.rng.integers(0, 3, 2) * (self.rng.random() < odds)) for odds in (0.2, 0.5, 1))]
+        return self.builder.op("PAD", [x, np.array(some, np.int32)])
 
-def network(seed: int, kind: str = "INT8", layers: int = 6) -> Graph:
-    """A random network; some of its layers are outputs beside the last one."""
+    def joined(self, x: Tensor) -> Tensor:
+        """x and a convolution of it that keeps its width, along the channels."""
+        w, b = self._weights((int(self.rng.integers(1, 5)), 3, 1, x.shape[3]), 0)
+        options = {"stride_h": 1, "stride_w": 1, "dilation_h_factor": 1, "dilation_w_factor": 1}
+        y = self.builder.op("CONV_2D", [x, w, b], padding="SAME", fused_activation_function="NONE", **options)
+        return self.builder.op("CONCATENATION", [x, y], axis=3, fused_activation_function="NONE")
+
+    def cut(self, x: Tensor) -> Tensor:
+        """A part of the channels or columns, sometimes of the rows."""
+        axis = int(self.rng.choice([1, 2, 3, 3]))
+        begin, size = np.zeros(4, np.int32), np.array(x.shape, np.int32)
+        begin[axis] = self.rng.integers(0, x.shape[axis])
+        size[axis] = self.rng.integers(1, x.shape[axis] - begin[axis] + 1)
+        return self.builder.op("SLICE", [x, begin, size])
+
+
+def network(seed: int, kind: str = "INT8", layers: int = 6, *, moves: bool = False) -> Graph:
+    """A random network; some of its layers are outputs beside the last one. ``moves``: some only move values."""
     rng = np.random.default_rng(seed)
-    net = Network(rng, kind)
+    net = Network(rng, kind, moves)
     y, outputs = net.x, []
     for _ in range(layers):
         y = net.layer(y)

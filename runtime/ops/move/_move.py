@@ -123,7 +123,17 @@ def slice_call(node: Node, start: int, axes: Sequence[Axis]) -> Call:
         "start": start, "size": size, "count": count, "step": step,
         "n": filled([n for n, _ in loops], 1), "steps": filled([distance for _, distance in loops], 0),
     }  # fmt: skip
-    return Call("tw_slice", params, (x,), (y,))
+    return Call("tw_slice", params, (x,), (y,), rows=_sliced_rows(x, y, start, axes, len(loops)))
+
+
+def _sliced_rows(x: Tensor, y: Tensor, start: int, axes: Sequence[Axis], loops: int) -> Rows | None:
+    """How a slice of an image computes rows one by one, if row r of the output is a part of row r."""
+    if not len(x.shape) == len(y.shape) == len(axes) == 4 or x.shape[0] != 1 or x.shape[1] != y.shape[1]:
+        return None
+    row = x.nbytes // x.shape[1]
+    if axes[1] != (x.shape[1], row) or start >= row:
+        return None
+    return Rows(counts=(f"n.{LOOPS - loops}" if loops else "count",))
 
 
 def run_params(outer: int, runs: Sequence[int]) -> tuple[dict[str, int], tuple[Constant, ...]]:

@@ -26,6 +26,7 @@ from twinfer.runtime.ops.move._move import (
     same_meaning,
 )
 from twinfer.runtime.program import Call
+from twinfer.runtime.rows import Rows
 from twinfer.runtime.target import Target
 
 
@@ -83,7 +84,8 @@ def lower(node: Node, target: Target) -> Call:
     runs = [x.nbytes // outer for x in inputs]
     params, table = run_params(outer, runs)
     kernel = "tw_concatenation_ragged" if table else "tw_concatenation"
-    return Call(kernel, params, (*inputs, *table), (node.output,))
+    by_rows = Rows(counts=("outer",)) if _axis(node) > 1 else None
+    return Call(kernel, params, (*inputs, *table), (node.output,), rows=by_rows)
 
 
 def _concat(type: str, axis: int, *shapes: Shape, oracle: str = "tflm") -> Case:

@@ -17,6 +17,7 @@ from twinfer.runtime.ops.core.loops import LOOPS, filled
 from twinfer.runtime.ops.move._move import case, copy_call, example, index, indices, mover, same_meaning, steps
 from twinfer.runtime.params import Param
 from twinfer.runtime.program import Call
+from twinfer.runtime.rows import Rows
 from twinfer.runtime.target import Target
 
 #: An axis: extent of the input, padding before, padding after.
@@ -93,7 +94,13 @@ def lower(node: Node, target: Target) -> Call:
         "n": filled([n for n, _, _ in axes[:-1]], 1), "steps": filled(step[:-1], 0),
     }  # fmt: skip
     value = node.input(2) if node.op == "PADV2" else Constant(zero_of(node), Role.INDEX, name="padding")
-    return Call("tw_pad", params, (x, value), (y,))
+    return Call("tw_pad", params, (x, value), (y,), rows=_rows(x, y, len(axes) - 1))
+
+
+def _rows(x: Tensor, y: Tensor, loops: int) -> Rows | None:
+    """How rows of an image are padded one by one: no rows are put before or behind them."""
+    one = len(x.shape) == 4 and x.shape[:2] == y.shape[:2] and x.shape[0] == 1
+    return Rows(counts=("total", f"n.{LOOPS - loops}")) if one and loops else None
 
 
 def _case(type: str, shape: Shape, paddings: tuple[int, ...], value: float | None = None, oracle: str = "tflm") -> Case:

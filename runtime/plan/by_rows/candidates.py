@@ -23,6 +23,9 @@ LONGEST = 24
 #: Numbers of rows at once that are tried, the best first.
 WIDE = (64, 32, 16, 12, 8, 6, 4, 3, 2)
 
+#: Stands for one row at once, though kernels then compute pixels in vain.
+NARROW = 0
+
 #: Bytes of memory in which a chain with a feed keeps how far a link is.
 PROGRESS_BYTES = 12
 
@@ -82,6 +85,8 @@ class Candidates:
             candidate = self.chain(i, j)
             if candidate:
                 yield candidate
+                if any(link.band > 1 for link in candidate.links) and (narrow := self.chain(i, j, NARROW)):
+                    yield narrow
 
     def whole(self, i: int, step: Step) -> Candidate:
         """The step of place ``i`` as it is."""
@@ -146,6 +151,8 @@ def _widened(link: Link, band: int) -> Link:
     """The link with the most rows up to ``band``, or its own, for which its kernel computes no more lost pixels."""
     if isinstance(link, Feed):
         return link
+    if band == NARROW:
+        return replace(link, band=1)
     return replace(link, band=min(link.band * max(1, band // link.band), link.height))
 
 

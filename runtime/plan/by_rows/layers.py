@@ -10,7 +10,7 @@ from typing import Any
 from twinfer import kernels_c
 from twinfer.kernels_c import lib
 from twinfer.runtime.graph import Tensor
-from twinfer.runtime.plan.by_rows.row_params import value_at
+from twinfer.runtime.plan.by_rows.row_params import path_of, value_at
 from twinfer.runtime.plan.by_rows.schedule import MOST_HEIGHT
 from twinfer.runtime.program import Call, Layer, Step
 from twinfer.runtime.rows import Rows
@@ -54,7 +54,7 @@ def _scratch(step: Step, call: Call) -> Tensor | None:
 def _divides(call: Call, rows: Rows, height: int) -> bool:
     """Whether every row takes the same share of what params count."""
     names = [*rows.counts, *([f"{rows.sums}.count"] if rows.sums else [])]
-    counts = [value_at(call.params, name.split(".")) for name in names]
+    counts = [value_at(call.params, path_of(name)) for name in names]
     return not any(count % height or count // height % rows.units for count in counts)
 
 

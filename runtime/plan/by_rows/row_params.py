@@ -33,7 +33,7 @@ def members_of(layer: Layer) -> Iterator[Member]:
         yield Member(("window", "out_h"), 0, height, 1)
         yield Member(("window", "pad_h"), rows.pad, rows.stride, PADDING)
     for name in rows.counts:
-        path = tuple(name.split("."))
+        path = path_of(name)
         yield Member(path, 0, height, value_at(params, path) // height)
     if rows.sums:
         each = value_at(params, (rows.sums, "count")) // height
@@ -46,7 +46,12 @@ def members_of(layer: Layer) -> Iterator[Member]:
             low += count
 
 
-def value_at(params: Mapping[str, Any], path: Sequence[str]) -> int:
+def path_of(name: str) -> tuple[str | int, ...]:
+    """The path of a member by its name in ``Rows``."""
+    return tuple(int(part) if part.isdigit() else part for part in name.split("."))
+
+
+def value_at(params: Mapping[str, Any], path: Sequence[str | int]) -> int:
     """The value of a member."""
     value: Any = params
     for name in path:

@@ -89,29 +89,32 @@ class ChainRun:
         self._goals = _goals(layers, ends)
 
     def parts(self) -> Iterator[RowPart]:
-        """What is computed; ``done`` counts a part as soon as the next one is asked for."""
+        """What is computed; ``done`` counts a part as soon as the next one is asked for.
+
+        ``waiting`` are links from a goal on, each of which lacks rows of the one behind it.
+        """
         for goal in self._goals:
+            waiting = [goal]
             while self.done[goal] < self.layers[goal].height:
-                part = self._next(goal)
-                yield part
-                self.done[part.link] = part.end
+                i = waiting[-1]
+                layer, first = self.layers[i], self.done[i]
+                end = min(first + layer.band, layer.height)
+                short = self._short(layer, first, end)
+                if short is not None:
+                    waiting.append(short)
+                    continue
+                yield RowPart(i, first, end)
+                self.done[i] = end
+                if len(waiting) > 1:
+                    waiting.pop()
 
-    def _next(self, i: int) -> RowPart:
-        """What layer ``i`` computes next, or the first thing that it lacks for that."""
-        while True:
-            layer, first = self.layers[i], self.done[i]
-            end = min(first + layer.band, layer.height)
-            short = next(self._short(layer, first, end), None)
-            if short is None:
-                return RowPart(i, first, end)
-            i = short
-
-    def _short(self, layer: Link, first: int, end: int) -> Iterator[int]:
-        """The layers of whose outputs rows are missing."""
+    def _short(self, layer: Link, first: int, end: int) -> int | None:
+        """The first link of whose output rows are missing."""
         for _, tensor, height in layer.sources:
             producer = self.producer.get(tensor)
             if producer is not None and self.done[producer] < layer.rows.needed(first, end, height)[1]:
-                yield producer
+                return producer
+        return None
 
     def low(self, tensor: Tensor) -> int:
         """The first row of a tensor that a layer still needs; its height or more if none does."""

@@ -136,14 +136,15 @@ def test_estimates_are_near_what_qemu_counts(model: str, core: str) -> None:
     """Of all instructions, and of what rows cost on top: enough to choose by."""
     card = find(core)
     counted = {}
-    for way in ("layers", "rows"):
+    for way in ("layers", "auto", "rows"):
         plan = make_plan(load(model).graph, card.target, Options(memory=way))  # type: ignore[arg-type]
         (result,) = run_jobs(build(emit(plan, "model"), card), [Job(random_inputs(plan.graph, 0))])
         counted[way] = result.counts[0], plan
-    (whole, layers), (by_rows, rows) = counted["layers"], counted["rows"]
+    (whole, layers), (auto, _), (by_rows, rows) = counted.values()
     assert 0.7 < instructions(layers.steps, card.target) / whole < 1.3, instructions(layers.steps, card.target) / whole
-    assert abs(rows_share(rows) - (by_rows / whole - 1)) < 0.05
-    assert by_rows <= 1.12 * whole
+    more = by_rows / whole - 1
+    assert abs(rows_share(rows) - more) < max(0.05, 0.15 * more)
+    assert auto <= 1.08 * whole, "rows that nobody asked for cost about 5 % at most"
 
 
 def test_narrow_chains_are_tried_too() -> None:

@@ -52,12 +52,30 @@ def chains(plan: Plan) -> Iterator[Chain]:
 
 
 @each_kind
-@given(seed=st.integers(0, 1 << 20), target=st.sampled_from(TARGETS))
-@settings(max_examples=60, deadline=None)
-def test_interpreted(kind: str, seed: int, target: Target) -> None:
-    graph = network(seed, kind)
+@given(seed=st.integers(0, 1 << 20), target=st.sampled_from(TARGETS), moves=st.booleans())
+@settings(max_examples=80, deadline=None)
+def test_interpreted(kind: str, seed: int, target: Target, moves: bool) -> None:
+    graph = network(seed, kind, moves=moves)
     whole, rows = make_plan(graph, target, LAYERS), make_plan(graph, target, ROWS)
     same(over_rubbish(Session(rows), graph, seed), over_rubbish(Session(whole), graph, seed))
+
+
+def test_what_moves_values_within_rows_ends_no_chain() -> None:
+    """PAD, CONCATENATION and SLICE along columns and channels."""
+    b, rng = Builder("moves"), np.random.default_rng(2)
+    x = b.input("x", "FLOAT32", (1, 40, 6, 4))
+    w = rng.standard_normal((8, 3, 3, 4)).astype(np.float32)
+    options = {"padding": "SAME", "stride_h": 1, "stride_w": 1, "fused_activation_function": "NONE"}
+    y = b.op("CONV_2D", [x, w, np.zeros(8, np.float32)], **options)
+    y = b.op("CONCATENATION", [y, b.op("RELU", [y])], axis=3, fused_activation_function="NONE")
+    y = b.op("PAD", [y, np.array([(0, 0), (0, 0), (1, 0), (0, 3)], np.int32)])
+    y = b.op("SLICE", [y, np.array([0, 0, 1, 5], np.int32), np.array([1, 40, 5, 9], np.int32)])
+    pool = {"filter_height": 4, "filter_width": 1, "stride_h": 4, "stride_w": 1, "padding": "VALID"}
+    graph = b.graph([b.op("MAX_POOL_2D", [y], **pool)])
+    plan = make_plan(graph, GENERIC, ROWS)
+    assert [len(chain.layers) for chain in chains(plan)] == [6], "one chain of all layers"
+    assert plan.arena_bytes < 0.6 * make_plan(graph, GENERIC, LAYERS).arena_bytes
+    same(over_rubbish(Session(plan), graph), over_rubbish(Session(make_plan(graph, GENERIC, LAYERS)), graph))
 
 
 def unread_rows() -> Graph:
@@ -80,7 +98,8 @@ def unread_rows() -> Graph:
 @pytest.mark.parametrize("mode", deep_but(["compiled", "interpreted"], "compiled"))
 def test_compiled(mode: Mode) -> None:
     """Many networks in one library."""
-    graphs = {f"n{seed}": network(seed, ("INT8", "INT8", "INT16", "FLOAT32")[seed % 4]) for seed in range(16)}
+    kinds = ("INT8", "INT8", "INT16", "FLOAT32")
+    graphs = {f"n{seed}": network(seed, kinds[seed % 4], moves=seed >= 12) for seed in range(20)}
     graphs["unread"] = unread_rows()
     plans = {
         name: make_plan(graph, TARGETS[i % len(TARGETS)], replace(ROWS, mode=mode))
@@ -99,7 +118,7 @@ def test_sanitized(mode: Mode, tmp_path: Path) -> None:
     """Under ASan and UBSan; M4 and M55 have kernels of their own."""
     programs = []
     for seed in range(8):
-        graph = network(seed, ("INT8", "FLOAT32", "INT16")[seed % 3])
+        graph = network(seed, ("INT8", "FLOAT32", "INT16")[seed % 3], moves=seed >= 5)
         plan = make_plan(graph, TARGETS[seed % len(TARGETS)], replace(ROWS, mode=mode))
         policy = share_all if seed % 4 else None
         programs.append((emit(plan, f"n{seed}", policy=policy), random_inputs(graph, seed)))
