@@ -85,7 +85,7 @@ class Candidates:
             candidate = self.chain(i, j)
             if candidate:
                 yield candidate
-                if any(link.band > 1 for link in candidate.links) and (narrow := self.chain(i, j, NARROW)):
+                if any(link.band > link.rows.tall for link in candidate.links) and (narrow := self.chain(i, j, NARROW)):
                     yield narrow
 
     def whole(self, i: int, step: Step) -> Candidate:
@@ -152,7 +152,7 @@ def _widened(link: Link, band: int) -> Link:
     if isinstance(link, Feed):
         return link
     if band == NARROW:
-        return replace(link, band=1)
+        return replace(link, band=min(link.rows.tall, link.height))
     return replace(link, band=min(link.band * max(1, band // link.band), link.height))
 
 
