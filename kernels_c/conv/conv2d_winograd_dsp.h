@@ -1,34 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* CONV_2D, NHWC, int8, of 3 x 3 taps one pixel apart, by Winograd's F(2 x 2, 3 x 3) on the DSP extension: a tile of 2 x 2
- * outputs takes 16 multiplications of an input channel instead of 36.
- *
- * d are the 4 x 4 inputs of a tile, g the taps. Rows and columns of d are transformed by (d0 - d2, d1 + d2, d2 - d1,
- * d3 - d1), those of g by (2 g0, g0 + g1 + g2, g0 - g1 + g2, 2 g2). Both are multiplied place by place and summed over
- * the input channels; rows and columns of the sums become (m0 + m1 + m2, m1 - m2 + m3). That is four times the
- * convolution, exactly: nothing was divided. Sums may wrap on the way, if four times the convolution fits 32 bits.
- *
- * Places are column by column, the rows of a column in the order 1, 2, 0, 3: then the sums of row 0 go on from m1 + m2,
- * those of row 3 from m1 - m2. */
+/* CONV_2D of int8 by Winograd's F(2 x 2, 3 x 3) on the DSP extension. */
 #ifndef TW_CONV2D_WINOGRAD_DSP_H
 #define TW_CONV2D_WINOGRAD_DSP_H
 
-#include "../core/window.h"
-#include "../isa/dsp/dsp_tile.h"
-
-/* Tiles of a panel: words [16][c4 / 2][3], two int16 each, in the order of the packed weights. */
-#define TW_WINOGRAD_TILES 3
-
-/* Columns of inputs under the tiles of a panel, if these lie side by side. */
-#define TW_WINOGRAD_COLUMNS (2 * TW_WINOGRAD_TILES + 2)
-
-/* in: x, then words of weights [out / 2][16][c4 / 2][2] and ends (dsp_tile.h); the input zero point is folded into the
- * biases; padding holds in_zero. out: y. c4: in_c rounded up to 4. scratch: the panel, 96 * c4 bytes, then int8
- * [4][8][in_c] and 4 bytes. */
-typedef struct {
-    tw_window window;
-    tw_epilogue_s8 end;
-    int32_t c4, in_zero;
-} tw_conv2d_winograd_dsp_s8_params;
+#include "winograd.h"
 
 /* Four inputs of one column, rows apart, transformed: two channels, those of tw_odd or of tw_even. */
 typedef struct {
@@ -63,11 +38,12 @@ TW_INLINE void tw_winograd_tiles(uint32_t *to, int32_t place, const int8_t *from
     }
 }
 
-/* Tiles that lie side by side into a panel. from: their inputs; to the next row apart bytes, to the next pixel pixel. */
-TW_INLINE void tw_winograd_transform(uint32_t *to, const int8_t *from, int32_t apart, int32_t pixel, int32_t c4,
-                                     int32_t tiles) {
-    const int32_t place = c4 / 2 * TW_WINOGRAD_TILES;
-    for (const int8_t *const end = from + c4; from != end; from += 4) {
+/* A tw_winograd_transform: words of two channels, in the order of the packed weights. */
+TW_INLINE void tw_winograd_dsp_transform(void *panel, int32_t first, const int8_t *from, int32_t apart, int32_t pixel,
+                                         int32_t depth, int32_t tiles) {
+    uint32_t *to = (uint32_t *)panel + first;
+    const int32_t place = depth / 2 * TW_WINOGRAD_TILES;
+    for (const int8_t *const end = from + depth; from != end; from += 4) {
         tw_winograd_tiles(to, place, from, apart, pixel, tiles, 0);
         to += TW_WINOGRAD_TILES;
         tw_winograd_tiles(to, place, from, apart, pixel, tiles, 1);
@@ -75,10 +51,11 @@ TW_INLINE void tw_winograd_transform(uint32_t *to, const int8_t *from, int32_t a
     }
 }
 
-/* The sums over all places of two output channels and the tiles of a panel: [4][2][2][3], of every column the lower row
- * and the upper one, of both channels. words: c4 / 2. Returns the weights that follow. */
-static TW_NOINLINE const uint32_t *tw_winograd_sums(const uint32_t *v, const uint32_t *u, int32_t words,
+/* A tw_winograd_sums. */
+static TW_NOINLINE const void *tw_winograd_dsp_sums(const void *panel, const void *weights, int32_t depth,
                                                     int32_t *sums) {
+    const int32_t words = depth / 2;
+    const uint32_t *v = (const uint32_t *)panel, *u = (const uint32_t *)weights;
     const uint32_t *const last = u + 32 * words;
 #if defined(TW_DSP_LOOPS)
     register int32_t a0 __asm("r8"), a1 __asm("r9"), a2 __asm("r10"), b0 __asm("r11"), b1 __asm("r12"), b2 __asm("lr");
@@ -159,92 +136,11 @@ static TW_NOINLINE const uint32_t *tw_winograd_sums(const uint32_t *v, const uin
     return u;
 }
 
-/* Where the four outputs of a tile lie; right and below: 0 if there are none, so that those on the left and above
- * overwrite them. */
-typedef struct {
-    int8_t *y;
-    int32_t right, below;
-} tw_winograd_place;
-
-/* Four times a sum of the convolution, and its bias, doubled, as an output. */
-TW_INLINE int8_t tw_winograd_output(int32_t four, int32_t bias, const tw_dsp_channel *c) {
-    return tw_dsp_output(tw_add(bias, four >> 1), c);
-}
-
-/* One channel of the tiles of a panel; m: their sums, columns 12 apart; bias: doubled. */
-static TW_NOINLINE void tw_winograd_outputs(const int32_t *m, const tw_winograd_place *to, int32_t tiles,
-                                            int32_t channel, int32_t bias, const tw_dsp_channel *end) {
-    const tw_dsp_channel c = *end;
-    for (const tw_winograd_place *const last = to + tiles; to != last; ++to, ++m) {
-        int8_t *const y = to->y + channel, *const below = y + to->below;
-        const int32_t right = to->right, p1 = m[18], p2 = m[30], q1 = m[12], q2 = m[24];
-        below[right] = tw_winograd_output(tw_add(tw_subtract(q1, q2), m[36]), bias, &c);
-        below[0] = tw_winograd_output(tw_add(tw_add(q1, q2), m[0]), bias, &c);
-        y[right] = tw_winograd_output(tw_add(tw_subtract(p1, p2), m[42]), bias, &c);
-        y[0] = tw_winograd_output(tw_add(tw_add(p1, p2), m[6]), bias, &c);
-    }
-}
-
-/* All channels of the tiles of a panel. */
-TW_INLINE void tw_winograd_panel(const uint32_t *panel, const tw_winograd_place *to, int32_t tiles,
-                                 const tw_dsp_matrix *m) {
-    int32_t sums[48];
-    const uint32_t *u = m->weights;
-    const int32_t *ends = m->ends;
-    for (int32_t c = 0; c < m->out; c += 2, ends += TW_DSP_ENDS) {
-        u = tw_winograd_sums(panel, u, m->words, sums);
-        for (int j = 1; j >= 0; --j) {
-            if (c + j == m->out) continue;
-            const tw_dsp_channel end = tw_dsp_end(ends, j, m);
-            tw_winograd_outputs(sums + TW_WINOGRAD_TILES * j, to, tiles, c + j, ends[j], &end);
-        }
-    }
-}
-
-/* Tiles that lie side by side, the first one's inputs at a pixel, into a panel: directly if they are whole words inside
- * the image, else by way of a copy. */
-TW_INLINE void tw_winograd_fill(uint32_t *panel, int8_t *copy, const tw_pixel *at, int32_t tiles,
-                                const tw_conv2d_winograd_dsp_s8_params *p) {
-    tw_window w = p->window;
-    w.k_h = 4, w.k_w = 2 * tiles + 2;
-    int32_t width = w.in_w;
-    const int8_t *from = (const int8_t *)tw_pixel_corner(at, &w);
-    if (w.in_c % 4 != 0 || at->y < 0 || at->y + 4 > w.in_h || at->x < 0 || at->x + w.k_w > w.in_w) {
-        const tw_gather g = {&w, w.in_c, p->in_zero, 0};
-        tw_gather_window(copy, at, 0, &g);
-        from = copy, width = w.k_w;
-    }
-    tw_winograd_transform(panel, from, width * w.in_c, w.in_c, p->c4, tiles);
-}
+/* weights: words [out / 2][16][depth / 2][2]; depth: in_c rounded up to 4. */
+typedef tw_winograd_s8_params tw_conv2d_winograd_dsp_s8_params;
 
 TW_KERNEL(tw_conv2d_winograd_dsp_s8) {
-    const tw_conv2d_winograd_dsp_s8_params p = *params;
-    const int32_t out_c = p.window.out_c, out_w = p.window.out_w, rows = p.window.batches * p.window.out_h;
-    const tw_dsp_matrix m = {(const uint32_t *)in[1], (const int32_t *)in[2], p.c4 / 2, out_c, out_c, p.end.zero};
-    uint32_t *panel = (uint32_t *)scratch;
-    int8_t *copy = (int8_t *)scratch + 32 * TW_WINOGRAD_TILES * p.c4, *y = (int8_t *)out[0];
-    tw_winograd_place to[TW_WINOGRAD_TILES];
-    int32_t tiles = 0, row = 0;
-    for (tw_pixel at = {(const int8_t *)in[0], 0, 0, 1}; row < rows;) {
-        const int32_t columns = tw_min(out_w - at.x, 2 * (TW_WINOGRAD_TILES - tiles)), first = tiles;
-        const int32_t below = at.y + 1 < p.window.out_h;
-        const tw_pixel corner = {at.image, at.y - p.window.pad_h, at.x - p.window.pad_w, 1};
-        for (int32_t x = at.x; x < at.x + columns; x += 2, ++tiles) {
-            const tw_winograd_place place = {y + (row * out_w + x) * out_c, x + 1 < out_w ? out_c : 0,
-                                             below ? out_w * out_c : 0};
-            to[tiles] = place;
-        }
-        tw_winograd_fill(panel + first, copy, &corner, tiles - first, &p);
-        at.x += columns;
-        if (at.x == out_w) {
-            at.x = 0, at.y += 1 + below, row += 1 + below;
-            if (at.y == p.window.out_h) at.y = 0, at.image += tw_window_image(&p.window);
-        }
-        if (tiles < TW_WINOGRAD_TILES && row < rows) continue;
-        tw_winograd_panel(panel, to, tiles, &m);
-        tiles = 0;
-    }
-    tw_dsp_activation(y, tw_window_count(&p.window) * out_c, p.end.low, p.end.high);
+    tw_winograd_s8(params, in, out, scratch, tw_winograd_dsp_transform, tw_winograd_dsp_sums);
 }
 
 #endif

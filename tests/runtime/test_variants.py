@@ -107,9 +107,9 @@ def test_every_variant_is_taken(op: str, monkeypatch: pytest.MonkeyPatch) -> Non
 def test_the_best_that_the_target_has() -> None:
     kernels = {target.name: kernel(conv_node(), target) for target in TARGETS}
     assert kernels == {
-        HOST.name: "tw_conv2d_wide_s8", AVX_VNNI.name: "tw_conv2d_avx_vnni_s8", GENERIC.name: "tw_conv2d_s8",
-        AVX2.name: "tw_conv2d_avx2_s8", AVX512_VNNI.name: "tw_conv2d_wide_s8",
-        NEON_I8MM.name: "tw_conv2d_wide_s8",
+        HOST.name: "tw_conv2d_wide_s8", AVX_VNNI.name: "tw_conv2d_avx_vnni_s8",
+        GENERIC.name: "tw_conv2d_winograd_words_s8", AVX2.name: "tw_conv2d_avx2_s8",
+        AVX512_VNNI.name: "tw_conv2d_wide_s8", NEON_I8MM.name: "tw_conv2d_wide_s8",
         TILES.name: "tw_conv2d_tiles_s8",
         DSP.name: "tw_conv2d_winograd_dsp_s8", MVE.name: "tw_conv2d_mve_s8", REFERENCE.name: "tw_conv2d_reference_s8",
     }  # fmt: skip

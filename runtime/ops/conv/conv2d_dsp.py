@@ -7,13 +7,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from twinfer.runtime.constant import Constant, per_channel, weights
-from twinfer.runtime.graph import Array, Node
+from twinfer.runtime.graph import Node
 from twinfer.runtime.ops.conv._layer import ONE_CHANNEL, convolution_of
 from twinfer.runtime.ops.conv._parts import groups_of, groups_s16, phases_of, phases_s16
-from twinfer.runtime.ops.core.packing import ENDS, PAIRS, padded
+from twinfer.runtime.ops.core.packing import ENDS, PAIRS
 from twinfer.runtime.ops.core.requantize import Channels
 from twinfer.runtime.ops.isa.dsp import PIXELS, pairs, pairs_s16
-from twinfer.runtime.ops.isa.short import channels_s8, channels_s16
+from twinfer.runtime.ops.isa.short import channels_s8, channels_s16, ends_of
 from twinfer.runtime.params import Param
 from twinfer.runtime.program import Call, Weights
 from twinfer.runtime.target import Target
@@ -31,13 +31,6 @@ def lower_s8(node: Node, target: Target) -> Call:
     inputs = (node.input(0), weights(words, PAIRS), per_channel(ends_of(channels), ENDS))
     scratch, stored = (2 * PIXELS + 1) * k4, Weights(halves=True)
     return layer.call("tw_conv2d_dsp_s8", params, inputs, scratch, PIXELS, stored)
-
-
-def ends_of(c: Channels) -> Array:
-    """int32 [out / 2, 5], TW_DSP_ENDS: both biases, doubled, both multipliers, both right shifts in the low bytes."""
-    starts, mult, shift = (padded(a, 2).reshape(-1, 2) for a in (2 * c.bias, c.mult, -c.shift.astype(np.int32)))
-    shift = np.maximum(shift, 1)
-    return np.column_stack([starts, mult, shift[:, 0] | shift[:, 1] << 8]).astype(np.int32)
 
 
 def lower_s16(node: Node, target: Target) -> Call:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from twinfer.runtime.graph import Array, Node
 from twinfer.runtime.ops.core import requantize, requantize_s16
 from twinfer.runtime.ops.core.channels import channels_of
+from twinfer.runtime.ops.core.packing import padded
 from twinfer.runtime.ops.core.requantize import SHIFTS
 from twinfer.runtime.variant import accept, present
 
@@ -14,6 +17,13 @@ _REASON = "a channel's sums or multiplier do not fit the short requantisation"
 def channels_s8(node: Node, w: Array, bias: Array) -> requantize.Channels:
     """The channels of int8 activations, weights int8 [out, k] and bias int32 [out]."""
     return present(requantize.fast_channels(channels_of(node, w, bias)), _REASON)
+
+
+def ends_of(c: requantize.Channels) -> Array:
+    """int32 [out / 2, 5], TW_DSP_ENDS: both biases, doubled, both multipliers, both right shifts in the low bytes."""
+    starts, mult, shift = (padded(a, 2).reshape(-1, 2) for a in (2 * c.bias, c.mult, -c.shift.astype(np.int32)))
+    shift = np.maximum(shift, 1)
+    return np.column_stack([starts, mult, shift[:, 0] | shift[:, 1] << 8]).astype(np.int32)
 
 
 def channels_s16(node: Node, w: Array) -> requantize_s16.Channels:

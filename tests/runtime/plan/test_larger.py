@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from cases import outputs_of, same
 
+from twinfer.aot.build.targets import find
 from twinfer.bench.models.source import load
 from twinfer.runtime.graph import Graph
 from twinfer.runtime.ops.conv._winograd import transformed
@@ -16,9 +17,9 @@ from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.run.session import Session
-from twinfer.runtime.target import DSP, GENERIC, MVE
+from twinfer.runtime.target import DSP, GENERIC, Target
 
-WINOGRAD = "tw_conv2d_winograd_dsp_s8"
+WINOGRAD = ("tw_conv2d_winograd_dsp_s8", "tw_conv2d_winograd_words_s8")
 
 
 @pytest.fixture(scope="module")
@@ -27,17 +28,18 @@ def ic() -> Graph:
 
 
 def places(plan: Plan) -> Sequence[int]:
-    return [step.position for step in plan.steps if step.call.kernel == WINOGRAD]
+    return [step.position for step in plan.steps if step.call.kernel in WINOGRAD]
 
 
-def test_speed_takes_all_that_are_faster(ic: Graph) -> None:
+@pytest.mark.parametrize("target", [DSP, GENERIC], ids=lambda target: target.name)
+def test_speed_takes_all_that_are_faster(ic: Graph, target: Target) -> None:
     """All layers of 3 x 3 taps a pixel apart, but the first one of three channels."""
-    assert places(make_plan(ic, DSP, Options(optimize="speed"))) == [1, 2, 5, 9]
+    assert places(make_plan(ic, target, Options(optimize="speed"))) == [1, 2, 5, 9]
 
 
-@pytest.mark.parametrize("target", [GENERIC, MVE], ids=lambda target: target.name)
-def test_none_where_another_kernel_is_better(ic: Graph, target: object) -> None:
-    assert not places(make_plan(ic, target, Options(optimize="speed")))  # type: ignore[arg-type]
+@pytest.mark.parametrize("core", ["cortex-m0", "cortex-m55", "riscv32"])
+def test_none_where_another_kernel_is_better(ic: Graph, core: str) -> None:
+    assert not places(make_plan(ic, find(core).target, Options(optimize="speed")))
 
 
 @pytest.mark.parametrize("options", [
@@ -57,10 +59,11 @@ def test_balanced_weighs_bytes(ic: Graph) -> None:
     assert not places(make_plan(alone, DSP, Options(optimize="size")))
 
 
+@pytest.mark.parametrize("target", [DSP, GENERIC], ids=lambda target: target.name)
 @pytest.mark.parametrize("memory", ["layers", "auto"])
-def test_the_same_bits(ic: Graph, memory: str) -> None:
+def test_the_same_bits(ic: Graph, memory: str, target: Target) -> None:
     """Whole, and in bands of rows."""
-    fast, small = (make_plan(ic, DSP, Options(optimize=how, memory=memory)) for how in ("speed", "size"))  # type: ignore[arg-type]
+    fast, small = (make_plan(ic, target, Options(optimize=how, memory=memory)) for how in ("speed", "size"))  # type: ignore[arg-type]
     values = random_inputs(fast.graph)
     same(outputs_of(Session(fast), values), outputs_of(Session(small), values))
 
