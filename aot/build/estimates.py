@@ -62,7 +62,7 @@ CORES = {
     "cortex-m7": Core(1.01, 0.030, 3.6),
     "cortex-m33": Core(1.40, 0.030, 3.6),
     "cortex-m55": Core(1.34, 0.030, 3.6),
-    **dict.fromkeys(("riscv32", "riscv32imc", "riscv32imafc"), Core(1.14, 0.09, 3.2, 1.84)),
+    **dict.fromkeys(("riscv32", "riscv32imc", "riscv32imafc"), Core(1.06, 0.09, 3.2)),
 }
 
 
