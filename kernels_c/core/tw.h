@@ -80,7 +80,7 @@ TW_NEED(FLT_RADIX == 2 && FLT_MANT_DIG == 24 && FLT_MAX_EXP == 128 && FLT_MIN_EX
 /* Whether vectors of 8 or 16 channels pay. Compilers fill them only where they know how many channels there are, so
  * kernels that go pixel by pixel have code for so many; elsewhere it would only cost flash. TW_VECTOR stands before such
  * a loop: one that is unrolled whole is no vector any longer. */
-#if defined(__SSE2__) || defined(__ARM_NEON)
+#if defined(__SSE2__) || defined(__ARM_NEON) || defined(__wasm_simd128__)
 #define TW_FILLS 1
 #define TW_VECTOR TW_ROLLED
 #else

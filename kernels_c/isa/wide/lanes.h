@@ -30,6 +30,9 @@ TW_INLINE int tw_ending(const tw_channels_s8 *channels) {
 #elif defined(__riscv_vector) && defined(__clang__)
 #define TW_WIDE_RVV 1
 #include "lanes_rvv.h"
+#elif defined(__wasm_simd128__)
+#define TW_WIDE_WASM 1
+#include "lanes_wasm.h"
 #else
 #include "lanes_plain.h"
 #endif
@@ -39,6 +42,10 @@ TW_INLINE int tw_ending(const tw_channels_s8 *channels) {
 #define TW_PANEL_ROWS 4
 #define TW_PANEL_BLOCKS 1
 #define TW_ROW_BLOCKS 4
+#elif defined(TW_WIDE_WASM)
+#define TW_PANEL_ROWS 2
+#define TW_PANEL_BLOCKS 1
+#define TW_ROW_BLOCKS 2
 #else
 #define TW_PANEL_ROWS 8
 #define TW_PANEL_BLOCKS 2

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Vectors of pairs of int8: y = ((a + 128) * a_mult + (b + 128) * b_mult + offset) >> shift, clamped. TW_PLANES pairs at
- * once; not there on computers without AVX2. */
+ * once; not there on computers with neither AVX2 nor SIMD128. */
 #ifndef TW_PLANES_H
 #define TW_PLANES_H
 
@@ -84,6 +84,45 @@ TW_INLINE void tw_plane_bytes(const tw_plane *plane, const int8_t *a, const int8
                                            tw_plane_sums(plane, _mm256_unpackhi_epi8(second, zero)));
     const __m256i bytes = _mm256_min_epi8(_mm256_max_epi8(_mm256_packs_epi16(one, two), plane->low), plane->high);
     _mm256_storeu_si256((__m256i *)(void *)y, bytes);
+}
+
+#elif defined(__wasm_simd128__)
+#include <wasm_simd128.h>
+#define TW_PLANES 16
+typedef struct {
+    v128_t upper, lower, offset, low, high;
+    int32_t shift;
+} tw_plane;
+
+TW_INLINE tw_plane tw_plane_load(int32_t a, int32_t b, int32_t offset, int32_t shift, int32_t low, int32_t high) {
+    const tw_plane plane = {wasm_i32x4_splat(tw_halves(a >> 15, b >> 15)),
+                            wasm_i32x4_splat(tw_halves(a & 32767, b & 32767)),
+                            wasm_i32x4_splat(offset),
+                            wasm_i8x16_splat((int8_t)low),
+                            wasm_i8x16_splat((int8_t)high),
+                            shift};
+    return plane;
+}
+
+TW_INLINE v128_t tw_plane_sums(const tw_plane *plane, v128_t pairs) {
+    const v128_t upper = wasm_i32x4_shl(wasm_i32x4_dot_i16x8(pairs, plane->upper), 15);
+    const v128_t lower = wasm_i32x4_add(wasm_i32x4_dot_i16x8(pairs, plane->lower), plane->offset);
+    return wasm_i32x4_shr(wasm_i32x4_add(lower, upper), (uint32_t)plane->shift);
+}
+
+/* The sums of the pairs of eight bytes each. */
+TW_INLINE v128_t tw_plane_half(const tw_plane *plane, v128_t pairs) {
+    return wasm_i16x8_narrow_i32x4(tw_plane_sums(plane, wasm_u16x8_extend_low_u8x16(pairs)),
+                                   tw_plane_sums(plane, wasm_u16x8_extend_high_u8x16(pairs)));
+}
+
+TW_INLINE void tw_plane_bytes(const tw_plane *plane, const int8_t *a, const int8_t *b, int8_t *y) {
+    const v128_t flip = wasm_i8x16_const_splat(-128);
+    const v128_t left = wasm_v128_xor(wasm_v128_load(a), flip), right = wasm_v128_xor(wasm_v128_load(b), flip);
+    const v128_t first = wasm_i8x16_shuffle(left, right, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+    const v128_t second = wasm_i8x16_shuffle(left, right, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
+    const v128_t bytes = wasm_i8x16_narrow_i16x8(tw_plane_half(plane, first), tw_plane_half(plane, second));
+    wasm_v128_store(y, wasm_i8x16_min(wasm_i8x16_max(bytes, plane->low), plane->high));
 }
 #endif
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Vectors of pairs of int8: y = tw_scaled(2 * (a - a_zero) * (b - b_zero), ...) of isa/dsp/dsp.h, clamped to int8.
- * TW_PRODUCTS pairs at once; not there on computers without AVX2. */
+ * TW_PRODUCTS pairs at once; not there on computers with neither AVX2 nor SIMD128. */
 #ifndef TW_PRODUCTS_H
 #define TW_PRODUCTS_H
 
@@ -73,6 +73,40 @@ TW_INLINE void tw_product_bytes(const tw_product *p, const int8_t *a, const int8
                                               tw_product_scaled(p, _mm256_unpackhi_epi16(lower, upper)));
     const __m128i bytes = _mm_packs_epi16(_mm256_castsi256_si128(scaled), _mm256_extracti128_si256(scaled, 1));
     _mm_storeu_si128((__m128i *)(void *)y, bytes);
+}
+
+#elif defined(__wasm_simd128__)
+#include <wasm_simd128.h>
+#define TW_PRODUCTS 16
+typedef struct {
+    v128_t a_zero, b_zero, mult, rounding;
+    int32_t right;
+} tw_product;
+
+TW_INLINE tw_product tw_product_load(int32_t a_zero, int32_t b_zero, int32_t mult, int32_t right, int32_t rounding) {
+    const tw_product product = {
+        wasm_i16x8_splat((int16_t)a_zero), wasm_i16x8_splat((int16_t)b_zero), wasm_i32x4_splat(mult),
+        wasm_i64x2_splat((int64_t)((uint64_t)(int64_t)rounding << 32) + ((int64_t)1 << 31)), right};
+    return product;
+}
+
+TW_INLINE v128_t tw_product_scaled(const tw_product *p, v128_t twice) {
+    const v128_t low = wasm_i64x2_add(wasm_i64x2_extmul_low_i32x4(twice, p->mult), p->rounding);
+    const v128_t high = wasm_i64x2_add(wasm_i64x2_extmul_high_i32x4(twice, p->mult), p->rounding);
+    const v128_t top = wasm_i32x4_shuffle(low, high, 1, 3, 5, 7);
+    return wasm_i32x4_shr(wasm_i32x4_add(top, wasm_i32x4_shr(twice, 31)), (uint32_t)p->right);
+}
+
+/* Eight pairs. */
+TW_INLINE v128_t tw_product_half(const tw_product *p, const int8_t *a, const int8_t *b) {
+    const v128_t left = wasm_i16x8_sub(wasm_i16x8_load8x8(a), p->a_zero), twice = wasm_i16x8_add(left, left);
+    const v128_t right = wasm_i16x8_sub(wasm_i16x8_load8x8(b), p->b_zero);
+    return wasm_i16x8_narrow_i32x4(tw_product_scaled(p, wasm_i32x4_extmul_low_i16x8(twice, right)),
+                                   tw_product_scaled(p, wasm_i32x4_extmul_high_i16x8(twice, right)));
+}
+
+TW_INLINE void tw_product_bytes(const tw_product *p, const int8_t *a, const int8_t *b, int8_t *y) {
+    wasm_v128_store(y, wasm_i8x16_narrow_i16x8(tw_product_half(p, a, b), tw_product_half(p, a + 8, b + 8)));
 }
 #endif
 
