@@ -96,6 +96,7 @@ HOST = computer("host")
 AVX2 = computer("avx2", "avx2")
 AVX_VNNI = computer("avx_vnni", "avx_vnni")
 AVX512_VNNI = computer("avx512_vnni", "avx512_vnni")
+SIMD128 = computer("simd128", "simd128")
 NEON_I8MM = computer("neon_i8mm", "neon_dotprod", "neon_i8mm")
 GENERIC = microcontroller("generic")
 DSP = microcontroller("dsp", "dsp")
@@ -138,6 +139,7 @@ _FEATURES = (
     Feature("avx512_vnni", "with AVX512-VNNI", AVX512_VNNI, options=("-march=x86-64-v4", "-mavx512vnni")),
     Feature("avx_vnni", "with AVX-VNNI", AVX_VNNI, options=("-march=x86-64-v3", "-mavxvnni")),
     Feature("avx2", "with AVX2", AVX2, options=("-march=x86-64-v3",)),
+    Feature("simd128", "WebAssembly with SIMD128", SIMD128),
     Feature("simd", "any computer", HOST),
 )
 

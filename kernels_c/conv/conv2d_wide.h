@@ -5,6 +5,7 @@
 
 #include "../core/window.h"
 #include "../isa/wide/eights.h"
+#include "../isa/wide/pairs.h"
 #include "../isa/wide/wide.h"
 
 /* Places of pixels are padded to a multiple of this, which is one of TW_CONV_PIXELS at every level. */
@@ -25,8 +26,15 @@ typedef struct {
 
 /* What a kernel is made for, a constant at every call: pairs of pixels; pixels copied as halves, int16, whose products
  * two of a lane are added at once instead of four (conv2d_avx2.h); eight products at once (isa/wide/eights.h); or, with
- * halves, int16 as input and output (conv2d_wide_s16.h). */
-enum { TW_CONV_PAIR = 1, TW_CONV_HALVES = 2, TW_CONV_EIGHTS = 4, TW_CONV_WORDS = 8 };
+ * halves, int16 as input and output (conv2d_wide_s16.h), or weights of int8 (conv2d_simd128.h). */
+enum { TW_CONV_PAIR = 1, TW_CONV_HALVES = 2, TW_CONV_EIGHTS = 4, TW_CONV_WORDS = 8, TW_CONV_BYTES = 16 };
+
+/* Whether isa/wide/pairs.h sums: where weights are bytes, and wherever that is fastest. */
+#if defined(TW_WIDE_WASM)
+#define TW_CONV_BY_PAIRS TW_CONV_HALVES
+#else
+#define TW_CONV_BY_PAIRS TW_CONV_BYTES
+#endif
 
 /* Bytes of a value of input or output. */
 TW_INLINE int32_t tw_conv2d_value(int form) { return form & TW_CONV_WORDS ? 2 : 1; }
@@ -65,6 +73,11 @@ TW_INLINE void tw_conv2d_wide_sums(tw_acc *sums, const tw_conv_band *band, int32
     for (int r = 0; r < pixels; ++r) x[r] = band->rows + band->places[first + r];
     if (form & TW_CONV_EIGHTS) {
         tw_eights_sums(sums, x, band->steps, count, start, w, pixels, blocks);
+        return;
+    }
+    if (form & TW_CONV_BY_PAIRS) {
+        tw_pairs_sums(sums, x, form & TW_CONV_PAIR ? behind : 0, band->steps, count, start, w, pixels, blocks,
+                      form & TW_CONV_BYTES ? 1 : 2);
         return;
     }
     for (int r = 0; r < pixels; ++r)
@@ -107,7 +120,7 @@ TW_INLINE void tw_conv2d_wide_tile(const tw_conv_band *band, int32_t first, cons
 TW_INLINE void tw_conv2d_wide_blocks(const tw_conv_band *band, int32_t c, const int8_t *w, int8_t *y, int blocks,
                                      int form, const tw_channels_s8 *channels, const tw_conv2d_wide_s8_params *p) {
     const int few = (TW_CONV_PIXELS + 1) / 2;
-    const int32_t k = 4 * tw_conv2d_steps(p);
+    const int32_t k = (form & TW_CONV_BYTES ? 2 : 4) * tw_conv2d_steps(p);
     tw_conv_blocks of;
     int32_t first = 0;
     of.w = w + c * k;

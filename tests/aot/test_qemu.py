@@ -1,4 +1,4 @@
-"""Emitted code on Cortex-M and AArch64 under QEMU: the host's bits on every core, counts that repeat, clear errors."""
+"""Emitted code on Cortex-M and AArch64 under QEMU, and in wasmtime: the host's bits on every core, counts that repeat, clear errors."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from twinfer.runtime.registry import operators
 from twinfer.runtime.run import isa
 from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.run.session import Session
-from twinfer.runtime.target import HOST, MVE, Target
+from twinfer.runtime.target import HOST, Target
 
 MAIN = "cortex-m4"
 
@@ -71,8 +71,11 @@ CORES = pytest.mark.parametrize("core", deep_but(emulated(), MAIN, "aarch64"))
 #: So many programs have all operators between them.
 PARTS = 3
 
-#: All on the main core, and one on Cortex-M55 and on RISC-V with vectors.
-PROGRAMS = [*((MAIN, part) for part in range(PARTS)), ("cortex-m55", 0), ("riscv64gcv", 0)]
+#: What the names of kernels hold that are a core's own.
+OWN = {"cortex-m55": ("_mve_",), "riscv64gcv": ("_wide_",), "wasm32": ("_wide_", "_simd128_")}
+
+#: All on the main core, and one each on Cortex-M55, on RISC-V with vectors and in WebAssembly.
+PROGRAMS = [*((MAIN, part) for part in range(PARTS)), *((core, 0) for core in OWN)]
 
 
 @pytest.fixture(autouse=True)
@@ -134,10 +137,8 @@ def with_kernels(target: Target, *words: str) -> Iterator[str]:
 
 
 def operators_on(core: str) -> list[str]:
-    """All on the main core, on the others those with kernels for vectors."""
-    if core == MAIN:
-        return list(operators())
-    return list(with_kernels(MVE, "_mve_") if core == "cortex-m55" else with_kernels(find(core).target, "_wide_"))
+    """All on the main core, on others those with kernels of their own."""
+    return list(operators() if core == MAIN else with_kernels(find(core).target, *OWN[core]))
 
 
 def on_other_cores(card: Card) -> Iterator[str]:
@@ -157,7 +158,7 @@ def test_operators(core: str, part: int) -> None:
 @pytest.mark.deep
 @MODES
 @pytest.mark.parametrize("part", range(4 * PARTS))
-@pytest.mark.parametrize("core", [MAIN, "cortex-m55"])
+@pytest.mark.parametrize("core", [MAIN, *OWN])
 def test_many_cases(core: str, part: int, mode: Mode) -> None:
     """One in two or three cases of the same operators."""
     card, policy = find(core), specialise if mode == "compiled" else None

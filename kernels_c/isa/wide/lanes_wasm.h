@@ -9,8 +9,8 @@ typedef struct {
     v128_t v[4];
 } tw_acc;
 
-/* Engines have 15 registers of a computer's 16: eight vectors of sums leave room for weights and bytes. */
-#define TW_CONV_PIXELS 2
+/* Engines have 15 registers of a computer's 16: of four pixels, half of the lanes are summed at a time (pairs.h). */
+#define TW_CONV_PIXELS 4
 #define TW_CONV_BLOCKS 1
 
 TW_INLINE tw_acc tw_acc_load(const int32_t *p) {

@@ -39,7 +39,8 @@ class Bands:
     """How a convolution with int8 weights [out_c, k_h * k_w * in_c] is cut.
 
     ``size`` is the bytes of a value in the copy of a band, 1 or 2; ``block`` the rows of outputs in a band, 0 for what
-    is usually best; ``step`` the bytes whose products a lane adds at once.
+    is usually best; ``step`` the bytes whose products a lane adds at once, and
+    ``stored`` those of a weight, 0 for as many as of a value.
     """
 
     window: Window
@@ -47,6 +48,7 @@ class Bands:
     size: int = 1
     block: int = 0
     step: int = 4
+    stored: int = 0
 
     @property
     def times(self) -> int:
@@ -108,7 +110,7 @@ class Bands:
         """The weights as a lane takes them: ``step`` bytes at once."""
         runs, at_once = self._runs.reshape(self.window.out_c, -1), self.step // self.size
         runs = np.tile(runs, (self.times, 1)) if self.times > 1 else runs
-        return weights(pack_lanes(runs.astype(f"i{self.size}", copy=False), at_once), LAYOUTS[at_once])
+        return weights(pack_lanes(runs.astype(f"i{self.stored or self.size}", copy=False), at_once), LAYOUTS[at_once])
 
     def call(self, kernel: str, node: Node, params: Mapping[str, Param], ends: tuple[Constant, ...]) -> Call:
         """The call of a kernel; ``ends``: bias and whatever else its channels have."""

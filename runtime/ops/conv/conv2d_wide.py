@@ -44,11 +44,13 @@ def lower_dense(layer: Convolution) -> Call:
     return call_s8(layer.node, layer.rows, layer.bias, layer.window.batches, layer.macs)
 
 
-def call_by_bands(kernel: str, layer: Convolution, size: int = 1, block: int = 0, step: int = 4) -> Call:
-    """The call of a kernel by bands: kernels_c/conv/conv2d_wide.h. The last three are those of ``Bands``; of ``size`` 1
+def call_by_bands(
+    kernel: str, layer: Convolution, size: int = 1, block: int = 0, step: int = 4, stored: int = 0
+) -> Call:
+    """The call of a kernel by bands: kernels_c/conv/conv2d_wide.h. The last four are those of ``Bands``; of ``size`` 1
     values are copied as x + 128, of 2 less the zero point."""
     node, x = layer.node, layer.node.input(0)
-    bands = Bands(layer.window, layer.rows, size, block, step)
+    bands = Bands(layer.window, layer.rows, size, block, step, stored)
     folded = fold_zero(layer.rows, layer.bias, 128 + x.zero if size == 1 else 0)
     ends, fast = lane_channels(node, folded, bands.times)
     params: dict[str, Param] = {**bands.params, "end": epilogue(node), "in_zero": x.zero, "fast": fast}

@@ -85,8 +85,8 @@ All operators that twinfer has, by type. `make operators` writes this page anew,
 
 A column is a machine. A cell names the kernels that operators of these types may get there, the fastest first; one that
 does not support an operator's shapes or options leaves it to the next. `plain` is C for any machine. The others are for
-machines with some instructions: `words` for 32-bit words, `wide` for vectors on computers, `avx2`, `avx_vnni`, `vnni`
-and `i8mm` for those instructions, names with `dsp` for SMLAD and names with `mve` for Helium.
+machines with some instructions: `words` for 32-bit words, `wide` for vectors on computers, `avx2`, `avx_vnni`, `vnni`,
+`i8mm` and `simd128` for those instructions, names with `dsp` for SMLAD and names with `mve` for Helium.
 
 In types, `int16×int8` means int16 values with int8 weights, and `int8→float32` an operator whose output has another
 type than its first input that is no constant.
