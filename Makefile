@@ -153,6 +153,10 @@ bench-steady: setup  ## which kernels take as many instructions for all inputs, 
 	@mkdir -p $(FIGURES)
 	$(BIN)/python -m twinfer.bench.lab.steady --json $(FIGURES)/steady.json
 
+bench-browser: setup  ## times of models in Chromium, beside LiteRT.js, onnxruntime-web and tfjs-tflite (from npm)
+	@mkdir -p $(FIGURES)
+	$(BIN)/python -m twinfer.bench.lab.browser --json $(FIGURES)/browser.json
+
 search: setup  ## the cheapest quantisation of the digits that loses half a point
 	@mkdir -p build $(FIGURES)
 	$(BIN)/python -m twinfer.bench.lab.train_digits --data build
@@ -192,7 +196,7 @@ operators: build  ## docs/operators.md anew, from what the operators' cases pass
 figures: setup  ## all figures of README.md and docs/ anew, and what they are made of (takes an hour; on a quiet machine)
 	-$(MAKE) accuracy FIGURES=$(KEPT)  # a limit that is missed stops nothing
 	$(MAKE) precisions FIGURES=$(KEPT) PRECISIONS="--again $(PRECISIONS)"
-	$(MAKE) bench-host bench-embedded bench-coded bench-streams bench-apart bench-samples bench-rows bench-explain bench-cycles bench-rtl bench-foreign bench-steady search fits compression FIGURES=$(KEPT)
+	$(MAKE) bench-host bench-embedded bench-coded bench-streams bench-apart bench-samples bench-rows bench-explain bench-cycles bench-rtl bench-foreign bench-steady bench-browser search fits compression FIGURES=$(KEPT)
 	$(BIN)/python -m twinfer.bench.lab.figures
 
 clean:  ## removes everything that was made

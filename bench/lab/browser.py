@@ -17,10 +17,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from rich.console import Console
 
 from twinfer.aot.board.wasm.package import package
 from twinfer.aot.build.targets import find
 from twinfer.aot.print.emit import emit
+from twinfer.bench.lab import figures
 from twinfer.bench.models.onnx_graph import onnx_graph
 from twinfer.bench.models.source import load
 from twinfer.runtime.cache import folder
@@ -149,8 +151,7 @@ def main() -> None:
     text = json.dumps(found, indent=1) + "\n"
     if arguments.json:
         arguments.json.write_text(text, encoding="utf-8")
-    for each in found["rows"]:
-        print({key: value for key, value in each.items()})
+    Console(width=130).print(figures.browser(found), markup=False, highlight=False)
 
 
 if __name__ == "__main__":

@@ -303,6 +303,31 @@ def steady_kernels(document: Any) -> str:
     return _wrapped(f"{head} The others differ {'; '.join(parts)}.")
 
 
+def browser(document: Any) -> str:
+    """Shortest and median time of an inference in a browser by every engine, in micros, and how it stands to ours."""
+    engines = list(dict.fromkeys(row["engine"] for row in document["rows"]))
+    lines = [["In Chromium, µs: shortest, median", *engines]]
+    for model in dict.fromkeys(row["model"] for row in document["rows"]):
+        rows = {row["engine"]: row for row in document["rows"] if row["model"] == model}
+        ours = rows["twinfer"]
+        lines.append([model, *(_in_browser(rows[engine], ours) for engine in engines)])
+    return _markdown(lines)
+
+
+def _in_browser(row: Mapping[str, Any], ours: Mapping[str, Any]) -> str:
+    if "error" in row:
+        return "does not run"
+    times = f"{row['min_us']:,.0f}, {row['median_us']:,.0f}"
+    return times if row is ours else f"{times} ({row['min_us'] / ours['min_us']:.1f} ×)"
+
+
+def browser_machine(document: Any) -> str:
+    """The machine and the versions, in one sentence."""
+    about = document["machine"]
+    peers = ", ".join(about["peers"].values())
+    return _wrapped(f"Measured in Chromium {about['chromium']} on one core of: {about['cpu']}; {peers}.")
+
+
 def _wrapped(text: str) -> str:
     return "\n".join(textwrap.wrap(text, WIDTH))
 
@@ -345,6 +370,8 @@ FIGURES: Mapping[str, tuple[str, Callable[[Any], str]]] = {
     "| Cycles, counted |": ("rtl", simulated),
     "| Instructions on riscv32imafc |": ("foreign", _table(foreign)),
     "Steady on Cortex-M4: ": ("steady", steady_kernels),
+    "| In Chromium, µs: shortest, median |": ("browser", browser),
+    "Measured in Chromium ": ("browser", browser_machine),
     "| Instructions on Cortex-M4 |": ("steady", _table(steady_models)),
     "Beside TFLM on cortex-m4\n": ("embedded", beside("cortex-m4")),
     "Beside TFLM on cortex-m55": ("embedded", beside("cortex-m55")),
