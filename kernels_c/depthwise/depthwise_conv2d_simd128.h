@@ -85,7 +85,8 @@ TW_INLINE void tw_twins_image(int16_t *ring, const int8_t *x, int8_t *y, const i
         for (int32_t ky = 0; ky < window->k_h; ++ky) rows[ky] = ring + (top + ky * window->dilation_h) % covered * row;
         for (; ox + TW_TWINS <= window->out_w; ox += TW_TWINS)
             tw_twins_of(y + ox * window->in_c, ox * step, TW_TWINS, rows, w, bias, ends, ending, lanes, p);
-        if (ox < window->out_w) tw_twins_of(y + ox * window->in_c, ox * step, 1, rows, w, bias, ends, ending, lanes, p);
+        for (; ox < window->out_w; ++ox)
+            tw_twins_of(y + ox * window->in_c, ox * step, 1, rows, w, bias, ends, ending, lanes, p);
     }
 }
 

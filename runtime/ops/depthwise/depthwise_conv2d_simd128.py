@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from twinfer.runtime.constant import weights
 from twinfer.runtime.graph import Node
 from twinfer.runtime.ops.conv._layer import check_one_to_one, convolution_of
-from twinfer.runtime.ops.core.channels import epilogue, fold_zero, lane_channels
+from twinfer.runtime.ops.core.channels import epilogue, lane_channels
 from twinfer.runtime.ops.core.packing import LANES, padded
 from twinfer.runtime.params import Param
 from twinfer.runtime.program import Call, Weights
@@ -32,8 +32,7 @@ def lower(node: Node, target: Target) -> Call:
     accept(g.k_h <= ROWS, f"the window has more than {ROWS} rows")
     accept(ring <= RING, f"the rows that a window sees take more than {RING} bytes")
     taps = layer.weights[0].reshape(g.k_h, g.k_w, g.out_c)
-    bias = fold_zero(taps.reshape(-1, g.out_c).T, layer.bias, x.zero)
-    ends, fast = lane_channels(node, bias)
+    ends, fast = lane_channels(node, layer.bias)
     numbers = {"in_zero": x.zero, "fast": fast, "columns": columns}
     params: dict[str, Param] = {"window": g.params, "end": epilogue(node), **numbers}
     inputs = (x, weights(_packed(taps), LAYOUT), *ends)
