@@ -20,6 +20,8 @@ import numpy as np
 from rich.console import Console
 
 from twinfer.aot.board.wasm.package import package
+from twinfer.aot.build.firmware import build
+from twinfer.aot.build.runner import Job, run_jobs
 from twinfer.aot.build.targets import find
 from twinfer.aot.print.emit import emit
 from twinfer.bench.lab import figures
@@ -77,13 +79,16 @@ def site(models: Sequence[str], to: Path) -> list[dict[str, Any]]:
     for name in models:
         graph = with_floats(load(name).graph)
         content = write(graph)
-        ours = package(emit(make_plan(graph, card.target), name), card)
+        project = emit(make_plan(graph, card.target), name)
+        ours = package(project, card)
         write_files(to / "ours", ours)
         write_files(to / "models", {f"{name}.tflite": content, f"{name}.onnx": onnx_graph(graph)})
         (x,) = random_inputs(graph)
         right: Array = Interpreter(model_content=content).run(x)
         about = {"name": name, "input": x.ravel().tolist(), "shape": list(x.shape)}
-        told.append({"page": about, "right": right.ravel(), "module_bytes": len(ours[f"{name}.wasm"])})
+        (counted,) = run_jobs(build(project, card), [Job([x])])
+        own = {"module_bytes": len(ours[f"{name}.wasm"]), "operations": counted.counts[0], "macs": project.plan.macs}
+        told.append({"page": about, "right": right.ravel(), "own": own})
     script = Path(__file__).with_suffix(".js").read_text(encoding="utf-8")
     write_files(to, {"browser.js": script, "page.html": _PAGE})
     return told
@@ -121,7 +126,12 @@ def measure(models: Sequence[str], engines: Sequence[str], rounds: int) -> dict[
             rows += [row(engine, each, result) for engine, result in found.items()]
         version = browser.version
         browser.close()
-    machine = {"cpu": cpu().splitlines()[1], "chromium": version, "peers": {e: PEERS[e] for e in engines if e in PEERS}}
+    machine = {
+        "cpu": cpu().splitlines()[1].partition(": ")[2],
+        "compiler": find("wasm32").toolchain.version.splitlines()[0],
+        "chromium": version,
+        "peers": {engine: PEERS[engine] for engine in engines if engine in PEERS},
+    }
     return {"machine": machine, "rows": rows}
 
 
@@ -130,7 +140,7 @@ def row(engine: str, told: dict[str, Any], result: dict[str, Any]) -> dict[str, 
     if "error" in result:
         return {**about, "error": result["error"].splitlines()[0]}
     times, far = np.array(result["times"]), np.abs(np.array(result["output"]) - told["right"])
-    own = {"module_bytes": told["module_bytes"]} if engine == "twinfer" else {}
+    own = told["own"] if engine == "twinfer" else {}
     return {
         **about,
         "min_us": round(float(times.min()), 1),

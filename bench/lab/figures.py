@@ -321,6 +321,16 @@ def _in_browser(row: Mapping[str, Any], ours: Mapping[str, Any]) -> str:
     return times if row is ours else f"{times} ({row['min_us'] / ours['min_us']:.1f} ×)"
 
 
+def browser_counts(document: Any) -> str:
+    """What a module of ours takes: operations of a run as wasmtime counts them, by multiply-accumulates, and bytes."""
+    lines = [["Modules of twinfer", "operations", "a multiply-accumulate", "bytes of .wasm"]]
+    for row in document["rows"]:
+        if row["engine"] == "twinfer":
+            share = row["operations"] / row["macs"]
+            lines.append([row["model"], f"{row['operations']:,}", f"{share:.2f}", f"{row['module_bytes']:,}"])
+    return _markdown(lines)
+
+
 def browser_machine(document: Any) -> str:
     """The machine and the versions, in one sentence."""
     about = document["machine"]
@@ -372,6 +382,7 @@ FIGURES: Mapping[str, tuple[str, Callable[[Any], str]]] = {
     "Steady on Cortex-M4: ": ("steady", steady_kernels),
     "| In Chromium, µs: shortest, median |": ("browser", browser),
     "Measured in Chromium ": ("browser", browser_machine),
+    "| Modules of twinfer |": ("browser", browser_counts),
     "| Instructions on Cortex-M4 |": ("steady", _table(steady_models)),
     "Beside TFLM on cortex-m4\n": ("embedded", beside("cortex-m4")),
     "Beside TFLM on cortex-m55": ("embedded", beside("cortex-m55")),
