@@ -1,4 +1,4 @@
-"""Emitted code on Cortex-M and AArch64 under QEMU, in wasmtime: the host's bits, counts that repeat, clear errors."""
+"""Emitted code under QEMU and in wasmtime: the host's bits on every core, counts that repeat, clear errors."""
 
 from __future__ import annotations
 
