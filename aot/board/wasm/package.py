@@ -18,6 +18,7 @@ from twinfer.aot.build.targets import Card
 from twinfer.aot.print.blocks import Memory
 from twinfer.aot.print.emit import Project
 from twinfer.aot.print.feed import Feeding
+from twinfer.aot.print.interface import static_source
 from twinfer.aot.print.run_layers import MACRO, with_layer
 from twinfer.runtime.affine import quantised
 from twinfer.runtime.cache import unsealed
@@ -48,17 +49,16 @@ def module(project: Project, card: Card) -> bytes:
     if project.constants.blob or project.constants.paged:
         raise ToolError("a module has its weights in it, and is as easily replaced: compile without --weights-as")
     name, tools = project.name, card.toolchain
-    sources = library_sources([project], lambda _: f'#include "{name}_static.c"\n', included=tools.included)
-    owned = {path: text for path, text in {**project.common, **project.code}.items() if path.endswith("_static.c")}
+    own = static_source(project.plan, name, project.banner)  # of several models, too, each has an arena of its own
+    sources = library_sources([project], lambda _: own, included=tools.included)
     words = (
         *flags_for(card, project),
         f"-D{MACRO}",
         *tools.linking_alone([*_exported(project), "__heap_base"]),
         *(f"-Wl,-z,stack-size={_STACK_BYTES}", "-Wl,--stack-first", "-Wl,--strip-all"),
         *LIBRARY,
-        *(path for path in project.common if path in owned),
     )
-    return unsealed(tools.link({**sources, **owned}, words, f"{name}.wasm"))
+    return unsealed(tools.link(sources, words, f"{name}.wasm"))
 
 
 def _exported(project: Project) -> Iterator[str]:
