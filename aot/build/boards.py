@@ -95,13 +95,14 @@ def _host(target: Target) -> Mapping[str, str]:
 
 def _board(card: Card) -> Mapping[str, str]:
     tools, architecture, runner = card.toolchain, card.architecture, runner_of(card)
+    alone = ("-static", *architecture.link_alone) if architecture.bare else ("-no-pie",)
     return {
         "tools": f"CC = {in_makefile([tools.compiler])}\nAR = {in_makefile([tools.archiver])}",
         **_arch((*card.flags, *SECTIONS)),
         "portable": "ARCH chooses the core.",
         "board": "".join(f" build/board/{name.removesuffix('.c')}.o" for name in architecture.selftest),
         "link": "".join(f" {word}" for word in architecture.linking(card.toolchain, "board/")),
-        "alone": " -nostartfiles -static" if architecture.bare else " -nostartfiles -no-pie",
+        "alone": " -nostartfiles" + "".join(f" {word}" for word in alone),
         "run": f"{in_recipe(runner.command)} " if runner.command else "./",
         "where": f" in {comment(runner.place)}",
         "also": "",

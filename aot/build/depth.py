@@ -31,7 +31,8 @@ class Instructions:
 
     ``branches``: whether it may branch. ``calls``: the mnemonics of calls. ``indirect``: whether it branches to an
     address in a register, except returns. ``stack_taken``: bytes by which it lowers the stack pointer, None if unknown.
-    ``comments``: the characters that begin a comment.
+    ``comments``: the characters that begin a comment. ``stays``: whether the last of some lines branches to a place of
+    its own function that is counted from it.
     """
 
     branches: Callable[[str], bool]
@@ -39,6 +40,7 @@ class Instructions:
     indirect: Callable[[str, str], bool]
     stack_taken: Callable[[str, str], int | None]
     comments: str = ""
+    stays: Callable[[Sequence[tuple[str, str]]], bool] = lambda lines: False
 
 
 def thumb_taken(mnemonic: str, operands: str) -> int | None:
@@ -72,7 +74,15 @@ def riscv_taken(mnemonic: str, operands: str) -> int | None:
     if not operands.startswith("sp,") or mnemonic.startswith(("b", "s")):  # compares or stores it
         return None if mnemonic == "sub" and operands.startswith("sp,") else 0
     taken = re.fullmatch(r"sp,sp,(-?\d+)", operands)
-    return max(0, -int(taken[1])) if mnemonic == "addi" and taken else None
+    return max(0, -int(taken[1])) if mnemonic in ("addi", "add") and taken else None
+
+
+def riscv_stays(lines: Sequence[tuple[str, str]]) -> bool:
+    """Whether RISC-V's last line jumps to the pc and a sum, as picolibc's memset does into its row of stores."""
+    register, before = lines[-1][1], lines[-5:-1]
+    sums = {operands for mnemonic, operands in before if mnemonic == "add"}
+    bases = {operands.split(",")[0] for mnemonic, operands in before if mnemonic == "auipc"}
+    return any(f"{register},{register},{base}" in sums for base in bases)
 
 
 #: ``bf…`` only announces a branch, or clears bits (``bfc``).
@@ -90,6 +100,7 @@ RISCV = Instructions(
     frozenset(["jal", "jalr"]),
     lambda mnemonic, operands: mnemonic in ("jalr", "jr") and operands != "ra" and "<" not in operands,
     riscv_taken,
+    stays=riscv_stays,
 )
 
 #: x86, AArch64, s390x, PowerPC, MIPS, Xtensa: only the compiler says what a frame is.
@@ -271,7 +282,8 @@ def _function(name: str, body: str, frames: Mapping[str, int | None], instructio
     known = [size for size in taken if size is not None]
     told = frames.get(name, frames.get(_CLONE.sub("", name)))
     frame = sum(known) if len(known) == len(taken) else told
-    return Function(name, frame, calls, any(instructions.indirect(*line) for line in lines))
+    indirect = (i for i, line in enumerate(lines) if instructions.indirect(*line))
+    return Function(name, frame, calls, any(not instructions.stays(lines[: i + 1]) for i in indirect))
 
 
 def with_pointers(code: Mapping[str, Function], taken: frozenset[str]) -> dict[str, Function]:

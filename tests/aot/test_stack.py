@@ -18,7 +18,7 @@ from needs import deep_but
 from twinfer.aot.board.arm.architecture import ARCHITECTURE
 from twinfer.aot.build import stack as stack_module
 from twinfer.aot.build import toolchain
-from twinfer.aot.build.depth import THUMB, Function, StackBound, deepest, functions, thumb_taken
+from twinfer.aot.build.depth import RISCV, THUMB, Function, StackBound, deepest, functions, thumb_taken
 from twinfer.aot.build.firmware import build, run_function
 from twinfer.aot.build.runner import Job, run_jobs
 from twinfer.aot.build.sizes import image, image_sources, image_words
@@ -307,3 +307,24 @@ def test_code_without_assembly_is_built_without_its_macro(monkeypatch: pytest.Mo
         "": 2, "NO_ASM": 1, "OG": 1, "O0": 1,
     }  # fmt: skip
     assert sorted(built) == sorted([*BUILDS[""], ("-Og",), ("-O0",)])
+
+
+def test_riscv_jumps_into_its_own_code_lead_nowhere_else() -> None:
+    """picolibc's memset jumps to the pc and a sum; any other register may hold anything."""
+    listing = """
+00000010 <memset>:
+  10:\tadd\tsp,sp,-16
+  12:\tauipc\tt0,0x0
+  16:\tadd\ta3,a3,t0
+  1a:\tmv\tt0,ra
+  1c:\tjalr\ta3
+  1e:\tret
+
+00000020 <other>:
+  20:\tauipc\tt0,0x0
+  24:\tadd\ta4,a4,t0
+  28:\tjr\ta3
+"""
+    found = functions(listing, {}, RISCV)
+    assert found["memset"] == Function("memset", 16, frozenset(), indirect=False)
+    assert found["other"].indirect

@@ -50,6 +50,7 @@ ARCHITECTURE = Architecture(
     program=("start.c", "bare.c", "semihost.c", "port.c"),
     selftest=("start.c", "bare.c", "semihost.c", "stdio.c"),
     runner=runner,
+    link_alone=("-Wl,--defsym=__flash_size=0x8000000", "-Wl,--defsym=__ram_size=0x8000000"),  # of picolibc's own script
     instructions=RISCV,
     toolchain=toolchain,
 )
