@@ -26,11 +26,12 @@ TW_KERNEL(tw_conv2d_tiles_s8) {
         const int8_t *x[TW_TILES_PIXELS];
         count = left < TW_TILES_PIXELS ? 1 : TW_TILES_PIXELS; /* the last pixels one by one */
         for (int32_t i = 0; i < count; ++i, tw_pixel_next(&at, w)) {
-            x[i] = columns + i * n;
-            if (w->k_h * w->k_w == 1)
+            if (w->k_h * w->k_w == 1) {
                 x[i] = (const int8_t *)tw_pixel_corner(&at, w); /* no padding, and nothing to gather */
-            else
-                tw_gather_window(columns + i * n, &at, 0, &g);
+                continue;
+            }
+            x[i] = columns + i * n;
+            tw_gather_window(columns + i * n, &at, 0, &g);
         }
         tw_tiles_outputs(y, w->out_c, x, count, (const int8_t *)in[1], n, w->out_c, &channels);
     }

@@ -209,7 +209,7 @@ def test_the_rows_of_a_core(fails: int | None, monkeypatch: pytest.MonkeyPatch) 
             assert list(figures.values()) == [9, 5, 66, 1, True]
             assert row["estimate"] == {"of": how.mode}
             assert "error" not in row
-    assert len({row["constant_bytes"] for row in rows}) == 3
+    assert len({row["constant_bytes"] for row in rows}) == 4
     assert len({row["layers_arena_bytes"] for row in rows}) > 1
 
 

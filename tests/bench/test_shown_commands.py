@@ -166,8 +166,8 @@ def test_dispatch_and_layers_of_bench(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_figures_of_an_estimate() -> None:
-    own = SimpleNamespace(cycles=480_000, cycles_per_instruction=1.25, branch_cycles=3, flash_cycles=4,
-                          unmodelled_share=0.0625, source="llvm-mca")  # fmt: skip
+    own = SimpleNamespace(cycles=480_000, instructions=384_000, cycles_per_instruction=1.25, branch_cycles=3,
+                          flash_cycles=4, unmodelled_share=0.0625, source="llvm-mca")  # fmt: skip
     both = estimated.figures(own, SimpleNamespace(clock_mhz=120, energy_pj_per_cycle=50))
     assert (both["cycles"], both["ms"], both["microjoules"]) == (480_000, 4.0, 24.0)
     none = estimated.figures(own, SimpleNamespace(clock_mhz=None, energy_pj_per_cycle=None))

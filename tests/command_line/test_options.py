@@ -52,7 +52,8 @@ Facts = dict[str, Any]
 
 def planned(plan: Plan) -> Facts:
     """The options of a plan, and whether its tensors are spread out for guard mode."""
-    how, usual = plan.options, make_plan(load("digits_int8").graph, plan.target, Options(memory="layers"))
+    how = plan.options
+    usual = make_plan(load("digits_int8").graph, plan.target, Options(how.optimize, memory="layers"))
     about = {"target": plan.target.name, "optimize": how.optimize, "weights": how.weights, "decode": how.decode}
     about |= {"guard": plan.arena_bytes > usual.arena_bytes, "memory": how.memory}
     names = ("ram", "input_rows", "input_in_place", "weights_as", "page_bytes")

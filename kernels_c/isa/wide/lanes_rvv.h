@@ -39,7 +39,7 @@ TW_INLINE tw_i16x16 tw_all16(int32_t x) {
     return zero + (int16_t)x;
 }
 
-TW_INLINE tw_i16x16 tw_halves16(int32_t x, int32_t upper) {
+TW_INLINE tw_i16x16 tw_of_halves16(int32_t x, int32_t upper) {
     return __builtin_shufflevector(tw_all16(x), tw_all16(upper), 0, 1, 2, 3, 4, 5, 6, 7, 24, 25, 26, 27, 28, 29, 30,
                                    31);
 }
@@ -74,10 +74,10 @@ TW_INLINE tw_acc tw_acc_dot4_pair(tw_acc acc, const uint8_t *x, int32_t behind, 
     const uint8_t *upper = x + behind;
     tw_i8x64 taps;
     memcpy(&taps, w, sizeof taps);
-    acc.v = tw_add_product(acc.v, tw_halves16(x[0], upper[0]), TW_FOURTHS(taps, 0));
-    acc.v = tw_add_product(acc.v, tw_halves16(x[1], upper[1]), TW_FOURTHS(taps, 1));
-    acc.v = tw_add_product(acc.v, tw_halves16(x[2], upper[2]), TW_FOURTHS(taps, 2));
-    acc.v = tw_add_product(acc.v, tw_halves16(x[3], upper[3]), TW_FOURTHS(taps, 3));
+    acc.v = tw_add_product(acc.v, tw_of_halves16(x[0], upper[0]), TW_FOURTHS(taps, 0));
+    acc.v = tw_add_product(acc.v, tw_of_halves16(x[1], upper[1]), TW_FOURTHS(taps, 1));
+    acc.v = tw_add_product(acc.v, tw_of_halves16(x[2], upper[2]), TW_FOURTHS(taps, 2));
+    acc.v = tw_add_product(acc.v, tw_of_halves16(x[3], upper[3]), TW_FOURTHS(taps, 3));
     return acc;
 }
 
@@ -88,8 +88,8 @@ TW_INLINE tw_acc tw_acc_dot2_pair(tw_acc acc, const uint8_t *x, int32_t behind, 
     memcpy(two, x, sizeof two);
     memcpy(upper, x + behind, sizeof upper);
     memcpy(&taps, w, sizeof taps);
-    acc.v = tw_add_product(acc.v, tw_halves16(two[0], upper[0]), TW_SECONDS(taps, 0));
-    acc.v = tw_add_product(acc.v, tw_halves16(two[1], upper[1]), TW_SECONDS(taps, 1));
+    acc.v = tw_add_product(acc.v, tw_of_halves16(two[0], upper[0]), TW_SECONDS(taps, 0));
+    acc.v = tw_add_product(acc.v, tw_of_halves16(two[1], upper[1]), TW_SECONDS(taps, 1));
     return acc;
 }
 

@@ -118,7 +118,8 @@ class Candidates:
         used = [tensor for tensor in outs if self._lives[tensor][1] > high or tensor in self._ends]
         if any(out in used for view in views for out in view.call.written):
             return None
-        sources = {tensor for link in links for _, tensor, _ in link.sources} - set(outs)
+        made = set(outs)
+        sources = dict.fromkeys(t for link in links for _, t, _ in link.sources if t not in made)  # in a fixed order
         if self._borrowed in sources and len(sources) > 1:
             return None
         dying = [tensor for tensor in sources if tensor in self._lives and self._lives[tensor][1] <= high]

@@ -123,7 +123,7 @@ def loops(step: Step) -> list[Loop]:
 def test_every_decoder_is_tried() -> None:
     """The random layers reach all decoders, before layers and at the start, and slices of every kernel."""
     before, start, cut, rest = Counter[str](), Counter[str](), Counter[str](), Counter[str]()
-    for node, _, target, storage in layers(np.random.default_rng(3), 1500, *TARGETS):
+    for node, _, target, storage in layers(np.random.default_rng(3), 2400, *TARGETS):
         made = lowered(graph_of(node), target, storage)
         (step,) = made.steps
         start.update(call.kernel for decoding in made.start for call in decoding.calls)

@@ -55,7 +55,7 @@ def test_borders_are_few() -> None:
 
 def test_weights_that_fit_without_their_zero_point_take_the_fast_kernels() -> None:
     net = Net(3, (1, 5, 5, 4))
-    x = net.conv(net.input, (8, 3, 3, 4), 128, "NONE")
+    x = net.conv(net.input, (8, 1, 3, 4), 128, "NONE")
     narrow = net.constant(net.rng.integers(60, 170, (8, 1, 1, 8)), "UINT8", 0.01, 100)
     b = net.constant(np.zeros(8), "INT32", float(np.float32(x.scale) * np.float32(0.01)))
     y = net.add("CONV_2D", (x, narrow, b), net.value(x.shape, 0.1, 3), **WINDOW, fused_activation_function="NONE")
