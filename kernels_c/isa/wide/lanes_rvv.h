@@ -127,7 +127,7 @@ TW_INLINE tw_ends tw_ends_load(const tw_channels_s8 *channels, int32_t c) {
 }
 
 /* tw_mul_high in every lane: multipliers are 0 or more, so nothing saturates. */
-TW_INLINE tw_i32x16 tw_mul_high16(tw_i32x16 acc, tw_i32x16 mult) {
+TW_INLINE tw_i32x16 tw_upper_of16(tw_i32x16 acc, tw_i32x16 mult) {
     const tw_i64x16 product = __builtin_convertvector(acc, tw_i64x16) * __builtin_convertvector(mult, tw_i64x16);
     return __builtin_convertvector((product + (1 << 30)) >> 31, tw_i32x16);
 }
@@ -135,12 +135,12 @@ TW_INLINE tw_i32x16 tw_mul_high16(tw_i32x16 acc, tw_i32x16 mult) {
 /* tw_requantize in every lane. What is fast is shifted to the right by 1 or more and far from int32's ends. */
 TW_INLINE tw_i32x16 tw_requantize16(tw_i32x16 acc, const tw_ends *ends, int ending) {
     if (ending != TW_ENDS_SLOW) {
-        const tw_i32x16 high = tw_mul_high16(acc, ends->mult.v);
+        const tw_i32x16 high = tw_upper_of16(acc, ends->mult.v);
         return (high + (high >> 31) + ends->half.v) >> ends->right.v;
     }
     const tw_i32x16 left = (tw_i32x16)((tw_u32x16)acc << (tw_u32x16)ends->left.v);
     const tw_i32x16 zero = {0}, mask = ~((zero - 1) << ends->right.v);
-    const tw_i32x16 high = tw_mul_high16(left, ends->mult.v);
+    const tw_i32x16 high = tw_upper_of16(left, ends->mult.v);
     return (high >> ends->right.v) - ((high & mask) > (mask >> 1) - (high >> 31));
 }
 

@@ -29,7 +29,7 @@ TW_INLINE void tw_pairs_half(tw_acc *sums, int step, const uint8_t *const *x, in
     for (int32_t k = 0; k < count; ++k, w += 2 * TW_LANES * size) {
         const v128_t first = tw_pairs_taps(w, size), second = tw_pairs_taps(w + 8 * size, size);
         for (int r = 0; r < pixels; ++r) {
-            const v128_t two = wasm_v128_load32_splat(from[r] + steps[k]);
+            const v128_t two = tw_four128(from[r] + steps[k]);
             acc[r][0] = wasm_i32x4_add(acc[r][0], wasm_i32x4_dot_i16x8(two, first));
             acc[r][1] = wasm_i32x4_add(acc[r][1], wasm_i32x4_dot_i16x8(two, second));
         }
