@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The arena, the one block of memory that a run writes to: its bytes as pixels, tensor by tensor, layer by layer.
-import { COLOURS, button, grouped, make } from "./parts.js";
+import { COLOURS, button, extents, grouped, make } from "./parts.js";
 
 const PACE = 450; // milliseconds of a layer
 
@@ -18,7 +18,7 @@ export function arena(model, record, inputs) {
   const now = make("p", { className: "now" });
   const live = make("ul", { className: "live" });
   const slider = make("input", { type: "range", min: 0, max: layers.length, step: 1, value: 0, "aria-label": "Layer" });
-  const position = record.layers.map((layer) => layer.position);
+  const position = record.positions; // of each layer among the model's operators, as tensors count them
   let at = 0; // so many layers have run
   let playing = 0;
 
@@ -60,9 +60,9 @@ export function arena(model, record, inputs) {
     const here = record.tensors.map((tensor, i) => ({ ...tensor, i })).filter((tensor) => tensor.first <= time && time <= tensor.last);
     drawBytes(bytes, model.arena, here);
     drawLife(life, record, position, time);
-    const layer = record.layers[at - 1];
+    const layer = layers[at - 1];
     now.textContent = layer
-      ? `Layer ${at} of ${layers.length}: ${layer.op} makes ${layer.shape} values${layer.macs ? ` by ${grouped(layer.macs)} multiplications` : ""}.`
+      ? `Layer ${at} of ${layers.length}: ${layer.op} makes ${extents(layer.shape)} values${layer.macs ? ` by ${grouped(layer.macs)} multiplications` : ""}.`
       : "The input lies in the arena; no layer has run.";
     const made = here.filter((tensor) => tensor.first === time && !tensor.scratch);
     const role = (tensor) => (made.includes(tensor) ? (time < 0 ? "input" : "made now") : tensor.last === time ? "read for the last time" : "waits");

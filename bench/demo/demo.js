@@ -73,8 +73,8 @@ async function viewOf(record) {
   const memory = arena(walker, record, () => inputs);
   beside.from(() => inputs);
   const untrained = make("p", { className: "about warn" }, "This model has random weights: it shows speed and memory, and its answers mean nothing. For answers, make the page with a trained model: ", make("code", { textContent: "twinfer demo model.tflite -o site" }));
-  const macs = record.layers.reduce((sum, layer) => sum + layer.macs, 0);
-  const about = make("p", { className: "about quiet", textContent: `${record.title}: a file of ${grouped(record.bytes.file / 1024)} KiB, ${record.layers.length} layers, ${grouped(macs)} multiplications a run.` });
+  const { layers, macs } = compiled.facts;
+  const about = make("p", { className: "about quiet", textContent: `${record.title}: a file of ${grouped(record.bytes.file / 1024)} KiB, ${layers.length} layers, ${grouped(macs)} multiplications a run.` });
   const left = make("div", {}, make("h2", { textContent: "Input and answer" }), input.element, result.element);
   const right = make("div", {}, beside.element, memory.element);
   return {

@@ -50,6 +50,11 @@ export function grouped(number) {
   return Math.round(number).toLocaleString("en");
 }
 
+/** A shape for a reader. */
+export function extents(shape) {
+  return shape.join(" × ");
+}
+
 /** Microseconds for a reader. */
 export function shownTime(us) {
   if (us >= 10000) return `${(us / 1000).toFixed(1)} ms`;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Interpreted beside compiled: times in turns, layer by layer on demand, and whether all bits are those of Python.
-import { button, grouped, make, shownTime } from "./parts.js";
+import { button, extents, grouped, make, shownTime } from "./parts.js";
 
 /** Least microseconds that a timing takes: the browser's clock is coarse, and it compiles anew only what runs long. */
 const LEAST = 12000;
@@ -49,8 +49,8 @@ export function race(models, record) {
         const us = least(() => model.runLayers(i, end), LEAST / 8);
         return shownTime(us);
       });
-      const { op, shape, macs } = record.layers[end - 1];
-      rows.push(make("tr", {}, ...[i + 1, op, shape, grouped(macs), ...times].map((text, k) =>
+      const { op, shape, macs } = layers[end - 1];
+      rows.push(make("tr", {}, ...[i + 1, op, extents(shape), grouped(macs), ...times].map((text, k) =>
         make("td", { textContent: text, ...(k === 1 || k === 2 ? { "data-side": "left" } : {}) }))));
     }
     const names = ["layer", "operator", "output", "MACs", ...Object.keys(models)];

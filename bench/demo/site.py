@@ -65,7 +65,8 @@ def write_site(sources: Sequence[Source], folder: str | os.PathLike[str]) -> lis
         record, own = _model(name, source)
         files |= own
         records.append(record)
-        lines.append(f"{source.name}: {record['kind']}, {len(record['layers'])} layers, {record['arena']:,} byte arena")
+        layers = len(record["positions"])
+        lines.append(f"{source.name}: {record['kind']}, {layers} layers, {record['arena']:,} byte arena")
     ears = {record["ear"] for record in records}
     if "spectrogram" in ears:
         files |= _packed(_compiled("spectrogram", spectrogram(), "compiled"))
@@ -105,7 +106,7 @@ def _model(name: str, source: Source) -> tuple[Mapping[str, Any], dict[str, str 
         "bytes": {"file": len(source.content), **{way: len(files[f"models/{own}.wasm"]) for way, own in _ways(name)}},
         "arena": plan.arena_bytes,
         "tensors": list(_tensors(plan)),
-        "layers": list(_layers(plan)),
+        "positions": [step.position for step in plan.steps],
         "checks": [_check(graph, seed) for seed in _SEEDS],
     }
     return record, files
@@ -130,13 +131,6 @@ def _tensors(plan: Plan) -> Iterator[Mapping[str, Any]]:
                 "last": last,
                 "scratch": scratch,
             }
-
-
-def _layers(plan: Plan) -> Iterator[Mapping[str, Any]]:
-    for step in plan.steps:
-        out = step.call.written[0]
-        shape = " × ".join(map(str, out.shape))
-        yield {"op": step.node.op, "position": step.position, "out": out.name, "shape": shape, "macs": step.call.macs}
 
 
 def _check(graph: Graph, seed: int) -> Mapping[str, Any]:
