@@ -7,6 +7,7 @@ from pathlib import Path
 from twinfer.aot.build.targets import find
 
 if __name__ == "__main__":
-    card, program = sys.argv[1:]
-    words = find(card).architecture.runner(find(card)).words(Path(program))
+    name, program = sys.argv[1:]
+    card = find(name)
+    words = card.architecture.runner(card).words(Path(program))
     os.execv(words[0], words)

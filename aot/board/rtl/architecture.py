@@ -102,27 +102,32 @@ class Verilated(Runner):
         return "python3", "-m", __package__, self.card.name
 
     def need(self) -> None:
-        need_tool("verilator", "verilator")
-        need_tool("g++", "g++")
-        need_tool("make", "make")
-        package = f"pythondata-cpu-{self.card.machine}"
-        if find_spec(package.replace("-", "_")) is None:
-            raise ToolError(f"the core of {self.card.name} is in {package}: pip install 'twinfer[rtl]'")
+        for tool in ("verilator", "g++", "make"):
+            need_tool(tool, tool)
+        self._verilog()
+
+    @property
+    def _package(self) -> str:
+        return f"pythondata-cpu-{self.card.machine}"
+
+    def _verilog(self) -> Path:
+        """The folder of the core's Verilog; ToolError without its package."""
+        spec = find_spec(self._package.replace("-", "_"))
+        if spec is None or not spec.submodule_search_locations:
+            raise ToolError(f"the core of {self.card.name} is in {self._package}: pip install 'twinfer[rtl]'")
+        return Path(spec.submodule_search_locations[0]) / CORES[self.card.machine].folder
 
     def machine(self) -> Path:
         """The simulated core as a program, from the cache if there; ToolError if it cannot be made."""
         self.need()
-        core, package = CORES[self.card.machine], f"pythondata-cpu-{self.card.machine}"
-        spec = find_spec(package.replace("-", "_"))
-        (place,) = spec.submodule_search_locations if spec and spec.submodule_search_locations else [""]
-        root, own = Path(place) / core.folder, f"{self.card.machine}.sv"
+        core, root, own = CORES[self.card.machine], self._verilog(), f"{self.card.machine}.sv"
         found = [path for pattern in core.files for path in sorted(root.glob(pattern))]
         sources = {path.relative_to(root).as_posix(): path.read_bytes() for path in found}
         sources |= {name: (HERE / name).read_bytes() for name in ("machine.cpp", own)}
         try:
-            made_with = (version(package), run_tool(["verilator", "--version"]), compiler_version(("g++",)))
+            made_with = (version(self._package), run_tool(["verilator", "--version"]), compiler_version(("g++",)))
         except PackageNotFoundError as error:
-            raise ToolError(f"{package} is damaged: pip install --force-reinstall {package}") from error
+            raise ToolError(f"{self._package} is damaged: pip install --force-reinstall {self._package}") from error
         command = ("verilator", *_WORDS, *core.words, own)
         return built(sources, command, "obj_dir/machine", "\n".join(made_with))
 
