@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from math import inf
@@ -29,15 +29,13 @@ def with_larger(lowered: Lowered, target: Target, options: Options) -> Lowered:
     first = options.ram or target.banks or options.memory == "rows" or options.weights_as == "paged"
     if not target.flash_is_dear or first or options.weights not in ("file", "plain"):
         return lowered
-    total = instructions(lowered.steps, target)
-    by = partial(
-        _faster, lowered, target, options, lambda saved: 100 * _WORTH[options.optimize] * saved / max(total, 1)
-    )
+    worth = 100 * _WORTH[options.optimize] / max(instructions(lowered.steps, target), 1)
+    by = partial(_faster, lowered, target, options, worth)
     return replace(lowered, program=with_steps(lowered.program, by))
 
 
-def _faster(lowered: Lowered, target: Target, options: Options, worth: Callable[[float], float], step: Step) -> Step:
-    """The step of the first larger variant that is worth its bytes; ``worth`` says what instructions are."""
+def _faster(lowered: Lowered, target: Target, options: Options, worth: float, step: Step) -> Step:
+    """The step of the first larger variant that is worth its bytes; ``worth`` are those of one instruction."""
     node = step.node
     if step.call.macs == 0 or not any(row.larger for row in variants(operator(node).name, target)):
         return step
@@ -50,7 +48,7 @@ def _faster(lowered: Lowered, target: Target, options: Options, worth: Callable[
         other = step_of(node, step.position, said, choice, lowered.pool)
         saved = instructions([step], target) - instructions([other], target)
         more = _bytes(other, target, options) - _bytes(step, target, options)
-        if saved > 0 and more <= worth(saved):
+        if saved > 0 and more <= worth * saved:
             return other
     return step
 
