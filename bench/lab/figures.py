@@ -129,7 +129,8 @@ def models(others: Any) -> Sequence[Sequence[str]]:
     """One line per network with labels and per model that others made: dB of int8 by each quantiser, in brackets where
     most weights stay floats; then the means of the differences to a peer over the models that both quantise, and on how
     many of these one is below it."""
-    engines = dict(zip((*OURS, *PEERS), ("ours", "ours, refined", "ORT", "ai-edge"), strict=True))
+    ours, peers = ("ours", "ours, refined"), {"ORT": "onnxruntime, static", "ai-edge": "ai-edge-quantizer"}
+    engines = dict(zip((*OURS, *PEERS), (*ours, *peers), strict=True))
     found: dict[str, dict[str, Row]] = {}
     for name, group in _networks(document("accuracy")["rows"]):
         rows = {engines[row["engine"]]: row["snr_db"] for row in group if row["engine"] in engines}
@@ -137,12 +138,12 @@ def models(others: Any) -> Sequence[Sequence[str]]:
     for row in others["rows"]:
         if row["precision"] == "int8" and "db" in row:
             found.setdefault(row["model"], {})[row["engine"]] = row
-    whole = {name: own for name, own in found.items() if {"ours", "ours, refined"} <= set(own)}
-    lines = [["dB of int8", "ours", "ours, refined", "onnxruntime, static", "ai-edge-quantizer"]]
+    whole = {name: own for name, own in found.items() if {*ours} <= set(own)}
+    lines = [["dB of int8", *ours, *peers.values()]]
     lines += [[name, *(_db(own.get(engine)) for engine in engines.values())] for name, own in sorted(whole.items())]
-    for peer, label in zip(("ORT", "ai-edge"), ("onnxruntime, static", "ai-edge-quantizer"), strict=True):
+    for peer, label in peers.items():
         both = [own for own in whole.values() if peer in own and max(own[peer]["floats"], own["ours"]["floats"]) <= 0.5]
-        gains = [[own[engine]["db"] - own[peer]["db"] for own in both] for engine in ("ours", "ours, refined")]
+        gains = [[own[engine]["db"] - own[peer]["db"] for own in both] for engine in ours]
         means = (f"{sum(each) / len(both):+.1f}" for each in gains)
         lines.append([f"mean over {len(both)} models, above {label}", *means, "", ""])
         below = (str(sum(gain < -0.5 for gain in each)) for each in gains)
