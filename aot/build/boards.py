@@ -103,11 +103,20 @@ def _board(card: Card) -> Mapping[str, str]:
         "board": "".join(f" build/board/{name.removesuffix('.c')}.o" for name in architecture.selftest),
         "link": "".join(f" {word}" for word in architecture.linking(card.toolchain, "board/")),
         "alone": " -nostartfiles" + "".join(f" {word}" for word in alone),
-        "run": f"{in_recipe(runner.command)} " if runner.command else "./",
+        "run": _run(runner.command),
         "where": f" in {comment(runner.place)}",
         "also": "",
         "cmake": f"cmake -B build {comment(shlex.join(_cross(card)), 500)} . && cmake --build build",
     }
+
+
+def _run(command: tuple[str, ...]) -> str:
+    """What stands before a program's path in a recipe; Python is the Makefile's, so that the user can name another."""
+    if not command:
+        return "./"
+    if command[0] == "python3":
+        return f"$(PYTHON) {in_recipe(command[1:])} "
+    return f"{in_recipe(command)} "
 
 
 def _cross(card: Card) -> list[str]:

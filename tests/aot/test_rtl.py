@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -124,9 +125,8 @@ def test_bench_shows_a_count_and_no_estimate(capsys: pytest.CaptureFixture[str])
 def test_the_self_test_of_an_emitted_folder_runs(tmp_path: Path) -> None:
     card = find(MAIN)
     write_project(make_plan(load("digits_int8").graph, card.target), "m", tmp_path / "made", card=card)
-    told = subprocess.run(
-        ["make", "-s", "-C", str(tmp_path / "made"), "test"], capture_output=True, text=True, check=False
-    )
+    command = ["make", "-s", "-C", str(tmp_path / "made"), "test", f"PYTHON={sys.executable}"]
+    told = subprocess.run(command, capture_output=True, text=True, check=False)
     assert told.returncode == 0, told.stderr
     assert "ok" in told.stdout + told.stderr
 
