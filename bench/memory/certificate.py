@@ -12,11 +12,12 @@ from twinfer.runtime.errors import InvalidArgumentError, TwinferError
 from twinfer.runtime.graph import Graph, Tensor
 from twinfer.runtime.options import Options
 from twinfer.runtime.passes.ends import INTEGERS, with_io
+from twinfer.runtime.plan.by_rows.layers import layer_of
 from twinfer.runtime.plan.by_rows.price import rows_share
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.plan.regions.traffic import costs
-from twinfer.runtime.program import Chain
+from twinfer.runtime.program import Chain, Layer, Step
 from twinfer.runtime.target import Target
 
 
@@ -28,6 +29,18 @@ class Forced:
     layer: str
     nbytes: int
     tensors: tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True)
+class End:
+    """An operator beside a chain, or at the peak, that cannot run by rows: ``layer`` and ``why`` in words.
+
+    ``nbytes`` are those of its inputs and outputs, which lie whole.
+    """
+
+    layer: str
+    why: str
+    nbytes: int
 
 
 @dataclass(frozen=True)
@@ -60,6 +73,16 @@ class Certificate:
         return Forced(at, _layer(plan, at), plan.lower_bound_bytes, tensors)
 
     @cached_property
+    def ends(self) -> tuple[End, ...]:
+        """The operators that end a chain, in order, and the one at the peak if it cannot run by rows.
+
+        One whose values take less than a tenth of the arena is left out.
+        """
+        if self.plan.options.memory == "layers":
+            return ()
+        return tuple(end for end in _ends(self.plan) if 10 * end.nbytes >= self.plan.arena_bytes)
+
+    @cached_property
     def hints(self) -> tuple[Hint, ...]:
         """What would change the memory, the largest saving first; a change that saves nothing is left out."""
         hints = [hint for hint in _hints(self) if hint.ram_change < 0]
@@ -87,6 +110,19 @@ def _layer(plan: Plan, position: int) -> str:
     if not 0 <= position < len(plan.nodes):
         return "the graph's inputs and outputs"
     return f"operator {plan.nodes[position].index} {plan.nodes[position].op}"
+
+
+def _ends(plan: Plan) -> Iterator[End]:
+    parts, heights = plan.program, dict[Tensor, int]()
+    for i, part in enumerate(parts):
+        steps = [*(layer.step for layer in part.layers), *part.views] if isinstance(part, Chain) else [part]
+        layers = [(step, layer_of(step, heights)) for step in steps if isinstance(step, Step)]
+        heights.update({layer.out: layer.height for _, layer in layers if isinstance(layer, Layer) and layer.rows.flat})
+        beside = any(isinstance(each, Chain) for each in parts[max(0, i - 1) : i + 2])
+        for step, why in layers:
+            if isinstance(why, str) and (beside or step.position == plan.forced_at) and not isinstance(part, Chain):
+                whole = {tensor for tensor in (*step.call.read, *step.call.written) if isinstance(tensor, Tensor)}
+                yield End(_layer(plan, step.position), why, sum(tensor.nbytes for tensor in whole))
 
 
 def chain_name(chain: Chain) -> str:
@@ -169,6 +205,7 @@ def certificate_document(certificate: Certificate) -> dict[str, object]:
             "bytes": forced.nbytes,
             "tensors": [{"name": name, "bytes": size} for name, size in forced.tensors],
         },
+        "ends": [{"layer": end.layer, "why": end.why, "bytes": end.nbytes} for end in certificate.ends],
         "hints": [
             {
                 "kind": hint.kind,

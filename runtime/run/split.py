@@ -82,7 +82,7 @@ def _layer(plan: Plan, step: Step) -> Layer | None:
     Where its output lies over an input, a part may overwrite what another one still reads.
     """
     layer = layer_of(step)
-    if layer is None or layer.rows.sums or layer.rows.flat or any(_meet(plan, layer)):
+    if isinstance(layer, str) or layer.rows.sums or layer.rows.flat or any(_meet(plan, layer)):
         return None
     return layer
 

@@ -66,6 +66,22 @@ def test_a_peak_within_rows_is_that_of_the_rows(seed: int) -> None:
     assert told.forced_by.layer == _layer(plan, plan.forced_at)
 
 
+def test_what_ends_rows() -> None:
+    """A SOFTMAX of whole pixels between layers by rows has its values whole; by layers nobody asks."""
+    b, options = Builder("m"), {"padding": "SAME", "stride_h": 1, "stride_w": 1}
+    weights = np.ones((4, 3, 3, 4), np.float32)
+    first = b.op("CONV_2D", [b.input("x", "FLOAT32", (1, 32, 32, 4)), weights, None], **options)
+    middle = b.op("CONV_2D", [first, weights, None], **options)
+    soft = b.op("SOFTMAX", [middle], beta=1.0)
+    last = b.op("CONV_2D", [b.op("CONV_2D", [soft, weights, None], **options), weights, None], **options)
+    graph = b.graph([last])
+    (end,) = certificate(graph, M4, Options(memory="rows")).ends
+    assert end.layer == "operator 2 SOFTMAX"
+    assert end.nbytes == middle.nbytes + soft.nbytes
+    assert "all rows at once" in end.why
+    assert not certificate(graph, M4, Options(memory="layers")).ends
+
+
 def test_half_the_channels() -> None:
     """Where they can be halved the rest fits: it plans, ends stay, weights and scales are the first halves."""
     cut = 0

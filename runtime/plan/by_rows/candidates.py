@@ -69,8 +69,10 @@ class Candidates:
             self._heights[part.out] = part.height
             return part
         known = all(tensor in self._lives or tensor is self._borrowed for tensor in part.touched)
-        link = layer_of(part, self._heights) if known else None
-        if link and link.rows.flat:
+        link = layer_of(part, self._heights)
+        if not known or isinstance(link, str):
+            return None
+        if link.rows.flat:
             self._heights[link.out] = link.height
         return link
 

@@ -26,20 +26,26 @@ Heights = Mapping[Tensor, int]
 NONE: Heights = MappingProxyType({})
 
 
-def layer_of(step: Step, heights: Heights = NONE) -> Layer | None:
-    """The step as a layer of a chain; None if it cannot run by rows."""
+def layer_of(step: Step, heights: Heights = NONE) -> Layer | str:
+    """The step as a layer of a chain; if it cannot run by rows, why not, in words."""
     call = step.call.rows_call or step.call
     rows, outputs = call.rows, call.outputs
-    if rows is None or step.body != (step.call,) or len(outputs) != 1 or not isinstance(outputs[0], Tensor):
-        return None
+    if rows is None or step.body != (step.call,):
+        return "it computes all rows at once"
+    if len(outputs) != 1 or not isinstance(outputs[0], Tensor):
+        return f"it has {len(outputs)} outputs"
     out = outputs[0]
     sources = tuple(_sources(call, rows, out, heights))
     height = sources[0][2] if sources and (rows.sums or rows.flat) else _height(out, heights)
+    if height < 2:
+        return "its output is no image [1, height, width, channels] of two rows or more"
     moving = [argument for argument in call.inputs if isinstance(argument, Tensor)]
-    if not 2 <= height <= MOST_HEIGHT or not sources or len(sources) != len(moving) or not _fits(call, sources):
-        return None
+    if not sources or len(sources) != len(moving):
+        return "it reads an input that is no image of as many rows"
+    if height > MOST_HEIGHT or not _fits(call, sources):
+        return "it has more inputs, params or rows than the tables of a chain have room for"
     if not _divides(call, rows, height):
-        return None
+        return "its rows are not all alike"
     own = replace(step, call=call, body=(call,), scratch=_scratch(step, call))
     return Layer(own, rows, height, _band(rows, height, out), sources)
 

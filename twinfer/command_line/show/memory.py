@@ -32,6 +32,8 @@ def memory_tables(name: str, certificate: Certificate, width: int) -> Iterator[R
     for part in plan.program:
         if isinstance(part, Chain):
             yield Text(f"{chain_name(part)}: one row after the other{', from the last one on' * part.backwards}")
+    for end in certificate.ends:
+        yield Text(f"{end.layer} does not run by rows: {end.why}; {end.nbytes:,} bytes lie whole")
     if plan.options.weights_as == "paged":
         sizes = [fetch.nbytes for fetch in fetches_of(plan.program)]
         yield Text(f"pages: {len(sizes)} fetches, {sum(sizes):,} bytes, {max(sizes, default=0):,} at a time at most")
