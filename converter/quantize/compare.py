@@ -130,6 +130,11 @@ class Report:
         return {**asdict(self), "outputs_snr_db": self.outputs_snr_db}
 
 
+def _dot(x: NDArray[np.float64], y: NDArray[np.float64]) -> float:
+    """The sum of products. On a busy computer the threads of BLAS wait for each other: 3 ms for 15,000 elements."""
+    return float(np.einsum("i,i", x, y))
+
+
 class Sums:
     """Running sums over a tensor's wanted and actual values."""
 
@@ -140,10 +145,10 @@ class Sums:
     def add(self, real: Array, near: NDArray[np.float64]) -> None:
         x, y = real.astype(np.float64).reshape(-1), near.reshape(-1)
         with np.errstate(invalid="ignore", over="ignore"):  # float operators may divide by a quantised 0
-            self.signal += float(x @ x)
-            self.other += float(y @ y)
-            self.cross += float(x @ y)
-            self.noise += float((x - y) @ (x - y))
+            self.signal += _dot(x, x)
+            self.other += _dot(y, y)
+            self.cross += _dot(x, y)
+            self.noise += _dot(x - y, x - y)
         self.count += x.size
 
     @property

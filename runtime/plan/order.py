@@ -6,7 +6,7 @@ sum): once in strides, which finds a good order soon, and once step by step for 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from heapq import heappop, heappush
 from itertools import pairwise
@@ -59,19 +59,26 @@ class Steps:
 
     def __init__(self, steps: Sequence[Step], lifetimes: Lifetimes, outputs: Collection[Tensor]) -> None:
         self.count = len(steps)
-        self._steps, self._outputs = steps, {*outputs}
+        self._steps, outputs = steps, {*outputs}
         self._sizes = {t: t.nbytes for t in lifetimes.lives if t not in lifetimes.state}
         self._reads = [self._tensors(step.read) for step in steps]
         scratch = [{step.scratch} for step in steps]
         self._writes = [self._tensors(step.written) - own for step, own in zip(steps, scratch, strict=True)]
-        self._readers: dict[Tensor, int] = {}
+        readers = dict.fromkeys(self._sizes, 0)
         for i, read in enumerate(self._reads):
             for tensor in read:
-                self._readers[tensor] = self._readers.get(tensor, 0) | 1 << i
+                readers[tensor] |= 1 << i
+        self._readers = {t: mask for t, mask in readers.items() if t not in outputs}  # of all that die
         self.before = self._before(lifetimes.state)
-        written = {tensor for tensors in self._writes for tensor in tensors}
         self.after = [[j for j in range(self.count) if self.before[j] >> i & 1] for i in range(self.count)]
-        self.live_at_start = sum(size for t, size in self._sizes.items() if t in self._readers and t not in written)
+        written = {tensor for tensors in self._writes for tensor in tensors}
+        self.live_at_start = sum(size for t, size in self._sizes.items() if readers[t] and t not in written)
+        sizes = self._sizes
+        self._new = [sum(sizes[t] for t in own if readers[t] or t in outputs) for own in self._writes]
+        self._taken = [sum(sizes[t] for t in own) + _scratch(step) for own, step in zip(self._writes, steps, strict=True)]
+        self._freed = [self._dying(read) for read in self._reads]
+        self._under = [self._dying(_under(step)) for step in steps]
+        self._alive = [any(t in outputs for t in read) for read in self._reads]
 
     def _tensors(self, values: Collection[object] | Iterator[object]) -> set[Tensor]:
         return {value for value in values if isinstance(value, Tensor) and value in self._sizes}
@@ -105,30 +112,36 @@ class Steps:
         own = (sum(self._sizes[t] for t in self._reads[i]) + self.taken(i, every) for i in range(self.count))
         return max((self.live_at_start, *own))
 
+    def _dying(self, tensors: Iterable[Tensor]) -> list[tuple[int, int]]:
+        """Of those tensors that die: who reads them, and their bytes."""
+        return [(self._readers[t], self._sizes[t]) for t in tensors if t in self._readers]
+
     def taken(self, i: int, done: int) -> int:
         """Bytes that step ``i`` needs beside what is live before it: outputs, less one in place, and scratch."""
-        step, after = self._steps[i], done | 1 << i
-        out = next(iter(step.call.written), None)
-        places = (0,) if step.call.kernel == COPY else step.call.inplace
-        under = [step.call.inputs[place] for place in places]
-        dying = [t for t in under if isinstance(t, Tensor) and self._dies(t, after) and out is not None]
-        saved = max((t.nbytes for t in dying if out is not None and t.nbytes == out.nbytes), default=0)
-        scratch = step.scratch.nbytes if step.scratch is not None else 0
-        return sum(self._sizes[tensor] for tensor in self._writes[i]) + scratch - saved
+        left = ~(done | 1 << i)
+        return self._taken[i] - max((size for readers, size in self._under[i] if not readers & left), default=0)
 
     def kept(self, i: int, done: int) -> int:
         """Bytes that are live behind step ``i`` and were not before it, less those that died."""
-        after = done | 1 << i
-        new = sum(self._sizes[t] for t in self._writes[i] if t in self._readers or t in self._outputs)
-        return new - sum(self._sizes[tensor] for tensor in self._reads[i] if self._dies(tensor, after))
+        left = ~(done | 1 << i)
+        return self._new[i] - sum([size for readers, size in self._freed[i] if not readers & left])
 
     def frees_all(self, i: int, done: int) -> bool:
         """Whether nobody needs what step ``i`` reads any more when it has run."""
-        return all(self._dies(tensor, done | 1 << i) for tensor in self._reads[i])
+        left = ~(done | 1 << i)
+        return not self._alive[i] and not any(readers & left for readers, _ in self._freed[i])
 
-    def _dies(self, tensor: Tensor, done: int) -> bool:
-        """Whether nobody needs a tensor any more when these steps have run."""
-        return tensor in self._sizes and tensor not in self._outputs and not self._readers.get(tensor, 0) & ~done
+
+def _scratch(step: Step) -> int:
+    return 0 if step.scratch is None else step.scratch.nbytes
+
+
+def _under(step: Step) -> list[Tensor]:
+    """Inputs in whose memory the output may be computed."""
+    out = next(iter(step.call.written), None)
+    places = (0,) if step.call.kernel == COPY else step.call.inplace
+    under = [step.call.inputs[place] for place in places]
+    return [t for t in under if isinstance(t, Tensor) and out is not None and t.nbytes == out.nbytes]
 
 
 class _State(NamedTuple):
