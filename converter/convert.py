@@ -196,7 +196,7 @@ def _features(converted: Conversion, job: _Job) -> Conversion:
         return converted
     few = list(islice(samples_of(source, job.judged or job.samples), KEPT))
     graph = scale_features(source, few, converted.recipe)
-    if graph is not source and how.get("inference_type") not in (None, "FLOAT32"):
+    if graph is not source and how.get("inference_type") not in (None, "FLOAT32", "LAYERS"):
         what = "features of very different ranges share one scale, which loses the small ones"
         how_else = "leave inference_type (--inference-type) out, which gives each of them its own, or scale the data"
         warnings.warn(f"an input is to be {how['inference_type']}: its {what}; {how_else}", ModelWarning, stacklevel=3)
@@ -231,7 +231,7 @@ def _quantize(converted: Conversion, job: _Job) -> Conversion:
     else:
         quantized, recipe = quantize(source, seen, converted.recipe, options), converted.recipe
     for tensor in quantized.inputs:
-        if tensor.type == "FLOAT32" and options.border(converted.recipe) != "FLOAT32":
+        if tensor.type == "FLOAT32" and options.border(converted.recipe) not in ("FLOAT32", "LAYERS"):
             mode = converted.recipe.default.precision
             why = f"{mode} would lose too much of it, as of features whose ranges are very different"
             how_else = "give inference_type=… (--inference-type) to choose the inputs' type"

@@ -6,6 +6,7 @@ import math
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 from twinfer.aot.build.catalogue import Board
@@ -17,8 +18,12 @@ from twinfer.aot.print.literals import identifier
 from twinfer.bench.fit.shrink import changes
 from twinfer.converter.convert import convert
 from twinfer.converter.optimise import optimise
-from twinfer.converter.quantize.samples import Samples
-from twinfer.converter.search.auto import Chosen, Whole, again, choose, meets
+from twinfer.converter.passes import TO_QUANTIZE
+from twinfer.converter.quantize.features import scale_features
+from twinfer.converter.quantize.quality import KEPT
+from twinfer.converter.quantize.recipe import DEFAULT
+from twinfer.converter.quantize.samples import Samples, samples_of
+from twinfer.converter.search.auto import Chosen, Whole, again, choose, layers_of, meets
 from twinfer.converter.search.costs import Figures, weights
 from twinfer.converter.search.space import Setting
 from twinfer.converter.search.trial import Trial
@@ -155,9 +160,10 @@ def fit(
     tell = told or (lambda what, share: None)
     if max_ms is not None and (board.known_core not in CORES or not board.clock_mhz):
         raise InvalidArgumentError(f"{board.name}: nothing is known of the time of its core: leave max_ms out")
-    graph = optimise(read_source(source, shapes))
+    graph = optimise(read_source(source, shapes), TO_QUANTIZE)
     if new_rows is not None:
         stream(graph, hop=new_rows or None)  # raises why it cannot be
+    graph = scale_features(graph, list(islice(samples_of(graph, samples), KEPT)), DEFAULT)
     tell("precisions", 0.0)
     chosen = choose(graph, samples, max_loss=max_loss, min_snr=min_snr, target=board.target)
     on = _Board(board, max_ms, new_rows)
@@ -243,7 +249,7 @@ class _Board:
             if trial not in chosen.good and self.way(trial, chosen.graph(trial)).fits:
                 loss = f"--max-loss {math.ceil(1000 * trial.loss) / 10:g}%"
                 lower = f"--min-snr {math.floor(trial.sure_db)}" if chosen.goal.max_loss is None else loss
-                enough.append(f"{lower}: {trial.setting.precision} in all layers")
+                enough.append(f"{lower}: {layers_of(trial.setting)}")
                 break
         enough += changes(near.graph, lambda graph: self.way(near.trial, graph).fits)
         yield from (f"It fits with {words}." for words in enough)

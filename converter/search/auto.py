@@ -9,11 +9,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from uuid import uuid4
 
+from twinfer.converter.quantize.affine import LIMITS
 from twinfer.converter.quantize.calibrate import calibrate
 from twinfer.converter.quantize.compare import in_words
 from twinfer.converter.quantize.observed import Calibration
 from twinfer.converter.quantize.quantize import Options, quantize
-from twinfer.converter.quantize.recipe import Recipe, Rule
+from twinfer.converter.quantize.recipe import Choice, Recipe, Rule
 from twinfer.converter.quantize.refine import refine
 from twinfer.converter.quantize.rounding import Gram, grams
 from twinfer.converter.quantize.samples import Samples
@@ -55,8 +56,9 @@ Told = Callable[[int, int, str], None]
 @dataclass(frozen=True)
 class Chosen:
     """What ``choose`` found: the ``best`` trial, whether it meets the ``goal``, the whole-model trials beside it
-    (``whole``: by precision, the best of each; "float" is the source), all ``good`` trials that meet the goal, the
-    cheapest first, and the bench on which they were judged, which keeps their graphs."""
+    (``whole``: by precision, the best of each, as ``--quantize`` has it: with floats where integers would lose much;
+    "float" is the source), all ``good`` trials that meet the goal, the cheapest first, and the bench on which they were
+    judged, which keeps their graphs."""
 
     best: Trial
     goal: Goal
@@ -79,11 +81,7 @@ class Chosen:
     @property
     def layers(self) -> str:
         """How many layers have which precision, in words."""
-        counts = Counter(precision for _, precision in self.best.setting.layers)
-        said = {"dynamic": "dynamic (which TFLM refuses)"}
-        mixed = [f"{n} {'layer' if n == 1 else 'layers'} in {said.get(name, name)}" for name, n in counts.items()]
-        own = self.best.setting.precision
-        return ", ".join([*mixed, f"{'the others' if mixed else 'all layers'} in {said.get(own, own)}"])
+        return layers_of(self.best.setting)
 
     def __str__(self) -> str:
         """Which precisions, how good that is, and what it costs beside int8."""
@@ -99,13 +97,22 @@ class Chosen:
     def _beside(self) -> str:
         """What it costs beside int8, or beside the float model where that is chosen."""
         own = self.best.setting
-        name = next((name for name in ("int8", "int16x8", "float") if name in self.whole), own.precision)
-        if name == own.precision and not own.layers:
-            return ""
+        name = next(name for name in ("int8", "int16x8", "float") if name in self.whole)
         other = self.whole[name]
+        if (name, other.setting.layers) == (own.precision, own.layers):
+            return ""
         instructions = f"{100 * (self.best.instructions / max(other.instructions, 1) - 1):+.0f} % instructions"
         flash, ram = self.best.flash - other.flash, self.best.ram - other.ram
         return f"; beside {name} {instructions}, {flash:+,} B of flash, {ram:+,} B of RAM (estimated, by layers)"
+
+
+def layers_of(setting: Setting) -> str:
+    """How many layers have which precision, in words."""
+    counts = Counter(precision for _, precision in setting.layers)
+    said = {"dynamic": "dynamic (which TFLM refuses)"}
+    mixed = [f"{n} {'layer' if n == 1 else 'layers'} in {said.get(name, name)}" for name, n in counts.items()]
+    own = setting.precision
+    return ", ".join([*mixed, f"{'the others' if mixed else 'all layers'} in {said.get(own, own)}"])
 
 
 def choose(
@@ -139,7 +146,7 @@ def choose(
     content = write(graph)
     border, precisions = inference_type or "LAYERS", _precisions(cost)
     how = {"target": target or DSP, "inference_type": border, "precisions": precisions, "options": BY_LAYERS}
-    job = make_job(content, data, cost=cost, **how)  # type: ignore[arg-type]
+    job = make_job(content, data, cost=cost, types=tuple(LIMITS), **how)  # type: ignore[arg-type]
     if max_loss is None and min_snr is None and data.labels is not None and job.judge.step <= MAX_LOSS:
         max_loss = MAX_LOSS
     goal = Goal(max_loss, MIN_SNR if min_snr is None else min_snr)
@@ -169,17 +176,18 @@ def _searched(
     space = Space(methods, job.precisions, {"": rules})
     floats = job.float_trial()
     ledger = Ledger(here(bench), Journal(None, "", "", {}), trials, goal, told)
-    ledger.attempt([Setting(space.bases[0], name, rules=rules) for name in methods])
+    plain = {p: _plain(job, p, rules) for p in space.bases}
+    ledger.attempt([replace(each, method=name) for each in plain[space.bases[0]] for name in methods])
     if ledger.chosen() is None:
         if goal.max_loss is not None or any(t.snr_db > goal.min_snr - CORRECTED for t in ledger.good()):
             correct(ledger, space)
         mix(ledger, space, [node.output.name for node in read(job.model).nodes])
         polish(ledger, space)
     best = min(ledger.good(), key=ledger.badness, default=floats)  # with all that was tried
-    ledger.attempt([Setting(p, best.setting.method or methods[0], rules=rules) for p in space.bases[1:]])
+    ledger.attempt([replace(s, method=best.setting.method or methods[0]) for p in space.bases[1:] for s in plain[p]])
     whole = {"float": floats}
     for trial in sorted(ledger.good(), key=ledger.badness, reverse=True):
-        if not trial.setting.layers:
+        if trial.setting.layers in [each.layers for each in plain[trial.setting.precision]]:
             whole[trial.setting.precision] = trial
     chosen = ledger.chosen()
     good = list(filter(ledger.met, ledger.trials.values()))
@@ -189,6 +197,15 @@ def _searched(
         good.append(floats)
         chosen = floats if chosen is None or floats.cost <= chosen.cost else chosen
     return Chosen(chosen, goal, whole, tuple(sorted(good, key=lambda trial: trial.cost)), bench)
+
+
+def _plain(job: Job, precision: str, rules: tuple[Rule, ...]) -> list[Setting]:
+    """The whole model in a precision; and with floats where that loses much, as ``--quantize`` has it."""
+    whole, nodes = Setting(precision, "", rules=rules), read(job.model).nodes
+    lost = job.lost.get(Choice(precision).type, ())
+    kept = [n.output.name for n in nodes if n.output.name in lost and not Recipe(rules).sets_precision(n)]
+    layers = tuple(sorted((name, "float") for name in kept))
+    return [whole, replace(whole, layers=layers)] if layers else [whole]
 
 
 @dataclass(frozen=True)

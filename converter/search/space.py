@@ -41,7 +41,11 @@ class Setting:
     layers: tuple[tuple[str, str], ...] = ()
 
     def as_recipe(self) -> Recipe:
-        single = tuple(Rule(re.escape(name), precision=precision) for name, precision in self.layers)
+        """One rule for each precision of single layers: a rule for each layer would be asked of every layer."""
+        names: dict[str, list[str]] = {}
+        for name, precision in self.layers:
+            names.setdefault(precision, []).append(re.escape(name))
+        single = (Rule("|".join(own), precision=precision) for precision, own in names.items())
         return Recipe((*self.rules, *single), Choice(self.precision, None, self.method or METHODS[0]))
 
     def corrected(self, *names: str) -> Setting:
@@ -62,7 +66,8 @@ class Setting:
     def json(self) -> dict[str, Any]:
         plain = asdict(self)
         del plain["rules"], plain["layers"]
-        rules = map(asdict, self.as_recipe().rules)
+        single = (Rule(re.escape(name), precision=precision) for name, precision in self.layers)
+        rules = map(asdict, (*self.rules, *single))
         return {**plain, "rule": [{key: value for key, value in r.items() if value is not None} for r in rules]}
 
     @property

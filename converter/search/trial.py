@@ -6,7 +6,7 @@ import hashlib
 import math
 import operator
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -18,7 +18,7 @@ from twinfer.converter.loops import roll
 from twinfer.converter.quantize.affine import real, to_stored
 from twinfer.converter.quantize.calibrate import calibrate, run
 from twinfer.converter.quantize.forms import precision_of
-from twinfer.converter.quantize.observed import Observed
+from twinfer.converter.quantize.observed import Calibration, Observed
 from twinfer.converter.quantize.quantize import Options, quantize
 from twinfer.converter.quantize.recipe import Choice
 from twinfer.converter.quantize.rounding import grams
@@ -28,7 +28,7 @@ from twinfer.converter.search.loss import Judge, judge
 from twinfer.converter.search.mix import Layers, mixes
 from twinfer.converter.search.space import PRECISIONS, Setting
 from twinfer.runtime.errors import InvalidArgumentError, ModelError, TwinferError
-from twinfer.runtime.graph import Array, Graph
+from twinfer.runtime.graph import Array, Graph, Node
 from twinfer.runtime.options import USUAL, Technique
 from twinfer.runtime.options import Options as PlanOptions
 from twinfer.runtime.plan.make import make_plan
@@ -88,7 +88,7 @@ class Job:
     ``key``: another for every job. ``model``: the optimised float graph's .tflite file. ``judge``: of what all folds
     judge. ``precisions``: those that layers may have. ``floats``: figures of the float model. ``hopeless``: a trial
     whose ratio is less in the first fold is judged by that one alone. ``options``: how trials are planned, for their
-    costs.
+    costs. ``lost``: for integer types, names of the layers whose results they would lose (``quantize.lost``).
     """
 
     key: str
@@ -102,6 +102,7 @@ class Job:
     floats: Figures
     hopeless: float = -math.inf
     options: PlanOptions = USUAL
+    lost: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def count(self) -> int:
@@ -140,23 +141,31 @@ def make_job(
     inference_type: str | None = None,
     precisions: Sequence[str] = PRECISIONS,
     options: PlanOptions = USUAL,
+    types: Collection[str] = (),
 ) -> Job:
-    """Calibrates the float model and runs it on the judged samples. InvalidArgumentError for arguments that do not
-    fit."""
+    """Calibrates the float model and runs it on the judged samples. ``types``: those for which ``Job.lost`` is found.
+    InvalidArgumentError for arguments that do not fit."""
     if isinstance(cost, str) and cost not in SHARES:
         raise InvalidArgumentError(f"{cost!r} is no cost; there are: {', '.join(SHARES)}")
     graph = read(model)
     if not any(precision_of(node, Choice()).precision != "float" for node in graph.nodes):
         raise InvalidArgumentError("nothing in this model can be quantised: search takes a float model")
-    folds, made = [], []
+    folds, made, lost = [], [], dict[str, tuple[str, ...]]()
     for given, judged in data.folds:
-        seen = calibrate(graph, given, types=())  # a search sees by itself what integers lose
+        seen = calibrate(graph, given, types=() if lost else types)
+        lost = lost or {t: tuple(n.output.name for n in graph.nodes if _loses(n, seen, t)) for t in types}
+        for observed in seen.values():
+            observed.lost.clear()  # a search sees by itself what integers lose
         folds.append(Fold(given, tuple(seen.get(t) for t in graph.tensors), judged))
         made.append(outputs(graph, graph, judged))
     judges = judge(graph.outputs, joined(made), data.labels, metric)
     floats = figures(make_plan(roll(graph), target, options))
     about = cost, target, inference_type, tuple(precisions), floats
-    return Job(uuid4().hex, model, tuple(folds), judges, *about, options=options)
+    return Job(uuid4().hex, model, tuple(folds), judges, *about, options=options, lost=lost)
+
+
+def _loses(node: Node, seen: Calibration, type: str) -> bool:
+    return any(type in seen[t].lost for t in node.outputs if t in seen)
 
 
 def joined(parts: Sequence[Sequence[Array]]) -> list[Array]:

@@ -164,7 +164,7 @@ def test_a_lower_bound_that_is_said_to_be_enough_is() -> None:
     budget = board.limited(flash=loose.best.match.need.flash)
     short = fit(net(), budget, data, min_snr=60)
     assert not short.fits
-    found = re.search(r"It fits with --min-snr (\d+): int8", " ".join(short.advice))
+    found = re.search(r"It fits with --min-snr (\d+): all layers in int8", " ".join(short.advice))
     assert found is not None
     assert fit(net(), budget, data, min_snr=float(found[1])).fits
 

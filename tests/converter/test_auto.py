@@ -77,6 +77,26 @@ def test_layers_that_int8_spoils_get_another_precision() -> None:
     assert round(instructions(make_plan(made.graph, DSP).steps, DSP)) == made.chosen.best.instructions
 
 
+def test_where_int8_keeps_raw_features_apart_auto_takes_it() -> None:
+    """int8 in all layers would lose most features: what ``--quantize int8`` keeps float is no mixture of its own."""
+    b, rng = Builder("raw"), np.random.default_rng(5)
+    reach = np.geomspace(0.1, 1000, 16).astype(np.float32)
+    x = b.input("x", "FLOAT32", (1, 16))
+    y = b.op("FULLY_CONNECTED", [x, rng.normal(size=(24, 16)).astype(np.float32) / reach, None],
+             fused_activation_function="RELU")  # fmt: skip
+    y = b.op("FULLY_CONNECTED", [y, rng.normal(size=(4, 24)).astype(np.float32), None],
+             fused_activation_function="NONE")  # fmt: skip
+    data = {"x": reach * rng.normal(size=(60, 16)).astype(np.float32)}
+    graph, how = b.graph([y]), {"calibration": data, "inference_type": "LAYERS"}
+    made, int8 = (conversion(graph, quantize=precision, **how) for precision in ("auto", "int8"))
+    assert made.chosen is not None
+    assert made.chosen.met
+    taken = [instructions(make_plan(each.graph, DSP).steps, DSP) for each in (made, int8)]
+    assert taken[0] <= 1.15 * taken[1]
+    assert round(taken[1]) == made.chosen.whole["int8"].instructions
+    assert "beside int8" not in str(made.chosen)
+
+
 def test_a_model_that_int8_suits_stays_in_it() -> None:
     graph = net()
     made = conversion(graph, quantize="auto", calibration=rows(), min_snr=15)
