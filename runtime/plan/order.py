@@ -75,7 +75,8 @@ class Steps:
         self.live_at_start = sum(size for t, size in self._sizes.items() if readers[t] and t not in written)
         sizes = self._sizes
         self._new = [sum(sizes[t] for t in own if readers[t] or t in outputs) for own in self._writes]
-        self._taken = [sum(sizes[t] for t in own) + _scratch(step) for own, step in zip(self._writes, steps, strict=True)]
+        pairs = zip(self._writes, steps, strict=True)
+        self._taken = [sum(sizes[t] for t in own) + _scratch(step) for own, step in pairs]
         self._freed = [self._dying(read) for read in self._reads]
         self._under = [self._dying(_under(step)) for step in steps]
         self._alive = [any(t in outputs for t in read) for read in self._reads]
