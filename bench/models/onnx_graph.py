@@ -35,11 +35,11 @@ def onnx_graph(graph: Graph) -> bytes:
 
 def _write(writer: Writer, node: Node) -> None:
     if node.op not in _REAL and node.op not in _MOVED:
-        raise ToolError(f"onnxruntime's peer has no {node}")
+        raise ToolError(f"no ONNX file is made of {node}")
     operands = [node.input(i) for i in range(_OPERANDS.get(node.op, 1))]
     need_types(node, (*operands, node.output))
     if len({tensor.type for tensor in operands}) > 1:
-        raise ToolError(f"onnxruntime's peer has no {node} over two types: {', '.join(map(str, operands))}")
+        raise ToolError(f"no ONNX file is made of {node} over two types: {', '.join(map(str, operands))}")
     if node.op in RANGES:
         node = replace(node, options={"fused_activation_function": node.op})
     if node.op in _MOVED:

@@ -54,11 +54,16 @@ def moves(shape: Shape) -> bool:
     return len(shape) == 4 and shape[3] > 1 and shape[1] * shape[2] > 1
 
 
+def outer(shape: Shape) -> Shape:
+    """Of an input or output: TFLite's; where no elements move, that between operators, which needs no Transpose."""
+    return shape if moves(shape) else held(shape)
+
+
 def need_types(who: object, tensors: Iterable[Tensor]) -> None:
     """ToolError unless all are float32 or int8."""
     for tensor in tensors:
         if tensor.type not in STORED:
-            raise ToolError(f"onnxruntime's peer takes only FLOAT32 and INT8, not {tensor} of {who}")
+            raise ToolError(f"ONNX files are made of FLOAT32 and INT8 alone, not {tensor} of {who}")
 
 
 @dataclass(frozen=True)
@@ -118,7 +123,7 @@ class Writer:
         """The value as operators hand it on; that of a constant is written at its first use."""
         if tensor not in self.values:
             if tensor.data is None:
-                raise ToolError(f"onnxruntime's peer has no variables: no operator writes {tensor}")
+                raise ToolError(f"no ONNX file is made of variables: no operator writes {tensor}")
             data = other_sign(tensor.data).transpose(order(tensor.data.ndim))
             self.values[tensor] = Value(self.constant(data), tensor.shape)
         return self.values[tensor]
@@ -159,7 +164,7 @@ class Writer:
         """The same elements, in TFLite's order, in another shape."""
         if value.shape == shape:
             return value
-        sizes = self.constant(np.array(_outer(shape), np.int64))
+        sizes = self.constant(np.array(outer(shape), np.int64))
         return self.entered(self.add("Reshape", self.ordered(value), sizes), shape)
 
     def ordered(self, value: Value) -> str:
@@ -188,16 +193,11 @@ class Writer:
         return content
 
 
-def _outer(shape: Shape) -> Shape:
-    """TFLite's shape; where no elements move between operators, their shape, which needs no Transpose."""
-    return shape if moves(shape) else held(shape)
-
-
 def _infos(what: str, tensors: Sequence[Tensor]) -> list[onnx.ValueInfoProto]:
     from onnx import helper
 
     kinds = {name: helper.np_dtype_to_tensor_dtype(dtype) for name, dtype in STORED.items()}
     return [
-        helper.make_tensor_value_info(f"{what}_{i}", kinds[tensor.type], _outer(tensor.shape))
+        helper.make_tensor_value_info(f"{what}_{i}", kinds[tensor.type], outer(tensor.shape))
         for i, tensor in enumerate(tensors)
     ]

@@ -104,16 +104,20 @@ def find(name: str) -> Peer:
 
 @contextmanager
 def silence() -> Iterator[None]:
-    """Hides what C++ code or a progress bar writes to standard error (LiteRT greets for every delegate)."""
-    sys.stderr.flush()
-    kept = os.dup(2)
+    """Hides what C++ code or a progress bar writes to either output (LiteRT greets for every delegate)."""
+    kept = {}
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
     try:
         with open(os.devnull, "wb") as nothing:
-            os.dup2(nothing.fileno(), 2)
+            for number in (1, 2):
+                kept[number] = os.dup(number)
+                os.dup2(nothing.fileno(), number)
         yield
     finally:
-        os.dup2(kept, 2)
-        os.close(kept)
+        for number, copy in kept.items():
+            os.dup2(copy, number)
+            os.close(copy)
 
 
 def installed(peer: str) -> bool:

@@ -8,12 +8,16 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 import tiny
-from needs import ROOT
+from needs import ROOT, needs
 
-from twinfer.bench.peers.engines import benched, find, peers, trusted
-from twinfer.runtime.errors import InvalidArgumentError
+from twinfer.bench.models.source import load
+from twinfer.bench.peers.engines import benched, find, isolate, open_peer, peers, trusted
+from twinfer.runtime.errors import InvalidArgumentError, ToolError
+from twinfer.runtime.run.inputs import random_inputs
+from twinfer.runtime.run.interpreter import Interpreter
 
 #: A pretended runtime: twinfer's interpreter with the bits of WRONG flipped.
 ECHO = """
@@ -82,9 +86,39 @@ def test_the_most_trusted_peer_is_believed(tmp_path: Path) -> None:
 
 
 def test_the_peers_that_come_along() -> None:
-    assert list(peers()) == ["litert", "litert-ref", "onnxruntime", "openvino", "tflm"]
+    names = ["iree", "litert", "litert-ref", "mnn", "ncnn", "onnxruntime", "openvino", "tflm", "tvm"]
+    assert list(peers()) == names
     assert benched() == ["litert", "onnxruntime", "openvino", "tflm"]
     assert trusted() == ["tflm", "litert-ref"]
-    assert [peer.aborts for peer in peers().values()] == [True, False, False, False, True]
-    with pytest.raises(InvalidArgumentError, match="there are: litert, litert-ref, onnxruntime, openvino, tflm"):
+    assert [peer.aborts for peer in peers().values()] == [True, True, False, True, True, False, False, True, True]
+    with pytest.raises(InvalidArgumentError, match=f"there are: {', '.join(names)}"):
         find("nobody")
+
+
+@pytest.mark.parametrize(
+    ("peer", "packages", "model"),
+    [
+        ("ncnn", ("ncnn", "pnnx"), "digits_float32"),
+        ("mnn", ("MNN",), "digits_float32"),
+        ("iree", ("iree.compiler", "iree.runtime"), "digits_int8"),
+        ("tvm", ("tvm",), "digits_int8"),
+    ],
+)
+def test_a_compiler_or_a_phones_runtime_computes_the_same(peer: str, packages: tuple[str, ...], model: str) -> None:
+    """Within a rounding, so that its times are those of the model."""
+    needs(*packages)
+    source = load(model)
+    graph = source.graph
+    inputs = random_inputs(graph)
+    ((answer,),) = isolate(peer, source.content, [inputs], 1)
+    ours = Interpreter.from_graph(graph).run(inputs[0], integers=True)
+    assert (answer.dtype, answer.shape) == (ours.dtype, ours.shape)
+    assert np.abs(answer.astype(np.float64) - ours.astype(np.float64)).max() <= (1e-5 if model.endswith("32") else 1)
+
+
+def test_a_peer_of_floats_refuses_integers() -> None:
+    source = load("digits_int8")
+    for peer in ("ncnn", "mnn"):
+        needs(find(peer).module)
+        with pytest.raises(ToolError, match=f"{peer} refuses this model: it takes"):
+            open_peer(peer, source.content, 1)
