@@ -129,7 +129,7 @@ def test_what_it_has_not_is_named() -> None:
         onnx_graph(hybrid)
     b = Builder()
     variable = b.variable("v", "FLOAT32", (2,))
-    with pytest.raises(ToolError, match="no variables: no operator writes tensor 'v'"):
+    with pytest.raises(ToolError, match="of variables: no operator writes tensor 'v'"):
         onnx_graph(b.graph([b.op("ADD", [b.input("x", "FLOAT32", (2,)), variable], (2,))]))
 
 
