@@ -55,10 +55,15 @@ TW_INLINE void tw_twins_of(int8_t *y, int32_t at, int count, const int16_t *cons
     const tw_window *window = &p->window;
     tw_acc acc[TW_TWINS];
     for (int i = 0; i < count; ++i) acc[i] = tw_acc_load(bias);
-    for (int32_t ky = 0; ky < window->k_h; ++ky)
-        for (int32_t kx = 0; kx < window->k_w; kx += 2, w += TW_TWIN_VALUES)
-            tw_pairs_add(acc, count, rows[ky] + at + kx * window->dilation_w * TW_TWIN_VALUES,
-                         window->stride_w * TW_TWIN_VALUES, w);
+    /* Four lanes at a time: sums of all lanes fill more registers than there are. */
+    for (int j = 0; j < 4; ++j) {
+        const int8_t *taps = w;
+        if (j == 2 && lanes <= TW_LANES / 2) break;
+        for (int32_t ky = 0; ky < window->k_h; ++ky)
+            for (int32_t kx = 0; kx < window->k_w; kx += 2, taps += TW_TWIN_VALUES)
+                tw_pairs_add(acc, count, rows[ky] + at + kx * window->dilation_w * TW_TWIN_VALUES,
+                             window->stride_w * TW_TWIN_VALUES, taps, j);
+    }
     for (int i = 0; i < count; ++i) tw_acc_end(y + i * window->in_c, acc[i], ends, ending, lanes);
 }
 

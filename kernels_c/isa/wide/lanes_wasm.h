@@ -3,7 +3,7 @@
 #ifndef TW_LANES_WASM_H
 #define TW_LANES_WASM_H
 
-#include <wasm_simd128.h>
+#include "simd128.h"
 
 typedef struct {
     v128_t v[4];
@@ -12,13 +12,6 @@ typedef struct {
 /* Engines have 15 registers of a computer's 16: of four pixels, half of the lanes are summed at a time (pairs.h). */
 #define TW_CONV_PIXELS 4
 #define TW_CONV_BLOCKS 1
-
-/* Four bytes in every lane. clang 14 lets its own instruction for that, load32_splat, sink below a store to the same
- * bytes: FULLY_CONNECTED of one input and two rows read the second row twice. */
-TW_INLINE v128_t tw_four128(const void *p) {
-    const v128_t four = wasm_v128_load32_zero(p);
-    return wasm_i32x4_shuffle(four, four, 0, 0, 0, 0);
-}
 
 TW_INLINE tw_acc tw_acc_load(const int32_t *p) {
     const tw_acc acc = {{wasm_v128_load(p), wasm_v128_load(p + 4), wasm_v128_load(p + 8), wasm_v128_load(p + 12)}};
@@ -132,8 +125,8 @@ TW_INLINE v128_t tw_rounded128(v128_t product, v128_t added, int ending) {
 /* tw_requantize plus zero in one rounding, clamped, in every lane of a quarter: as in lanes_vnni.h. */
 TW_INLINE v128_t tw_requantize_fast128(v128_t acc, const tw_ends *ends, int ending, int j) {
     const v128_t m = ends->mult.v[j];
-    const v128_t low = tw_rounded128(wasm_i64x2_extmul_low_i32x4(acc, m), ends->low.v[j], ending);
-    const v128_t high = tw_rounded128(wasm_i64x2_extmul_high_i32x4(acc, m), ends->high.v[j], ending);
+    const v128_t low = tw_rounded128(tw_extmul_low128(acc, m), ends->low.v[j], ending);
+    const v128_t high = tw_rounded128(tw_extmul_high128(acc, m), ends->high.v[j], ending);
     const v128_t most = wasm_i32x4_min(tw_upper128(low, high), ends->most.v[j]);
     return wasm_i32x4_shr(wasm_i32x4_mul(wasm_i32x4_max(most, ends->least.v[j]), ends->up.v[j]), 24);
 }
@@ -152,10 +145,12 @@ TW_INLINE void tw_acc_end(int8_t *y, tw_acc acc, const tw_ends *ends, int ending
         tw_acc_end_slow(y, acc, ends, count);
         return;
     }
-    const v128_t first = wasm_i16x8_narrow_i32x4(tw_requantize_fast128(acc.v[0], ends, ending, 0),
-                                                 tw_requantize_fast128(acc.v[1], ends, ending, 1));
-    const v128_t second = wasm_i16x8_narrow_i32x4(tw_requantize_fast128(acc.v[2], ends, ending, 2),
-                                                  tw_requantize_fast128(acc.v[3], ends, ending, 3));
+    v128_t first = wasm_i16x8_narrow_i32x4(tw_requantize_fast128(acc.v[0], ends, ending, 0),
+                                           tw_requantize_fast128(acc.v[1], ends, ending, 1)),
+           second = first;
+    if (count > TW_LANES / 2)
+        second = wasm_i16x8_narrow_i32x4(tw_requantize_fast128(acc.v[2], ends, ending, 2),
+                                         tw_requantize_fast128(acc.v[3], ends, ending, 3));
     const v128_t bytes = wasm_i8x16_narrow_i16x8(first, second);
     if (count >= TW_LANES) {
         wasm_v128_store(y, bytes);
@@ -168,8 +163,8 @@ TW_INLINE void tw_acc_end(int8_t *y, tw_acc acc, const tw_ends *ends, int ending
 /* As in lanes_vnni.h. */
 TW_INLINE v128_t tw_scaled128(v128_t acc, v128_t mult) {
     const v128_t half = wasm_i64x2_const_splat(1LL << 31);
-    return tw_upper128(wasm_i64x2_add(wasm_i64x2_extmul_low_i32x4(acc, mult), half),
-                       wasm_i64x2_add(wasm_i64x2_extmul_high_i32x4(acc, mult), half));
+    return tw_upper128(wasm_i64x2_add(tw_extmul_low128(acc, mult), half),
+                       wasm_i64x2_add(tw_extmul_high128(acc, mult), half));
 }
 
 TW_INLINE void tw_acc_end_s16(int16_t *y, tw_acc acc, tw_acc mult, const tw_limits *limits, int32_t count) {

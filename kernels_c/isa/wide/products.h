@@ -76,7 +76,7 @@ TW_INLINE void tw_product_bytes(const tw_product *p, const int8_t *a, const int8
 }
 
 #elif defined(__wasm_simd128__)
-#include <wasm_simd128.h>
+#include "simd128.h"
 #define TW_PRODUCTS 16
 typedef struct {
     v128_t a_zero, b_zero, mult, rounding;
@@ -91,8 +91,8 @@ TW_INLINE tw_product tw_product_load(int32_t a_zero, int32_t b_zero, int32_t mul
 }
 
 TW_INLINE v128_t tw_product_scaled(const tw_product *p, v128_t twice) {
-    const v128_t low = wasm_i64x2_add(wasm_i64x2_extmul_low_i32x4(twice, p->mult), p->rounding);
-    const v128_t high = wasm_i64x2_add(wasm_i64x2_extmul_high_i32x4(twice, p->mult), p->rounding);
+    const v128_t low = wasm_i64x2_add(tw_extmul_low128(twice, p->mult), p->rounding);
+    const v128_t high = wasm_i64x2_add(tw_extmul_high128(twice, p->mult), p->rounding);
     const v128_t top = wasm_i32x4_shuffle(low, high, 1, 3, 5, 7);
     return wasm_i32x4_shr(wasm_i32x4_add(top, wasm_i32x4_shr(twice, 31)), (uint32_t)p->right);
 }
