@@ -68,12 +68,12 @@ def with_floats(graph: Graph) -> Graph:
     return replace(graph, tensors=tensors, nodes=numbered, inputs=(first,), outputs=(last,), signatures=())
 
 
-def npm() -> Path:
-    """The folder with the peers' packages; installs what is missing. ToolError without npm."""
+def npm(*packages: str) -> Path:
+    """The folder that holds these packages, NAME@VERSION; installs what is missing. ToolError without npm."""
     place = folder() / "npm"
     place.mkdir(parents=True, exist_ok=True)
-    if not all((place / "node_modules" / name.rpartition("@")[0]).exists() for name in PEERS.values()):
-        run_tool([need_tool("npm", "npm"), "install", "--no-audit", "--no-fund", "--silent", *PEERS.values()], place)
+    if not all((place / "node_modules" / name.rpartition("@")[0]).exists() for name in packages):
+        run_tool([need_tool("npm", "npm"), "install", "--no-audit", "--no-fund", "--silent", *packages], place)
     return place / "node_modules"
 
 
@@ -105,7 +105,7 @@ def measure(models: Sequence[str], engines: Sequence[str], rounds: int) -> dict[
     chromium = shutil.which("chromium")
     if chromium is None:
         raise ToolError("chromium is not installed: apt-get install chromium")
-    packages = npm() if {*engines} - {"twinfer"} else Path()
+    packages = npm(*PEERS.values()) if {*engines} - {"twinfer"} else Path()
     with tempfile.TemporaryDirectory(prefix="twinfer-") as work, sync_playwright() as playwright:
         told = site(models, Path(work))
 

@@ -5,6 +5,10 @@
 
 #include "../core/each.h"
 
+#if defined(__wasm_simd128__)
+#include "../isa/wide/simd128.h"
+#endif
+
 /* x / scale rounded half away from zero, clamped to low..high (|low|, |high| < 2^17). NaN gives low; in the reference
  * that depends on the machine. */
 TW_INLINE int32_t tw_quantized(float x, float scale, float low, float high) {
@@ -62,7 +66,41 @@ TW_KERNEL(tw_flip) { TW_EACH(tw_flip, uint8_t, uint8_t, x ^ 0x80U); }
     const float low = (float)params->low, high = (float)params->high;                                                  \
     TW_EACH_APART(name, float, type, tw_quantized_any(&p, x, low, high) + p.zero)
 
+#if defined(__wasm_simd128__)
+/* tw_quantized of four. */
+TW_INLINE v128_t tw_quantized128(const float *x, float scale, float low, float high) {
+    const v128_t real = wasm_f32x4_div(wasm_v128_load(x), wasm_f32x4_splat(scale));
+    const v128_t bounded = wasm_f32x4_pmin(wasm_f32x4_splat(high), wasm_f32x4_pmax(wasm_f32x4_splat(low), real));
+    const v128_t twice = wasm_i32x4_trunc_sat_f32x4(wasm_f32x4_add(bounded, bounded));
+    const v128_t raised = wasm_i32x4_add(wasm_i32x4_add(twice, wasm_i32x4_const_splat(1)), wasm_i32x4_shr(twice, 31));
+    return wasm_i32x4_shr(raised, 1);
+}
+
+/* Eight, with zero added, of which the lower bytes are left. */
+TW_INLINE v128_t tw_quantized_bytes128(const float *x, const tw_quantize_f32_8_params *p, float low, float high) {
+    const v128_t words = wasm_i16x8_narrow_i32x4(tw_quantized128(x, p->scale, low, high),
+                                                 tw_quantized128(x + 4, p->scale, low, high));
+    return wasm_v128_and(wasm_i16x8_add(words, wasm_i16x8_splat((int16_t)p->zero)), wasm_i16x8_const_splat(255));
+}
+
+/* Sixteen at a time: in half of the time that clang takes, who stores four bytes at a time. The last may be some again. */
+TW_KERNEL(tw_quantize_f32_8) {
+    const float low = (float)params->low, high = (float)params->high;
+    if (params->size < 16) {
+        TW_EACH_APART(tw_quantize_f32_8, float, uint8_t, tw_quantized_any(&p, x, low, high) + p.zero)
+        return;
+    }
+    for (int32_t i = 0; i < params->size; i += 16) {
+        const int32_t at = tw_min(i, params->size - 16);
+        const float *x = (const float *)in[0] + at;
+        wasm_v128_store((uint8_t *)out[0] + at,
+                        wasm_u8x16_narrow_i16x8(tw_quantized_bytes128(x, params, low, high),
+                                                tw_quantized_bytes128(x + 8, params, low, high)));
+    }
+}
+#else
 TW_KERNEL(tw_quantize_f32_8) { TW_QUANTIZE(tw_quantize_f32_8, uint8_t); }
+#endif
 TW_KERNEL(tw_quantize_f32_s16) { TW_QUANTIZE(tw_quantize_f32_s16, int16_t); }
 
 /* in: x [size] (may be planned in place if the types are the same). out: y [size]. mult 2^30..2^31-1 or 0, shift

@@ -14,7 +14,7 @@ import wasm
 from browser import need_browser
 from cases import cases_of, graph_of
 from conftest import CorpusModel
-from needs import need_tools
+from needs import need_npm, need_tools
 
 from twinfer.aot.build.project import write_all, write_project
 from twinfer.bench.measure.embedded import agree, host_outputs
@@ -140,6 +140,43 @@ def test_a_state_lasts_until_it_is_reset(tmp_path: Path) -> None:
     want = [[y.tobytes() for y in listed(model.run(x, integers=True))] for (x,) in samples]
     assert len({*map(tuple, want)}) > 1
     assert wasm.in_node(tmp_path, [("m", samples)]) == [[want, want]]
+
+
+USE = """\
+import {{ load }} from "./m.js";
+import type {{ Facts, Model, Values }} from "./twinfer-run.js";
+
+const members: Record<keyof Model, true> = {{
+  facts: true, run: true, reset: true, begin: true, pushRow: true, finish: true, set: true, runLayers: true,
+  results: true, inputs: true, outputs: true, arena: true,
+}};
+const written = {facts} as const;
+const facts: Facts = written;
+const model: Model = await load();
+const row: readonly number[] = new Array(facts.inputs[0]!.length).fill(1);
+const runs: Values[][] = [model.run(row), model.run([row], {{ integers: true }}), model.run({{ [facts.inputs[0]!.name]: row }})];
+// @ts-expect-error text is no input
+() => model.run("text");
+// @ts-expect-error the row is missing
+() => model.pushRow();
+const missing = Object.keys(members).filter((name) => !(name in model));
+console.log(JSON.stringify([missing, runs.map(([y]) => y!.constructor.name), facts === model.facts || facts.macs]));
+"""
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("rows", [False, True])
+def test_the_types_are_those_of_the_script(rows: bool, tmp_path: Path) -> None:
+    """TypeScript takes a script that uses all of a model, with what m.js says of it as Facts; then Node runs that."""
+    graph = builtin()["kws_int8"]()
+    compiler = need_npm("typescript@5.9.3") / "tsc"
+    wasm.write_package(tmp_path, graph, "m", Options(memory="rows", input_rows=rows))
+    facts = (tmp_path / "m.js").read_text().partition("export const facts = ")[2].partition(";\n")[0]
+    (tmp_path / "use.ts").write_text(USE.format(facts=facts))
+    strict = ("--strict", "--noUncheckedIndexedAccess", "--target", "es2022", "--lib", "es2022,dom")
+    run_tool([str(compiler), *strict, "--module", "nodenext", "use.ts", "m.d.ts"], tmp_path)
+    macs = make_plan(graph, wasm.CARD.target).macs
+    assert json.loads(run_tool(["node", "use.js"], tmp_path)) == [[], ["Float32Array", "Int8Array", "Float32Array"], macs]
 
 
 def listed(outputs: Any) -> list[Array]:

@@ -59,6 +59,18 @@ def need_tools(*programs: str) -> None:
     _without([name for name in programs if name and shutil.which(name) is None])
 
 
+def need_npm(package: str) -> Path:
+    """The folder of programs of a package of npm, NAME@VERSION. Skips the test without npm or a network; fails in CI."""
+    from twinfer.bench.lab.browser import npm
+    from twinfer.runtime.errors import ToolError
+
+    try:
+        return npm(package) / ".bin"
+    except ToolError as error:
+        _without([f"{package} of npm ({error})"])
+        raise
+
+
 def _without(missing: list[str]) -> None:
     if missing:
         message = f"{' and '.join(missing)}: not installed"
