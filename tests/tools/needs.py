@@ -60,7 +60,7 @@ def need_tools(*programs: str) -> None:
 
 
 def need_npm(package: str) -> Path:
-    """The folder of programs of a package of npm, NAME@VERSION. Skips the test without npm or a network; fails in CI."""
+    """The programs of a package of npm, NAME@VERSION. Skips the test without npm or a network; fails in CI."""
     from twinfer.bench.lab.browser import npm
     from twinfer.runtime.errors import ToolError
 
