@@ -18,7 +18,7 @@ from twinfer.converter.freeze import open_batch
 from twinfer.converter.loops import roll
 from twinfer.converter.offline.stored import with_plan
 from twinfer.converter.optimise import optimise
-from twinfer.converter.passes import PIPELINE, TO_QUANTIZE
+from twinfer.converter.passes import PIPELINE, TO_QUANTIZE, run
 from twinfer.converter.passes.constant_folding import beginnings
 from twinfer.converter.passes.equalize import equalize
 from twinfer.converter.quantize.affine import to_stored
@@ -270,8 +270,9 @@ def _auto(converted: Conversion, samples: Samples, how: How) -> Conversion:
     )
     whole = Whole(source, samples)
     chosen, made = settled(chosen, whole, how.get("inference_type"), loops=how.get("loops", True))
-    if made is None:
-        return replace(converted, chosen=chosen)
+    if made is None:  # features need no scales
+        graph = run(source) if how.get("passes") is None else source
+        return replace(converted, flat=graph, chosen=chosen)
     graph, own = made
     recipe = replace(own, default=replace(recipe.default, precision=own.default.precision, method=own.default.method))
     return replace(converted, flat=graph, seen=whole.seen, recipe=recipe, chosen=chosen)

@@ -28,12 +28,13 @@ int _write(int file, const char *text, int size) {
     return size;
 }
 
+/* The RAM that is left, from link.ld: a small board may have less than the buffer takes, and printf does without. */
 void *_sbrk(ptrdiff_t size) {
-    static unsigned char heap[4096] __attribute__((aligned(8)));
+    extern unsigned char tw_heap[], tw_heap_end[];
     static ptrdiff_t used;
-    if (size < 0 || size > (ptrdiff_t)sizeof heap - used) return (void *)-1;
+    if (size < 0 || size > tw_heap_end - tw_heap - used) return (void *)-1;
     used += size;
-    return heap + used - size;
+    return tw_heap + used - size;
 }
 
 int _fstat(int file, struct stat *about) {

@@ -18,7 +18,6 @@ from twinfer.aot.print.literals import identifier
 from twinfer.bench.fit.shrink import changes
 from twinfer.converter.convert import convert
 from twinfer.converter.optimise import optimise
-from twinfer.converter.passes import TO_QUANTIZE
 from twinfer.converter.quantize.features import scale_features
 from twinfer.converter.quantize.quality import KEPT
 from twinfer.converter.quantize.recipe import DEFAULT
@@ -160,7 +159,7 @@ def fit(
     tell = told or (lambda what, share: None)
     if max_ms is not None and (board.known_core not in CORES or not board.clock_mhz):
         raise InvalidArgumentError(f"{board.name}: nothing is known of the time of its core: leave max_ms out")
-    graph = optimise(read_source(source, shapes), TO_QUANTIZE)
+    graph = optimise(read_source(source, shapes))
     if new_rows is not None:
         stream(graph, hop=new_rows or None)  # raises why it cannot be
     graph = scale_features(graph, list(islice(samples_of(graph, samples), KEPT)), DEFAULT)

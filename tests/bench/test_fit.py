@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -78,7 +79,10 @@ def test_what_fits_is_built_and_runs_with_the_interpreters_bits(model: str, name
     found.write(tmp_path / "firmware")
     graph, card = read_file(tmp_path / "firmware/model.tflite"), found.board.card
     assert card is not None
-    assert (tmp_path / "firmware/c/Makefile").is_file()
+    command = ["make", "-C", str(tmp_path / "firmware/c"), "test"]
+    made = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+    assert made.returncode == 0, made.stderr
+    assert "net: ok" in made.stdout
     inputs = random_inputs(graph, 5)
     project = emit(make_plan(graph, card.target, found.best.match.options), "net")
     (result,) = run_jobs(build(project, card), [Job(inputs)])

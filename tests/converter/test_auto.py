@@ -95,6 +95,8 @@ def test_where_int8_keeps_raw_features_apart_auto_takes_it() -> None:
     assert taken[0] <= 1.15 * taken[1]
     assert round(taken[1]) == made.chosen.whole["int8"].instructions
     assert "beside int8" not in str(made.chosen)
+    floats = conversion(graph, quantize="auto", min_snr=120, **how)
+    assert [node.op for node in floats.graph.nodes] == [node.op for node in graph.nodes], "no scales for features"
 
 
 def test_a_model_that_int8_suits_stays_in_it() -> None:
