@@ -132,7 +132,7 @@ def correction(layer: Layer, quant: Quant, q: NDArray[np.int64], position: int, 
     parameters, node = layer.parameters, layer.node
     inputs: list[Any] = [None if t is None else t.data for t in node.inputs]
     inputs[parameters.weights] = error
-    inputs[position] = seen.mean.astype(np.float32).reshape(node.input(position).shape)
+    inputs[position] = seen.mean.reshape(node.input(position).shape)  # in float64, which numpy sums at once
     if layer.bias is not None and parameters.bias is not None:
         inputs[parameters.bias] = np.zeros(layer.channels, np.float32)
     plain = with_weights(layer, error)
