@@ -110,7 +110,8 @@ def convert(source: Source, **how: Unpack[How]) -> Graph:
     ``bias_correction``, ``adaptive_rounding``: see ``quantize.Options``; the latter reads the data twice.
     ``equalize``: neighbouring layers' weights get similar ranges first (``passes.equalize``). It helps weights with one
     scale per tensor.
-    ``refine``: ranges are tried, weights fitted; what held-out samples gain by is kept (``quantize.refine``).
+    ``refine``: ranges, and 16 bits in normalisations, are tried, weights fitted; what held-out samples gain by is kept
+    (``quantize.refine``).
 
     Compression (``compress.prune``, ``compress.cluster``):
     ``prune``: the share of weights that become zero, in blocks of ``prune_block`` ("1x1"), by ``prune_scope`` "global"

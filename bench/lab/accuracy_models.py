@@ -2,7 +2,7 @@
 
 ``python -m twinfer.bench.lab.accuracy_models [-k WORD] [--json FILE]``. The models are the float ones of
 ``suites/strangers.toml``, which come in packages, and of the corpus. All quantisers get the same CALIBRATION samples,
-and are judged on the same HELD others. The samples are made (``sample``): smooth pictures and signals, random numbers.
+and are judged on the same others. The samples are made (``sample``): smooth pictures and signals, random numbers.
 A model's figure is the signal-to-noise ratio of an output to the float model's in dB, the mean over its outputs; over
 the models it is the mean of these, which is the geometric mean of the ratios. Inputs and outputs are floats, as in the
 peers' files. Beside it stands the share of the weights that a file keeps in float.
@@ -39,12 +39,15 @@ from twinfer.converter.quantize.compare import decibels, outputs_of
 from twinfer.converter.runtimes import origin_of
 from twinfer.runtime.affine import real
 from twinfer.runtime.graph import Array, Graph, Signature, Tensor
+from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.read.files import write_text
 from twinfer.runtime.read.tflite import read
 from twinfer.runtime.write.tflite import write
 
-#: Samples to calibrate on, and others to judge on.
-CALIBRATION, HELD = 24, 48
+#: Samples to calibrate on, and others to judge on: many for a model that gives FEW values at most, as a wake word's one
+#: probability, and takes no more multiplications than LIGHT. Else a few of them would decide by chance.
+CALIBRATION, HELD, MANY = 24, 48, 960
+FEW, LIGHT = 4, 10_000_000
 
 #: An output's ratio counts for no more than this.
 MOST_DB = 80.0
@@ -88,9 +91,11 @@ class Model:
         return {"shapes": self.facts.get("shapes", {}), "constants": self.facts.get("constants", {})}
 
     def samples(self, graph: Graph) -> list[dict[str, Array]]:
-        """Samples of the graph's inputs: CALIBRATION, then HELD."""
+        """Samples of the graph's inputs: CALIBRATION, then others."""
         rng = np.random.default_rng(0)
-        return [{t.name: sample(rng, t, self.facts) for t in graph.inputs} for _ in range(CALIBRATION + HELD)]
+        few = sum(t.size for t in graph.outputs) <= FEW and make_plan(graph).macs <= LIGHT
+        count = CALIBRATION + (MANY if few else HELD)
+        return [{t.name: sample(rng, t, self.facts) for t in graph.inputs} for _ in range(count)]
 
 
 def models(corpus: Path) -> Iterator[Model]:

@@ -100,7 +100,7 @@ def cones(graph: Graph) -> list[Cone]:
     return found
 
 
-def _is_layer(node: Node) -> bool:
+def is_layer(node: Node) -> bool:
     """Whether the node sums products, so that float costs much."""
     row = row_of(node)
     return not (row.elementwise or row.moves is not None or row.reduces or row.dimensions is not None)
@@ -161,7 +161,7 @@ def _lost(cone: Cone, samples: Sequence[Values], seen: Calibration, type: str) -
             break
         bad = coarse if len(coarse) == 1 else [t for t in coarse if trial.share(region, [t])[0] > good / 2]
         makers = [trial.makers[t] for t in bad if t in trial.makers]
-        more = [n for n in makers if not _is_layer(n)]
+        more = [n for n in makers if not is_layer(n)]
         if not more and spent < LAYERS and whole > poor:
             spent, more, inputs = spent + 1, makers, {t for t in bad if cone.apart and t not in trial.makers}
         if not more and not inputs.intersection(coarse):
@@ -194,7 +194,7 @@ class _Trial:
         behind, front = dict[Node, None](), list(coarse)
         while front:
             near = dict.fromkeys(self.makers[t] for t in front if t in self.makers)
-            nodes = [n for n in near if n not in behind and n not in region and not _is_layer(n)]
+            nodes = [n for n in near if n not in behind and n not in region and not is_layer(n)]
             behind |= dict.fromkeys(nodes)
             front = [t for n in nodes for t in _values(n)]
         held = {*coarse, *(t for n in behind for t in (*_values(n), *n.outputs))}

@@ -1,9 +1,10 @@
-"""Makes a quantised graph better at no cost at run time: tries ranges and fits weights, and keeps what samples gain by
-that neither ranges nor weights come from.
+"""Makes a quantised graph better at hardly any cost at run time: tries ranges and fits weights, and keeps what samples
+gain by that neither ranges nor weights come from.
 
-First whether last functions are floats, where outputs are. Then how ranges are chosen: by one method everywhere, then
-by another one for halves, quarters … of the tensors. Then weights and biases are fitted (``fit``). Each third of the
-samples judges what comes from the other two; a change that gains more than its own uncertainty is then made from all.
+First whether last functions are floats, where outputs are, and normalisations have 16 bits inside (``chains``). Then
+how ranges are chosen: by one method everywhere, then by another one for halves, quarters … of the tensors. Then weights
+and biases are fitted (``fit``). Each third of the samples judges what comes from the other two; a change that gains
+more than its own uncertainty is then made from all.
 No clock is read, so that the same samples give the same bits: at most TRIALS graphs run on at most FITTED samples, and
 on fewer where that would take more than WORK.
 """
@@ -20,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twinfer.converter.quantize.calibrate import calibrate, streams
+from twinfer.converter.quantize.chains import chains
 from twinfer.converter.quantize.compare import decibels, outputs_of
 from twinfer.converter.quantize.fit import can_fit, fitted
 from twinfer.converter.quantize.observed import Calibration
@@ -28,7 +30,10 @@ from twinfer.converter.quantize.recipe import Choice, Recipe, Rule
 from twinfer.converter.quantize.samples import Sample, Samples, need_to_last, samples_of
 from twinfer.converter.table import row_of
 from twinfer.runtime.graph import Array, Graph, Node, Tensor, consumers
+from twinfer.runtime.options import Options as PlanOptions
 from twinfer.runtime.plan.make import make_plan
+from twinfer.runtime.plan.price import instructions
+from twinfer.runtime.target import DSP
 
 #: Methods that are tried beside the recipe's own.
 METHODS = ("minmax", "extended", "percentile-99.99", "mse")
@@ -42,6 +47,10 @@ WORK = 100_000_000_000
 
 #: The least gain that a change is kept for, in dB, and how many of its standard errors it must be above that.
 LEAST_DB, SURE = 0.3, 1.5
+
+#: The least gain of what chains give that is worth 16 bits in them, in dB, and the most instructions and RAM that they
+#: may cost, as shares of all.
+LEAST_WIDE_DB, MOST_WIDE = 1.0, 0.2
 
 #: Results of a last function that may be computed in float: an exponential each.
 FEW = 64
@@ -169,6 +178,10 @@ def refine(
         outer = Judge(graph, own)
         best = tried if outer.db(quantize(graph, seen, tried, options)) >= outer.db(plain) else best
     now = noise(quantised(best))
+    if (wide := _wide(graph, seen, best, options, own)) is not None:
+        after = noise(quantised(wide))
+        if ratio(signal.sum(0), after.sum(0)) >= ratio(signal.sum(0), now.sum(0)):
+            best, now = wide, after
     trials = min(TRIALS, max(len(METHODS), WORK // (most * macs)))
     for rule in _rules(graph, seen):
         tried = replace(best, rules=(*best.rules, rule))
@@ -206,6 +219,35 @@ def _ends(graph: Graph, recipe: Recipe, options: Options) -> list[Node]:
     alone = [n for n in graph.nodes if len(n.outputs) == 1 and n.output in graph.outputs and not read.get(n.output)]
     small = [n for n in alone if n.output.size <= FEW and not recipe.sets_precision(n)]
     return [n for n in small if row_of(n).scales.fixed(recipe.default.type) is not None]
+
+
+def _wide(graph: Graph, seen: Calibration, recipe: Recipe, options: Options, own: Sequence[Sample]) -> Recipe | None:
+    """The recipe with 16 bits in chains, if what the layers behind these read surely gains, at little cost. This is
+    judged because it has many values: of a wake word's one, few samples say little. 16 bits fit to nothing, so that the
+    samples may be those of the ranges."""
+    inner = dict.fromkeys(node.output for node in chains(graph, seen, recipe))
+    behind: dict[Tensor | None, tuple[str, int]] = {}
+    for node in graph.nodes:
+        if node.outputs and node.outputs[0] not in inner:
+            behind |= {t: (node.outputs[0].name, i) for i, t in enumerate(node.inputs) if t in inner}
+    if not behind:
+        return None
+    wide = replace(recipe, rules=(*recipe.rules, Rule(_names(inner), precision="int16x8")))
+    twins = [quantize(graph, seen, each, options) for each in (recipe, wide)]
+    plans = [make_plan(each, DSP, PlanOptions(memory="layers")) for each in twins]
+    for before, after in ([instructions(p.steps, DSP) for p in plans], [p.arena_bytes for p in plans]):
+        if after > (1 + MOST_WIDE) * before:
+            return None
+    judge = Judge(_until(graph, behind.values()), own)
+    noise = (judge.noise(_until(each, behind.values())) for each in twins)
+    return wide if gain(judge.signal, *noise) >= LEAST_WIDE_DB else None
+
+
+def _until(graph: Graph, ends: Iterable[tuple[str, int]]) -> Graph:
+    """The graph, or its quantised twin, with these inputs of nodes as outputs. Nodes go by the names of their first
+    outputs."""
+    named = {node.outputs[0].name: node for node in graph.nodes if node.outputs}
+    return replace(graph, outputs=tuple(named[name].input(i) for name, i in ends), signatures=())
 
 
 def _choices(graph: Graph, recipe: Recipe) -> list[Choice]:

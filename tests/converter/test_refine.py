@@ -17,7 +17,7 @@ from twinfer.converter.convert import convert
 from twinfer.converter.quantize.calibrate import calibrate
 from twinfer.converter.quantize.fit import fitted
 from twinfer.converter.quantize.quantize import Options, quantize
-from twinfer.converter.quantize.recipe import DEFAULT, Choice, Recipe
+from twinfer.converter.quantize.recipe import DEFAULT, Choice, Recipe, Rule
 from twinfer.converter.quantize.refine import Judge, gain, ratio, refine
 from twinfer.converter.quantize.samples import samples_of
 from twinfer.converter.quantize.walk import Walk
@@ -187,3 +187,45 @@ def test_probabilities_that_are_nearly_all_0_or_1_are_judged_by_what_they_come_f
     logits, outputs = Judge(graph, held, inner=True), Judge(graph, held)
     assert np.sum((outputs.signal > 0.01) & (outputs.signal < 0.98)) <= 4
     assert logits.db(refined.graph) > logits.db(plain) + 3
+
+
+def normalised(*, wide: bool = False) -> tuple[Graph, dict[str, Any], dict[str, Any]]:
+    """Dense layers with layer normalisation between them; samples to fit to, and others. ``wide``: the values between
+    are most of the RAM, and their arithmetic most of the instructions."""
+    rng, b = np.random.default_rng(6), Builder("normalised")
+    rows = 32 if wide else 1
+    y = b.input("x", "FLOAT32", (rows, 4 if wide else 64))
+    for n in (32, 4):
+        y = b.op("FULLY_CONNECTED", [y, rng.standard_normal((32, y.shape[1])).astype(np.float32)])
+        y = b.op("SUB", [y, b.op("MEAN", [y, np.array([1], np.int32)], keep_dims=True)])
+        variance = b.op("MEAN", [b.op("MUL", [y, y]), np.array([1], np.int32)], keep_dims=True)
+        y = b.op("MUL", [y, b.op("RSQRT", [b.op("ADD", [variance, np.array(1e-5, np.float32)])])])
+        y = b.op("ADD", [b.op("MUL", [y, rng.uniform(0.2, 3, 32).astype(np.float32)]), np.ones(32, np.float32)])
+        y = b.op("FULLY_CONNECTED", [y, rng.standard_normal((n, 32)).astype(np.float32)])
+    data = rng.standard_normal((64, *b.graph([y]).inputs[0].shape)).astype(np.float32)
+    data *= rng.uniform(0.3, 3, (64, 1, 1)).astype(np.float32)
+    return b.graph([y]), {"x": data[:32]}, {"x": data[32:]}
+
+
+def test_normalisation_has_16_bits_inside_which_others_compute_alike() -> None:
+    graph, known, others = normalised()
+    refined = refine(graph, seen := calibrate(graph, known), DEFAULT, samples=known)
+    plain, judge = quantize(graph, seen), Judge(graph, list(samples_of(graph, others)))
+    assert judge.db(refined.graph) > judge.db(plain) + 3
+    layers = [n for n in refined.graph.nodes if n.op in ("FULLY_CONNECTED", "RSQRT", "MEAN", "SUB")]
+    assert [n.output.type for n in layers if n.op == "FULLY_CONNECTED"] == ["INT8"] * 4
+    assert {n.output.type for n in layers if n.op != "FULLY_CONNECTED"} == {"INT16"}
+    values = random_inputs(refined.graph, 3)
+    ours = outputs_of(Session(make_plan(refined.graph)), values)
+    for got, want in zip(ours, open_peer("litert-ref", write(refined.graph), 1)(values), strict=True):
+        np.testing.assert_array_equal(got, want.reshape(got.shape))
+
+
+@pytest.mark.parametrize("what", ["a rule", "no RSQRT", "the cost", "int16x8"])
+def test_a_chain_stays_as_it_is(what: str) -> None:
+    """Where a rule of the recipe sets its precision, nothing is magnified, it would cost much, or has 16 bits."""
+    graph, known, _ = net() if what == "no RSQRT" else normalised(wide=what == "the cost")
+    rule, default = Rule(operator="RSQRT", precision="float"), Choice("int16x8" if what == "int16x8" else "int8")
+    recipe = Recipe((rule,) if what == "a rule" else (), default)
+    refined = refine(graph, calibrate(graph, known), recipe, samples=known)
+    assert not any(rule.precision == "int16x8" for rule in refined.recipe.rules)

@@ -111,7 +111,7 @@ def _add_quantisation(command: argparse.ArgumentParser) -> None:
     command.add_argument("--equalize", action="store_true", help=about)
     about = "round weights so that every layer's outputs change least, not each to the nearest (for int4 above all)"
     command.add_argument("--adaptive-rounding", action="store_true", help=about)
-    about = "try ranges, and fit weights and biases layer after layer; keep what held-out samples gain by"
+    about = "try ranges and 16 bits in normalisations, fit weights layer by layer; keep what held-out samples gain by"
     command.add_argument("--refine", action="store_true", help=about)
 
 
