@@ -48,9 +48,9 @@ WORK = 100_000_000_000
 #: The least gain that a change is kept for, in dB, and how many of its standard errors it must be above that.
 LEAST_DB, SURE = 0.3, 1.5
 
-#: The least gain of what chains give that is worth 16 bits in them, in dB, and the most instructions and RAM that they
-#: may cost, as shares of all.
-LEAST_WIDE_DB, MOST_WIDE = 1.0, 0.2
+#: The least gain of what chains give that is worth 16 bits in them, in dB; the most instructions and RAM that they may
+#: cost, as shares of all; bytes of RAM that they may cost anyway.
+LEAST_WIDE_DB, MOST_WIDE, FEW_BYTES = 1.0, 0.2, 512
 
 #: Results of a last function that may be computed in float: an exponential each.
 FEW = 64
@@ -225,19 +225,19 @@ def _wide(graph: Graph, seen: Calibration, recipe: Recipe, options: Options, own
     """The recipe with 16 bits in chains, if what the layers behind these read surely gains, at little cost. This is
     judged because it has many values: of a wake word's one, few samples say little. 16 bits fit to nothing, so that the
     samples may be those of the ranges."""
-    inner = dict.fromkeys(node.output for node in chains(graph, seen, recipe))
-    behind: dict[Tensor | None, tuple[str, int]] = {}
+    inner = dict.fromkeys(t for node in chains(graph, seen, recipe) for t in node.outputs)
+    behind: dict[Tensor | None, tuple[str, int]] = {t: ("", i) for i, t in enumerate(graph.outputs) if t in inner}
     for node in graph.nodes:
-        if node.outputs and node.outputs[0] not in inner:
+        if node.outputs and node.outputs[0] not in inner and node.op != "QUANTIZE":  # its twin may be gone
             behind |= {t: (node.outputs[0].name, i) for i, t in enumerate(node.inputs) if t in inner}
     if not behind:
         return None
     wide = replace(recipe, rules=(*recipe.rules, Rule(_names(inner), precision="int16x8")))
     twins = [quantize(graph, seen, each, options) for each in (recipe, wide)]
     plans = [make_plan(each, DSP, PlanOptions(memory="layers")) for each in twins]
-    for before, after in ([instructions(p.steps, DSP) for p in plans], [p.arena_bytes for p in plans]):
-        if after > (1 + MOST_WIDE) * before:
-            return None
+    (fast, slow), (small, large) = [instructions(p.steps, DSP) for p in plans], [p.arena_bytes for p in plans]
+    if slow > (1 + MOST_WIDE) * fast or large > (1 + MOST_WIDE) * small + FEW_BYTES:
+        return None
     judge = Judge(_until(graph, behind.values()), own)
     noise = (judge.noise(_until(each, behind.values())) for each in twins)
     return wide if gain(judge.signal, *noise) >= LEAST_WIDE_DB else None
@@ -245,9 +245,10 @@ def _wide(graph: Graph, seen: Calibration, recipe: Recipe, options: Options, own
 
 def _until(graph: Graph, ends: Iterable[tuple[str, int]]) -> Graph:
     """The graph, or its quantised twin, with these inputs of nodes as outputs. Nodes go by the names of their first
-    outputs."""
+    outputs; without one it is an output of the graph."""
     named = {node.outputs[0].name: node for node in graph.nodes if node.outputs}
-    return replace(graph, outputs=tuple(named[name].input(i) for name, i in ends), signatures=())
+    outputs = (named[name].input(i) if name else graph.outputs[i] for name, i in ends)
+    return replace(graph, outputs=tuple(outputs), signatures=())
 
 
 def _choices(graph: Graph, recipe: Recipe) -> list[Choice]:
