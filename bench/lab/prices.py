@@ -37,7 +37,10 @@ FLOATS = ("kws_float32", "digits_float32", "vww_float32")
 #: Whole layers by the fastest kernels.
 FASTEST = Options(optimize="speed", memory="layers")
 
-CORES = ("cortex-m3", "cortex-m4", "cortex-m55")
+CORES = ("cortex-m3", "cortex-m4", "cortex-m55", "wasm32")
+
+#: Of some cores only their own kernels: a mean of instructions and of operations of WebAssembly would be of neither.
+OWN = {"wasm32": "_simd128_"}
 
 HEAD = """\
 # Of every kernel in models and single operators, by form (`-direct`: windows are read where they lie; `-pixel`: they
@@ -45,7 +48,7 @@ HEAD = """\
 # `-mve`, by the compiler's library with `-soft`): [more bytes that a specialised body takes than a layer over a shared
 # one, bytes of the shared instance, the same two of code compiled for size, instructions that specialising saves an
 # element of the output, instructions that a unit of work takes].
-# Means over layers, under QEMU; `make prices` writes this file anew.
+# Means over layers, under QEMU, of `simd128` as wasmtime counts; `make prices` writes this file anew.
 """
 
 
@@ -77,6 +80,8 @@ def samples(source: Source, core: str) -> Iterator[Sample]:
     shared = build_steps(project, card, inputs)
     shared_bodies, small = instances(project, shared.sizes), _small(source, core)
     for form, users in _forms(plan).items():
+        if OWN.get(core, "") not in form:
+            continue
         steps, kernel = [i for same in users for i in same], plan.steps[users[0][0]].call.kernel
         saved, more = (sum(shared.price(i)[j] - own.price(i)[j] for i in steps) for j in range(2))
         outputs, effort = (sum(of(plan.steps[i]) for i in steps) for of in (outputs_of, work))
