@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from needs import deep_but
+from needs import deep_but, need_tools
 from row_nets import network
 
 from twinfer.aot.build.firmware import build
@@ -145,6 +145,15 @@ def test_estimates_are_near_what_qemu_counts(model: str, core: str) -> None:
     more = by_rows / whole - 1
     assert abs(rows_share(rows) - more) < max(0.05, 0.15 * more)
     assert auto <= 1.08 * whole, "rows that nobody asked for cost about 5 % at most"
+
+
+@pytest.mark.parametrize("model", deep_but(MODELS[:3], "kws_int8"))
+def test_estimates_are_near_what_wasmtime_counts(model: str) -> None:
+    need_tools("clang", "wasm-ld")
+    card = find("wasm32")
+    plan = make_plan(load(model).graph, card.target)
+    (result,) = run_jobs(build(emit(plan, "model"), card), [Job(random_inputs(plan.graph, 0))])
+    assert 0.85 < instructions(plan.steps, card.target) / result.counts[0] < 1.15
 
 
 def test_narrow_chains_are_tried_too() -> None:
