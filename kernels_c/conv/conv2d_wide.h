@@ -76,8 +76,7 @@ TW_INLINE void tw_conv2d_wide_sums(tw_acc *sums, const tw_conv_band *band, int32
         return;
     }
     if (form & TW_CONV_BY_PAIRS) {
-        const tw_pairs_runs runs = {band->steps, count, p->run / 4};
-        tw_pairs_sums(sums, x, form & TW_CONV_PAIR ? behind : 0, &runs, start, w, pixels, blocks,
+        tw_pairs_sums(sums, x, form & TW_CONV_PAIR ? behind : 0, band->steps, count, start, w, pixels, blocks,
                       form & TW_CONV_BYTES ? 1 : 2);
         return;
     }

@@ -58,6 +58,7 @@ def in_node(graph: Graph, folder: Path, options: Options = USUAL) -> list[str]:
 
 
 @pytest.mark.corpus("app", "op", "derived", sample=8)
+@pytest.mark.filterwarnings("ignore::twinfer.runtime.errors.ModelWarning")
 def test_the_corpus(corpus_model: CorpusModel, tmp_path: Path) -> None:
     try:
         graph = make_plan(read_file(corpus_model.path)).graph

@@ -9,51 +9,37 @@
 /* The most pixels of a tile that share weights. */
 #define TW_PAIRS_PIXELS 4
 
-/* Where the twos of halves of a window lie, count of them: steps, from its beginning; each run of them side by side. */
-typedef struct {
-    const int32_t *steps;
-    int32_t count, run;
-} tw_pairs_runs;
-
 #if defined(TW_WIDE_WASM)
 /* Four lanes of weights: of int8, or (size 2) of int16. */
 TW_INLINE v128_t tw_pairs_taps(const int8_t *w, int size) {
     return size == 2 ? wasm_v128_load(w) : wasm_i16x8_load8x8(w);
 }
 
-/* Two vectors of sums of each pixel, acc[r] += the halves at x[r] . weights; w: of the first vector. */
-TW_INLINE void tw_pairs_step(v128_t (*acc)[2], const uint8_t *const *x, int32_t at, const int8_t *w, int pixels,
-                             int size) {
-    const v128_t first = tw_pairs_taps(w, size), second = tw_pairs_taps(w + 8 * size, size);
-    for (int r = 0; r < pixels; ++r) {
-        const v128_t two = tw_four_once128(x[r] + at);
-        acc[r][0] = wasm_i32x4_add(acc[r][0], wasm_i32x4_dot_i16x8(two, first));
-        acc[r][1] = wasm_i32x4_add(acc[r][1], wasm_i32x4_dot_i16x8(two, second));
-    }
-}
-
 /* Half a block: eight lanes of weights, and pixels that lie as far behind x. Eight vectors of sums fill the registers. */
-TW_INLINE void tw_pairs_half(tw_acc *sums, int step, const uint8_t *const *x, int32_t behind, const tw_pairs_runs *runs,
-                             const tw_acc *start, const int8_t *w, int pixels, int size, int half) {
-    const int32_t next = 2 * TW_LANES * size;
+TW_INLINE void tw_pairs_half(tw_acc *sums, int step, const uint8_t *const *x, int32_t behind, const int32_t *steps,
+                             int32_t count, const tw_acc *start, const int8_t *w, int pixels, int size, int half) {
     v128_t acc[TW_PAIRS_PIXELS][2];
     w += half * 16 * size;
     for (int r = 0; r < pixels; ++r)
         for (int j = 0; j < 2; ++j) acc[r][j] = start->v[2 * half + j];
     TW_ROLLED
-    for (int32_t k = 0; k < runs->count; k += runs->run) {
-        int32_t at = behind + runs->steps[k];
-        TW_ROLLED
-        for (int32_t n = runs->run; n > 0; --n, at += 4, w += next) tw_pairs_step(acc, x, at, w, pixels, size);
+    for (int32_t k = 0; k < count; ++k, w += 2 * TW_LANES * size) {
+        const int32_t at = behind + steps[k];
+        const v128_t first = tw_pairs_taps(w, size), second = tw_pairs_taps(w + 8 * size, size);
+        for (int r = 0; r < pixels; ++r) {
+            const v128_t two = tw_four_once128(x[r] + at);
+            acc[r][0] = wasm_i32x4_add(acc[r][0], wasm_i32x4_dot_i16x8(two, first));
+            acc[r][1] = wasm_i32x4_add(acc[r][1], wasm_i32x4_dot_i16x8(two, second));
+        }
     }
     for (int r = 0; r < pixels; ++r)
         for (int j = 0; j < 2; ++j) sums[r * step].v[2 * half + j] = acc[r][j];
 }
 
-TW_INLINE void tw_pairs_block(tw_acc *sums, int step, const uint8_t *const *x, int32_t behind,
-                              const tw_pairs_runs *runs, const tw_acc *start, const int8_t *w, int pixels, int size) {
-    tw_pairs_half(sums, step, x, 0, runs, start, w, pixels, size, 0);
-    tw_pairs_half(sums, step, x, behind, runs, start, w, pixels, size, 1);
+TW_INLINE void tw_pairs_block(tw_acc *sums, int step, const uint8_t *const *x, int32_t behind, const int32_t *steps,
+                              int32_t count, const tw_acc *start, const int8_t *w, int pixels, int size) {
+    tw_pairs_half(sums, step, x, 0, steps, count, start, w, pixels, size, 0);
+    tw_pairs_half(sums, step, x, behind, steps, count, start, w, pixels, size, 1);
 }
 
 /* acc[r][lane] += two int16 of lane at x + r * next . two weights of it, for four lanes, quarter j of all. */
@@ -92,15 +78,15 @@ TW_INLINE void tw_halves16_pair(int16_t *to, tw_halves16 a, tw_halves16 b) {
 }
 #else
 /* The same in plain C. */
-TW_INLINE void tw_pairs_block(tw_acc *sums, int step, const uint8_t *const *x, int32_t behind,
-                              const tw_pairs_runs *runs, const tw_acc *start, const int8_t *w, int pixels, int size) {
+TW_INLINE void tw_pairs_block(tw_acc *sums, int step, const uint8_t *const *x, int32_t behind, const int32_t *steps,
+                              int32_t count, const tw_acc *start, const int8_t *w, int pixels, int size) {
     for (int r = 0; r < pixels; ++r) {
         int32_t lanes[TW_LANES];
         memcpy(lanes, start, sizeof lanes);
-        for (int32_t i = 0; i < 2 * TW_LANES * runs->count; ++i) {
+        for (int32_t i = 0; i < 2 * TW_LANES * count; ++i) {
             const int32_t k = i / (2 * TW_LANES), lane = i / 2 % TW_LANES;
             int16_t value, weight = w[i];
-            memcpy(&value, x[r] + (lane < TW_LANES / 2 ? 0 : behind) + runs->steps[k] + 2 * (i % 2), sizeof value);
+            memcpy(&value, x[r] + (lane < TW_LANES / 2 ? 0 : behind) + steps[k] + 2 * (i % 2), sizeof value);
             if (size == 2) memcpy(&weight, w + 2 * i, sizeof weight);
             lanes[lane] = tw_add(lanes[lane], value * weight);
         }
@@ -140,13 +126,13 @@ TW_INLINE void tw_halves16_pair(int16_t *to, tw_halves16 a, tw_halves16 b) {
 }
 #endif
 
-/* sums [pixels][blocks] = start of each block + the halves at x . its weights [k / 2][16][2]. The upper eight lanes take
- * those that lie as far behind. size: bytes of a weight. */
-TW_INLINE void tw_pairs_sums(tw_acc *sums, const uint8_t *const *x, int32_t behind, const tw_pairs_runs *runs,
+/* sums [pixels][blocks] = start of each block + the halves at x . its weights [k / 2][16][2]; count twos of halves, whose
+ * places behind x are in steps. The upper eight lanes take those that lie as far behind. size: bytes of a weight. */
+TW_INLINE void tw_pairs_sums(tw_acc *sums, const uint8_t *const *x, int32_t behind, const int32_t *steps, int32_t count,
                              const tw_acc *start, const int8_t *w, int pixels, int blocks, int size) {
     for (int b = 0; b < blocks; ++b)
-        tw_pairs_block(sums + b, blocks, x, behind, runs, start + b, w + 2 * TW_LANES * size * b * runs->count, pixels,
-                       size);
+        tw_pairs_block(sums + b, blocks, x, behind, steps, count, start + b, w + 2 * TW_LANES * size * b * count,
+                       pixels, size);
 }
 
 #endif
