@@ -6,7 +6,7 @@
 #include "../core/each.h"
 
 #if defined(__wasm_simd128__)
-#include "../isa/wide/simd128.h"
+#include <wasm_simd128.h>
 #endif
 
 /* x / scale rounded half away from zero, clamped to low..high (|low|, |high| < 2^17). NaN gives low; in the reference
