@@ -29,6 +29,10 @@ Memory = Literal["auto", "layers", "rows"]
 #: paged: such a block in memory that has no addresses, of which the code fetches what a layer needs.
 Apart = Literal["linked", "blob", "paged"]
 
+#: How products of float32 are added in convolutions and fully connected layers. exact: product and sum are rounded, as
+#: TFLM does. fused: rounded once, by an instruction; the same bits on every machine that has one.
+Floats = Literal["exact", "fused"]
+
 #: What a plan can do without, to show what it is worth. fusion: borders folded into the windows behind
 #: them, operators over one value as one table. in_place:
 #: outputs in the memory of an input, which includes copies that cost nothing. placement: memory that several tensors
@@ -43,6 +47,7 @@ _CHOICES = {
     "memory": (get_args(Memory), "memory {!r} does not exist, only {}"),
     "mode": (get_args(Mode), "mode {!r} does not exist, only {}"),
     "weights_as": (get_args(Apart), "weights cannot be {!r}, only {}"),
+    "floats": (get_args(Floats), "floats cannot be {!r}, only {}"),
 }
 
 
@@ -59,7 +64,7 @@ class Options:
     ``weights_as`` says where constants lie; paged, a fetch brings ``page_bytes`` at most wherever a layer can be cut.
     ``without`` leaves techniques out; without placement, and without memory in place, layers do not run row by row.
     For emitted C: ``optimize`` says what to spend flash on, ``mode`` which form it has.
-    For both: ``guard`` spreads the arena out and watches every step. No option changes a result.
+    For both: ``guard`` spreads the arena out and watches every step. No option but ``floats`` changes a result.
     """
 
     optimize: Optimize = "balanced"
@@ -76,6 +81,7 @@ class Options:
     tuned: bool = False
     weights_as: Apart = "linked"
     page_bytes: int = 4096
+    floats: Floats = "exact"
 
     def __post_init__(self) -> None:
         for field, (values, message) in _CHOICES.items():

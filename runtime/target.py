@@ -73,6 +73,12 @@ class Target:
         whole, block = max(self.alignment, nbytes), max(self.block_alignment, nbytes)
         return replace(self, alignment=whole, block_alignment=block)
 
+    @property
+    def fuses(self) -> bool:
+        """Whether it multiplies and adds floats in one instruction (FMA): cores whose card says so, and computers, but
+        not WebAssembly. Kernels for any computer stand in for it by doubles where it is absent."""
+        return self.has("fma") or (self.has("simd") and not self.has("simd128"))
+
     def has(self, *features: str) -> bool:
         """Whether the machine has all of these."""
         return self.features.issuperset(features)

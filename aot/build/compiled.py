@@ -7,7 +7,7 @@ import os
 from twinfer.aot.build.host import compile_plans
 from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Graph
-from twinfer.runtime.options import Coding, Decoding, Memory, Optimize, Options
+from twinfer.runtime.options import Coding, Decoding, Floats, Memory, Optimize, Options
 from twinfer.runtime.passes.ends import Io, with_io
 from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.read.tflite import read, read_file
@@ -37,6 +37,7 @@ def compile(
     memory: Memory = "auto",
     input_rows: bool = False,
     io: Io = "float",
+    floats: Floats = "exact",
 ) -> CompiledModel:
     """Compile a model (path, content or Graph) and return it ready to run: ``set_tensor``, ``invoke``, ``get_tensor``.
 
@@ -44,13 +45,14 @@ def compile(
     "plain", in one coding ("lut", "huffman", "bitmap"), or "auto", the smallest per layer. ``decode``: when they are
     decoded, before their "layer" or at the "start". ``memory``: by "layers", by "rows" where that needs less, or
     "auto", on a computer by layers. ``input_rows``: for ``begin``, ``push_row``, ``finish``. The results are the same.
+    ``floats``: "fused" rounds a product and its sum once, which changes results by as little as rounding does.
     ``io``: "int8" or "int16" for integers where a float input is quantised first or a float output dequantised last.
     Raises ModelError for a damaged model, UnsupportedOperatorError, ToolError as ``CompiledModel`` does, and
     InvalidArgumentError for an option that does not exist or a target other than "host".
     """
     if not isinstance(target, str) or target != "host":
         raise InvalidArgumentError(f"only target 'host' runs in this process, not {target!r}: write a C project")
-    options = Options(optimize, weights, decode, memory=memory, input_rows=input_rows)
+    options = Options(optimize, weights, decode, memory=memory, input_rows=input_rows, floats=floats)
     compiled = CompiledModel.from_graph(with_io(_graph(model), io), options)
     compiled.allocate_tensors()
     return compiled

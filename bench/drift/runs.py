@@ -14,8 +14,8 @@ from typing import Any
 
 Row = Mapping[str, Any]
 
-#: What two rows must share to be compared. On the host the last four are empty.
-KEY = ("model", "target", "engine", "optimize", "weights", "decode", "memory")
+#: What two rows must share to be compared. On the host the last five are empty, and of exact floats the last one is.
+KEY = ("model", "target", "engine", "optimize", "weights", "decode", "memory", "floats")
 Key = tuple[str, ...]
 
 #: The figures of a run and of a layer on a microcontroller. QEMU counts them: with the same compiler they come again.

@@ -16,6 +16,7 @@ from twinfer.bench.models.source import Source
 from twinfer.bench.peers.engines import find, isolate, open_peer
 from twinfer.runtime.errors import ToolError
 from twinfer.runtime.graph import Array
+from twinfer.runtime.options import USUAL, Floats, Options
 from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.program import Step
 from twinfer.runtime.read.files import cache_folder
@@ -41,6 +42,7 @@ class Comparison:
     seconds: float = 1.0
     rounds: int | None = None
     seed: int = 0
+    floats: Floats = USUAL.floats
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,7 @@ def compare(source: Source, comparison: Comparison, progress: Progress = lambda 
 
     A peer that cannot run the model has a row with "error" and no times.
     """
-    interpreted, compiled, facts = _open_twins(source)
+    interpreted, compiled, facts = _open_twins(source, Options(floats=comparison.floats))
     inputs = random_inputs(interpreted.plan.graph, comparison.seed)
     contenders = [
         Contender("interpreted", interpreted.invoke, _own(interpreted, inputs, POISONS), {}),
@@ -102,6 +104,7 @@ def _row(model: str, contender: Contender, times: Mapping[str, Timing], want: Se
         "arena_bytes": plan.arena_bytes if ours else None,
         "lower_bound_bytes": plan.lower_bound_bytes if ours else None,
         "constant_bytes": plan.constant_bytes if ours else None,
+        **({"floats": plan.options.floats} if ours and plan.options.floats != USUAL.floats else {}),
         **contender.facts,
     }
 
@@ -124,12 +127,12 @@ def max_difference(a: Sequence[Array], b: Sequence[Array]) -> float | None:
     return largest if np.isfinite(largest) else None
 
 
-def _open_twins(source: Source) -> tuple[Interpreter, CompiledModel, Row]:
+def _open_twins(source: Source, options: Options) -> tuple[Interpreter, CompiledModel, Row]:
     """The interpreter, its compiled twin, and times of compiling."""
-    interpreted = Interpreter.from_graph(source.graph)
+    interpreted = Interpreter.from_graph(source.graph, options)
     interpreted.allocate_tensors()
     before = set(cache_folder().glob("*.so"))
-    compiled = CompiledModel.from_graph(source.graph)
+    compiled = CompiledModel.from_graph(source.graph, options)
     start = time.perf_counter()
     compiled.allocate_tensors()
     took = time.perf_counter() - start

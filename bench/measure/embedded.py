@@ -29,7 +29,7 @@ from twinfer.bench.models.zero_division import zero_divisions
 from twinfer.runtime.errors import ToolError
 from twinfer.runtime.graph import Array, Graph
 from twinfer.runtime.op import TOLERANCE
-from twinfer.runtime.options import USUAL, Coding, Decoding, Memory, Mode, Optimize, Options
+from twinfer.runtime.options import USUAL, Coding, Decoding, Floats, Memory, Mode, Optimize, Options
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.run.poison import POISONS, poison
@@ -51,10 +51,12 @@ def every(
     storages: Sequence[tuple[Coding, Decoding]] = ((USUAL.weights, USUAL.decode),),
     modes: Sequence[Mode] = MODES,
     memory: Memory = USUAL.memory,
+    floats: Floats = USUAL.floats,
 ) -> tuple[Options, ...]:
     """Compiled code for every ``optimize`` and every way to store weights, interpreted code for the default one."""
     goals = {"compiled": optimize, "interpreted": (USUAL.optimize,)}
-    return tuple(Options(goal, *how, mode, memory=memory) for mode in modes for goal in goals[mode] for how in storages)
+    every = ((goal, *how, mode) for mode in modes for goal in goals[mode] for how in storages)
+    return tuple(Options(*each, memory=memory, floats=floats) for each in every)
 
 
 @dataclass(frozen=True)
@@ -145,6 +147,7 @@ def _row(model: str, project: Project, card: Card, jobs: Sequence[Job], want: Se
         "operators": len(plan.graph.nodes),
         "macs": plan.macs,
         "memory": plan.options.memory,
+        **({"floats": plan.options.floats} if plan.options.floats != USUAL.floats else {}),
         "arena_bytes": plan.arena_bytes,
         **{f"{way}_arena_bytes": size for way, size in ways.items()},
         "lower_bound_bytes": plan.lower_bound_bytes,
@@ -202,7 +205,7 @@ def verify_on(
     Every sample begins with fresh state. The C has these ``options`` but for the mode and the memory. If a model cannot
     be built or run, the proof has a note.
     """
-    graph = make_plan(source.graph).graph
+    graph = make_plan(source.graph, options=Options(floats=options.floats)).graph
     inputs = samples.inputs(graph)
     want = [host_outputs(graph, sample) for sample in inputs]
     runs = list(product(cards, MODES, ways(options)))

@@ -194,7 +194,8 @@ class _Twins:
 
 def _twins(graph: Graph, options: Options) -> _Twins:
     """The interpreter layer by layer and by rows, and compiled code."""
-    layers, rows = Options(memory="layers", guard=options.guard), Options(memory="rows", guard=options.guard)
+    usual = Options(guard=options.guard, floats=options.floats)
+    layers, rows = replace(usual, memory="layers"), replace(usual, memory="rows")
     interpreted, by_rows = Interpreter.from_graph(graph, layers), Interpreter.from_graph(graph, rows)
     compiled = CompiledModel.from_graph(graph, replace(options, memory="layers"))
     for twin in (interpreted, by_rows, compiled):

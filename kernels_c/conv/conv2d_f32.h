@@ -13,22 +13,23 @@ typedef struct {
     tw_limits_f32 limits;
     int32_t depth;
 } tw_conv2d_f32_params;
+typedef tw_conv2d_f32_params tw_conv2d_fused_f32_params;
 
 /* The sums of four channels, whose weights lie size apart, over the taps inside the image. x: the window's corner (it
  * may lie outside) at the group's first channel; w: weights of the first of the four. */
 TW_INLINE void tw_conv2d_sums_f32(float *acc, const float *x, const float *w, int32_t size, const tw_inside *inside,
-                                  const tw_conv2d_f32_params *p) {
+                                  const tw_conv2d_f32_params *p, int fused) {
     const tw_window *window = &p->window;
     const int32_t taps = tw_inside_run(inside, p->depth, window);
     for (int32_t ky = inside->top; ky < inside->bottom; ++ky)
         for (int32_t kx = inside->first; kx < inside->end; kx += taps)
             tw_rows_f32(acc, x + tw_window_tap(ky, kx, window), w + (ky * window->k_w + kx) * p->depth, taps * p->depth,
-                        size);
+                        size, fused);
 }
 
 /* All channels of one output; x: the window's corner. */
 TW_INLINE void tw_conv2d_pixel_f32(const float *x, const float *w, const float *bias, float *y, const tw_inside *inside,
-                                   const tw_conv2d_f32_params *p) {
+                                   const tw_conv2d_f32_params *p, int fused) {
     const tw_window *window = &p->window;
     const int32_t group = window->out_c / (window->in_c / p->depth), size = window->k_h * window->k_w * p->depth;
     const tw_rows rows = tw_rows_of(group, 4);
@@ -36,23 +37,29 @@ TW_INLINE void tw_conv2d_pixel_f32(const float *x, const float *w, const float *
         for (int32_t next = 0; next < group; next += rows.step) {
             const int32_t at = g + tw_min(next, group - rows.step);
             float acc[4] = {0.0F, 0.0F, 0.0F, 0.0F};
-            tw_conv2d_sums_f32(acc, x, w + at * size, rows.apart * size, inside, p);
+            tw_conv2d_sums_f32(acc, x, w + at * size, rows.apart * size, inside, p, fused);
             for (int32_t c = at; c < at + rows.step; ++c)
                 y[c] = tw_clampf(acc[c - at] + bias[c], p->limits.low, p->limits.high);
         }
 }
 
-TW_KERNEL(tw_conv2d_f32) {
+/* The kernel; fused, a constant: see madd.h. */
+TW_INLINE void tw_conv2d_f32_of(const tw_conv2d_f32_params *params, const void *const *in, void *const *out,
+                                int fused) {
     const tw_conv2d_f32_params p = *params;
     const float *w = (const float *)in[1], *bias = (const float *)in[2];
     float *y = (float *)out[0];
     tw_pixel at = tw_pixel_first(in[0], sizeof *y, &p.window);
     TW_EACH_PIXEL(at, &p.window) {
         const tw_inside inside = tw_inside_of(&at, &p.window);
-        tw_conv2d_pixel_f32((const float *)tw_pixel_corner(&at, &p.window), w, bias, y, &inside, &p);
+        tw_conv2d_pixel_f32((const float *)tw_pixel_corner(&at, &p.window), w, bias, y, &inside, &p, fused);
         y += p.window.out_c;
     }
 }
+
+TW_KERNEL(tw_conv2d_f32) { tw_conv2d_f32_of(params, in, out, 0); }
+
+TW_KERNEL(tw_conv2d_fused_f32) { tw_conv2d_f32_of(params, in, out, 1); }
 
 /* Over vectors of channels: windows are read where they lie, in the image or in a padded copy of the rows that a row of
  * outputs sees. in: x, w packed [out_c / 16][k_h * k_w * in_c][16], bias [out_c padded to 16]. out: y. columns: pixels
@@ -64,6 +71,7 @@ typedef struct {
     tw_limits_f32 limits;
     int32_t columns;
 } tw_conv2d_wide_f32_params;
+typedef tw_conv2d_wide_f32_params tw_conv2d_wide_fused_f32_params;
 
 /* Copies the rows of the image x from iy on that windows see and the copy does not have yet. */
 TW_INLINE void tw_conv2d_wide_fill_f32(tw_f32_rows *to, float *copy, const float *x, int32_t iy,
@@ -123,10 +131,12 @@ TW_INLINE tw_window tw_conv2d_flat(const tw_window *window) {
     return flat;
 }
 
-TW_KERNEL(tw_conv2d_wide_f32) {
+/* The kernel; fused, a constant: see madd.h. */
+TW_INLINE void tw_conv2d_wide_f32_of(const tw_conv2d_wide_f32_params *params, const void *const *in, void *const *out,
+                                     void *scratch, int fused) {
     const tw_conv2d_wide_f32_params p = *params;
     const tw_f32_layer layer = {(const float *)in[1], (const float *)in[2],
-                                p.columns ? p.window : tw_conv2d_flat(&p.window), p.limits};
+                                p.columns ? p.window : tw_conv2d_flat(&p.window), p.limits, fused};
     const float *x = (const float *)in[0];
     float *y = (float *)out[0];
     for (int32_t b = 0; b < layer.window.batches; ++b) {
@@ -138,5 +148,9 @@ TW_KERNEL(tw_conv2d_wide_f32) {
         y += layer.window.out_h * layer.window.out_w * layer.window.out_c;
     }
 }
+
+TW_KERNEL(tw_conv2d_wide_f32) { tw_conv2d_wide_f32_of(params, in, out, scratch, 0); }
+
+TW_KERNEL(tw_conv2d_wide_fused_f32) { tw_conv2d_wide_f32_of(params, in, out, scratch, 1); }
 
 #endif

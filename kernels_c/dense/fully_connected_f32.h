@@ -10,8 +10,11 @@ typedef struct {
     tw_limits_f32 limits;
     int32_t batches, depth, out;
 } tw_fully_connected_f32_params;
+typedef tw_fully_connected_f32_params tw_fully_connected_fused_f32_params;
 
-TW_KERNEL(tw_fully_connected_f32) {
+/* The kernel; fused, a constant: see madd.h. */
+TW_INLINE void tw_fully_connected_f32_of(const tw_fully_connected_f32_params *params, const void *const *in,
+                                         void *const *out, int fused) {
     const tw_fully_connected_f32_params p = *params;
     const float *x = (const float *)in[0], *w = (const float *)in[1], *bias = (const float *)in[2];
     float *y = (float *)out[0];
@@ -20,10 +23,14 @@ TW_KERNEL(tw_fully_connected_f32) {
         for (int32_t next = 0; next < p.out; next += rows.step) {
             const int32_t first = tw_min(next, p.out - rows.step);
             float acc[4] = {0.0F, 0.0F, 0.0F, 0.0F};
-            tw_rows_f32(acc, x, w + first * p.depth, p.depth, rows.apart * p.depth);
+            tw_rows_f32(acc, x, w + first * p.depth, p.depth, rows.apart * p.depth, fused);
             for (int32_t c = first; c < first + rows.step; ++c)
                 y[c] = tw_clampf(acc[c - first] + bias[c], p.limits.low, p.limits.high);
         }
 }
+
+TW_KERNEL(tw_fully_connected_f32) { tw_fully_connected_f32_of(params, in, out, 0); }
+
+TW_KERNEL(tw_fully_connected_fused_f32) { tw_fully_connected_f32_of(params, in, out, 1); }
 
 #endif

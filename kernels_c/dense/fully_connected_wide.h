@@ -72,13 +72,14 @@ TW_KERNEL(tw_fully_connected_wide_s16) {
 /* float32 over vectors of outputs, one batch. in: x [depth], w packed [out / 16][depth][16], bias [out padded to 16].
  * out: y [out]. */
 typedef tw_fully_connected_f32_params tw_fully_connected_wide_f32_params;
+typedef tw_fully_connected_f32_params tw_fully_connected_wide_fused_f32_params;
 
 /* Blocks of 16 outputs that are summed at once: enough to hide how long an addition takes. */
 #define TW_F32_BLOCKS (TW_F32_LANES / 2)
 
-/* Some blocks of outputs, a constant, from output c on. */
+/* Some blocks of outputs, a constant, from output c on. fused: a constant (madd.h). */
 TW_INLINE void tw_dense_blocks_f32(const void *const *in, float *y, int32_t c, int blocks,
-                                   const tw_fully_connected_f32_params *p) {
+                                   const tw_fully_connected_f32_params *p, int fused) {
     const float *x = (const float *)in[0], *w = (const float *)in[1] + c * p->depth, *bias = (const float *)in[2];
     tw_f32v acc[TW_F32_BLOCKS][TW_F32_VECTORS];
     const tw_f32v zero = {0};
@@ -88,7 +89,9 @@ TW_INLINE void tw_dense_blocks_f32(const void *const *in, float *y, int32_t c, i
         for (int v = 0; v < TW_F32_VECTORS; ++v) acc[b][v] = zero;
     do {
         for (int b = 0; b < blocks; ++b)
-            for (int v = 0; v < TW_F32_VECTORS; ++v) acc[b][v] += x[i] * tw_f32v_load(w + b * block + TW_F32_LANES * v);
+            for (int v = 0; v < TW_F32_VECTORS; ++v)
+                acc[b][v] =
+                    tw_f32v_madd(tw_f32v_all(x[i]), tw_f32v_load(w + b * block + TW_F32_LANES * v), acc[b][v], fused);
         w += TW_LANES;
     } while (++i < p->depth);
     for (int b = 0; b < blocks; ++b)
@@ -98,12 +101,18 @@ TW_INLINE void tw_dense_blocks_f32(const void *const *in, float *y, int32_t c, i
         }
 }
 
-TW_KERNEL(tw_fully_connected_wide_f32) {
+/* The kernel; fused, a constant: see madd.h. */
+TW_INLINE void tw_fully_connected_wide_f32_of(const tw_fully_connected_f32_params *params, const void *const *in,
+                                              void *const *out, int fused) {
     const tw_fully_connected_f32_params p = *params;
     int32_t c = 0;
     for (; c + TW_LANES * (TW_F32_BLOCKS - 1) < p.out; c += TW_LANES * TW_F32_BLOCKS)
-        tw_dense_blocks_f32(in, (float *)out[0], c, TW_F32_BLOCKS, &p);
-    for (; c < p.out; c += TW_LANES) tw_dense_blocks_f32(in, (float *)out[0], c, 1, &p);
+        tw_dense_blocks_f32(in, (float *)out[0], c, TW_F32_BLOCKS, &p, fused);
+    for (; c < p.out; c += TW_LANES) tw_dense_blocks_f32(in, (float *)out[0], c, 1, &p, fused);
 }
+
+TW_KERNEL(tw_fully_connected_wide_f32) { tw_fully_connected_wide_f32_of(params, in, out, 0); }
+
+TW_KERNEL(tw_fully_connected_wide_fused_f32) { tw_fully_connected_wide_f32_of(params, in, out, 1); }
 
 #endif

@@ -86,17 +86,19 @@ typedef struct {
     tw_limits_f32 limits;
     int32_t wide, pair;
 } tw_depthwise_conv2d_wide_f32_params;
+typedef tw_depthwise_conv2d_wide_f32_params tw_depthwise_conv2d_wide_fused_f32_params;
 
 #define TW_TAPS_PIXELS 8
 
 /* Outputs of a row and a vector of channels. Their taps inside the image, at least one: x, w and bias begin at the
  * first one, y at the first output. Floats from tap to tap, and from output to output (x_next, y_next). lanes: channels
- * that may be read and written. */
+ * that may be read and written. fused: a constant (madd.h). */
 typedef struct {
     const float *x, *w, *bias;
     float *y;
     int32_t rows, columns, x_row, x_column, w_row, w_column, x_next, y_next, lanes;
     tw_limits_f32 limits;
+    int fused;
 } tw_f32_taps;
 
 /* Some outputs from number first on. pixels and few (whether lanes matters) are constants, columns may be one. */
@@ -112,7 +114,8 @@ TW_INLINE void tw_f32_taps_tile(const tw_f32_taps *taps, int32_t first, int pixe
             const tw_f32v weights = tw_f32v_load(w + kx * taps->w_column);
             for (int r = 0; r < pixels; ++r) {
                 const float *at = x + r * taps->x_next + kx * taps->x_column;
-                acc[r] += (few ? tw_f32v_some(at, taps->lanes) : tw_f32v_load(at)) * weights;
+                acc[r] =
+                    tw_f32v_madd(few ? tw_f32v_some(at, taps->lanes) : tw_f32v_load(at), weights, acc[r], taps->fused);
             }
         } while (++kx < columns);
         x += taps->x_row;
@@ -225,7 +228,8 @@ TW_INLINE void tw_depthwise_vector_f32(const tw_f32_taps *taps, const tw_f32_spa
 
 /* A row of outputs y, whose windows begin in row iy of the image x. */
 TW_INLINE void tw_depthwise_row_f32(const float *x, const void *const *in, float *y, int32_t iy,
-                                    const tw_f32_spans *spans, const tw_depthwise_conv2d_wide_f32_params *p) {
+                                    const tw_f32_spans *spans, const tw_depthwise_conv2d_wide_f32_params *p,
+                                    int fused) {
     const tw_window *window = &p->window;
     const int32_t channels = window->in_c, line = window->in_w * channels;
     const int32_t ky = tw_first_inside(iy, window->dilation_h), row = window->k_w * p->wide;
@@ -242,7 +246,8 @@ TW_INLINE void tw_depthwise_row_f32(const float *x, const void *const *in, float
                         window->stride_w * channels,
                         channels,
                         tw_min(channels, TW_F32_LANES),
-                        p->limits};
+                        p->limits,
+                        fused};
     taps.rows = tw_end_inside(iy, window->dilation_h, window->k_h, window->in_h) - ky;
     for (int32_t next = 0; next < channels; next += TW_F32_LANES) {
         const int32_t c = tw_max(tw_min(next, channels - TW_F32_LANES), 0);
@@ -258,7 +263,9 @@ TW_INLINE void tw_depthwise_row_f32(const float *x, const void *const *in, float
     }
 }
 
-TW_KERNEL(tw_depthwise_conv2d_wide_f32) {
+/* The kernel; fused, a constant: see madd.h. */
+TW_INLINE void tw_depthwise_conv2d_wide_f32_of(const tw_depthwise_conv2d_wide_f32_params *params, const void *const *in,
+                                               void *const *out, int fused) {
     const tw_depthwise_conv2d_wide_f32_params p = *params;
     const tw_window *window = &p.window;
     const tw_f32_spans spans = tw_f32_spans_of(&p);
@@ -266,7 +273,11 @@ TW_KERNEL(tw_depthwise_conv2d_wide_f32) {
     float *y = (float *)out[0];
     for (int32_t b = 0; b < window->batches; ++b, x += tw_window_image(window))
         for (int32_t oy = 0; oy < window->out_h; ++oy, y += window->out_w * window->out_c)
-            tw_depthwise_row_f32(x, in, y, oy * window->stride_h - window->pad_h, &spans, &p);
+            tw_depthwise_row_f32(x, in, y, oy * window->stride_h - window->pad_h, &spans, &p, fused);
 }
+
+TW_KERNEL(tw_depthwise_conv2d_wide_f32) { tw_depthwise_conv2d_wide_f32_of(params, in, out, 0); }
+
+TW_KERNEL(tw_depthwise_conv2d_wide_fused_f32) { tw_depthwise_conv2d_wide_f32_of(params, in, out, 1); }
 
 #endif

@@ -12,6 +12,7 @@ from twinfer.runtime.control import reachable
 from twinfer.runtime.graph import Graph, Tensor
 from twinfer.runtime.options import USUAL, Options
 from twinfer.runtime.passes.folding import fold
+from twinfer.runtime.passes.fusing import check_fuses, fuse_products
 from twinfer.runtime.passes.stacking import stack
 from twinfer.runtime.passes.unsigned import make_signed
 from twinfer.runtime.plan import replay
@@ -73,6 +74,13 @@ def _shapes(graph: Graph, job: Job) -> Graph:
         return each
 
     return _everywhere(graph, infer)
+
+
+def _floats(graph: Graph, job: Job) -> Graph:
+    if job.options.floats == "exact":
+        return graph
+    check_fuses(job.target)
+    return _everywhere(graph, fuse_products)
 
 
 def _padding(graph: Graph, job: Job) -> Graph:
@@ -171,6 +179,7 @@ def _without_copy(step: Step, places: Mapping[Tensor, Place]) -> Step | Alias | 
 STAGES = (
     # Graph -> Graph
     Stage("Shapes", "Shapes that the file leaves open are inferred.", _shapes),
+    Stage("Floats", "Products of float32 are fused into their sums, if asked for.", _floats),
     Stage("Padding", "PAD goes into the operators behind it.", _padding),
     Stage("Unsigned", "uint8 becomes int8.", _unsigned),
     Stage("Tables", "Operators over one value of 8 bits become one table.", _tables),

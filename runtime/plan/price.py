@@ -54,7 +54,7 @@ class Price:
 def form_of(call: Call, target: Target) -> str:
     """The kernel, and what makes a layer's body much smaller: it takes windows where they lie, they are single pixels,
     or they go along one column. Floats have forms by how the target computes them."""
-    return call.kernel + _windows(call) + _floats(call, target)
+    return call.kernel.replace("_fused_", "_") + _windows(call) + _floats(call, target)
 
 
 def _windows(call: Call) -> str:

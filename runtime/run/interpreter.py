@@ -14,7 +14,7 @@ from twinfer.runtime.check import need_graph
 from twinfer.runtime.entry import named, with_main
 from twinfer.runtime.errors import InvalidArgumentError, ModelWarning, NotReadyError
 from twinfer.runtime.graph import Array, Graph, Tensor, walk
-from twinfer.runtime.options import USUAL, Options
+from twinfer.runtime.options import USUAL, Floats, Options
 from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.read.files import read_bytes
 from twinfer.runtime.run import isa
@@ -42,10 +42,10 @@ class Interpreter(BufferRuns):
     called after every step; without it the whole plan runs in one C call, unless it is large. ``guard``, also ours
     alone, spreads the arena out and watches every step; GuardError names one that uses memory that is not its own.
     Ours, too: ``input_rows`` is for ``begin``, ``push_row`` and ``finish``, ``tuned`` takes what ``twinfer tune`` has
-    found. Delegates are refused; the other experimental arguments change nothing. Errors have LiteRT's
-    types, ValueError and RuntimeError, as bases. ModelError: the model is damaged, or takes more memory or rounds of
-    its loops than ``TWINFER_MAX_BYTES`` and ``TWINFER_MAX_ROUNDS`` allow. Operators without a kernel raise
-    UnsupportedOperatorError in ``allocate_tensors``, before anything runs.
+    found; ``floats`` "fused" rounds a product of floats and its sum once. Delegates are refused; the other experimental
+    arguments change nothing. Errors have LiteRT's types, ValueError and RuntimeError, as bases. ModelError: the model
+    is damaged, or takes more memory or rounds of its loops than ``TWINFER_MAX_BYTES`` and ``TWINFER_MAX_ROUNDS`` allow.
+    Operators without a kernel raise UnsupportedOperatorError in ``allocate_tensors``, before anything runs.
 
     Any number of Python threads may use one interpreter: their calls take turns, those of other interpreters run
     beside them. An inference of several calls (set, invoke, get) is one thread's alone only if the program sees to it,
@@ -70,6 +70,7 @@ class Interpreter(BufferRuns):
         guard: bool = False,
         input_rows: bool = False,
         tuned: bool = False,
+        floats: Floats = "exact",
     ) -> None:
         check_delegates(experimental_delegates)
         check_resolver(experimental_op_resolver_type)
@@ -79,7 +80,7 @@ class Interpreter(BufferRuns):
             raise InvalidArgumentError("give one of model_path and model_content")
         keep = experimental_preserve_all_tensors
         self._compressed = experimental_compress_quantization_zero_points
-        options = Options(guard=guard, preserve_all=keep, input_rows=input_rows, tuned=tuned)
+        options = Options(guard=guard, preserve_all=keep, input_rows=input_rows, tuned=tuned, floats=floats)
         self._setup(_read(model_path, model_content), options, on_call, num_threads or 1)
 
     @classmethod

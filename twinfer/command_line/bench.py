@@ -15,6 +15,7 @@ from twinfer.command_line.command import EXIT_DIFFERS, EXIT_USAGE, Command, comp
 from twinfer.command_line.options import (
     MODEL,
     OPTIMIZE,
+    add_float,
     add_storages,
     add_targets,
     natural,
@@ -67,6 +68,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     about = f"on microcontrollers, one or several with commas: {OPTIMIZE}"
     command.add_argument("--optimize", metavar="HOW", default="balanced", help=about)
     add_storages(command)
+    add_float(command)
     about = "on microcontrollers, what to measure (default: both)"
     command.add_argument("--engine", choices=["interpreted", "compiled", "both"], default="both", help=about)
     about = "on microcontrollers, how RAM is planned (default: auto; --layers plans by layers)"
@@ -128,7 +130,7 @@ def _measures(arguments: argparse.Namespace) -> list[tuple[str, Measure]]:
     boards = cards(arguments.target)
     stored, goals = storages(arguments.weights, arguments.decode), settings(arguments.optimize)
     modes = [mode for mode in MODES if arguments.engine in (mode, "both")]
-    options = every(goals, stored, modes, "layers" if arguments.layers else arguments.memory)
+    options = every(goals, stored, modes, "layers" if arguments.layers else arguments.memory, arguments.floats)
     if arguments.cycles and not any(boards):
         raise InvalidArgumentError("--cycles is for microcontrollers: add --target cortex-m4, or another core")
     for line in unused_options(arguments, boards):
@@ -144,7 +146,8 @@ def _on_host(arguments: argparse.Namespace) -> Measure:
     from twinfer.bench.peers.engines import benched
 
     against = peers(arguments.against, benched())
-    wanted = compare.Comparison(against, arguments.layers, arguments.seconds, arguments.runs, arguments.seed)
+    how = (arguments.seconds, arguments.runs, arguments.seed, arguments.floats)
+    wanted = compare.Comparison(against, arguments.layers, *how)
     return lambda source, told: compare.compare(source, wanted, told)
 
 

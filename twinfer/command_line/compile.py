@@ -13,6 +13,7 @@ from twinfer.command_line.options import (
     OPTIMIZE,
     TARGET,
     add_apart,
+    add_float,
     add_io,
     add_memory,
     add_optimize,
@@ -58,6 +59,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--layout", choices=LAYOUTS, default="plain", help=about)
     add_optimize(command, OPTIMIZE)
     add_memory(command)
+    add_float(command)
     add_io(command)
     add_storage(command)
     add_apart(command)
@@ -83,7 +85,7 @@ def run(arguments: argparse.Namespace) -> int:
     target = target.with_alignment(arguments.align)
     kept = (arguments.optimize, arguments.weights, arguments.decode, arguments.mode, arguments.guard)
     memory = {**memory_of(arguments), **apart_of(arguments)}
-    options = Options(*kept, **memory, tuned=arguments.tuned)
+    options = Options(*kept, **memory, tuned=arguments.tuned, floats=arguments.floats)
     plans = [make_plan(source.graph, target, options) for source in sources]
     projects = _write(arguments, sources, plans, board)
     for plan, project in zip(plans, projects, strict=True):

@@ -73,6 +73,15 @@ def memory_of(arguments: argparse.Namespace) -> dict[str, Any]:
     return {name: getattr(arguments, name) for name in names}
 
 
+def add_float(command: argparse.ArgumentParser) -> None:
+    """How products of floats are added, for every command that plans a model."""
+    about = (
+        "how convolutions and fully connected layers of float32 add products: product and sum are both rounded, as in "
+        "TFLM (exact, the default), or only the sum, by an instruction that not every target has (fused)"
+    )
+    command.add_argument("--float", dest="floats", choices=["exact", "fused"], default="exact", help=about)
+
+
 def add_apart(command: argparse.ArgumentParser) -> None:
     """Where constants lie, for every command that shows or writes memory as C has it."""
     about = (
@@ -273,6 +282,7 @@ def add_programs(command: argparse.ArgumentParser) -> None:
     add_optimize(command, f"of compiled code, {OPTIMIZE}")
     add_storage(command)
     add_memory(command)
+    add_float(command)
     add_io(command)
     about = "time to measure on this computer (default: 5)"
     command.add_argument("--seconds", type=positive(float), default=5.0, help=about)
@@ -285,7 +295,8 @@ def options_of(arguments: argparse.Namespace) -> Options:
 
     if arguments.input_rows or arguments.input_in_place:
         raise InvalidArgumentError("the programs that are compared take a whole input: leave out the option")
-    return Options(arguments.optimize, arguments.weights, arguments.decode, **memory_of(arguments))
+    memory = memory_of(arguments)
+    return Options(arguments.optimize, arguments.weights, arguments.decode, floats=arguments.floats, **memory)
 
 
 def share(text: str) -> float:

@@ -13,6 +13,7 @@ from twinfer.command_line.options import (
     MODEL,
     OPTIMIZE,
     TARGET,
+    add_float,
     add_io,
     add_memory,
     add_optimize,
@@ -48,6 +49,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--target", default="host", help=f"{TARGET} (default: host)")
     add_optimize(command, f"of compiled code, {OPTIMIZE}")
     add_memory(command)
+    add_float(command)
     add_io(command)
     command.add_argument("--guard", action="store_true", help=GUARD)
 
@@ -68,7 +70,8 @@ def run(arguments: argparse.Namespace) -> int:
     inputs = read_inputs(graph, arguments.input, arguments.seed)
     board, shapes = card(arguments.target), [value.shape for value in inputs]
     engine = "interpreted" if board else arguments.engine
-    options = Options(optimize=arguments.optimize, mode=arguments.engine, guard=arguments.guard, **memory_of(arguments))
+    how: Any = {"mode": arguments.engine, "guard": arguments.guard, "floats": arguments.floats}
+    options = Options(optimize=arguments.optimize, **how, **memory_of(arguments))
     model = _open(graph, engine, shapes, options)
     if board is None and engine == "interpreted" and arguments.optimize != "balanced":
         note(f"--optimize {arguments.optimize} changes nothing: it is for compiled code (--engine compiled)")

@@ -14,6 +14,7 @@ from twinfer.command_line.options import (
     GUARD,
     MODEL,
     OPTIMIZE,
+    add_float,
     add_io,
     add_optimize,
     add_storage,
@@ -57,6 +58,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     add_targets(command)
     add_optimize(command, f"of compiled code, {OPTIMIZE}")
     add_storage(command)
+    add_float(command)
     add_io(command)
     command.add_argument("--guard", action="store_true", help=GUARD)
 
@@ -109,7 +111,8 @@ def _provers(arguments: argparse.Namespace) -> list[Prover]:
 def _options(arguments: argparse.Namespace) -> Options:
     from twinfer.runtime.options import Options
 
-    return Options(arguments.optimize, arguments.weights, arguments.decode, guard=arguments.guard)
+    how: Any = {"guard": arguments.guard, "floats": arguments.floats}
+    return Options(arguments.optimize, arguments.weights, arguments.decode, **how)
 
 
 def _on_host(arguments: argparse.Namespace) -> Prover:

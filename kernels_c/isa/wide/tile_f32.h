@@ -13,17 +13,19 @@ typedef struct {
     int32_t row, places, place, count, first, next;
 } tw_f32_rows;
 
-/* A layer: weights packed [out_c / 16][k_h * k_w * in_c][16], bias [out_c padded to 16]. */
+/* A layer: weights packed [out_c / 16][k_h * k_w * in_c][16], bias [out_c padded to 16]. fused: a constant (madd.h). */
 typedef struct {
     const float *w, *bias;
     tw_window window;
     tw_limits_f32 limits;
+    int fused;
 } tw_f32_layer;
 
 /* sums [pixels][TW_F32_VECTORS] of the windows from float x of the rows on and a block of weights. pixels is a
  * constant. */
 TW_INLINE void tw_f32_sums(tw_f32v *sums, const tw_f32_rows *from, int32_t x, const float *w, int pixels,
-                           const tw_window *window) {
+                           const tw_f32_layer *layer) {
+    const tw_window *window = &layer->window;
     const int32_t runs = window->dilation_w > 1 ? window->k_w : 1, run = window->k_w / runs * window->in_c;
     const int32_t pixel = window->stride_w * window->in_c, tap = window->dilation_w * window->in_c;
     tw_f32v acc[TW_F32_PIXELS][TW_F32_VECTORS];
@@ -41,7 +43,8 @@ TW_INLINE void tw_f32_sums(tw_f32v *sums, const tw_f32_rows *from, int32_t x, co
             do {
                 for (int r = 0; r < pixels; ++r)
                     for (int v = 0; v < TW_F32_VECTORS; ++v)
-                        acc[r][v] += at[r * pixel + i] * tw_f32v_load(w + TW_F32_LANES * v);
+                        acc[r][v] = tw_f32v_madd(tw_f32v_all(at[r * pixel + i]), tw_f32v_load(w + TW_F32_LANES * v),
+                                                 acc[r][v], layer->fused);
                 w += TW_LANES;
             } while (++i < run);
             at += tap;
@@ -59,7 +62,7 @@ TW_INLINE void tw_f32_tile(const tw_f32_rows *from, int32_t first, int32_t c, fl
     const tw_window *window = &layer->window;
     const int32_t out_c = window->out_c, k = window->k_h * window->k_w * window->in_c;
     tw_f32v sums[TW_F32_PIXELS * TW_F32_VECTORS];
-    tw_f32_sums(sums, from, first * window->stride_w * window->in_c, layer->w + c * k, pixels, window);
+    tw_f32_sums(sums, from, first * window->stride_w * window->in_c, layer->w + c * k, pixels, layer);
     for (int v = 0; v < TW_F32_VECTORS; ++v) {
         const int32_t at = c + TW_F32_LANES * v;
         const tw_f32v bias = tw_f32v_load(layer->bias + at);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Vectors of floats, one output channel in each lane: the base of the host's float kernels. Sums run over k in order,
- * multiplication and addition are rounded separately: the reference's bits. */
+ * multiplication and addition are rounded separately or, in fused kernels, once: the reference's bits. */
 #ifndef TW_WIDE_F32_H
 #define TW_WIDE_F32_H
 
 #include "../../core/epilogue.h"
+#include "../../core/madd.h"
 #include "lanes.h"
 
 /* Lanes of a vector, and how many pixels (or vectors) a tile sums at once: their sums fill the registers. On Zen 4 only
@@ -18,6 +19,7 @@
 #define TW_F32_LANES 8
 #define TW_F32_PIXELS 6
 #elif defined(__aarch64__)
+#include <arm_neon.h>
 #define TW_F32_LANES 4
 #define TW_F32_PIXELS 6
 #else
@@ -33,6 +35,27 @@ typedef float tw_f32v_any __attribute__((vector_size(4 * TW_F32_LANES), aligned(
 typedef int32_t tw_i32v __attribute__((vector_size(4 * TW_F32_LANES)));
 
 TW_INLINE tw_f32v tw_f32v_load(const float *x) { return *(const tw_f32v_any *)(const void *)x; }
+
+/* x in every lane. */
+TW_INLINE tw_f32v tw_f32v_all(float x) {
+    const tw_f32v zero = {0};
+    return x - zero; /* x + zero would turn -0.0 into 0.0 */
+}
+
+/* tw_madd in every lane. */
+TW_INLINE tw_f32v tw_f32v_madd(tw_f32v a, tw_f32v b, tw_f32v c, int fused) {
+    if (!fused) return c + a * b;
+#if defined(__AVX512F__)
+    return (tw_f32v)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
+#elif defined(__AVX__) && defined(__FMA__)
+    return (tw_f32v)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
+#elif defined(__aarch64__)
+    return (tw_f32v)vfmaq_f32((float32x4_t)c, (float32x4_t)a, (float32x4_t)b);
+#else
+    for (int32_t i = 0; i < TW_F32_LANES; ++i) c[i] = tw_fma(a[i], b[i], c[i]);
+    return c;
+#endif
+}
 
 /* The first count lanes, zeros in the others. */
 TW_INLINE tw_f32v tw_f32v_some(const float *x, int32_t count) {

@@ -10,6 +10,7 @@ import numpy as np
 from twinfer.runtime.graph import Array, Node
 from twinfer.runtime.ops.core.channels import constant_bias
 from twinfer.runtime.ops.core.hybrid import is_hybrid
+from twinfer.runtime.ops.core.madd import is_fused
 from twinfer.runtime.ops.core.unsigned import weight_zero
 from twinfer.runtime.ops.core.weights import unpacked
 from twinfer.runtime.ops.core.window import Window, window_of
@@ -29,10 +30,14 @@ def geometry(node: Node) -> Window:
 
 def beyond(node: Node) -> float | None:
     """What adds nothing to a sum: the zero point, 0.0 times finite weights. None for float activations over int8
-    weights, which find their scale by the whole image."""
+    weights, which find their scale by the whole image, and where a bias of -0.0 would show that a fused sum is -0.0:
+    another product of 0.0 would make it 0.0."""
     x, w = node.input(0), node.input(1)
     if x.type != "FLOAT32":
         return x.zero
+    bias = node.optional(2) if is_fused(node) else None
+    if bias is not None and (bias.data is None or (np.signbit(bias.data) & (bias.data == 0)).any()):
+        return None
     return 0.0 if w.type == "FLOAT32" and w.data is not None and np.isfinite(w.data).all() else None
 
 

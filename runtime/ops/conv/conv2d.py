@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,7 @@ from twinfer.runtime.ops.core.channels import (
 )
 from twinfer.runtime.ops.core.hybrid import hybrid_constants, is_hybrid, symmetric_hybrid
 from twinfer.runtime.ops.core.layer_cases import Layer, with_equal_scales
+from twinfer.runtime.ops.core.madd import float_kernel, is_fused, madd
 from twinfer.runtime.ops.core.packing import LANES, LANES_S8, pack_s8
 from twinfer.runtime.ops.core.unsigned import weight_zero
 from twinfer.runtime.ops.core.weights import check_symmetric, check_types, unpacked
@@ -54,10 +56,10 @@ def infer(node: Node) -> list[Shape]:
 
 def reference(node: Node, inputs: list[Any]) -> list[Array]:
     """Source: TFLM reference ConvPerChannel and Conv (float sums in order of row, column, channel)."""
-    return _conv.slide(node, inputs, _sums)
+    return _conv.slide(node, inputs, partial(_sums, fused=is_fused(node)))
 
 
-def _sums(x: Array, w: Array, g: Window) -> Array:
+def _sums(x: Array, w: Array, g: Window, fused: bool) -> Array:
     """The sums of every output, [batches, out_h, out_w, out_c]: float64 (exact for integers) or float32 in order."""
     depth = w.shape[3]
     group = g.out_c // (g.in_c // depth)
@@ -71,7 +73,8 @@ def _sums(x: Array, w: Array, g: Window) -> Array:
                 acc[..., first : first + group] += part @ tap.T
                 continue
             for c in range(depth):  # 0 in the padding times an infinite weight would be NaN
-                acc[..., first : first + group] += np.where(valid, part[..., c, None] * tap[:, c], 0)
+                sums = acc[..., first : first + group]
+                sums[...] = np.where(valid, madd(part[..., c, None], tap[:, c], sums, fused), sums)
     return acc
 
 
@@ -87,7 +90,7 @@ def lower(node: Node, target: Target) -> Call:
     if node.input(0).type == "FLOAT32":
         floats: dict[str, Param] = {"window": g.params, "limits": output_range(node), "depth": w.shape[3]}
         inputs = (node.input(0), w, bias_of(node, g.out_c))
-        return Call("tw_conv2d_f32", floats, inputs, (node.output,), macs=macs, rows=g.by_rows())
+        return Call(float_kernel("tw_conv2d", node), floats, inputs, (node.output,), macs=macs, rows=g.by_rows())
     pixels = 1 if target.has("armv6-m") else TILE_PIXELS
     return lower_s8(node, g, node.constant(1).reshape(g.out_c, -1), macs, pixels)
 

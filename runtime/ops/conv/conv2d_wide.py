@@ -13,6 +13,7 @@ from twinfer.runtime.ops.conv._bands import Bands, block_sizes, call_s16, is_den
 from twinfer.runtime.ops.conv._layer import ONE_CHANNEL, Convolution, beyond, convolution_of
 from twinfer.runtime.ops.core.activation import output_range
 from twinfer.runtime.ops.core.channels import epilogue, fold_zero, lane_channels, lane_ends, one_rounding
+from twinfer.runtime.ops.core.madd import float_kernel
 from twinfer.runtime.ops.core.packing import LANES, LANES_F32, LANES_S8, ROWS, pack_f32, pack_s8, padded
 from twinfer.runtime.ops.dense.fully_connected_wide import call_row, call_s8
 from twinfer.runtime.ops.isa.short import channels_in_32_bits
@@ -102,12 +103,14 @@ def lower_f32(node: Node, target: Target) -> Call:
     rows, width = (g.k_h - 1) * g.dilation_h + 1, (g.out_w - 1) * g.stride_w + (g.k_w - 1) * g.dilation_w + 1
     fits = g.pad_h == g.pad_w == 0 and (g.out_h - 1) * g.stride_h + rows <= g.in_h and width <= g.in_w
     columns = 0 if fits else max(g.pad_w + g.in_w, width)
-    accept(columns == 0 or beyond(node) is not None, "the weights are not finite, and there is padding")
+    safe = columns == 0 or beyond(node) is not None
+    accept(safe, "there is padding, and weights are not finite or, with fused products, a bias is -0.0")
     accept(rows * columns * g.in_c <= MOST, f"the rows that a window sees have more than {MOST} elements")
     params: dict[str, Param] = {"window": g.params, "limits": output_range(node), "columns": columns}
     inputs = (node.input(0), weights(pack_f32(layer.rows), LANES_F32), constant.bias(padded(layer.bias)))
     scratch = 4 * rows * columns * g.in_c
-    return Call("tw_conv2d_wide_f32", params, inputs, (node.output,), scratch, macs=layer.macs, rows=g.by_rows())
+    kernel = float_kernel("tw_conv2d_wide", node)
+    return Call(kernel, params, inputs, (node.output,), scratch, macs=layer.macs, rows=g.by_rows())
 
 
 #: Bytes of x that a lane takes at once.

@@ -28,6 +28,7 @@ from twinfer.runtime.ops.core.channels import (
 )
 from twinfer.runtime.ops.core.hybrid import hybrid_constants, hybrid_ends, is_hybrid, quantize_dynamic
 from twinfer.runtime.ops.core.layer_cases import IN_FLOAT64, LOWEST, X_SCALE, Layer, codes
+from twinfer.runtime.ops.core.madd import float_kernel, is_fused, madd
 from twinfer.runtime.ops.core.packing import LANES, LANES_S8, pack_s8
 from twinfer.runtime.ops.core.unsigned import is_unsigned, weight_zero
 from twinfer.runtime.ops.core.weights import check_types, unpacked
@@ -74,7 +75,7 @@ def reference(node: Node, inputs: list[Any]) -> list[Array]:
         return [_hybrid_reference(node, rows, w).reshape(node.output.shape)]
     acc = np.zeros((len(rows), len(w)), np.float32)
     for k in range(w.shape[1]):
-        acc += rows[:, k, None] * w[None, :, k]
+        acc = madd(rows[:, k, None], w[None, :, k], acc, is_fused(node))
     low, high = float_range(node)
     return [(acc + bias.astype(np.float32)).clip(np.float32(low), np.float32(high)).reshape(node.output.shape)]
 
@@ -117,7 +118,7 @@ def lower(node: Node, target: Target) -> Call:
     if node.input(0).type == "FLOAT32":
         params: dict[str, Param] = {**shape_of(node), "limits": output_range(node)}
         inputs = (node.input(0), node.input(1), bias_of(node, node.input(1).shape[0]))
-        return Call("tw_fully_connected_f32", params, inputs, (node.output,), macs=macs_of(node))
+        return Call(float_kernel("tw_fully_connected", node), params, inputs, (node.output,), macs=macs_of(node))
     if is_unsigned(node):
         return _lower_unsigned(node)
     try:

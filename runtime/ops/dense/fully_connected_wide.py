@@ -12,6 +12,7 @@ from twinfer.runtime.graph import Array, Node
 from twinfer.runtime.ops.conv._bands import call_s16
 from twinfer.runtime.ops.core.activation import output_range
 from twinfer.runtime.ops.core.channels import epilogue, fold_zero, lane_channels
+from twinfer.runtime.ops.core.madd import float_kernel
 from twinfer.runtime.ops.core.packing import (
     LANES,
     LANES_F32,
@@ -44,9 +45,9 @@ def _lower_f32(layer: Dense) -> Call:
     packed = (node.input(0), weights(pack_f32(layer.weights), LANES_F32), constant.bias(padded(layer.bias)))
     if layer.shape["batches"] == 1:
         one: dict[str, Param] = {**layer.shape, "limits": limits}
-        return Call("tw_fully_connected_wide_f32", one, packed, (node.output,), macs=layer.macs)
+        return Call(float_kernel("tw_fully_connected_wide", node), one, packed, (node.output,), macs=layer.macs)
     many: dict[str, Param] = {"window": layer.window.params, "limits": limits, "columns": 0}
-    return Call("tw_conv2d_wide_f32", many, packed, (node.output,), macs=layer.macs)
+    return Call(float_kernel("tw_conv2d_wide", node), many, packed, (node.output,), macs=layer.macs)
 
 
 def _lower_s8(layer: Dense) -> Call:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from twinfer.runtime.ops.core.channels import (
 )
 from twinfer.runtime.ops.core.hybrid import hybrid_constants, is_hybrid
 from twinfer.runtime.ops.core.layer_cases import Layer, with_equal_scales
+from twinfer.runtime.ops.core.madd import float_kernel, is_fused, madd
 from twinfer.runtime.ops.core.unsigned import weight_zero
 from twinfer.runtime.ops.core.weights import check_symmetric, check_types, unpacked
 from twinfer.runtime.ops.core.window import Window, inside, shifted
@@ -51,14 +53,14 @@ def infer(node: Node) -> list[Shape]:
 
 def reference(node: Node, inputs: list[Any]) -> list[Array]:
     """Source: TFLM reference DepthwiseConvPerChannel and DepthwiseConv (float sums in order of row and column)."""
-    return _conv.slide(node, inputs, _sums)
+    return _conv.slide(node, inputs, partial(_sums, fused=is_fused(node)))
 
 
-def _sums(x: Array, w: Array, g: Window) -> Array:
+def _sums(x: Array, w: Array, g: Window, fused: bool) -> Array:
     acc = np.zeros((len(x), *g.shape[1:]), x.dtype)
     for ky, kx in g.taps():
-        part = np.repeat(shifted(x, g, ky, kx, 0), g.out_c // g.in_c, axis=3) * w[0, ky, kx].astype(x.dtype)
-        acc += np.where(inside(g, ky, kx), part, 0)
+        part = np.repeat(shifted(x, g, ky, kx, 0), g.out_c // g.in_c, axis=3)
+        acc = np.where(inside(g, ky, kx), madd(part, w[0, ky, kx].astype(x.dtype), acc, fused), acc)
     return acc
 
 
@@ -76,7 +78,8 @@ def lower(node: Node, target: Target) -> Call:
         multiplier = g.out_c // g.in_c
         floats: dict[str, Param] = {"window": g.params, "multiplier": multiplier, "limits": output_range(node)}
         inputs = (x, w, bias_of(node, g.out_c))
-        return Call("tw_depthwise_conv2d_f32", floats, inputs, (node.output,), macs=macs, rows=g.by_rows())
+        kernel = float_kernel("tw_depthwise_conv2d", node)
+        return Call(kernel, floats, inputs, (node.output,), macs=macs, rows=g.by_rows())
     if g.in_c == 1 and w.data is not None and constant_bias(node, g.out_c) is not None:
         return conv2d.lower_s8(node, g, w.data.reshape(-1, g.out_c).T, macs)
     return lower_zero(node, g, macs) if weight_zero(w) else _lower_s8(node, g, macs)

@@ -12,6 +12,7 @@ from twinfer.runtime.graph import Array, Node
 from twinfer.runtime.ops.conv._layer import Convolution, check_one_to_one, convolution_of
 from twinfer.runtime.ops.core.activation import output_range
 from twinfer.runtime.ops.core.channels import epilogue, lane_channels
+from twinfer.runtime.ops.core.madd import float_kernel
 from twinfer.runtime.ops.core.packing import LANES, LANES_S16, padded
 from twinfer.runtime.params import Param
 from twinfer.runtime.program import Call, Weights
@@ -94,7 +95,8 @@ def lower_f32(node: Node, target: Target) -> Call:
     tile = {"wide": len(bias), "pair": pair}
     params: dict[str, Param] = {"window": g.params, "limits": output_range(node), **tile}
     inputs = (node.input(0), weights(taps, LAYOUT), constant.bias(bias))
-    return Call("tw_depthwise_conv2d_wide_f32", params, inputs, (node.output,), macs=layer.macs, rows=g.by_rows())
+    kernel = float_kernel("tw_depthwise_conv2d_wide", node)
+    return Call(kernel, params, inputs, (node.output,), macs=layer.macs, rows=g.by_rows())
 
 
 def _wide(values: Array, pair: int) -> Array:
