@@ -63,7 +63,8 @@ TW_KERNEL(tw_conv2d_fused_f32) { tw_conv2d_f32_of(params, in, out, 1); }
 
 /* Over vectors of channels: windows are read where they lie, in the image or in a padded copy of the rows that a row of
  * outputs sees. in: x, w packed [out_c / 16][k_h * k_w * in_c][16], bias [out_c padded to 16]. out: y. columns: pixels
- * of a row of the copy, its padding among them; 0 if no window leaves the image, which is then read itself. scratch:
+ * of a row of the copy, its padding among them; 0 if no window leaves the image, which is then read itself. A column of
+ * pixels is taken as a row. scratch:
  * float [rows that a window sees][columns][in_c]. Columns of padding are added as zeros, which does not change the
  * sums' bits if the weights are finite; rows of padding are left out. */
 typedef struct {
@@ -131,17 +132,31 @@ TW_INLINE tw_window tw_conv2d_flat(const tw_window *window) {
     return flat;
 }
 
+/* Whether images and windows are one column, which lies in memory as one row does. */
+TW_INLINE int tw_conv2d_column(const tw_window *w) { return w->in_w * w->out_w * w->k_w == 1 && w->pad_w == 0; }
+
+/* A column as a row, whose tiles have many pixels: a tile of one would wait for every sum. */
+TW_INLINE tw_window tw_conv2d_turned(const tw_window *w) {
+    const tw_window row = {w->batches, 1,           w->in_h, w->in_c,       1, w->out_h, w->out_c, 1, w->k_h,
+                           1,          w->stride_h, 1,       w->dilation_h, 0, w->pad_h};
+    return tw_conv2d_column(w) ? row : *w;
+}
+
 /* The kernel; fused, a constant: see madd.h. */
 TW_INLINE void tw_conv2d_wide_f32_of(const tw_conv2d_wide_f32_params *params, const void *const *in, void *const *out,
                                      void *scratch, int fused) {
     const tw_conv2d_wide_f32_params p = *params;
+    const tw_window window = tw_conv2d_turned(&p.window);
     const tw_f32_layer layer = {(const float *)in[1], (const float *)in[2],
-                                p.columns ? p.window : tw_conv2d_flat(&p.window), p.limits, fused};
+                                p.columns ? window : tw_conv2d_flat(&window), p.limits, fused};
+    const int32_t reach = (window.out_w - 1) * window.stride_w + (window.k_w - 1) * window.dilation_w + 1;
+    /* Of a column only so many pixels as the part of it needs that is computed. */
+    const int32_t columns = tw_conv2d_column(&p.window) ? tw_max(window.pad_w + window.in_w, reach) : p.columns;
     const float *x = (const float *)in[0];
     float *y = (float *)out[0];
     for (int32_t b = 0; b < layer.window.batches; ++b) {
         if (p.columns)
-            tw_conv2d_wide_padded_f32(x, y, (float *)scratch, p.columns, &layer);
+            tw_conv2d_wide_padded_f32(x, y, (float *)scratch, columns, &layer);
         else
             tw_conv2d_wide_inside_f32(x, y, &layer);
         x += tw_window_image(&layer.window);

@@ -15,6 +15,7 @@ from twinfer.runtime.ops.core.activation import output_range
 from twinfer.runtime.ops.core.channels import epilogue, fold_zero, lane_channels, lane_ends, one_rounding
 from twinfer.runtime.ops.core.madd import float_kernel
 from twinfer.runtime.ops.core.packing import LANES, LANES_F32, LANES_S8, ROWS, pack_f32, pack_s8, padded
+from twinfer.runtime.ops.core.window import Window
 from twinfer.runtime.ops.dense.fully_connected_wide import call_row, call_s8
 from twinfer.runtime.ops.isa.short import channels_in_32_bits
 from twinfer.runtime.params import Param
@@ -100,9 +101,7 @@ def lower_f32(node: Node, target: Target) -> Call:
     """The call for constant weights; also for DEPTHWISE_CONV_2D of one input channel."""
     layer = convolution_of(node)
     g = layer.window
-    rows, width = (g.k_h - 1) * g.dilation_h + 1, (g.out_w - 1) * g.stride_w + (g.k_w - 1) * g.dilation_w + 1
-    fits = g.pad_h == g.pad_w == 0 and (g.out_h - 1) * g.stride_h + rows <= g.in_h and width <= g.in_w
-    columns = 0 if fits else max(g.pad_w + g.in_w, width)
+    rows, columns = _copied(_turned(g))
     safe = columns == 0 or beyond(node) is not None
     accept(safe, "there is padding, and weights are not finite or, with fused products, a bias is -0.0")
     accept(rows * columns * g.in_c <= MOST, f"the rows that a window sees have more than {MOST} elements")
@@ -111,6 +110,22 @@ def lower_f32(node: Node, target: Target) -> Call:
     scratch = 4 * rows * columns * g.in_c
     kernel = float_kernel("tw_conv2d_wide", node)
     return Call(kernel, params, inputs, (node.output,), scratch, macs=layer.macs, rows=g.by_rows())
+
+
+def _copied(g: Window) -> tuple[int, int]:
+    """Rows and columns of pixels of the copy that the kernel makes; no columns where it reads the image itself."""
+    rows, width = (g.k_h - 1) * g.dilation_h + 1, (g.out_w - 1) * g.stride_w + (g.k_w - 1) * g.dilation_w + 1
+    fits = g.pad_h == g.pad_w == 0 and (g.out_h - 1) * g.stride_h + rows <= g.in_h and width <= g.in_w
+    return rows, 0 if fits else max(g.pad_w + g.in_w, width)
+
+
+def _turned(g: Window) -> Window:
+    """Windows over one column of pixels as the kernel takes them: over a row."""
+    if g.in_w * g.out_w * g.k_w > 1 or g.pad_w:
+        return g
+    across = {"out_h": 1, "out_w": g.out_h, "k_h": 1, "k_w": g.k_h, "stride_h": 1, "stride_w": g.stride_h}
+    along = {"dilation_h": 1, "dilation_w": g.dilation_h, "pad_h": 0, "pad_w": g.pad_h}
+    return g._replace(in_h=1, in_w=g.in_h, **across, **along)
 
 
 #: Bytes of x that a lane takes at once.
