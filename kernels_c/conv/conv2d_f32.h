@@ -64,9 +64,8 @@ TW_KERNEL(tw_conv2d_fused_f32) { tw_conv2d_f32_of(params, in, out, 1); }
 /* Over vectors of channels: windows are read where they lie, in the image or in a padded copy of the rows that a row of
  * outputs sees. in: x, w packed [out_c / 16][k_h * k_w * in_c][16], bias [out_c padded to 16]. out: y. columns: pixels
  * of a row of the copy, its padding among them; 0 if no window leaves the image, which is then read itself. A column of
- * pixels is taken as a row. scratch:
- * float [rows that a window sees][columns][in_c]. Columns of padding are added as zeros, which does not change the
- * sums' bits if the weights are finite; rows of padding are left out. */
+ * pixels is taken as a row. scratch: float [rows that a window sees][columns][in_c]. Columns of padding are added as
+ * zeros, which does not change the sums' bits if the weights are finite; rows of padding are left out. */
 typedef struct {
     tw_window window;
     tw_limits_f32 limits;

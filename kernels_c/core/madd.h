@@ -10,7 +10,6 @@
 #define TW_FMA 1
 #else
 #define TW_FMA 0
-TW_NEED(DBL_MANT_DIG == 53, TW_NEED_DOUBLE);
 #endif
 
 /* By an instruction; without one by doubles, slowly: there the product is exact. The sum is rounded to odd, that is, an
@@ -23,10 +22,10 @@ TW_INLINE float tw_fma(float a, float b, float c) {
     const double product = (double)a * (double)b;
     double sum = product + (double)c;
     const double added = sum - product, rest = (product - (sum - added)) + ((double)c - added);
-    uint64_t bits;
-    memcpy(&bits, &sum, sizeof bits);
+    uint64_t bits = 0;
+    memcpy(&bits, &sum, sizeof sum);
     if ((rest > 0 || rest < 0) && bits % 2 == 0) bits += (rest > 0) == (sum > 0) ? 1 : UINT64_MAX;
-    memcpy(&sum, &bits, sizeof bits);
+    memcpy(&sum, &bits, sizeof sum);
     return (float)sum;
 #endif
 }

@@ -53,6 +53,8 @@ def shapes(rng: np.random.Generator, op: str) -> tuple[tuple[int, ...], tuple[in
         return (int(rng.integers(1, 40)) if rng.integers(2) else 1, depth), (int(rng.integers(1, 300)), depth)
     k = (3, 3) if rng.integers(2) else (int(rng.integers(1, 6)), int(rng.integers(1, 6)))
     image = (int(rng.integers(1, 3)), size(rng, 12), size(rng, 49))
+    if rng.random() < 0.2:  # a column: rows of one pixel
+        image, k = (*image[:1], image[2], 1), (k[0], 1)
     if op == "CONV_2D":
         depth = size(rng, 17)
         return (*image, depth), (size(rng, 49), *k, depth)
