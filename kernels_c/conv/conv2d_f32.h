@@ -21,6 +21,15 @@ TW_INLINE void tw_conv2d_sums_f32(float *acc, const float *x, const float *w, in
                                   const tw_conv2d_f32_params *p, int fused) {
     const tw_window *window = &p->window;
     const int32_t taps = tw_inside_run(inside, p->depth, window);
+#if defined(TW_VFP) && !defined(TW_HELIUM_F32)
+    if (fused && taps > 0 && taps == inside->end - inside->first && inside->top < inside->bottom) {
+        const int32_t n = taps * p->depth;
+        tw_runs_fused_f32(acc, x + tw_window_tap(inside->top, inside->first, window),
+                          w + (inside->top * window->k_w + inside->first) * p->depth, n, size,
+                          inside->bottom - inside->top, tw_window_tap(1, 0, window) - n, window->k_w * p->depth - n);
+        return;
+    }
+#endif
     for (int32_t ky = inside->top; ky < inside->bottom; ++ky)
         for (int32_t kx = inside->first; kx < inside->end; kx += taps)
             tw_rows_f32(acc, x + tw_window_tap(ky, kx, window), w + (ky * window->k_w + kx) * p->depth, taps * p->depth,
