@@ -56,7 +56,7 @@ def planned(plan: Plan) -> Facts:
     usual = make_plan(load("digits_int8").graph, plan.target, Options(how.optimize, memory="layers"))
     about = {"target": plan.target.name, "optimize": how.optimize, "weights": how.weights, "decode": how.decode}
     about |= {"guard": plan.arena_bytes > usual.arena_bytes, "memory": how.memory}
-    names = ("ram", "input_rows", "input_in_place", "weights_as", "page_bytes")
+    names = ("ram", "input_rows", "input_in_place", "weights_as", "page_bytes", "floats")
     return {**about, **{name: getattr(how, name) for name in names}}
 
 
@@ -159,7 +159,7 @@ SEARCH |= {"channels_last": False}
 
 FILE: Facts = {"optimize": "balanced", "weights": "file", "decode": "layer", "guard": False}
 FILE |= {"memory": "auto", "ram": 0, "input_rows": False, "input_in_place": False}
-FILE |= {"weights_as": "linked", "page_bytes": 4096}
+FILE |= {"weights_as": "linked", "page_bytes": 4096, "floats": "exact"}
 
 COMPILE: Facts = {"target": "host", **FILE, "name": "digits_int8", "folder": "out", "mode": "compiled", "card": None}
 COMPILE |= {"aligned": (16, 16)}
@@ -178,12 +178,13 @@ PROGRAMS: dict[str, Facts] = {
     "--weights lut --decode start": {"weights": "lut", "decode": "start"},
     "--memory rows": {"memory": "rows"},
     "--ram 90000": {"ram": 90_000},
+    "--float fused": {"floats": "fused"},
     "--seed 5": {"seed": 5},
     "--seconds 2.5": {"seconds": 2.5},
 }
 
 BENCH: Facts = {"model": "digits_int8", "on": "host", "against": ["tflm"], "layers": False, "seconds": 1.0}
-BENCH |= {"rounds": None, "seed": 0}
+BENCH |= {"rounds": None, "seed": 0, "floats": "exact"}
 BENCH_THERE: Facts = {"model": "digits_int8", "on": "cortex-m4", "layers": False, "seed": 0, "options": every()}
 BENCH_THERE |= {"cycles": False}
 
@@ -300,6 +301,7 @@ MATRIX: dict[str, tuple[Facts, dict[str, Facts]]] = {
             "--ram 90000": {"ram": 90_000},
             "--input-rows": {"input_rows": True},
             "--input-in-place": {"input_in_place": True},
+            "--float fused": {"floats": "fused"},
             "--weights-as blob": {"weights_as": "blob"},
             "--weights-as paged --page-bytes 512": {"weights_as": "paged", "page_bytes": 512},
         },
@@ -318,6 +320,7 @@ MATRIX: dict[str, tuple[Facts, dict[str, Facts]]] = {
             "--ram 90000": {"ram": 90_000},
             "--input-rows": {"input_rows": True},
             "--input-in-place": {"input_in_place": True},
+            "--float fused": {"floats": "fused"},
             "--engine compiled --guard": {"engine": "compiled", "guard": True},
             "--target cortex-m0": {"on": "cortex-m0", "target": "cortex-m0"},
         },
@@ -338,6 +341,7 @@ MATRIX: dict[str, tuple[Facts, dict[str, Facts]]] = {
             "--against litert-ref,tflm": {"against": ["litert-ref", "tflm"]},
             "--seconds 2.5": {"seconds": 2.5},
             "--runs 4": {"rounds": 4},
+            "--float fused": {"floats": "fused"},
             "--seed 5": {"seed": 5},
             "--json -": {},
             "--html p.html": {},
@@ -351,6 +355,7 @@ MATRIX: dict[str, tuple[Facts, dict[str, Facts]]] = {
             "--layers": {"layers": True, "options": every(memory="layers")},
             "--cycles": {"cycles": True},
             "--memory rows": {"options": every(memory="rows")},
+            "--float fused": {"options": every(floats="fused")},
             "--seed 5": {"seed": 5},
             "--optimize size,speed,size": {"options": every(["size", "speed"])},
             "--engine compiled": {"options": every(modes=["compiled"])},
@@ -374,6 +379,7 @@ MATRIX: dict[str, tuple[Facts, dict[str, Facts]]] = {
             "--against none": {"peers": []},
             "--optimize size": {"optimize": "size"},
             "--weights auto": {"weights": "auto"},
+            "--float fused": {"floats": "fused"},
             "--weights lut --decode start": {"weights": "lut", "decode": "start"},
             "--guard": {"guard": True},
         },
@@ -387,6 +393,7 @@ MATRIX: dict[str, tuple[Facts, dict[str, Facts]]] = {
             "--optimize size": {"optimize": "size"},
             "--weights lut": {"weights": "lut"},
             "--decode start": {"decode": "start"},
+            "--float fused": {"floats": "fused"},
             "--guard": {"guard": True},
         },
     ),
