@@ -37,10 +37,11 @@ FLOATS = ("kws_float32", "digits_float32", "vww_float32")
 #: Whole layers by the fastest kernels.
 FASTEST = Options(optimize="speed", memory="layers")
 
-CORES = ("cortex-m3", "cortex-m4", "cortex-m55", "wasm32")
+CORES = ("cortex-m3", "cortex-m4", "cortex-m55", "riscv32", "wasm32")
 
-#: Of some cores only their own kernels: a mean of instructions and of operations of WebAssembly would be of neither.
-OWN = {"wasm32": "_simd128_"}
+#: Of some cores only their own kernels: a mean of instructions and of operations of WebAssembly would be of neither, and
+#: all others of RISC-V are those of Cortex-M3.
+OWN = {"riscv32": "_tiles_", "wasm32": "_simd128_"}
 
 HEAD = """\
 # Of every kernel in models and single operators, by form (`-direct`: windows are read where they lie; `-pixel`: they

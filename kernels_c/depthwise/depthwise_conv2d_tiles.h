@@ -55,71 +55,174 @@ TW_INLINE int32_t tw_depthwise_taps(const tw_depthwise_line *line, int32_t x0, i
     return sum;
 }
 
-/* Windows of 3 x 3 taps without gaps: their weights, in registers, and the rows of one in column 0. Rows outside the
- * image have weights of 0; what they would add is in the bias. */
+/* Windows of 3 x 3 taps without gaps, a stride of 1 or 2, and at most one column of padding on each side, of rows that
+ * have the same rows of taps in the image. First what channels have of their own: where their rows and outputs begin,
+ * weights, what a column of padding adds to the first and the last column of taps. Then what they share: how many rows,
+ * step apart, whether padding follows the last column (last), the bytes of all other outputs (span), and rows of taps
+ * as masks. Rows outside the image have weights of 0; what they would add is in the bias. */
 typedef struct {
     const int8_t *row[3];
-    int32_t w[9], bias;
+    int8_t *y;
+    int32_t w[9], bias, before, behind;
+    tw_tiles_channel channel;
+    int32_t rows, left, step, pad, stride, last, tap, span, seen[3], in_zero;
+    tw_tiles_end end;
 } tw_depthwise_nine;
 
-TW_INLINE void tw_depthwise_nine_load(tw_depthwise_nine *nine, const tw_depthwise_line *line, int32_t in_zero,
-                                      const tw_window *w) {
-    nine->bias = line->bias;
-    for (int32_t ky = 0; ky < 3; ++ky)
-        for (int32_t kx = 0; kx < 3; ++kx) {
-            const int32_t tap = line->w[(3 * ky + kx) * w->out_c], inside = tw_row_inside(line->y + ky, w);
-            nine->w[3 * ky + kx] = inside ? tap : 0;
-            if (!inside) nine->bias = tw_add(nine->bias, in_zero * tap);
-        }
-}
-
-/* The sum of the window that begins in column x0. */
-TW_INLINE int32_t tw_depthwise_nine_sum(const tw_depthwise_nine *nine, int32_t x0, int32_t inside, int32_t in_zero,
-                                        const tw_window *w) {
-    int32_t sum = nine->bias;
-    for (int32_t kx = 0; kx < 3; ++kx) {
-        const int32_t at = (x0 + kx) * w->in_c, seen = inside || tw_column_inside(x0 + kx, w);
-        for (int32_t ky = 0; ky < 3; ++ky)
-            sum = tw_add(sum, (seen ? nine->row[ky][at] : in_zero) * nine->w[3 * ky + kx]);
+/* Weights and what follows from them, and the end of channel c. */
+TW_INLINE void tw_depthwise_nine_load(tw_depthwise_nine *nine, int32_t c, const int8_t *w,
+                                      const tw_tiles_channels *channels) {
+    int32_t bias = channels->bias[c];
+    for (int32_t ky = 0; ky < 3; ++ky) {
+        for (int32_t kx = 0; kx < 3; ++kx) nine->w[3 * ky + kx] = w[c + (3 * ky + kx) * nine->tap] & nine->seen[ky];
+        if (nine->seen[ky]) continue;
+        for (int32_t kx = 0; kx < 3; ++kx) bias = tw_add(bias, nine->in_zero * w[c + (3 * ky + kx) * nine->tap]);
     }
-    return sum;
+    nine->bias = bias;
+    nine->before = nine->in_zero * (nine->w[0] + nine->w[3] + nine->w[6]);
+    nine->behind = nine->in_zero * (nine->w[2] + nine->w[5] + nine->w[8]);
+    nine->channel = tw_tiles_channel_of(c, channels);
+    nine->left = nine->rows;
 }
 
-#if defined(TW_TILES_LOOPS)
-/* Outputs of a row, left of them, at least 1, whose windows have all their columns; the first begins at an offset from
- * the rows. For shared instances: 46 instructions an output, where gcc takes 54 or more if it does not know how far
- * the taps are apart, and 41 if it does. */
-TW_INLINE void tw_depthwise_nine_row(int8_t *y, int32_t offset, int32_t left, const tw_depthwise_nine *nine,
-                                     const tw_tiles_channel *channel, const tw_tiles_end *end,
-                                     const tw_window *window) {
-    const intptr_t tap = window->in_c, back = (window->stride_w - 2) * tap, y_column = window->out_c;
-    const int8_t *x0 = nine->row[0] + offset, *x1 = nine->row[1] + offset, *x2 = nine->row[2] + offset;
-    const int32_t *w = nine->w;
-#define TW_TAPS(w0, w1, w2, next)                                                                                      \
-    "lb t2, 0(%[x0])\n lb t3, 0(%[x1])\n mul t2, t2, %[" w0 "]\n add %[x0], %[x0], %[" next "]\n"                      \
-    "mul t3, t3, %[" w1 "]\n add t1, t1, t2\n lb t2, 0(%[x2])\n add t1, t1, t3\n add %[x1], %[x1], %[" next "]\n"      \
-    "mul t2, t2, %[" w2 "]\n add %[x2], %[x2], %[" next "]\n add t1, t1, t2\n"
-    __asm volatile(
-        "1:\n mv t1, %[bias]\n" TW_TAPS("w0", "w3", "w6", "tap") TW_TAPS("w1", "w4", "w7", "tap")
-            TW_TAPS("w2", "w5", "w8",
-                    "back") "sll t1, t1, %[up]\n"
-#if __riscv_xlen == 32
-                            "mulh t1, t1, %[mult]\n"
-#else
-                            "mul t1, t1, %[mult]\n srai t1, t1, 32\n"
-#endif
-                            "addi %[left], %[left], -1\n add t1, t1, %[rounding]\n sra t1, t1, %[right]\n"
-                            "bge t1, %[low], 2f\n mv t1, %[low]\n2: bge %[high], t1, 2f\n mv t1, %[high]\n2:\n"
-                            "sb t1, 0(%[y])\n add %[y], %[y], %[y_column]\n bnez %[left], 1b\n"
-        : [x0] "+r"(x0), [x1] "+r"(x1), [x2] "+r"(x2), [y] "+r"(y), [left] "+r"(left)
-        : [w0] "r"(w[0]), [w1] "r"(w[1]), [w2] "r"(w[2]), [w3] "r"(w[3]), [w4] "r"(w[4]), [w5] "r"(w[5]),
-          [w6] "r"(w[6]), [w7] "r"(w[7]), [w8] "r"(w[8]), [tap] "r"(tap), [back] "r"(back), [y_column] "r"(y_column),
-          [bias] "r"(nine->bias), [up] "r"(end->up), [mult] "r"(channel->mult), [rounding] "r"(channel->rounding),
-          [right] "r"(end->right), [low] "r"(end->low), [high] "r"(end->high)
-        : "memory", "t1", "t2", "t3");
-#undef TW_TAPS
+/* A column of the image by the taps of column kx of a window. */
+TW_INLINE int32_t tw_depthwise_nine_add(int32_t sum, const int32_t *x, int32_t kx, const tw_depthwise_nine *nine) {
+    return tw_add(tw_add(tw_add(sum, x[0] * nine->w[kx]), x[1] * nine->w[3 + kx]), x[2] * nine->w[6 + kx]);
 }
+
+/* Rows of outputs of one channel. Every column of the image is loaded once, and added to all windows that it is in. */
+TW_INLINE void tw_depthwise_nine_plain(const tw_depthwise_nine *nine) {
+    const int8_t *x0 = nine->row[0], *x1 = nine->row[1], *x2 = nine->row[2];
+    int8_t *y = nine->y;
+#define TW_COLUMN x[0] = *x0, x[1] = *x1, x[2] = *x2, x0 += nine->tap, x1 += nine->tap, x2 += nine->tap
+#define TW_FIRST tw_depthwise_nine_add(nine->bias, x, 0, nine)
+#define TW_SECOND tw_depthwise_nine_add(b, x, 1, nine)
+    TW_ROLLED
+    for (int32_t row = 0; row < nine->left; ++row, x0 += nine->step, x1 += nine->step, x2 += nine->step) {
+        int32_t a = 0, b = tw_add(nine->bias, nine->before), x[3]; /* the sums of the next two windows, so far */
+        if (!nine->pad) TW_COLUMN, b = TW_FIRST;
+        if (nine->stride == 1) TW_COLUMN, a = TW_SECOND, b = TW_FIRST;
+        TW_ROLLED
+        for (const int8_t *const stop = y + nine->span; y != stop; y += nine->tap) {
+            if (nine->stride == 2) TW_COLUMN, a = TW_SECOND;
+            TW_COLUMN;
+            const int32_t sum = tw_depthwise_nine_add(a, x, 2, nine);
+            if (nine->stride == 1) a = TW_SECOND;
+            b = TW_FIRST;
+            *y = tw_tiles_output(sum, &nine->channel, &nine->end);
+        }
+        if (!nine->last) continue;
+        if (nine->stride == 2) TW_COLUMN, a = TW_SECOND;
+        *y = tw_tiles_output(tw_add(a, nine->behind), &nine->channel, &nine->end);
+        y += nine->tap;
+    }
+#undef TW_COLUMN
+#undef TW_FIRST
+#undef TW_SECOND
+}
+
+/* The same. In assembly, as gcc does not keep all in registers where it does not know params: 35 instructions an output
+ * with a stride of 1, where gcc takes 50, and 41 with one of 2. */
+TW_INLINE void tw_depthwise_nine_fast(tw_depthwise_nine *nine) {
+#if defined(TW_TILES_LOOPS)
+    if (nine->end.dips) {
+        tw_depthwise_nine_plain(nine);
+        return;
+    }
+    /* clang-format off */
+#if __riscv_xlen == 32
+#define TW_NINE_POINTER "lw "
+#define TW_NINE_UPPER "mulh t2, t2, a7\n"
+#else
+#define TW_NINE_POINTER "ld "
+#define TW_NINE_UPPER "mul t2, t2, a7\n srai t2, t2, 32\n"
 #endif
+#define TW_NINE_GET(to, at) "lw " to ", %[" at "](ra)\n"
+#define TW_NINE_WEIGHT(to, at) "lw " to ", %[w]+" at "(ra)\n"
+#define TW_NINE_LOAD(row) "lb t0, 0(" row ")\n add " row ", " row ", a5\n"
+#define TW_NINE_ADD(to, sum, w) "mul t1, t0, " w "\n add " to ", " sum ", t1\n"
+#define TW_NINE_THREE(first, second, third)                                                                            \
+    TW_NINE_LOAD("a0") first TW_NINE_LOAD("a1") second TW_NINE_LOAD("a2") third
+#define TW_NINE_SECOND                                                                                                 \
+    TW_NINE_THREE(TW_NINE_ADD("s0", "s1", "s3"), TW_NINE_ADD("s0", "s0", "s6"), TW_NINE_ADD("s0", "s0", "s9"))
+#define TW_NINE_OUTPUT                                                                                                 \
+    "sll t2, t2, t3\n" TW_NINE_UPPER "add t2, t2, s11\n sra t2, t2, t4\n"                                              \
+    "bge t2, t5, 9f\n mv t2, t5\n9: bge t6, t2, 9f\n mv t2, t6\n9: sb t2, 0(a3)\n add a3, a3, a5\n"
+    /* ra: nine; s2 to s10: weights; a0 to a2: the image's rows; a3, a4: the next output and the end of the loop; s0, s1:
+     * sums of the next two windows; t0 to t2: a pixel, its product, the sum that is ready. */
+    register tw_depthwise_nine *at __asm("ra") = nine;
+    __asm volatile(
+        TW_NINE_WEIGHT("s2", "0") TW_NINE_WEIGHT("s3", "4") TW_NINE_WEIGHT("s4", "8") TW_NINE_WEIGHT("s5", "12")
+        TW_NINE_WEIGHT("s6", "16") TW_NINE_WEIGHT("s7", "20") TW_NINE_WEIGHT("s8", "24") TW_NINE_WEIGHT("s9", "28")
+        TW_NINE_WEIGHT("s10", "32") TW_NINE_GET("a5", "tap") TW_NINE_GET("a6", "bias") TW_NINE_GET("a7", "mult")
+        TW_NINE_GET("s11", "rounding") TW_NINE_GET("t3", "up") TW_NINE_GET("t4", "right") TW_NINE_GET("t5", "low")
+        TW_NINE_GET("t6", "high") TW_NINE_POINTER "a0, %[row](ra)\n" TW_NINE_POINTER "a1, %[row]+%[size](ra)\n"
+        TW_NINE_POINTER "a2, %[row]+2*%[size](ra)\n" TW_NINE_POINTER "a3, %[y](ra)\n"
+        "1:\n" TW_NINE_GET("a4", "span") TW_NINE_GET("t0", "pad") TW_NINE_GET("s1", "before")
+        "add a4, a4, a3\n add s1, s1, a6\n bnez t0, 2f\n"
+        TW_NINE_THREE(TW_NINE_ADD("s1", "a6", "s2"), TW_NINE_ADD("s1", "s1", "s5"), TW_NINE_ADD("s1", "s1", "s8"))
+        "2:\n" TW_NINE_GET("t0", "stride") "addi t0, t0, -1\n bnez t0, 5f\n"
+        TW_NINE_THREE(TW_NINE_ADD("s0", "s1", "s3") TW_NINE_ADD("s1", "a6", "s2"),
+                      TW_NINE_ADD("s0", "s0", "s6") TW_NINE_ADD("s1", "s1", "s5"),
+                      TW_NINE_ADD("s0", "s0", "s9") TW_NINE_ADD("s1", "s1", "s8"))
+        "beq a3, a4, 6f\n"
+        "3:\n"
+        TW_NINE_THREE(TW_NINE_ADD("t2", "s0", "s4") TW_NINE_ADD("s0", "s1", "s3") TW_NINE_ADD("s1", "a6", "s2"),
+                      TW_NINE_ADD("t2", "t2", "s7") TW_NINE_ADD("s0", "s0", "s6") TW_NINE_ADD("s1", "s1", "s5"),
+                      TW_NINE_ADD("t2", "t2", "s10") TW_NINE_ADD("s0", "s0", "s9") TW_NINE_ADD("s1", "s1", "s8"))
+        TW_NINE_OUTPUT "bne a3, a4, 3b\n j 6f\n"
+        "4:\n" TW_NINE_SECOND
+        TW_NINE_THREE(TW_NINE_ADD("t2", "s0", "s4") TW_NINE_ADD("s1", "a6", "s2"),
+                      TW_NINE_ADD("t2", "t2", "s7") TW_NINE_ADD("s1", "s1", "s5"),
+                      TW_NINE_ADD("t2", "t2", "s10") TW_NINE_ADD("s1", "s1", "s8"))
+        TW_NINE_OUTPUT "5: bne a3, a4, 4b\n"
+        "6:\n" TW_NINE_GET("t0", "last") TW_NINE_GET("t2", "behind") "beqz t0, 8f\n"
+        TW_NINE_GET("t0", "stride") "addi t0, t0, -1\n beqz t0, 7f\n" TW_NINE_SECOND
+        "7: add t2, t2, s0\n" TW_NINE_OUTPUT
+        "8:\n" TW_NINE_GET("t0", "left") TW_NINE_GET("t1", "step")
+        "addi t0, t0, -1\n sw t0, %[left](ra)\n add a0, a0, t1\n add a1, a1, t1\n add a2, a2, t1\n bnez t0, 1b\n"
+        : "+r"(at)
+        : [size] "i"(sizeof(void *)), [row] "i"(offsetof(tw_depthwise_nine, row)),
+          [y] "i"(offsetof(tw_depthwise_nine, y)), [w] "i"(offsetof(tw_depthwise_nine, w)),
+          [bias] "i"(offsetof(tw_depthwise_nine, bias)), [before] "i"(offsetof(tw_depthwise_nine, before)),
+          [behind] "i"(offsetof(tw_depthwise_nine, behind)), [left] "i"(offsetof(tw_depthwise_nine, left)),
+          [step] "i"(offsetof(tw_depthwise_nine, step)), [pad] "i"(offsetof(tw_depthwise_nine, pad)),
+          [stride] "i"(offsetof(tw_depthwise_nine, stride)), [last] "i"(offsetof(tw_depthwise_nine, last)),
+          [tap] "i"(offsetof(tw_depthwise_nine, tap)), [span] "i"(offsetof(tw_depthwise_nine, span)),
+          [mult] "i"(offsetof(tw_depthwise_nine, channel.mult)),
+          [rounding] "i"(offsetof(tw_depthwise_nine, channel.rounding)),
+          [up] "i"(offsetof(tw_depthwise_nine, end.up)), [right] "i"(offsetof(tw_depthwise_nine, end.right)),
+          [low] "i"(offsetof(tw_depthwise_nine, end.low)), [high] "i"(offsetof(tw_depthwise_nine, end.high))
+        : "memory", "a0", "a1", "a2", "a3", "a4", "a5", "a6", "a7", "t0", "t1", "t2", "t3", "t4", "t5", "t6", "s0",
+          "s1", "s2", "s3", "s4", "s5", "s6", "s7", "s8", "s9", "s10", "s11");
+#undef TW_NINE_POINTER
+#undef TW_NINE_UPPER
+#undef TW_NINE_GET
+#undef TW_NINE_WEIGHT
+#undef TW_NINE_LOAD
+#undef TW_NINE_ADD
+#undef TW_NINE_THREE
+#undef TW_NINE_SECOND
+#undef TW_NINE_OUTPUT
+    /* clang-format on */
+#else
+    tw_depthwise_nine_plain(nine);
+#endif
+}
+
+/* All channels of some rows; fast is a constant. */
+TW_INLINE void tw_depthwise_nine_channels(tw_depthwise_nine *nine, const int8_t *w, const tw_tiles_channels *channels,
+                                          int32_t fast) {
+    TW_ROLLED
+    for (int32_t c = 0; c < nine->tap; ++c) {
+        tw_depthwise_nine_load(nine, c, w, channels);
+        if (fast)
+            tw_depthwise_nine_fast(nine);
+        else
+            tw_depthwise_nine_plain(nine);
+        ++nine->row[0], ++nine->row[1], ++nine->row[2], ++nine->y;
+    }
+}
 
 /* One channel of all rows of outputs. */
 TW_INLINE void tw_depthwise_tiles_channel(int8_t *y, tw_depthwise_line line, const tw_tiles_channel *channel,
@@ -140,68 +243,50 @@ TW_INLINE void tw_depthwise_tiles_channel(int8_t *y, tw_depthwise_line line, con
     }
 }
 
-/* The same for windows of 3 x 3 taps. */
-TW_INLINE void tw_depthwise_nine_channel(int8_t *y, tw_depthwise_line line, const tw_tiles_channel *channel,
-                                         const tw_depthwise_conv2d_tiles_s8_params *p) {
-    const tw_window *w = &p->window;
-    const tw_depthwise_span span = tw_depthwise_whole(w);
-    tw_depthwise_nine nine = {{0, 0, 0}, {0, 0, 0, 0, 0, 0, 0, 0, 0}, 0};
-    int32_t loaded = 0;
-    for (int32_t row = 0; row < w->out_h; ++row, line.y += w->stride_h, y += w->out_w * w->out_c) {
-        const int32_t all = tw_depthwise_rows_inside(&line, w);
-        tw_depthwise_span inside = span;
-        if (!loaded || !all) tw_depthwise_nine_load(&nine, &line, p->in_zero, w);
-        loaded = all;
-        for (int32_t ky = 0; ky < 3; ++ky)
-            nine.row[ky] = line.image + (all || tw_row_inside(line.y + ky, w) ? line.y + ky : 0) * w->in_w * w->in_c;
-#if defined(TW_TILES_LOOPS)
-        if (!__builtin_constant_p(w->in_c) && !p->end.dips && span.first < span.end) {
-            const int32_t offset = (span.first * w->stride_w - w->pad_w) * w->in_c;
-            tw_depthwise_nine_row(y + span.first * w->out_c, offset, span.end - span.first, &nine, channel, &p->end, w);
-            inside.first = inside.end;
-        }
-#endif
-        TW_ROLLED
-        for (int32_t i = inside.first; i < inside.end; ++i) {
-            const int32_t sum = tw_depthwise_nine_sum(&nine, i * w->stride_w - w->pad_w, 1, p->in_zero, w);
-            y[i * w->out_c] = tw_tiles_output(sum, channel, &p->end);
-        }
-        TW_ROLLED
-        for (int32_t i = span.first > 0 ? 0 : span.end; i < w->out_w; i = i + 1 == span.first ? span.end : i + 1) {
-            const int32_t sum = tw_depthwise_nine_sum(&nine, i * w->stride_w - w->pad_w, 0, p->in_zero, w);
-            y[i * w->out_c] = tw_tiles_output(sum, channel, &p->end);
-        }
-    }
-}
-
-/* Both kernels, channel by channel; nine is a constant. */
-TW_INLINE void tw_depthwise_tiles(const tw_depthwise_conv2d_tiles_s8_params *p, const void *const *in, int8_t *y,
-                                  int32_t nine) {
-    const tw_window *w = &p->window;
-    const tw_tiles_channels channels = tw_tiles_channels_of(in, p->mults, &p->end);
+TW_KERNEL(tw_depthwise_conv2d_tiles_s8) {
+    const tw_depthwise_conv2d_tiles_s8_params p = *params;
+    const tw_window *w = &p.window;
+    const tw_tiles_channels channels = tw_tiles_channels_of(in, p.mults, &p.end);
     const int8_t *image = (const int8_t *)in[0];
+    int8_t *y = (int8_t *)out[0];
     for (int32_t b = 0; b < w->batches; ++b, image += tw_window_image(w), y += w->out_h * w->out_w * w->out_c)
         for (int32_t c = 0; c < w->out_c; ++c) {
             const tw_depthwise_line line = {image + c, (const int8_t *)in[1] + c, -w->pad_h, channels.bias[c]};
             const tw_tiles_channel channel = tw_tiles_channel_of(c, &channels);
-            if (nine)
-                tw_depthwise_nine_channel(y + c, line, &channel, p);
-            else
-                tw_depthwise_tiles_channel(y + c, line, &channel, p);
+            tw_depthwise_tiles_channel(y + c, line, &channel, &p);
         }
-}
-
-TW_KERNEL(tw_depthwise_conv2d_tiles_s8) {
-    const tw_depthwise_conv2d_tiles_s8_params p = *params;
-    tw_depthwise_tiles(&p, in, (int8_t *)out[0], 0);
 }
 
 /* The same for windows of 3 x 3 taps without gaps. */
 typedef tw_depthwise_conv2d_tiles_s8_params tw_depthwise_conv2d_nine_tiles_s8_params;
 
+/* Rows whose taps all lie in the image at once, the others one by one; all channels of them. */
 TW_KERNEL(tw_depthwise_conv2d_nine_tiles_s8) {
     const tw_depthwise_conv2d_nine_tiles_s8_params p = *params;
-    tw_depthwise_tiles(&p, in, (int8_t *)out[0], 1);
+    const tw_window *w = &p.window;
+    const tw_tiles_channels channels = tw_tiles_channels_of(in, p.mults, &p.end);
+    const int32_t columns = (w->out_w - 1) * w->stride_w + 3 - w->pad_w, last = columns > w->in_w;
+    const int32_t pitch = w->in_w * w->in_c, step = w->stride_h * pitch - (columns - last) * w->in_c;
+    const int8_t *image = (const int8_t *)in[0];
+    int8_t *y = (int8_t *)out[0];
+    tw_depthwise_nine nine = {{0, 0, 0}, y,         {0, 0, 0, 0, 0, 0, 0, 0, 0},
+                              0,         0,         0,
+                              {0, 0, 0}, 0,         0,
+                              step,      w->pad_w,  w->stride_w,
+                              last,      w->in_c,   (w->out_w - last) * w->in_c,
+                              {0, 0, 0}, p.in_zero, p.end};
+    for (int32_t b = 0; b < w->batches; ++b, image += w->in_h * pitch)
+        for (int32_t row = 0, top = -w->pad_h; row < w->out_h; row += nine.rows, top += nine.rows * w->stride_h) {
+            const int32_t whole = (w->in_h - 3 - top + w->stride_h) / w->stride_h; /* rows before one leaves below */
+            nine.rows = top < 0 ? 1 : tw_max(1, tw_min(w->out_h - row, whole));
+            for (int32_t ky = 0; ky < 3; ++ky) {
+                nine.seen[ky] = -tw_row_inside(top + ky, w);
+                nine.row[ky] = image + (nine.seen[ky] ? top + ky : 0) * pitch;
+            }
+            nine.y = y;
+            tw_depthwise_nine_channels(&nine, (const int8_t *)in[1], &channels, !__builtin_constant_p(w->in_c));
+            y += nine.rows * w->out_w * w->out_c;
+        }
 }
 
 #endif

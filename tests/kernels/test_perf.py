@@ -1,9 +1,10 @@
-"""Instructions on Cortex-M and RISC-V, locked in perf.lock: a change of more than 1 % fails and names the layer.
+"""Instructions on Cortex-M and RISC-V and operations in WebAssembly, locked in perf.lock: a change of more than 1 %
+fails and names the layer.
 
 A heavy case of every family of operators and of every kernel for SMLAD, Helium or 32 registers, each alone, and a
-trained model layer by layer in both modes. Counts are exact and repeat, so only code changes them. The test is skipped
-for another compiler than perf.lock's, or without it. ``pytest tests/kernels/test_perf.py --refresh-perf`` writes the
-file anew.
+trained model layer by layer in both modes; kws_int8, compiled, on RISC-V and in WebAssembly. Counts are exact and
+repeat, so only code changes them. The test is skipped for another compiler than perf.lock's, or without it. ``pytest
+tests/kernels/test_perf.py --refresh-perf`` writes the file anew.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from cases import cases_of, graph_of, lowered, values_of
 from needs import need_tools
 
 from twinfer.aot.build.firmware import build
+from twinfer.aot.build.qemu import Qemu
 from twinfer.aot.build.runner import Job, run_jobs, runner_of
 from twinfer.aot.build.targets import find
 from twinfer.aot.print.emit import Project, emit
@@ -42,8 +44,9 @@ KERNELS = Path(__file__).parents[2] / "kernels_c"
 CORES = ("cortex-m4", "cortex-m0", "cortex-m55", "riscv32")
 BY_FAMILY = ("cortex-m4", "cortex-m0")
 
-#: The core that the whole model is locked for, and the model.
+#: The core that the whole model is locked for, and the model; whole models of other cores, compiled alone.
 MAIN, MODEL = "cortex-m4", "digits_int8"
+WHOLE = {"riscv32": "kws_int8", "wasm32": "kws_int8"}
 
 #: In the names of kernels for these sets.
 SETS = "_dsp|_mve|_tiles"
@@ -70,6 +73,8 @@ def by_work() -> list[tuple[str, Case]]:
 @cache
 def locked_cases(core: str) -> dict[str, Case]:
     """The heaviest int8 case of every family, and of each kernel for the core's instruction set the heaviest case."""
+    if core not in CORES:
+        return {}
     every, target = by_work(), find(core).target
     families: dict[str, tuple[str, Case]] = {}
     for name, case in every:
@@ -104,22 +109,25 @@ def measured(core: str) -> dict[str, Counts]:
     cases = locked_cases(core)
     projects = [emit(make_plan(graph_of(c.node), card.target), n.replace("-", "_")) for n, c in cases.items()]
     jobs = [Job(values_of(case, graph_of(case.node)), i) for i, case in enumerate(cases.values())]
-    modes = list(whole_models()) if core == MAIN else []
+    modes = list(whole_models(core))
     for project in modes:
         jobs.append(Job(random_inputs(project.plan.graph), len(projects), by_step=True))
         projects.append(project)
     results = iter(run_jobs(build(projects, card), jobs))
-    tables = {core: {described(name, case): next(results).counts[0] for name, case in cases.items()}}
+    locked = {described(name, case): next(results).counts[0] for name, case in cases.items()}
+    tables = {core: locked} if locked else {}
     for project in modes:
         names = [f"{i} {step.node.op}" for i, step in enumerate(project.plan.steps)]
         tables[f"{core}-{project.name}"] = dict(zip(names, next(results).counts, strict=True))
     return tables
 
 
-def whole_models() -> Iterator[Project]:
-    plan = make_plan(builtin()[MODEL](), find(MAIN).target)
-    for mode in get_args(Mode):
-        yield emit(plan.printed(mode=mode), f"{MODEL}_{mode}")
+def whole_models(core: str) -> Iterator[Project]:
+    model = MODEL if core == MAIN else WHOLE.get(core)
+    if model is not None:
+        plan = make_plan(builtin()[model](), find(core).target)
+        for mode in get_args(Mode) if core == MAIN else ("compiled",):
+            yield emit(plan.printed(mode=mode), f"{model}_{mode}")
 
 
 def described(name: str, case: Case) -> str:
@@ -151,11 +159,12 @@ def write_lock(core: str, compiler: str, tables: dict[str, Counts]) -> None:
     LOCK.write_text("\n".join(text) + "\n", encoding="utf-8")
 
 
-@pytest.mark.parametrize("core", CORES)
+@pytest.mark.parametrize("core", sorted({*CORES, *WHOLE}))
 def test_instructions_are_as_locked(core: str, request: pytest.FixtureRequest) -> None:
     card = find(core)
     need_tools(card.compiler, card.emulator)
-    if runner_of(card).counter(card) is None:
+    runner = runner_of(card)
+    if isinstance(runner, Qemu) and runner.counter(card) is None:
         pytest.skip("QEMU takes no plugins here")
     compiler = card.toolchain.version.splitlines()[0]
     locked = read_lock()

@@ -75,7 +75,7 @@ TW_INLINE int8_t tw_tiles_output(int32_t sum, const tw_tiles_channel *channel, c
 
 /* acc[j] = start[j] + x . w[j], four channels of one pixel; w [n][4]. */
 static TW_NOINLINE void __attribute__((unused))
-tw_tiles_pixel(int32_t *TW_RESTRICT acc, const int8_t *x, const int8_t *w, int32_t n, const int32_t *start) {
+tw_tiles_pixel(int32_t *acc, const int8_t *x, const int8_t *w, int32_t n, const int32_t *start) {
     int32_t s0 = start[0], s1 = start[1], s2 = start[2], s3 = start[3];
 #pragma GCC unroll 4
     for (const int8_t *const end = x + n; x != end; ++x, w += TW_TILES_CHANNELS) {
@@ -87,107 +87,139 @@ tw_tiles_pixel(int32_t *TW_RESTRICT acc, const int8_t *x, const int8_t *w, int32
     acc[0] = s0, acc[1] = s1, acc[2] = s2, acc[3] = s3;
 }
 
-/* What the loop in assembly reads when its sums are there: where x[0] ends, and where the sums go; or, if to is NULL,
- * where the outputs go and how they are made. All members are as large as a pointer. */
+/* Taps of a window as they lie in memory: rows of so many bytes, with gaps between them. */
 typedef struct {
-    const int8_t *last;
+    int32_t rows, bytes, gap;
+} tw_tiles_taps;
+
+/* The same over all taps of a window; returns the next weights. */
+TW_INLINE const int8_t *tw_tiles_window(int32_t *acc, const int8_t *x, const int8_t *w, const tw_tiles_taps *taps,
+                                        const int32_t *start) {
+    TW_ROLLED
+    for (int32_t row = 0; row < taps->rows; ++row, x += taps->bytes + taps->gap, w += TW_TILES_CHANNELS * taps->bytes)
+        tw_tiles_pixel(acc, x, w, taps->bytes, row == 0 ? start : acc);
+    return w;
+}
+
+/* What the loop in assembly reads: the first taps of four pixels, where the last taps of the first end, bytes of a row
+ * of taps that go one at a time and eight at a time, and the gap; where the sums of four channels go; or, if to is NULL,
+ * where the outputs go, how they are made, and for how many blocks of channels. All members are as large as a pointer. */
+typedef struct {
+    const int8_t *x[TW_TILES_PIXELS], *last;
+    intptr_t rest, eights, gap;
+    const int32_t *start;
     int32_t *to;
     int8_t *y;
     const int32_t *mult, *rounding;
-    intptr_t own, pitch, up, right, low, high;
+    intptr_t own, pitch, up, right, low, high, blocks;
 } tw_tiles_job;
 
-/* job->to[4 i + j] = start[j] + x[i] . w[j], four channels of four pixels; returns the next weights. In assembly: gcc
- * takes 55 instructions for what is 46 here, and keeps sums in memory where it unrolls. A pixel's value is loaded
- * while the one before is summed. */
-TW_INLINE const int8_t *tw_tiles_sums(tw_tiles_job *job, const int8_t *const *x, const int8_t *w, int32_t n,
-                                      const int32_t *start) {
-    job->last = x[0] + n;
+/* Blocks of four channels of four pixels: outputs of all blocks, or job->to[4 i + j] = start[j] + x[i] . w[j] of one;
+ * returns the next weights. In assembly: gcc takes 55 instructions for what is 46 here, and keeps sums in memory where
+ * it unrolls. A pixel's value is loaded while the one before is summed. */
+TW_INLINE const int8_t *tw_tiles_blocks(tw_tiles_job *job, const int8_t *w, const tw_tiles_taps *taps) {
 #if defined(TW_TILES_LOOPS)
-    register const int8_t *x0 __asm("a0") = x[0], *x1 __asm("a1") = x[1], *x2 __asm("a2") = x[2],
-                              *x3 __asm("a3") = x[3], *next __asm("a4") = w, *end __asm("a5") = x[0] + (n & ~7);
-    register const int32_t *first __asm("t2") = start;
+    register const int8_t *next __asm("a4") = w;
     tw_tiles_job *const at = job;
+    (void)taps;
     /* clang-format off */
 #if __riscv_xlen == 32
-#define TW_GET(to, member) "lw " to ", 4*" member "(a5)\n"
-#define TW_POINTER "lw"
-#define TW_UPPER(s) "mulh " s ", " s ", a5\n"
+#define TW_TILES_GET(to, member) "lw " to ", 4*" member "(a5)\n"
+#define TW_TILES_PUT(from, member) "sw " from ", 4*" member "(a5)\n"
+#define TW_TILES_JOB "lw a5, %[at]\n"
+#define TW_TILES_UPPER(s) "mulh " s ", " s ", a5\n"
 #else
-#define TW_GET(to, member) "ld " to ", 8*" member "(a5)\n"
-#define TW_POINTER "ld"
-#define TW_UPPER(s) "mul " s ", " s ", a5\n srai " s ", " s ", 32\n"
+#define TW_TILES_GET(to, member) "ld " to ", 8*" member "(a5)\n"
+#define TW_TILES_PUT(from, member) "sd " from ", 8*" member "(a5)\n"
+#define TW_TILES_JOB "ld a5, %[at]\n"
+#define TW_TILES_UPPER(s) "mul " s ", " s ", a5\n srai " s ", " s ", 32\n"
 #endif
-#define TW_ROW(then, s0, s1, s2, s3)                                                                                   \
+#define TW_TILES_ROW(then, s0, s1, s2, s3)                                                                             \
     "mul ra, t2, a6\n add " s0 ", " s0 ", ra\n mul ra, t2, a7\n add " s1 ", " s1 ", ra\n"                              \
     "mul ra, t2, t0\n add " s2 ", " s2 ", ra\n mul ra, t2, t1\n" then "add " s3 ", " s3 ", ra\n"
-#define TW_STEP(k, w0, w1, w2, w3)                                                                                     \
+#define TW_TILES_STEP(k, w0, w1, w2, w3)                                                                               \
     "lb t2, " k "(a0)\n lb a6, " w0 "(a4)\n lb a7, " w1 "(a4)\n lb t0, " w2 "(a4)\n lb t1, " w3 "(a4)\n"               \
-    TW_ROW("lb t2, " k "(a1)\n", "s0", "s1", "s2", "s3") TW_ROW("lb t2, " k "(a2)\n", "s4", "s5", "s6", "s7")          \
-    TW_ROW("lb t2, " k "(a3)\n", "s8", "s9", "s10", "s11") TW_ROW("", "t3", "t4", "t5", "t6")
-#define TW_NEXT(count, weights)                                                                                        \
+    TW_TILES_ROW("lb t2, " k "(a1)\n", "s0", "s1", "s2", "s3")                                                         \
+    TW_TILES_ROW("lb t2, " k "(a2)\n", "s4", "s5", "s6", "s7")                                                         \
+    TW_TILES_ROW("lb t2, " k "(a3)\n", "s8", "s9", "s10", "s11") TW_TILES_ROW("", "t3", "t4", "t5", "t6")
+#define TW_TILES_NEXT(count, weights)                                                                                  \
     "addi a0, a0, " count "\n addi a1, a1, " count "\n addi a2, a2, " count "\n addi a3, a3, " count "\n"              \
     "addi a4, a4, " weights "\n"
-#define TW_END(s, j)                                                                                                   \
-    "sll " s ", " s ", a2\n" TW_UPPER(s) "add " s ", " s ", a6\n sra " s ", " s ", a3\n"                               \
+#define TW_TILES_END(s, j)                                                                                             \
+    "sll " s ", " s ", a2\n" TW_TILES_UPPER(s) "add " s ", " s ", a6\n sra " s ", " s ", a3\n"                         \
     "bge " s ", ra, 6f\n mv " s ", ra\n6: bge t2, " s ", 6f\n mv " s ", t2\n6: sb " s ", " j "(a7)\n"
-#define TW_ENDS(j, then, s0, s1, s2, s3)                                                                               \
+#define TW_TILES_FOUR(j, then, s0, s1, s2, s3)                                                                         \
     "lw a5, 0(a0)\n lw a6, 0(a1)\n add a0, a0, t1\n add a1, a1, t1\n"                                                  \
-    TW_END(s0, j) then TW_END(s1, j) then TW_END(s2, j) then TW_END(s3, j)
-#define TW_DOWN "add a7, a7, t0\n"
-#define TW_UP "sub a7, a7, t0\n"
+    TW_TILES_END(s0, j) then TW_TILES_END(s1, j) then TW_TILES_END(s2, j) then TW_TILES_END(s3, j)
+#define TW_TILES_DOWN "add a7, a7, t0\n"
+#define TW_TILES_UP "sub a7, a7, t0\n"
 #if TW_TILES_ENDS
-#define TW_EIGHT                                                                                                       \
-    "beq a0, a5, 2f\n1:\n"                                                                                             \
-    TW_STEP("0", "0", "1", "2", "3") TW_STEP("1", "4", "5", "6", "7")                                                  \
-    TW_STEP("2", "8", "9", "10", "11") TW_STEP("3", "12", "13", "14", "15")                                            \
-    TW_STEP("4", "16", "17", "18", "19") TW_STEP("5", "20", "21", "22", "23")                                          \
-    TW_STEP("6", "24", "25", "26", "27") TW_STEP("7", "28", "29", "30", "31")                                          \
-    TW_NEXT("8", "32") "bne a0, a5, 1b\n2:\n"
-#define TW_OUTPUTS                                                                                                     \
+#define TW_TILES_EIGHT                                                                                                 \
+    TW_TILES_GET("ra", "6") "add a5, a0, ra\n beq a0, a5, 2f\n1:\n"                                                                                             \
+    TW_TILES_STEP("0", "0", "1", "2", "3") TW_TILES_STEP("1", "4", "5", "6", "7")                                      \
+    TW_TILES_STEP("2", "8", "9", "10", "11") TW_TILES_STEP("3", "12", "13", "14", "15")                                \
+    TW_TILES_STEP("4", "16", "17", "18", "19") TW_TILES_STEP("5", "20", "21", "22", "23")                              \
+    TW_TILES_STEP("6", "24", "25", "26", "27") TW_TILES_STEP("7", "28", "29", "30", "31")                              \
+    TW_TILES_NEXT("8", "32") "bne a0, a5, 1b\n2:\n"
+#define TW_TILES_OUTPUTS                                                                                               \
     "bnez a6, 5f\n"                                                                                                    \
-    TW_GET("a7", "2") TW_GET("a0", "3") TW_GET("a1", "4") TW_GET("t1", "5") TW_GET("t0", "6") TW_GET("a2", "7")        \
-    TW_GET("a3", "8") TW_GET("ra", "9") TW_GET("t2", "10") "slli t1, t1, 2\n"                                          \
-    TW_ENDS("0", TW_DOWN, "s0", "s4", "s8", "t3") TW_ENDS("1", TW_UP, "t4", "s9", "s5", "s1")                          \
-    TW_ENDS("2", TW_DOWN, "s2", "s6", "s10", "t5") TW_ENDS("3", TW_UP, "t6", "s11", "s7", "s3") "j 7f\n5:\n"
+    TW_TILES_GET("a7", "10") TW_TILES_GET("a0", "11") TW_TILES_GET("a1", "12") TW_TILES_GET("t1", "13")                \
+    TW_TILES_GET("t0", "14") TW_TILES_GET("a2", "15") TW_TILES_GET("a3", "16") TW_TILES_GET("ra", "17")                \
+    TW_TILES_GET("t2", "18")                                                                                           \
+    TW_TILES_FOUR("0", TW_TILES_DOWN, "s0", "s4", "s8", "t3")                                                          \
+    TW_TILES_FOUR("1", TW_TILES_UP, "t4", "s9", "s5", "s1")                                                            \
+    TW_TILES_FOUR("2", TW_TILES_DOWN, "s2", "s6", "s10", "t5")                                                         \
+    TW_TILES_FOUR("3", TW_TILES_UP, "t6", "s11", "s7", "s3")                                                           \
+    TW_TILES_JOB "addi a7, a7, 4\n" TW_TILES_PUT("a7", "10") TW_TILES_PUT("a0", "11") TW_TILES_PUT("a1", "12")         \
+    TW_TILES_GET("t2", "8") TW_TILES_GET("t0", "19") "addi t2, t2, 16\n addi t0, t0, -1\n"                             \
+    TW_TILES_PUT("t2", "8") TW_TILES_PUT("t0", "19") "bnez t0, 0b\n j 7f\n5:\n"
+#define TW_TILES_REST TW_TILES_JOB TW_TILES_GET("ra", "5") "add a5, a0, ra\n"
 #else
-#define TW_EIGHT
-#define TW_OUTPUTS
+#define TW_TILES_EIGHT
+#define TW_TILES_OUTPUTS
+#define TW_TILES_REST TW_TILES_GET("ra", "5") "add a5, a0, ra\n"
 #endif
     __asm volatile(
-        "lw s0, 0(t2)\n lw s1, 4(t2)\n lw s2, 8(t2)\n lw s3, 12(t2)\n"
+        TW_TILES_JOB
+        "0:\n" TW_TILES_GET("t2", "8") TW_TILES_GET("a0", "0") TW_TILES_GET("a1", "1") TW_TILES_GET("a2", "2")
+        TW_TILES_GET("a3", "3") "lw s0, 0(t2)\n lw s1, 4(t2)\n lw s2, 8(t2)\n lw s3, 12(t2)\n"
         "mv s4, s0\n mv s5, s1\n mv s6, s2\n mv s7, s3\n mv s8, s0\n mv s9, s1\n mv s10, s2\n mv s11, s3\n"
-        "mv t3, s0\n mv t4, s1\n mv t5, s2\n mv t6, s3\n"
-        TW_EIGHT
-        TW_POINTER " a5, %[at]\n" TW_GET("a5", "0") "beq a0, a5, 4f\n"
-        "3:\n" TW_STEP("0", "0", "1", "2", "3") TW_NEXT("1", "4") "bne a0, a5, 3b\n"
-        "4:\n" TW_POINTER " a5, %[at]\n" TW_GET("a6", "1")
-        TW_OUTPUTS
+        "mv t3, s0\n mv t4, s1\n mv t5, s2\n mv t6, s3\n j 8f\n"
+        "9:\n" TW_TILES_GET("ra", "7") "add a0, a0, ra\n add a1, a1, ra\n add a2, a2, ra\n add a3, a3, ra\n"
+        "8:\n" TW_TILES_EIGHT
+        TW_TILES_REST "beq a0, a5, 4f\n"
+        "3:\n" TW_TILES_STEP("0", "0", "1", "2", "3") TW_TILES_NEXT("1", "4") "bne a0, a5, 3b\n"
+        "4:\n" TW_TILES_JOB TW_TILES_GET("ra", "4") "bne a0, ra, 9b\n" TW_TILES_GET("a6", "9")
+        TW_TILES_OUTPUTS
         "sw s0, 0(a6)\n sw s1, 4(a6)\n sw s2, 8(a6)\n sw s3, 12(a6)\n"
         "sw s4, 16(a6)\n sw s5, 20(a6)\n sw s6, 24(a6)\n sw s7, 28(a6)\n"
         "sw s8, 32(a6)\n sw s9, 36(a6)\n sw s10, 40(a6)\n sw s11, 44(a6)\n"
         "sw t3, 48(a6)\n sw t4, 52(a6)\n sw t5, 56(a6)\n sw t6, 60(a6)\n7:\n"
-        : "+r"(x0), "+r"(x1), "+r"(x2), "+r"(x3), "+r"(next), "+r"(end), "+r"(first)
+        : "+r"(next)
         : [at] "m"(at)
-        : "memory", "ra", "a6", "a7", "t0", "t1", "t3", "t4", "t5", "t6", "s0", "s1", "s2", "s3", "s4", "s5", "s6",
-          "s7", "s8", "s9", "s10", "s11");
-#undef TW_GET
-#undef TW_POINTER
-#undef TW_UPPER
-#undef TW_ROW
-#undef TW_STEP
-#undef TW_NEXT
-#undef TW_END
-#undef TW_ENDS
-#undef TW_DOWN
-#undef TW_UP
-#undef TW_EIGHT
-#undef TW_OUTPUTS
+        : "memory", "ra", "a0", "a1", "a2", "a3", "a5", "a6", "a7", "t0", "t1", "t2", "t3", "t4", "t5", "t6", "s0", "s1",
+          "s2", "s3", "s4", "s5", "s6", "s7", "s8", "s9", "s10", "s11");
+#undef TW_TILES_GET
+#undef TW_TILES_PUT
+#undef TW_TILES_JOB
+#undef TW_TILES_REST
+#undef TW_TILES_UPPER
+#undef TW_TILES_ROW
+#undef TW_TILES_STEP
+#undef TW_TILES_NEXT
+#undef TW_TILES_END
+#undef TW_TILES_FOUR
+#undef TW_TILES_DOWN
+#undef TW_TILES_UP
+#undef TW_TILES_EIGHT
+#undef TW_TILES_OUTPUTS
     /* clang-format on */
     return next;
 #else
-    for (int i = 0; i < TW_TILES_PIXELS; ++i) tw_tiles_pixel(job->to + TW_TILES_CHANNELS * i, x[i], w, n, start);
-    return w + TW_TILES_CHANNELS * n;
+    const int8_t *next = w;
+    for (int i = 0; i < TW_TILES_PIXELS; ++i)
+        next = tw_tiles_window(job->to + TW_TILES_CHANNELS * i, job->x[i], w, taps, job->start);
+    return next;
 #endif
 }
 
@@ -211,31 +243,47 @@ TW_INLINE void tw_tiles_ends(int8_t *y, int32_t pitch, int32_t count, const int3
     }
 }
 
-/* All channels of count pixels, 4 or 1: y[i * pitch + c] = x[i] . w[c], rows of n. One function for all layers: knowing
- * their sizes would save little. */
+/* All channels of count pixels, 4 or 1: y[i * pitch + c] = x[i] . w[c]. One function for all layers: knowing their
+ * sizes would save little. */
 static TW_NOINLINE void __attribute__((unused))
-tw_tiles_outputs(int8_t *y, int32_t pitch, const int8_t *const *x, int32_t count, const int8_t *w, int32_t n,
-                 int32_t out, const tw_tiles_channels *channels) {
+tw_tiles_outputs(int8_t *y, int32_t pitch, const int8_t *const *x, int32_t count, const int8_t *w,
+                 const tw_tiles_taps *taps, int32_t out, const tw_tiles_channels *channels) {
     const tw_tiles_end *end = &channels->end;
-    tw_tiles_job job = {x[0], NULL, NULL, NULL, NULL, channels->own, pitch, end->up, end->right, end->low, end->high};
-    for (int32_t c = 0; c < out; c += TW_TILES_CHANNELS) {
-        int32_t acc[TW_TILES_PIXELS * TW_TILES_CHANNELS];
-        const int32_t some = tw_min(out - c, TW_TILES_CHANNELS);
+    const int32_t some = count > 1 ? count - 1 : 0, size = (int32_t)sizeof(int32_t);
+    const int32_t eights = TW_TILES_ENDS ? taps->bytes & ~7 : 0;
+    int32_t acc[TW_TILES_PIXELS * TW_TILES_CHANNELS], c = 0;
+    tw_tiles_job job = {{x[0], x[some / 3], x[some / 3 * 2], x[some]},
+                        x[0] + taps->rows * (taps->bytes + taps->gap) - taps->gap,
+                        taps->bytes - eights,
+                        eights,
+                        taps->gap,
+                        channels->bias,
+                        NULL,
+                        y,
+                        channels->mult,
+                        channels->rounding,
+                        channels->own * size,
+                        pitch,
+                        end->up,
+                        end->right,
+                        end->low,
+                        end->high,
+                        out / TW_TILES_CHANNELS};
+    for (int32_t left; c < out; c += left) {
+        const int32_t all = TW_TILES_ENDS && count > 1 && !end->dips && out - c >= TW_TILES_CHANNELS;
+        left = all ? out & -TW_TILES_CHANNELS : tw_min(out - c, TW_TILES_CHANNELS);
         if (count == 1) {
-            tw_tiles_pixel(acc, x[0], w, n, channels->bias + c);
-            w += TW_TILES_CHANNELS * n;
+            w = tw_tiles_window(acc, x[0], w, taps, channels->bias + c);
         } else {
-            job.to = TW_TILES_ENDS && some == TW_TILES_CHANNELS && !end->dips ? NULL : acc;
-            job.y = y + c;
-            job.mult = channels->mult + (channels->own ? c : 0);
-            job.rounding = channels->rounding + (channels->own ? c : 0);
-            w = tw_tiles_sums(&job, x, w, n, channels->bias + c);
-            if (job.to == NULL) continue;
+            job.to = all ? NULL : acc;
+            job.start = channels->bias + c;
+            w = tw_tiles_blocks(&job, w, taps);
+            if (all) continue;
         }
         if (!TW_TILES_ENDS || end->dips)
-            tw_tiles_ends(y + c, pitch, count, acc, some, c, channels, end->dips);
+            tw_tiles_ends(y + c, pitch, count, acc, left, c, channels, end->dips);
         else
-            tw_tiles_ends(y + c, pitch, count, acc, some, c, channels, 0);
+            tw_tiles_ends(y + c, pitch, count, acc, left, c, channels, 0);
     }
 }
 

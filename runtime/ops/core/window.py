@@ -60,6 +60,13 @@ class Window(NamedTuple):
         return (self.k_h, self.k_w, self.stride_h, self.stride_w, self.pad_h, self.pad_w) == (1, 1, 1, 1, 0, 0)
 
     @property
+    def inside(self) -> bool:
+        """Whether no window leaves the image."""
+        rows = self.pad_h == 0 and (self.out_h - 1) * self.stride_h + (self.k_h - 1) * self.dilation_h < self.in_h
+        columns = self.pad_w == 0 and (self.out_w - 1) * self.stride_w + (self.k_w - 1) * self.dilation_w < self.in_w
+        return rows and columns
+
+    @property
     def dilated(self) -> bool:
         return (self.dilation_h, self.dilation_w) != (1, 1)
 

@@ -16,7 +16,7 @@ from twinfer.runtime.target import Target
 from twinfer.runtime.variant import Variant
 
 #: Instructions that a channel takes in every call before its first output.
-CHANNEL = 60
+CHANNEL = 130
 
 
 def lower(node: Node, target: Target) -> Call:
@@ -28,9 +28,10 @@ def lower(node: Node, target: Target) -> Call:
     inputs = (node.input(0), weights(np.ascontiguousarray(channels.weights.T)), *ends.constants())
     params: dict[str, Param] = {"window": g.params, "in_zero": node.input(0).zero, **ends.params}
     kernel = "tw_depthwise_conv2d_tiles_s8"
-    if g.k_h == g.k_w == 3 and not g.dilated:
+    behind = (g.out_w - 1) * g.stride_w + 3 - g.pad_w - g.in_w
+    if g.k_h == g.k_w == 3 and not g.dilated and g.stride_w <= 2 and g.pad_w <= 1 and behind <= 1:
         kernel = "tw_depthwise_conv2d_nine_tiles_s8"
-    rows = g.by_rows(setup=CHANNEL * g.out_c)
+    rows = g.by_rows(setup=CHANNEL * g.out_c)._replace(planes=g.out_c)
     return replace(layer.call(kernel, params, inputs, 0, 1, Weights()), rows=rows)
 
 

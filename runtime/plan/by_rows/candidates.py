@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
+from math import gcd
 from typing import NamedTuple
 
 from twinfer.runtime.graph import Tensor
@@ -23,8 +24,8 @@ LONGEST = 24
 #: Numbers of rows at once that are tried, the best first.
 WIDE = (64, 32, 16, 12, 8, 6, 4, 3, 2)
 
-#: Stands for one row at once, though kernels then compute pixels in vain.
-NARROW = 0
+#: Stand for one row at once, though kernels then compute pixels in vain, and for the fewest of which they do not.
+NARROW, EXACT = 0, -1
 
 #: Bytes of memory in which a chain with a feed keeps how far a link is.
 PROGRESS_BYTES = 12
@@ -87,8 +88,10 @@ class Candidates:
             candidate = self.chain(i, j)
             if candidate:
                 yield candidate
-                if any(link.band > link.rows.tall for link in candidate.links) and (narrow := self.chain(i, j, NARROW)):
-                    yield narrow
+                for band in (NARROW, EXACT):
+                    other = self.chain(i, j, band)
+                    if other and [link.band for link in other.links] != [link.band for link in candidate.links]:
+                        yield other
 
     def whole(self, i: int, step: Step) -> Candidate:
         """The step of place ``i`` as it is."""
@@ -142,12 +145,9 @@ class Candidates:
         return Candidate(i, j + 1, plain - best.saved, extra, links, keeps, over, views)
 
     def widest(self, chain: Candidate, peak: int) -> Candidate:
-        """A chain with as many rows at once as the peak allows: that makes fewer calls."""
-        for band in WIDE:
-            wide = self.chain(chain.first, chain.end - 1, band)
-            if wide is not None and wide.cost <= peak:
-                return wide
-        return chain
+        """Of the chains that the peak allows the cheapest: with many rows at once, that makes fewer calls."""
+        wide = (self.chain(chain.first, chain.end - 1, band) for band in WIDE)
+        return min([chain, *(each for each in wide if each and each.cost <= peak)], key=lambda each: each.extra)
 
 
 def _widened(link: Link, band: int) -> Link:
@@ -156,6 +156,9 @@ def _widened(link: Link, band: int) -> Link:
         return link
     if band == NARROW:
         return replace(link, band=min(link.rows.tall, link.height))
+    if band == EXACT:
+        rows = link.rows.pixels // gcd(link.rows.pixels, link.out.shape[2]) if link.rows.pixels > 1 else 1
+        return replace(link, band=min(-(-rows // link.rows.tall) * link.rows.tall, link.height))
     return replace(link, band=min(link.band * max(1, band // link.band), link.height))
 
 
