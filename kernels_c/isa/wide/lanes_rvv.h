@@ -103,8 +103,8 @@ TW_INLINE tw_acc tw_acc_mul(tw_acc acc, const int8_t *x, const int32_t *w, int32
         memcpy(&bytes, x, sizeof bytes / 2);
     else
         for (int32_t lane = 0; lane < count; ++lane) bytes[lane] = x[lane];
-    acc.v +=
-        __builtin_convertvector(bytes, tw_i32x16) * tw_acc_load(w).v; /* far from int32's ends, of 16-bit factors */
+    const tw_i16x16 taps = __builtin_convertvector(tw_acc_load(w).v, tw_i16x16);
+    acc.v = tw_add_product(acc.v, __builtin_convertvector(bytes, tw_i16x16), taps);
     return acc;
 }
 

@@ -88,10 +88,15 @@ class Candidates:
             candidate = self.chain(i, j)
             if candidate:
                 yield candidate
-                for band in (NARROW, EXACT):
-                    other = self.chain(i, j, band)
-                    if other and [link.band for link in other.links] != [link.band for link in candidate.links]:
-                        yield other
+                others = []
+                if any(link.band > link.rows.tall for link in candidate.links):
+                    others.append(NARROW)
+                if any(
+                    link.rows.pixels > 1 and link.band * link.out.shape[2] % link.rows.pixels
+                    for link in candidate.links
+                ):
+                    others.append(EXACT)
+                yield from filter(None, (self.chain(i, j, band) for band in others))
 
     def whole(self, i: int, step: Step) -> Candidate:
         """The step of place ``i`` as it is."""
@@ -145,9 +150,12 @@ class Candidates:
         return Candidate(i, j + 1, plain - best.saved, extra, links, keeps, over, views)
 
     def widest(self, chain: Candidate, peak: int) -> Candidate:
-        """Of the chains that the peak allows the cheapest: with many rows at once, that makes fewer calls."""
-        wide = (self.chain(chain.first, chain.end - 1, band) for band in WIDE)
-        return min([chain, *(each for each in wide if each and each.cost <= peak)], key=lambda each: each.extra)
+        """The chain, or one with as many rows at once as the peak allows if that takes less: it makes fewer calls."""
+        for band in WIDE:
+            wide = self.chain(chain.first, chain.end - 1, band)
+            if wide is not None and wide.cost <= peak:
+                return min(wide, chain, key=lambda each: each.extra)
+        return chain
 
 
 def _widened(link: Link, band: int) -> Link:
