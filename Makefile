@@ -35,7 +35,7 @@ KEPT := bench/lab/data/figures
 REPEATABLE := OPENBLAS_NUM_THREADS=1 OPENBLAS_CORETYPE=Haswell
 
 .PHONY: help demo prices setup build kernels test test-deep test-all mutants strangers suites sweep lint format bench clean
-.PHONY: bench-host bench-embedded bench-ops bench-coded bench-streams bench-apart bench-samples bench-rows bench-explain bench-cycles bench-rtl bench-foreign real-data accuracy precisions compression search fits networks figures operators new-op
+.PHONY: bench-host bench-embedded bench-ops bench-coded bench-streams bench-apart bench-samples bench-rows bench-explain bench-cycles bench-rtl bench-machines bench-foreign real-data accuracy precisions compression search fits networks figures operators new-op
 .DELETE_ON_ERROR:
 
 help:  ## this list
@@ -140,6 +140,10 @@ bench-rtl: setup  ## cycles on three open RISC-V cores, simulated from their Ver
 	$(BIN)/twinfer bench $(BUILTIN) --target riscv32-vexriscv,riscv32-ibex,riscv32-cv32e40p --engine compiled --cycles \
 		--json $(FIGURES)/rtl.json
 
+bench-machines: setup  ## models on RISC-V without and with vectors and in WebAssembly
+	@mkdir -p $(FIGURES)
+	$(BIN)/twinfer bench $(BUILTIN) --target riscv32,riscv64,riscv64gcv,wasm32 --engine compiled --json $(FIGURES)/machines.json
+
 bench-foreign: setup  ## C of emx-onnx-cgen beside ours on RISC-V
 	@mkdir -p $(FIGURES)
 	$(PIP) emx-onnx-cgen==1.4.0
@@ -196,7 +200,7 @@ operators: build  ## docs/operators.md anew, from what the operators' cases pass
 figures: setup  ## all figures of README.md and docs/ anew, and what they are made of (takes an hour; on a quiet machine)
 	-$(MAKE) accuracy FIGURES=$(KEPT)  # a limit that is missed stops nothing
 	$(MAKE) precisions FIGURES=$(KEPT) PRECISIONS="--again $(PRECISIONS)"
-	$(MAKE) bench-host bench-embedded bench-coded bench-streams bench-apart bench-samples bench-rows bench-explain bench-cycles bench-rtl bench-foreign bench-steady bench-browser search fits compression FIGURES=$(KEPT)
+	$(MAKE) bench-host bench-embedded bench-coded bench-streams bench-apart bench-samples bench-rows bench-explain bench-cycles bench-rtl bench-machines bench-foreign bench-steady bench-browser search fits compression FIGURES=$(KEPT)
 	$(BIN)/python -m twinfer.bench.lab.figures
 
 clean:  ## removes everything that was made

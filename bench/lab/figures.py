@@ -103,6 +103,17 @@ def simulated(document: Any) -> str:
     return _markdown(lines)
 
 
+def machines(document: Any) -> Sequence[Sequence[str]]:
+    """One line per model: instructions on every machine, a multiply-accumulate in brackets."""
+    rows = document["rows"]
+    targets = list(dict.fromkeys(row["target"] for row in rows))
+    lines = [["Instructions or operations", *targets]]
+    for model in report.models(rows):
+        own = [row for target in targets for row in rows if (row["model"], row["target"]) == (model, target)]
+        lines.append([model, *(f"{r['instructions']:,} ({r['instructions'] / r['macs']:.2f})" for r in own)])
+    return lines
+
+
 def foreign(document: Any) -> Sequence[Sequence[str]]:
     """One line per model: instructions of twinfer's C and of another compiler's, and their ratio."""
     lines = [
@@ -379,6 +390,7 @@ FIGURES: Mapping[str, tuple[str, Callable[[Any], str]]] = {
     "| µs a sample: min, median |": ("samples", many_samples),
     "| Estimated cycles |": ("cycles", _table(explained.beside_published)),
     "| Cycles, counted |": ("rtl", simulated),
+    "| Instructions or operations |": ("machines", _table(machines)),
     "| Instructions on riscv32imafc |": ("foreign", _table(foreign)),
     "Steady on Cortex-M4: ": ("steady", steady_kernels),
     "| In Chromium, µs: shortest, median |": ("browser", browser),
