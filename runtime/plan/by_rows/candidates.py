@@ -88,14 +88,8 @@ class Candidates:
             candidate = self.chain(i, j)
             if candidate:
                 yield candidate
-                others = []
-                if any(link.band > link.rows.tall for link in candidate.links):
-                    others.append(NARROW)
-                if any(
-                    link.rows.pixels > 1 and link.band * link.out.shape[2] % link.rows.pixels
-                    for link in candidate.links
-                ):
-                    others.append(EXACT)
+                others = [NARROW] if any(link.band > link.rows.tall for link in candidate.links) else []
+                others += [EXACT] if any(map(_loses, candidate.links)) else []
                 yield from filter(None, (self.chain(i, j, band) for band in others))
 
     def whole(self, i: int, step: Step) -> Candidate:
@@ -150,12 +144,19 @@ class Candidates:
         return Candidate(i, j + 1, plain - best.saved, extra, links, keeps, over, views)
 
     def widest(self, chain: Candidate, peak: int) -> Candidate:
-        """The chain, or one with as many rows at once as the peak allows if that takes less: it makes fewer calls."""
+        """A chain with as many rows at once as the peak allows, which makes fewer calls; the chain itself if that one
+        computes pixels in vain and takes more."""
         for band in WIDE:
             wide = self.chain(chain.first, chain.end - 1, band)
             if wide is not None and wide.cost <= peak:
-                return min(wide, chain, key=lambda each: each.extra)
+                return chain if chain.extra < wide.extra and any(map(_loses, wide.links)) else wide
         return chain
+
+
+def _loses(link: Link) -> bool:
+    """Whether its kernel takes four pixels or more at once, and computes some of them in vain."""
+    pixels = link.rows.pixels
+    return pixels > 3 and link.band * link.out.shape[2] % pixels > 0
 
 
 def _widened(link: Link, band: int) -> Link:
