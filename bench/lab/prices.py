@@ -39,8 +39,8 @@ FASTEST = Options(optimize="speed", memory="layers")
 
 CORES = ("cortex-m3", "cortex-m4", "cortex-m55", "riscv32", "wasm32")
 
-#: Of some cores only their own kernels: a mean of instructions and of operations of WebAssembly would be of neither, and
-#: all others of RISC-V are those of Cortex-M3.
+#: Of some cores only their own kernels: a mean of instructions and of operations of WebAssembly would be of neither,
+#: and all others of RISC-V are those of Cortex-M3.
 OWN = {"riscv32": "_tiles_", "wasm32": "_simd128_"}
 
 HEAD = """\
