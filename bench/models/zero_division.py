@@ -8,41 +8,60 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from twinfer.bench.models.observe import Values, observe
+from twinfer.bench.models.observe import Values
 from twinfer.runtime.errors import ModelWarning
-from twinfer.runtime.graph import Array, Graph, Node, Tensor
+from twinfer.runtime.graph import Array, Graph, Node, Tensor, walk
+from twinfer.runtime.options import Options
+from twinfer.runtime.program import Step
 from twinfer.runtime.run.interpreter import Interpreter
 
 
 def zero_divisions(graph: Graph, samples: Sequence[Sequence[Array]]) -> Counter[Tensor]:
     """How many elements of a DIV's integer output were divided by 0, over all samples, each from fresh state.
 
-    The interpreter runs them only if the graph has such a DIV. The samples have the graph's shapes.
+    In loops every turn counts. The interpreter runs them only if the graph has such a DIV. The samples have the graph's
+    shapes.
     """
     counts: Counter[Tensor] = Counter()
     if has_integer_division(graph):
-        interpreter = Interpreter.from_graph(graph)
+        interpreter = Interpreter.from_graph(graph, Options(without=frozenset({"fusion", "in_place"})))
         interpreter.allocate_tensors()
+
+        def look(position: int, step: Step) -> None:
+            if _divides_integers(step.node):
+                divisor = step.node.input(1)
+                counts.update(
+                    _zeros(step.node, interpreter.session.view(divisor) if divisor.data is None else divisor.data)
+                )
+
+        interpreter.on_call = look
         for sample in samples:
-            counts.update(divided_by_zero(graph, observe(interpreter, sample)))
+            interpreter.reset_all_variables()
+            interpreter.session.feed(sample)
+            interpreter.invoke()
     return counts
 
 
 def has_integer_division(graph: Graph) -> bool:
-    """Whether the graph has a DIV of integers."""
-    return any(map(_divides_integers, graph.nodes))
+    """Whether the graph, or a subgraph, has a DIV of integers."""
+    return any(_divides_integers(node) for each in walk(graph) for node in each.nodes)
 
 
 def divided_by_zero(graph: Graph, values: Values) -> Mapping[Tensor, int]:
     """How many elements of a DIV's integer output one run divided by 0; ``values`` holds every tensor of that run."""
-    counts = {}
+    counts: dict[Tensor, int] = {}
     for node in filter(_divides_integers, graph.nodes):
         divisor = node.input(1)
-        array = values[divisor] if divisor.data is None else divisor.data
-        is_zero = array == (0 if divisor.quant is None else divisor.zero)
-        if count := int(np.broadcast_to(is_zero, node.output.shape).sum()):
-            counts[node.output] = count
+        counts |= _zeros(node, values[divisor] if divisor.data is None else divisor.data)
     return counts
+
+
+def _zeros(node: Node, divisor: Array) -> Mapping[Tensor, int]:
+    """How many elements of the output of a DIV this divisor divides by 0; nothing for none."""
+    quant = node.input(1).quant
+    is_zero = divisor == (0 if quant is None else node.input(1).zero)
+    count = int(np.broadcast_to(is_zero, node.output.shape).sum())
+    return {node.output: count} if count else {}
 
 
 def descriptions(counts: Mapping[Tensor, int], samples: str) -> Iterator[str]:

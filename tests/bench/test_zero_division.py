@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from flows import Sub
 
 from twinfer.aot.build.targets import find
 from twinfer.bench.measure.embedded import verify_on
@@ -55,6 +56,22 @@ def test_divisors_that_are_fed(kind: str) -> None:
     samples = [[np.ones(4, dtype), np.array(by, dtype)] for by in ([0, 1, 0, 2], [1, 1, 1, 1], [5, 0, 1, 1])]
     assert list(zero_divisions(graph, samples).values()) == [3]
     assert not zero_divisions(graph, samples[1:2])
+
+
+def test_a_loop_divides_in_every_turn() -> None:
+    """x becomes x / 0, x / 1, x / 2 in a WHILE, and is divided by an input behind it."""
+    main, test, body = Sub("main"), Sub("test"), Sub("body")
+    for sub in (main, test, body):
+        sub.input((1,), "INT32"), sub.input((4,), "INT32")
+    by, one, end = main.input((4,), "INT32"), np.ones(1, np.int32), np.full(1, 3, np.int32)
+    turn, x = body.inputs
+    divided = body.op("DIV", [x, turn], fused_activation_function="NONE")
+    _, result = main.loop(1, 2, main.inputs[:2])
+    last = main.op("DIV", [result, by], fused_activation_function="NONE")
+    loop = test.graph([test.less(test.inputs[0], end)]), body.graph([body.add(turn, one), divided])
+    graph = main.graph([last], *loop)
+    sample = [np.zeros(1, np.int32), np.ones(4, np.int32), np.array([0, 1, 0, 1], np.int32)]
+    assert sorted(zero_divisions(graph, [sample]).values()) == [2, 4]
 
 
 def test_floats_may_be_divided_by_zero() -> None:
