@@ -18,8 +18,13 @@ typedef struct {
     int32_t padded, column_classes, fast;
 } tw_depthwise_conv2d_wide_s8_params;
 
-/* Outputs side by side that are computed at once, if their windows lie inside the image along its rows. */
+/* Outputs side by side that are computed at once, if their windows lie inside the image along its rows: as many as lie
+ * in registers with what they load. */
+#if defined(TW_WIDE_RVV)
+#define TW_DEPTHWISE_PIXELS 3
+#else
 #define TW_DEPTHWISE_PIXELS 4
+#endif
 
 /* pixels outputs (1 or TW_DEPTHWISE_PIXELS) side by side, 16 channels from c on. x: the image; base: the index of the
  * first window's corner (negative where padding begins there; only taps inside are read). row, column: as above. */

@@ -99,6 +99,8 @@ TW_INLINE tw_acc tw_acc_mul(tw_acc acc, const int8_t *x, const int32_t *w, int32
     tw_i8x16 bytes = {0};
     if (count >= TW_LANES)
         memcpy(&bytes, x, sizeof bytes);
+    else if (count == TW_LANES / 2)
+        memcpy(&bytes, x, sizeof bytes / 2);
     else
         for (int32_t lane = 0; lane < count; ++lane) bytes[lane] = x[lane];
     const tw_i16x16 taps = __builtin_convertvector(tw_acc_load(w).v, tw_i16x16);
@@ -148,11 +150,12 @@ TW_INLINE void tw_acc_end(int8_t *y, tw_acc acc, const tw_ends *ends, int ending
     const tw_i32x16 zero = {0}, scaled = tw_requantize16(acc.v, ends, ending) + ends->end.zero;
     const tw_i32x16 least = __builtin_elementwise_max(scaled, zero + ends->end.low);
     const tw_i8x16 bytes = __builtin_convertvector(__builtin_elementwise_min(least, zero + ends->end.high), tw_i8x16);
-    if (count >= TW_LANES) {
+    if (count >= TW_LANES)
         memcpy(y, &bytes, sizeof bytes);
-        return;
-    }
-    for (int32_t lane = 0; lane < count; ++lane) y[lane] = bytes[lane];
+    else if (count == TW_LANES / 2)
+        memcpy(y, &bytes, sizeof bytes / 2);
+    else
+        for (int32_t lane = 0; lane < count; ++lane) y[lane] = bytes[lane];
 }
 
 TW_INLINE void tw_acc_end_s16(int16_t *y, tw_acc acc, tw_acc mult, const tw_limits *limits, int32_t count) {
