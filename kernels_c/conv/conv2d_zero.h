@@ -4,8 +4,6 @@
 #ifndef TW_CONV2D_ZERO_H
 #define TW_CONV2D_ZERO_H
 
-#include "../core/hybrid.h"
-#include "../isa/wide/wide.h"
 #include "conv2d.h"
 
 /* Plain C. in: x, w [out_c][k_h][k_w][depth], bias int32 [out_c] with the input zero point folded in (less in_zero times
@@ -51,46 +49,6 @@ TW_KERNEL(tw_conv2d_zero_s8) {
             tw_conv2d_zero_outputs_s8(row, w + g * group * n, y, -p.w_zero * sum, &channels, &p);
             tw_pixel_next(&at, &p.window);
         }
-    }
-}
-
-/* Over 16 lanes. in: x, w packed (wide.h) for k = k_h * k_w * in_c, then bias and mult int32 and shift int8 [out_c
- * padded to 16]. k4: k rounded up to 4. Padding holds in_zero. out: y. scratch: uint8 [8, k4], int32 [8, out_c padded to
- * 16]. */
-typedef struct {
-    tw_window window;
-    tw_epilogue_s8 end;
-    int32_t k, k4, in_zero, w_zero, fast;
-} tw_conv2d_zero_wide_s8_params;
-
-/* The outputs of a pixel from its sums and its row of the panel. */
-TW_INLINE void tw_conv2d_zero_ends_s8(int8_t *y, int32_t *TW_RESTRICT sums, const uint8_t *row,
-                                      const tw_channels_s8 *channels, const tw_conv2d_zero_wide_s8_params *p) {
-    int32_t less = 0;
-    for (int32_t i = 0; i < p->k; ++i) less += row[i];
-    less *= -p->w_zero;
-    for (int32_t c = 0; c < p->window.out_c; c += TW_LANES, sums += TW_LANES) {
-        const tw_ends ends = tw_ends_load(channels, c);
-        for (int i = 0; i < TW_LANES; ++i) sums[i] = tw_add(tw_add(sums[i], channels->bias[c + i]), less);
-        tw_acc_end(y + c, tw_acc_load(sums), &ends, tw_ending(channels), p->window.out_c - c);
-    }
-}
-
-TW_KERNEL(tw_conv2d_zero_wide_s8) {
-    const tw_conv2d_zero_wide_s8_params p = *params;
-    const tw_channels_s8 channels = tw_channels_s8_of(in, 0, p.fast, &p.end);
-    const tw_gather g = {&p.window, p.window.in_c, p.in_zero, 0x80};
-    const int32_t out_c = p.window.out_c, padded = (out_c + TW_LANES - 1) / TW_LANES * TW_LANES;
-    int8_t *y = (int8_t *)out[0], *panel = (int8_t *)scratch;
-    int32_t *sums = (int32_t *)(void *)(panel + TW_TILE_ROWS * p.k4);
-    tw_pixel at = tw_pixel_first(in[0], 1, &p.window);
-    for (int32_t left = tw_window_count(&p.window); left > 0; left -= TW_TILE_ROWS) {
-        const int32_t rows = tw_min(left, TW_TILE_ROWS);
-        for (int32_t r = 0; r < rows; ++r, tw_pixel_next(&at, &p.window))
-            tw_gather_window(panel + r * p.k4, &at, 0, &g);
-        tw_hybrid_sums((const uint8_t *)panel, TW_TILE_ROWS, p.k4, (const int8_t *)in[1], sums, out_c);
-        for (int32_t r = 0; r < rows; ++r, y += out_c)
-            tw_conv2d_zero_ends_s8(y, sums + r * padded, (const uint8_t *)panel + r * p.k4, &channels, &p);
     }
 }
 

@@ -54,15 +54,16 @@ TW_INLINE tw_patch tw_depthwise_conv2d_patch_s8(int8_t *to, const tw_pixel *at, 
     return gathered;
 }
 
-/* One channel of two outputs; patch points to the input's channel, w and y to the output's. */
-TW_INLINE void tw_depthwise_conv2d_pair_s8(const tw_patch *patch, const int8_t *w, int8_t *y, int32_t c, int32_t pair,
-                                           const tw_channels_s8 *channels, const tw_window *window) {
+/* One channel, c, of two outputs; patch points to the input's channel, w and y to the first of the output's. w16: a
+ * constant, whether weights are int16. */
+TW_INLINE void tw_depthwise_conv2d_pair_s8(const tw_patch *patch, const void *w, int8_t *y, int32_t c, int32_t pair,
+                                           int w16, const tw_channels_s8 *channels, const tw_window *window) {
     const int32_t step = window->dilation_w * patch->column, beside = window->stride_w * patch->column;
-    int32_t left = channels->bias[c], right = left, at = 0;
+    int32_t left = channels->bias[c], right = left, at = c;
     const int8_t *row = patch->x;
     for (int32_t ky = 0; ky < window->k_h; ++ky, row += patch->row)
         for (int32_t kx = 0; kx < window->k_w; ++kx, at += window->out_c) {
-            const int32_t tap = w[at];
+            const int32_t tap = w16 ? ((const int16_t *)w)[at] : ((const int8_t *)w)[at];
             left = tw_add(left, row[kx * step] * tap);
             right = tw_add(right, row[kx * step + beside] * tap);
         }
@@ -75,8 +76,8 @@ TW_INLINE void tw_depthwise_conv2d_pair_s8(const tw_patch *patch, const int8_t *
 }
 
 /* All channels of one or two outputs; the first one's window is at a pixel. */
-TW_INLINE void tw_depthwise_conv2d_outputs_s8(const int8_t *w, int8_t *y, int8_t *scratch, const tw_pixel *at,
-                                              int32_t pair, const tw_channels_s8 *channels,
+TW_INLINE void tw_depthwise_conv2d_outputs_s8(const void *w, int8_t *y, int8_t *scratch, const tw_pixel *at,
+                                              int32_t pair, int w16, const tw_channels_s8 *channels,
                                               const tw_depthwise_conv2d_s8_params *p) {
     int32_t c = 0;
     for (int32_t first = 0; first < p->window.in_c; first += TW_DEPTHWISE_CHANNELS) {
@@ -84,13 +85,13 @@ TW_INLINE void tw_depthwise_conv2d_outputs_s8(const int8_t *w, int8_t *y, int8_t
         tw_patch patch = tw_depthwise_conv2d_patch_s8(scratch, at, first, count, p);
         for (int32_t i = 0; i < count; ++i, ++patch.x)
             for (int32_t m = 0; m < p->multiplier; ++m, ++c)
-                tw_depthwise_conv2d_pair_s8(&patch, w + c, y, c, pair, channels, &p->window);
+                tw_depthwise_conv2d_pair_s8(&patch, w, y, c, pair, w16, channels, &p->window);
     }
 }
 
-TW_KERNEL(tw_depthwise_conv2d_s8) {
+TW_INLINE void tw_depthwise_conv2d(const tw_depthwise_conv2d_s8_params *params, const void *const *in, void *const *out,
+                                   void *scratch, int w16) {
     const tw_depthwise_conv2d_s8_params p = *params;
-    const int8_t *w = (const int8_t *)in[1];
     int8_t *y = (int8_t *)out[0];
     const tw_channels_s8 channels = tw_channels_s8_of(in, 0, p.fast, &p.end);
     const int32_t out_w = p.window.out_w;
@@ -98,11 +99,18 @@ TW_KERNEL(tw_depthwise_conv2d_s8) {
     for (int32_t row = p.window.batches * p.window.out_h; row > 0; --row)
         for (int32_t left = out_w; left > 0; left -= 2) {
             const int32_t pair = left > 1;
-            tw_depthwise_conv2d_outputs_s8(w, y, (int8_t *)scratch, &at, pair, &channels, &p);
+            tw_depthwise_conv2d_outputs_s8(in[1], y, (int8_t *)scratch, &at, pair, w16, &channels, &p);
             y += (1 + pair) * p.window.out_c;
             tw_pixel_next(&at, &p.window);
             if (pair) tw_pixel_next(&at, &p.window);
         }
 }
+
+TW_KERNEL(tw_depthwise_conv2d_s8) { tw_depthwise_conv2d(params, in, out, scratch, 0); }
+
+/* The same with weights of int16, as those that were uint8 less their zero point. */
+typedef tw_depthwise_conv2d_s8_params tw_depthwise_conv2d_w16_s8_params;
+
+TW_KERNEL(tw_depthwise_conv2d_w16_s8) { tw_depthwise_conv2d(params, in, out, scratch, 1); }
 
 #endif

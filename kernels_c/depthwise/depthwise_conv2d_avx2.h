@@ -20,8 +20,8 @@ TW_INLINE void tw_ring_image(uint8_t *ring, const int8_t *x, int8_t *y, int32_t 
             if (next >= top) tw_ring_fill(ring + slot * row, x, next - window->pad_h, p->flat ? p->pitch : count, p);
             slot = slot + 1 < covered ? slot + 1 : 0;
         }
-        for (int32_t ky = 0; ky < 4 * tw_ring_fours(p); ++ky) {
-            const int32_t tap = slot + tw_min(ky, window->k_h - 1) * window->dilation_h;
+        for (int32_t ky = 0; ky < 4 * p->fours; ++ky) {
+            const int32_t tap = slot + tw_ring_tap(ky, p) * window->dilation_h;
             rows.of[ky / 4].row[ky % 4] = ring + (tap < covered ? tap : tap - covered) * row;
         }
         for (int32_t k = 0; k < tw_ring_turns(p); ++k) tw_ring_row(&rows, y, count, blocks + k, p);
@@ -40,8 +40,8 @@ TW_INLINE void tw_ring_column_image(uint8_t *ring, const int8_t *x, int8_t *y, i
         tw_bias128(first, x, window->in_h * window->in_c);
     else
         for (int32_t i = 0; i < window->in_h; ++i) tw_bias64(first + i * p->pitch, x + i * window->in_c, count);
-    for (int32_t ky = 0; ky < 4 * tw_ring_fours(p); ++ky)
-        rows.of[ky / 4].row[ky % 4] = ring + tw_min(ky, window->k_h - 1) * window->dilation_h * p->pitch;
+    for (int32_t ky = 0; ky < 4 * p->fours; ++ky)
+        rows.of[ky / 4].row[ky % 4] = ring + tw_ring_tap(ky, p) * window->dilation_h * p->pitch;
     tw_ring_row(&rows, y, count, block, p);
 }
 
@@ -49,7 +49,7 @@ TW_INLINE void tw_ring_column_image(uint8_t *ring, const int8_t *x, int8_t *y, i
 TW_INLINE void tw_ring_begin(tw_ring_block *block, int32_t k, int32_t from, const void *const *in, const tw_ring *p) {
     const tw_channels_s8 channels = tw_channels_s8_of(in, 0, p->fast, &p->end);
     const int32_t left = p->window.out_w * p->window.out_c - from, turn = TW_BLOCK * p->blocks;
-    block->w = (const int8_t *)in[1] + k * tw_ring_fours(p) * p->window.k_w * 4 * TW_BLOCK;
+    block->w = (const int8_t *)in[1] + k * p->fours * p->window.k_w * 4 * TW_BLOCK;
     block->bias = channels.bias + TW_BLOCK * k;
     tw_block_ends_load(&block->ends, &channels, TW_BLOCK * k);
     block->from = from;
@@ -84,6 +84,7 @@ TW_INLINE tw_ring tw_ring_known(const tw_ring *p, int32_t k_h, int32_t k_w, int3
     known.window.dilation_h = known.window.dilation_w = 1;
     known.planes = planes;
     known.flat = flat;
+    known.fours = (k_h + 3) / 4;
     known.column = 0;
     known.end.low = known.end.zero;
     known.fast = 1;
@@ -101,8 +102,9 @@ TW_INLINE void tw_ring_choose(int32_t k, int32_t count, const void *const *in, v
     tw_ring plain = *p;
     plain.column = 0;
     const int32_t three = window->k_h == 3 && window->k_w == 3, whole = TW_BLOCK;
-    const int32_t known = window->dilation_h == 1 && window->dilation_w == 1 && tw_ring_ending(p) == TW_ENDS_RELU &&
-                          count == whole && (p->flat ? p->blocks == 1 : p->pitch == whole);
+    const int32_t known = p->fours == (window->k_h + 3) / 4 && window->dilation_h == 1 && window->dilation_w == 1 &&
+                          tw_ring_ending(p) == TW_ENDS_RELU && count == whole &&
+                          (p->flat ? p->blocks == 1 : p->pitch == whole);
     if (known && three && p->planes == 1 && p->flat)
         tw_ring_images(k, whole, in, out, scratch, tw_ring_known(p, 3, 3, 1, 1));
     else if (known && three && p->planes == 1)

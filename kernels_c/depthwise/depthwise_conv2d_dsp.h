@@ -39,12 +39,16 @@ TW_INLINE void tw_depthwise_dsp_weights(tw_depthwise_dsp_channel *c, const int16
     c->tail = tw_depthwise_dsp_third(padding, c, 0);
 }
 
-/* All lines of one channel of an image. w: int8 [3][3]; taps: room for the weights, with zeros around. */
+/* All lines of one channel of an image. w: [3][3], int16 if w16, else int8; taps: room for the weights, with zeros
+ * around. */
 TW_INLINE void tw_depthwise_dsp_image(const int8_t *x, int8_t *y, const int8_t *w, int16_t *taps, const int32_t *ends,
-                                      int32_t shift, tw_depthwise_dsp_channel *c, int wide,
+                                      int32_t shift, tw_depthwise_dsp_channel *c, int wide, int w16,
                                       const tw_depthwise_conv2d_dsp_s8_params *p) {
     int32_t at = -p->lines[0] * p->x_line;
-    for (int k = 0; k < 9; ++k) taps[k / 3 * 5 + k % 3 + 1] = (int16_t)(wide ? w[k] : 2 * w[k]);
+    for (int k = 0; k < 9; ++k) {
+        const int32_t tap = w16 ? ((const int16_t *)(const void *)w)[k] : w[k];
+        taps[k / 3 * 5 + k % 3 + 1] = (int16_t)(wide ? tap : 2 * tap);
+    }
     c->mult = ends[1], c->rounding = wide ? -(p->end.low == 0) : tw_rounding(p->end.zero, shift);
     for (int32_t edge = -1; edge <= 1; ++edge) {
         const int32_t lines = p->lines[edge + 1];
@@ -69,9 +73,9 @@ TW_INLINE void tw_depthwise_dsp_begin(tw_depthwise_dsp_channel *c, const tw_dept
     c->y_next = p->y_line - (p->steps + p->behind) * p->y_step;
 }
 
-/* All outputs, not yet clamped; wide: int16, not int8. */
+/* All outputs, not yet clamped; wide: int16, not int8; w16: so are the weights. */
 TW_INLINE void tw_depthwise_dsp_images(const tw_depthwise_conv2d_dsp_s8_params *p, const void *const *in,
-                                       void *const *out, int wide) {
+                                       void *const *out, int wide, int w16) {
     const int8_t *w = (const int8_t *)in[1], *shift = (const int8_t *)in[3];
     const int32_t *ends = (const int32_t *)in[2];
     const int8_t *x = (const int8_t *)in[0];
@@ -82,16 +86,24 @@ TW_INLINE void tw_depthwise_dsp_images(const tw_depthwise_conv2d_dsp_s8_params *
     for (int32_t b = 0; b < p->batches; ++b, x += p->x_size, y += p->y_size)
         for (int32_t i = 0, c = 0; i < p->in_c; ++i)
             for (const int32_t end = c + p->multiplier; c < end; ++c)
-                tw_depthwise_dsp_image(x + (wide ? 2 * i : i), y + (wide ? 2 * c : c), w + 9 * c, taps, ends + 2 * c,
-                                       wide ? 0 : shift[c], &channel, wide, p);
+                tw_depthwise_dsp_image(x + (wide ? 2 * i : i), y + (wide ? 2 * c : c), w + (9 * c << w16), taps,
+                                       ends + 2 * c, wide ? 0 : shift[c], &channel, wide, w16, p);
 }
 
-TW_KERNEL(tw_depthwise_conv2d_dsp_s8) {
+TW_INLINE void tw_depthwise_dsp(const tw_depthwise_conv2d_dsp_s8_params *params, const void *const *in,
+                                void *const *out, int w16) {
     const tw_depthwise_conv2d_dsp_s8_params p = *params;
     int8_t *y = (int8_t *)out[0];
-    tw_depthwise_dsp_images(&p, in, out, 0);
+    tw_depthwise_dsp_images(&p, in, out, 0, w16);
     if (p.end.low > -128 || p.end.high < 127)
         for (int32_t i = p.batches * p.y_size; i > 0; --i, ++y) *y = (int8_t)tw_clamp(*y, p.end.low, p.end.high);
 }
+
+TW_KERNEL(tw_depthwise_conv2d_dsp_s8) { tw_depthwise_dsp(params, in, out, 0); }
+
+/* The same with weights of int16, as those that were uint8 less their zero point. */
+typedef tw_depthwise_conv2d_dsp_s8_params tw_depthwise_conv2d_w16_dsp_s8_params;
+
+TW_KERNEL(tw_depthwise_conv2d_w16_dsp_s8) { tw_depthwise_dsp(params, in, out, 1); }
 
 #endif

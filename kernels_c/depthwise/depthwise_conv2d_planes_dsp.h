@@ -23,13 +23,19 @@ typedef struct {
 /* in_zero and end.zero are 0. */
 typedef tw_depthwise_conv2d_planes_dsp_s8_params tw_depthwise_conv2d_planes_dsp_s16_params;
 
-/* The weights of a channel int8 [taps] as int16 at to, doubled unless wide, as a window sees them whose first line lies
- * in the ring at place first. */
-TW_INLINE void tw_plane_dsp_turn(int16_t *to, const int8_t *w, int32_t lines, int32_t taps, int32_t first, int wide) {
+/* A weight as int16, doubled unless wide; w16: it is int16 already. */
+TW_INLINE int16_t tw_plane_dsp_weight(const int8_t *w, int wide, int w16) {
+    const int32_t tap = w16 ? *(const int16_t *)(const void *)w : *w;
+    return (int16_t)(wide ? tap : 2 * tap);
+}
+
+/* The weights of a channel [taps] as a window sees them whose first line lies in the ring at place first. */
+TW_INLINE void tw_plane_dsp_turn(int16_t *to, const int8_t *w, int32_t lines, int32_t taps, int32_t first, int wide,
+                                 int w16) {
     if (taps % 2 != 0) to[taps] = 0;
     for (; taps > 0; taps -= lines, to += lines) {
-        for (int32_t i = first; i < lines; ++i, ++w) to[i] = (int16_t)(wide ? *w : 2 * *w);
-        for (int32_t i = 0; i < first; ++i, ++w) to[i] = (int16_t)(wide ? *w : 2 * *w);
+        for (int32_t i = first; i < lines; ++i, w += 1 + w16) to[i] = tw_plane_dsp_weight(w, wide, w16);
+        for (int32_t i = 0; i < first; ++i, w += 1 + w16) to[i] = tw_plane_dsp_weight(w, wide, w16);
     }
 }
 
@@ -46,14 +52,15 @@ TW_INLINE void tw_plane_dsp_keep(int16_t *ring, const int8_t *x, int32_t i, cons
 
 /* All outputs of one input channel, or of one phase of it. w: the weights of its output channels; turns: in scratch. */
 TW_INLINE void tw_plane_dsp_channel(const int8_t *x, int8_t *y, const int8_t *w, const int32_t *ends, int16_t *turns,
-                                    const tw_plane_axis *lines, const tw_plane_axis *along, int wide,
+                                    const tw_plane_axis *lines, const tw_plane_axis *along, int wide, int w16,
                                     const tw_depthwise_conv2d_planes_dsp_s8_params *p) {
     const int32_t taps = lines->taps * along->taps, pitch = (taps + 1) & -2;
     const int32_t turned = tw_min(lines->taps, lines->out);
     int16_t *ring = turns + p->multiplier * turned * pitch;
     for (int32_t m = 0; m < p->multiplier; ++m)
         for (int32_t i = 0, first = 0; i < turned; ++i, first = (first + lines->stride) % lines->taps)
-            tw_plane_dsp_turn(turns + (m * turned + i) * pitch, w + m * taps, lines->taps, taps, first, wide);
+            tw_plane_dsp_turn(turns + (m * turned + i) * pitch, w + (m * taps << w16), lines->taps, taps, first, wide,
+                              w16);
     for (int32_t i = tw_plane_columns(along) * lines->taps - 1; i >= 0; --i) ring[i] = (int16_t)p->in_zero;
     int32_t kept = 0; /* the first line that is not in the ring */
     for (int32_t i = 0, top = 0, turn = 0; i < lines->out; ++i, top += lines->stride) {
@@ -78,9 +85,9 @@ TW_INLINE void tw_plane_dsp_channel(const int8_t *x, int8_t *y, const int8_t *w,
     }
 }
 
-/* All outputs, not yet clamped; wide: int16, not int8. */
+/* All outputs, not yet clamped; wide: int16, not int8; w16: so are the weights. */
 TW_INLINE void tw_plane_dsp_images(const tw_depthwise_conv2d_planes_dsp_s8_params *p, const void *const *in,
-                                   void *const *out, int16_t *scratch, int wide) {
+                                   void *const *out, int16_t *scratch, int wide, int w16) {
     const tw_window *g = &p->window;
     const int32_t phases = tw_plane_phases(g, !p->turned), across = tw_plane_phases(g, p->turned);
     const int8_t *x = (const int8_t *)in[0], *w = (const int8_t *)in[1];
@@ -91,24 +98,33 @@ TW_INLINE void tw_plane_dsp_images(const tw_depthwise_conv2d_planes_dsp_s8_param
                 const tw_plane_axis lines = tw_plane_axis_of(g, !p->turned, phase / across);
                 const tw_plane_axis along = tw_plane_axis_of(g, p->turned, phase % across);
                 tw_plane_dsp_channel(x + ((i + lines.x_first + along.x_first) << wide),
-                                     y + ((c + lines.y_first + along.y_first) << wide), w + c * g->k_h * g->k_w,
-                                     (const int32_t *)in[2] + 3 * c, scratch, &lines, &along, wide, p);
+                                     y + ((c + lines.y_first + along.y_first) << wide),
+                                     w + (c * g->k_h * g->k_w << w16), (const int32_t *)in[2] + 3 * c, scratch, &lines,
+                                     &along, wide, w16, p);
             }
         x += tw_window_image(g) << wide;
         y += (g->out_h * g->out_w * g->out_c) << wide;
     }
 }
 
-TW_KERNEL(tw_depthwise_conv2d_planes_dsp_s8) {
+TW_INLINE void tw_plane_dsp(const tw_depthwise_conv2d_planes_dsp_s8_params *params, const void *const *in,
+                            void *const *out, void *scratch, int w16) {
     const tw_depthwise_conv2d_planes_dsp_s8_params p = *params;
-    tw_plane_dsp_images(&p, in, out, (int16_t *)scratch, 0);
+    tw_plane_dsp_images(&p, in, out, (int16_t *)scratch, 0, w16);
     tw_dsp_activation((int8_t *)out[0], tw_window_count(&p.window) * p.window.out_c, p.end.low, p.end.high);
 }
+
+TW_KERNEL(tw_depthwise_conv2d_planes_dsp_s8) { tw_plane_dsp(params, in, out, scratch, 0); }
+
+/* The same with weights of int16, as those that were uint8 less their zero point. */
+typedef tw_depthwise_conv2d_planes_dsp_s8_params tw_depthwise_conv2d_planes_w16_dsp_s8_params;
+
+TW_KERNEL(tw_depthwise_conv2d_planes_w16_dsp_s8) { tw_plane_dsp(params, in, out, scratch, 1); }
 
 TW_KERNEL(tw_depthwise_conv2d_planes_dsp_s16) {
     const tw_depthwise_conv2d_planes_dsp_s16_params p = *params;
     int16_t *y = (int16_t *)out[0];
-    tw_plane_dsp_images(&p, in, out, (int16_t *)scratch, 1);
+    tw_plane_dsp_images(&p, in, out, (int16_t *)scratch, 1, 0);
     if ((p.end.low > INT16_MIN && p.end.low != 0) || p.end.high < INT16_MAX)
         for (int32_t i = tw_window_count(&p.window) * p.window.out_c; i > 0; --i, ++y)
             *y = (int16_t)tw_clamp(*y, p.end.low, p.end.high);

@@ -12,14 +12,16 @@
 /* The most blocks that the vectors of a row take turns with. */
 #define TW_RING_BLOCKS 3
 
-/* Multiplier 1, weights without a zero point. A ring has the last rows of the image, plus 128 and with
+/* Multiplier 1. A ring has the last rows of the image, plus 128 and with
  * their padding. Its columns are dealt out to planes, as many as neighbouring windows are apart: a tap reads windows side
  * by side from pixels side by side.
  * A block is 64 bytes of outputs, ordered as unpacked.h says. Flat: a row of outputs is cut into vectors, and vector v
  * has the channels of block v % blocks; the ring has all channels. Else block k is the channels 64 * k to 64 * k + 63 of
  * a pixel, fewer in the last one, and the ring has those of one block at a time.
  * Column: the image and the windows have one column, and a row of outputs is all of them; the ring has all rows.
- * in: x, w int8 [blocks][k_h / 4 rounded up][k_w][4 sums][16 lanes][4 rows], zeros below row k_h; bias int32 with the
+ * Rows of taps whose bits are set in twice come once more behind the others, for weights that are the sum of two of int8;
+ * fours is how many groups of four rows that makes.
+ * in: x, w int8 [blocks][fours][k_w][4 sums][16 lanes][4 rows], zeros below the last row; bias int32 with the
  * zero point + 128 folded in, mult int32 and shift int8 [blocks][4 sums][16]. in_zero: the zero point + 128, which fills
  * padding. out: y. planes: stride_w, or 1 if a row has one output. plane: bytes of a plane's row, a multiple of 64. pitch:
  * bytes from pixel to pixel, in_c if flat or below 64, else 64. scratch: uint8 [rows that a window covers][planes][plane],
@@ -27,7 +29,7 @@
 typedef struct {
     tw_window window;
     tw_epilogue_s8 end;
-    int32_t in_zero, fast, planes, plane, pitch, flat, blocks, column;
+    int32_t in_zero, fast, planes, plane, pitch, flat, blocks, column, fours, twice;
 } tw_depthwise_conv2d_avx2_s8_params;
 
 typedef tw_depthwise_conv2d_avx2_s8_params tw_ring;
@@ -46,8 +48,13 @@ typedef struct {
     tw_four_rows of[TW_RING_ROWS / 4];
 } tw_ring_rows;
 
-/* How many groups of four rows of taps. */
-TW_INLINE int32_t tw_ring_fours(const tw_ring *p) { return (p->window.k_h + 3) / 4; }
+/* The row that row ky of taps reads; behind the last one it does not matter. */
+TW_INLINE int32_t tw_ring_tap(int32_t ky, const tw_ring *p) {
+    int32_t tap = p->window.k_h - 1;
+    for (int32_t left = ky - tap, i = 0; left > 0 && i <= tap; ++i)
+        if (p->twice >> i & 1 && --left == 0) return i;
+    return tw_min(ky, tap);
+}
 
 /* Blocks that take turns, and bytes from vector to vector of one: in the ring, and in y. */
 TW_INLINE int32_t tw_ring_turns(const tw_ring *p) { return p->flat ? p->blocks : 1; }
@@ -82,7 +89,7 @@ TW_INLINE void tw_ring_strip(int strip, int vectors, const tw_ring_place *place,
     tw_strip_bytes bytes[TW_STRIPS_AT_ONCE];
     TW_UNROLLED
     for (int i = 0; i < vectors; ++i) sums[i] = tw_strip_begin(block->bias, strip);
-    for (int32_t ky = 0; ky < tw_ring_fours(p); ++ky)
+    for (int32_t ky = 0; ky < p->fours; ++ky)
         for (int32_t kx = 0; kx < p->window.k_w; ++kx, w += 4 * TW_BLOCK) {
             const ptrdiff_t tap = place->at + first + tw_ring_column(kx * p->window.dilation_w, p);
             for (int i = 0; i < vectors; ++i)

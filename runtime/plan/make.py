@@ -15,6 +15,7 @@ from twinfer.runtime.passes.folding import fold
 from twinfer.runtime.passes.fusing import check_fuses, fuse_products
 from twinfer.runtime.passes.stacking import stack
 from twinfer.runtime.passes.unsigned import make_signed
+from twinfer.runtime.passes.zero_points import without_zero_points
 from twinfer.runtime.plan import replay
 from twinfer.runtime.plan.first_values import first_values
 from twinfer.runtime.plan.flow import Flow
@@ -89,6 +90,10 @@ def _padding(graph: Graph, job: Job) -> Graph:
 
 def _unsigned(graph: Graph, job: Job) -> Graph:
     return _everywhere(graph, lambda each: make_signed(each, keep=job.options.preserve_all))
+
+
+def _zero_points(graph: Graph, job: Job) -> Graph:
+    return _everywhere(graph, without_zero_points)
 
 
 def _tables(graph: Graph, job: Job) -> Graph:
@@ -182,6 +187,7 @@ STAGES = (
     Stage("Floats", "Products of float32 are fused into their sums, if asked for.", _floats),
     Stage("Padding", "PAD goes into the operators behind it.", _padding),
     Stage("Unsigned", "uint8 becomes int8.", _unsigned),
+    Stage("Zero points", "Weights lose their zero point; the few that leave int8 are split.", _zero_points),
     Stage("Tables", "Operators over one value of 8 bits become one table.", _tables),
     # Graph -> Flow
     Stage("Inline", "Subgraphs stand in the place of the nodes that call them.", lambda graph, job: inline(graph)),

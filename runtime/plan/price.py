@@ -54,7 +54,12 @@ class Price:
 def form_of(call: Call, target: Target) -> str:
     """The kernel, and what makes a layer's body much smaller: it takes windows where they lie, they are single pixels,
     or they go along one column. Floats have forms by how the target computes them."""
-    return call.kernel.replace("_fused_", "_") + _windows(call) + _floats(call, target)
+    return _kernel(call) + _windows(call) + _floats(call, target)
+
+
+def _kernel(call: Call) -> str:
+    """The kernel; fused floats cost what others do, and weights that leave int8 what those of int8 do."""
+    return call.kernel.replace("_fused_", "_").replace("_w16", "").replace("_again_mve", "_nine_mve")
 
 
 def _windows(call: Call) -> str:
@@ -88,7 +93,7 @@ def _has_floats(call: Call) -> bool:
 def price_of(call: Call, target: Target) -> Price:
     """The price of the call's form; of its kernel where that has none; else the defaults."""
     floats = _floats(call, target)
-    known = _prices().get(form_of(call, target)) or _prices().get(call.kernel + floats)
+    known = _prices().get(form_of(call, target)) or _prices().get(_kernel(call) + floats)
     return known or Price(pace=(SOFT_PACE if floats == "-soft" else FLOAT_PACE) if _has_floats(call) else PACE)
 
 

@@ -59,6 +59,16 @@ class Convolution(NamedTuple):
         return weight_zero(self.node.input(1))
 
     @property
+    def taps(self) -> Array:
+        """The weights less their zero point: int8 if they have none, else int16."""
+        return self.weights.astype(np.int16) - np.int16(self.zero) if self.zero else self.weights
+
+    @property
+    def stored(self) -> tuple[str, Weights | None]:
+        """What kernels of ``taps`` have in their names, and how these may be coded: only int8 may."""
+        return ("_w16", None) if self.zero else ("", Weights())
+
+    @property
     def macs(self) -> int:
         """Multiply-accumulates."""
         return int(self.window.pixels * self.weights.size)
@@ -88,8 +98,8 @@ class Convolution(NamedTuple):
 
     @property
     def rows(self) -> Array:
-        """The weights of every output channel, [out_c, k_h * k_w * in_c]; Declined if the convolution has groups."""
-        w, g = self.weights, self.window
+        """``taps`` of every output channel, [out_c, k_h * k_w * in_c]; Declined if the convolution has groups."""
+        w, g = self.taps, self.window
         accept(self.groups == 1, f"it has {self.groups} groups")
         return w.reshape(-1, g.out_c).T if self._depthwise else w.reshape(g.out_c, -1)
 

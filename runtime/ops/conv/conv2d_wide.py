@@ -19,7 +19,7 @@ from twinfer.runtime.ops.core.window import Window
 from twinfer.runtime.ops.dense.fully_connected_wide import call_row, call_s8
 from twinfer.runtime.ops.isa.short import channels_in_32_bits
 from twinfer.runtime.params import Param
-from twinfer.runtime.program import Call, Weights
+from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target
 from twinfer.runtime.variant import Variant, accept
 
@@ -30,8 +30,8 @@ def lower_s8(node: Node, target: Target, block: int = 0) -> Call:
     ``block`` is the rows of outputs in a band, 0 for what is usually best.
     """
     layer = convolution_of(node, any_zero=True)
-    if layer.zero:
-        return _lower_zero(layer)
+    if layer.zero:  # 16 bits hold what is left of the weights
+        return call_by_bands("tw_conv2d_avx2_s8", layer, size=2, block=block)
     return lower_dense(layer) if is_dense(layer.window) else call_by_bands("tw_conv2d_wide_s8", layer, block=block)
 
 
@@ -57,20 +57,6 @@ def call_by_bands(
     ends, fast = lane_channels(node, folded, bands.times)
     params: dict[str, Param] = {**bands.params, "end": epilogue(node), "in_zero": x.zero, "fast": fast}
     return bands.call(kernel, node, params, ends)
-
-
-def _lower_zero(layer: Convolution) -> Call:
-    """The call for weights with a zero point: what it adds to a pixel's sums depends on the pixel alone."""
-    node, g, w, x = layer.node, layer.window, layer.rows, layer.node.input(0)
-    k, k4, out4 = w.shape[1], -(-w.shape[1] // 4) * 4, -(-g.out_c // LANES) * LANES
-    folded = fold_zero(w.astype(np.int16) - np.int16(layer.zero), layer.bias, 128 + x.zero)
-    ends, fast = lane_channels(node, folded)
-    tile = {"k": k, "k4": k4, "in_zero": x.zero, "w_zero": layer.zero, "fast": fast}
-    params: dict[str, Param] = {"window": g.params, "end": epilogue(node), **tile}
-    inputs = (x, weights(pack_s8(w), LANES_S8), *ends)
-    scratch = ROWS * (k4 + 4 * out4)
-    kernel = "tw_conv2d_zero_wide_s8"
-    return Call(kernel, params, inputs, (node.output,), scratch, macs=layer.macs, weights=Weights(), rows=g.by_rows())
 
 
 SERVED, TYPES = ("CONV_2D",), ("INT8",)

@@ -8,7 +8,6 @@ from twinfer.runtime.ops.conv._layer import geometry
 from twinfer.runtime.ops.core.channels import bias_of, epilogue, multipliers
 from twinfer.runtime.ops.core.unsigned import weight_zero
 from twinfer.runtime.ops.core.weights import unpacked
-from twinfer.runtime.ops.depthwise.depthwise_conv2d import lower_zero
 from twinfer.runtime.params import Param
 from twinfer.runtime.program import Call, Weights
 from twinfer.runtime.target import Target
@@ -28,8 +27,14 @@ def _convolution(node: Node, target: Target) -> Call:
 
 def _depthwise(node: Node, target: Target) -> Call:
     node = unpacked(node)
-    g = geometry(node)
-    return lower_zero(node, g, g.pixels * node.input(1).size)
+    accept(weight_zero(node.input(1)) == 0, "the weights have a zero point")
+    g, x, w = geometry(node), node.input(0), node.input(1)
+    params: dict[str, Param] = {
+        "window": g.params, "end": epilogue(node), "multiplier": g.out_c // g.in_c, "in_zero": x.zero
+    }  # fmt: skip
+    inputs = (x, w, bias_of(node, g.out_c), *(requantize(values) for values in multipliers(node, g.out_c)))
+    kernel, macs = "tw_depthwise_conv2d_reference_s8", g.pixels * w.size
+    return Call(kernel, params, inputs, (node.output,), macs=macs, weights=Weights(), rows=g.by_rows())
 
 
 NEEDS, TYPES = frozenset({"reference"}), ("INT8",)

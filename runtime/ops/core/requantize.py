@@ -19,9 +19,9 @@ EITHER = -28
 
 
 class Channels(NamedTuple):
-    """A layer's output channels: weights int8 [out, k], bias int32 [out] with the input zero point folded in, and the
-    multiplier int32 [out] and shift int8 [out] of the sum. Outputs get ``out_zero`` added, then are
-    clamped to ``low..high``."""
+    """A layer's output channels: weights int8 or int16 [out, k], bias int32 [out] with the input zero point folded in,
+    and the multiplier int32 [out] and shift int8 [out] of the sum. Outputs get ``out_zero`` added, then are clamped to
+    ``low..high``."""
 
     weights: Array
     bias: Array
@@ -69,7 +69,7 @@ def fast_channels(c: Channels) -> Channels | None:
     fixed &= ~small  # small channels stay as they are: a layer with one scale keeps it
     said = 4 * (first - c.out_zero)  # halved by mult, halved again by shift
     return Channels(
-        np.where(fixed[:, None], 0, c.weights).astype(np.int8),
+        np.where(fixed[:, None], 0, c.weights).astype(c.weights.dtype),
         np.where(fixed, said, c.bias).astype(np.int32),
         np.where(fixed, 1 << 30, c.mult).astype(np.int32),
         np.where(fixed, -1, c.shift).astype(np.int8),

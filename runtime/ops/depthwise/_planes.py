@@ -42,6 +42,7 @@ def axes(g: Window) -> tuple[Axis, Axis]:
 
 
 def taps_of(layer: Convolution) -> Array:
-    """The weights int8 [out_c, along, lines]."""
+    """The weights less their zero point, [out_c, along, lines]."""
     turned = is_turned(layer.window)
-    return np.ascontiguousarray(layer.weights[0].transpose(2, 0, 1) if turned else layer.weights[0].transpose(2, 1, 0))
+    taps = layer.taps[0]
+    return np.ascontiguousarray(taps.transpose(2, 0, 1) if turned else taps.transpose(2, 1, 0))

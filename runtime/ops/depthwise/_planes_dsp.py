@@ -14,7 +14,7 @@ from twinfer.runtime.ops.core.window import Window
 from twinfer.runtime.ops.depthwise._planes import axes, is_turned, taps_of
 from twinfer.runtime.ops.isa.short import channels_s8, channels_s16
 from twinfer.runtime.params import Param
-from twinfer.runtime.program import Call, Weights
+from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target
 from twinfer.runtime.variant import accept
 
@@ -26,7 +26,8 @@ def lower_s8(node: Node, target: Target) -> Call:
     """The call for int8 activations and constant weights."""
     layer, w = _layer(node, _plain_s8)
     c = channels_s8(node, w, layer.bias)
-    return _call(layer, "tw_depthwise_conv2d_planes_dsp_s8", c.weights, (2 * c.bias, c.mult, -c.shift), c.end)
+    kernel = f"tw_depthwise_conv2d_planes{layer.stored[0]}_dsp_s8"
+    return _call(layer, kernel, c.weights, (2 * c.bias, c.mult, -c.shift), c.end)
 
 
 def lower_s16(node: Node, target: Target) -> Call:
@@ -39,8 +40,8 @@ def lower_s16(node: Node, target: Target) -> Call:
 
 
 def _layer(node: Node, plain: Callable[[Window], float]) -> tuple[Convolution, Array]:
-    """The node, and its weights int8 [out_c, taps]; Declined if the kernels do not take it or plain C takes less."""
-    layer = convolution_of(node)
+    """The node, and its weights [out_c, taps]; Declined if the kernels do not take it or plain C takes less."""
+    layer = convolution_of(node, any_zero=True)
     g = layer.window
     axes(g)
     accept(instructions(g) < plain(g), "plain C takes fewer instructions")
@@ -56,7 +57,7 @@ def _call(layer: Convolution, kernel: str, w: Array, ends: tuple[Array, ...], en
     params: dict[str, Param] = {"window": g.params, "end": end, **numbers, "in_zero": x.zero}
     inputs = (x, weights(w), per_channel(np.stack(ends, 1).astype(np.int32), ENDS))
     same = (g.in_h, g.in_w, g.in_c, g.dilation_h, g.dilation_w) == (g.out_h, g.out_w, g.out_c, 1, 1)
-    rows, outputs, stored = g.by_rows(setup=int(_fixed(g))), (node.output,), Weights()
+    rows, outputs, stored = g.by_rows(setup=int(_fixed(g))), (node.output,), layer.stored[1]
     return Call(
         kernel, params, inputs, outputs, scratch_of(g), inplace=(0,) if same else (), macs=layer.macs, weights=stored,
         rows=rows,

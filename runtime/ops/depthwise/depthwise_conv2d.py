@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from twinfer.runtime.constant import requantize, weights
+from twinfer.runtime.constant import weights
 from twinfer.runtime.graph import Array, Node
 from twinfer.runtime.op import Case, Op, Shape, need
 from twinfer.runtime.ops.conv import _conv, conv2d
@@ -21,7 +21,6 @@ from twinfer.runtime.ops.core.channels import (
     constant_bias,
     epilogue,
     known_bias,
-    multipliers,
     plain_channels,
 )
 from twinfer.runtime.ops.core.hybrid import hybrid_constants, is_hybrid
@@ -80,30 +79,23 @@ def lower(node: Node, target: Target) -> Call:
         inputs = (x, w, bias_of(node, g.out_c))
         kernel = float_kernel("tw_depthwise_conv2d", node)
         return Call(kernel, floats, inputs, (node.output,), macs=macs, rows=g.by_rows())
-    if g.in_c == 1 and w.data is not None and constant_bias(node, g.out_c) is not None:
+    zero = weight_zero(w)
+    if g.in_c == 1 and not zero and w.data is not None and constant_bias(node, g.out_c) is not None:
         return conv2d.lower_s8(node, g, w.data.reshape(-1, g.out_c).T, macs)
-    return lower_zero(node, g, macs) if weight_zero(w) else _lower_s8(node, g, macs)
+    return _lower_s8(node, g, zero, macs)
 
 
-def lower_zero(node: Node, g: Window, macs: int) -> Call:
-    """The call with weights that have a zero point."""
-    x, w = node.input(0), node.input(1)
-    numbers = {"multiplier": g.out_c // g.in_c, "in_zero": x.zero, "w_zero": weight_zero(w)}
-    params: dict[str, Param] = {"window": g.params, "end": epilogue(node), **numbers}
-    inputs = (x, w, bias_of(node, g.out_c), *(requantize(values) for values in multipliers(node, g.out_c)))
-    kernel = "tw_depthwise_conv2d_zero_s8"
-    return Call(kernel, params, inputs, (node.output,), macs=macs, weights=Weights(), rows=g.by_rows())
-
-
-def _lower_s8(node: Node, g: Window, macs: int) -> Call:
-    c, short = plain_channels(node, node.constant(1).reshape(-1, g.out_c).T, known_bias(node, g.out_c))
+def _lower_s8(node: Node, g: Window, zero: int, macs: int) -> Call:
+    taps = node.constant(1).reshape(-1, g.out_c).T
+    taps = taps.astype(np.int16) - np.int16(zero) if zero else taps
+    c, short = plain_channels(node, taps, known_bias(node, g.out_c))
     inputs = (node.input(0), weights(np.ascontiguousarray(c.weights.T)), *channel_constants(c))
     columns = (g.k_w - 1) * g.dilation_w + 1 + g.stride_w
     scratch = g.k_h * columns * min(g.in_c, CHANNELS)
     numbers = {"multiplier": g.out_c // g.in_c, "in_zero": node.input(0).zero, "fast": int(short)}
     params: dict[str, Param] = {"window": g.params, "end": epilogue(node), **numbers}
-    kernel, outputs, rows = "tw_depthwise_conv2d_s8", (node.output,), g.by_rows()
-    return Call(kernel, params, inputs, outputs, scratch, macs=macs, weights=Weights(), rows=rows)
+    kernel, stored = ("tw_depthwise_conv2d_w16_s8", None) if zero else ("tw_depthwise_conv2d_s8", Weights())
+    return Call(kernel, params, inputs, (node.output,), scratch, macs=macs, weights=stored, rows=g.by_rows())
 
 
 def _lower_hybrid(node: Node, g: Window, macs: int) -> Call:

@@ -30,7 +30,7 @@ BYTES, ROWS, BLOCKS = 64, 32, 3
 COLUMN, REPEATED = 1 << 14, 1 << 20
 
 #: The layout of the weights, as emitted C names it.
-LAYOUT = "packed [block][k_h / 4][k_w][4][16][4], as bytes are unpacked"
+LAYOUT = "packed [block][rows / 4][k_w][4][16][4], as bytes are unpacked"
 
 #: The members of a window that it has of both sides.
 _SIDES = ("in", "out", "k", "stride", "dilation", "pad")
@@ -41,7 +41,7 @@ UNPACKED = np.array([[16 * (i // 4) + 4 * a + i % 4 for i in range(16)] for a in
 
 def lower(node: Node, target: Target) -> Call:
     """The call for constant weights."""
-    layer = convolution_of(node)
+    layer = convolution_of(node, any_zero=True)
     g, times = layer.window, layer.window.out_c // layer.window.in_c
     if g.in_c == 1 or times == 1:
         return _lower(layer, g)
@@ -58,18 +58,29 @@ def _lower(layer: Convolution, window: Window) -> Call:
     node = layer.node
     g, x = _upright(window), node.input(0)
     check_one_to_one(g)
-    accept(g.k_h <= ROWS, f"the window has more than {ROWS} rows")
     ends = lane_ends(node, g.out_c)
-    taps, tile = layer.weights[0].reshape(g.k_h, g.k_w, g.out_c), _tile(g)
-    numbers = {"in_zero": x.zero + 128, "fast": one_rounding(ends[1])}
+    taps, tile = layer.taps[0].reshape(g.k_h, g.k_w, g.out_c), _tile(g)
+    rows, twice = _parts(taps)
+    accept(len(rows) <= ROWS, f"the window has more than {ROWS} rows")
+    numbers = {"in_zero": x.zero + 128, "fast": one_rounding(ends[1]), "fours": -(-len(rows) // 4), "twice": twice}
     params: dict[str, Param] = {"window": g.params, "end": epilogue(node), **numbers, **tile}
     bias = fold_zero(taps.reshape(-1, g.out_c).T, layer.bias, 128 + x.zero)
     mult, shift = (constant.requantize(_vectors(values, g)) for values in ends)
-    inputs = (x, weights(_packed(taps, g), LAYOUT), constant.bias(_vectors(bias, g)), mult, shift)
-    rows = 1 if tile["column"] else (g.k_h - 1) * g.dilation_h + 1
-    scratch = rows * tile["planes"] * tile["plane"] + 2 * BYTES
+    inputs = (x, weights(_packed(rows, g), LAYOUT), constant.bias(_vectors(bias, g)), mult, shift)
+    covered = 1 if tile["column"] else (g.k_h - 1) * g.dilation_h + 1
+    scratch = covered * tile["planes"] * tile["plane"] + 2 * BYTES
     kernel = "tw_depthwise_conv2d_avx2_s8"
     return Call(kernel, params, inputs, (node.output,), scratch, macs=layer.macs, weights=Weights())
+
+
+def _parts(taps: Array) -> tuple[NDArray[np.int8], int]:
+    """int8 weights [rows, k_w, channels] that add up to ``taps``; which rows come twice, as bits."""
+    low = taps.clip(-128, 127)
+    rest = taps.astype(np.int32) - low
+    accept(int(rest.max()) < 128, "a weight is 255 without its zero point")
+    some = np.flatnonzero(rest.any(axis=(1, 2)))
+    accept(int(some.max(initial=0)) < ROWS - 1, "a row of taps that comes twice has no bit")
+    return np.concatenate([low, rest[some]]).astype(np.int8), sum(1 << int(row) for row in some)
 
 
 def _upright(g: Window) -> Window:
@@ -123,7 +134,7 @@ def _vectors(values: Array, g: Window) -> Array:
 
 
 def _packed(taps: NDArray[np.int8], g: Window) -> NDArray[np.int8]:
-    """Weights [k_h, k_w, channels] as ``LAYOUT``."""
+    """Weights [rows, k_w, channels] as ``LAYOUT``."""
     rows = padded(_vectors(taps, g), 4)
     lanes = rows.reshape(len(rows) // 4, 4, g.k_w, rows.shape[2] // BYTES, BYTES)
     return np.ascontiguousarray(lanes.transpose(3, 0, 2, 4, 1))

@@ -57,7 +57,7 @@ class Axis(NamedTuple):
 
 
 class Walk(NamedTuple):
-    """How the kernel walks over a node's images: weights int8 [out_c, along * lines], and the params."""
+    """How the kernel walks over a node's images: weights [out_c, along * lines], and the params."""
 
     weights: Array
     params: dict[str, Param]
@@ -75,7 +75,7 @@ def lower_s16(node: Node, target: Target) -> Call:
 
 def _by_rows(node: Node, size: int, call_of: Callable[[Convolution, Walk], Call]) -> Call:
     """The call that walks as is fastest; one that goes along rows of the image computes some of them alone, too."""
-    layer = convolution_of(node)
+    layer = convolution_of(node, any_zero=True)
     rows, columns = _axes(layer.window, size)
     along = rows if rows.walkable and (rows.out > columns.out or not columns.walkable) else columns
     accept(along.walkable, f"neither axis has at most {LONGEST} elements and a stride that the kernel takes")
@@ -95,7 +95,9 @@ def _call_s8(layer: Convolution, walk: Walk) -> Call:
     c = channels_s8(node, walk.weights, layer.bias)
     arrays = (weights(c.weights, PAIRS), per_channel(np.stack([2 * c.bias, c.mult], 1), ENDS), requantize(-c.shift))
     params, inputs = {**walk.params, "in_zero": node.input(0).zero, "end": c.end}, (node.input(0), *arrays)
-    return Call("tw_depthwise_conv2d_dsp_s8", params, inputs, (node.output,), macs=layer.macs, weights=Weights())
+    suffix, stored = layer.stored
+    kernel, outputs = f"tw_depthwise_conv2d{suffix}_dsp_s8", (node.output,)
+    return Call(kernel, params, inputs, outputs, macs=layer.macs, weights=stored)
 
 
 def _call_s16(layer: Convolution, walk: Walk) -> Call:
@@ -109,7 +111,7 @@ def _call_s16(layer: Convolution, walk: Walk) -> Call:
 def _walk(layer: Convolution, along: Axis, lines: Axis, size: int) -> Walk:
     """How to walk over elements of ``size`` bytes."""
     turned = along.x_bytes < lines.x_bytes  # a walk along rows of the image takes the weights' rows as lines
-    w, g = layer.weights[0], layer.window
+    w, g = layer.taps[0], layer.window
     taps = w.transpose(2, 1, 0) if turned else w.transpose(2, 0, 1)
     return Walk(taps.reshape(g.out_c, 9), _params(g, along, lines, size))
 

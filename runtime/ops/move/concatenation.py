@@ -84,7 +84,8 @@ def lower(node: Node, target: Target) -> Call:
     runs = [x.nbytes // outer for x in inputs]
     params, table = run_params(outer, runs)
     kernel = "tw_concatenation_ragged" if table else "tw_concatenation"
-    by_rows = Rows(counts=("outer",)) if _axis(node) > 1 else None
+    whole = _axis(node) <= 1 or any(x.data is not None for x in inputs)  # rows read constants from their beginning
+    by_rows = None if whole else Rows(counts=("outer",))
     return Call(kernel, params, (*inputs, *table), (node.output,), rows=by_rows)
 
 

@@ -13,6 +13,7 @@ from twinfer.runtime.graph import Array, Node
 from twinfer.runtime.op import Case, Op, Shape, need, need_type, tensor
 from twinfer.runtime.ops.move._move import axis_in, case, copy_call, example, index, mover
 from twinfer.runtime.program import Call
+from twinfer.runtime.rows import Rows
 from twinfer.runtime.target import Target
 
 
@@ -54,13 +55,26 @@ def lower(node: Node, target: Target) -> Call:
     if not y.size:
         return copy_call(node)
     axis, batch = _axes(node)
+    by_rows = Rows(counts=("outer",)) if axis > 1 and batch == 0 else None
+    run = math.prod(x.shape[axis + 1 :]) * x.dtype.itemsize
+    if at.data is not None and batch == 0:
+        runs = _runs(at.data.reshape(-1)) * run
+        if 2 * len(runs) <= at.size:
+            lengths = {"outer": math.prod(x.shape[:axis]), "size": x.shape[axis] * run, "runs": len(runs)}
+            return Call("tw_gather_runs", lengths, (x, constant.index(runs)), (y,), rows=by_rows)
     params = {
         "batch": math.prod(x.shape[:batch]), "outer": math.prod(x.shape[batch:axis]), "count": x.shape[axis],
-        "picked": math.prod(at.shape[batch:]), "run": math.prod(x.shape[axis + 1 :]) * x.dtype.itemsize,
+        "picked": math.prod(at.shape[batch:]), "run": run,
         "wide": at.dtype.itemsize if at.data is None else 4,
     }  # fmt: skip
     numbers = at if at.data is None else constant.index(at.data.astype(np.int32))
-    return Call("tw_gather", params, (x, numbers), (y,))
+    return Call("tw_gather", params, (x, numbers), (y,), rows=by_rows)
+
+
+def _runs(at: Array) -> Array:
+    """Numbers as runs of neighbours, int32 [runs, 2]: the first, and how many."""
+    first = np.flatnonzero(np.diff(at, prepend=at[0] - 2) != 1)
+    return np.stack([at[first], np.diff(first, append=at.size)], axis=1).astype(np.int32)
 
 
 def cases(rng: np.random.Generator) -> Iterator[Case]:

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* DEPTHWISE_CONV_2D, NHWC, int8, with weights that have a zero point, as those that were uint8 may. */
-#ifndef TW_DEPTHWISE_CONV2D_ZERO_H
-#define TW_DEPTHWISE_CONV2D_ZERO_H
+/* DEPTHWISE_CONV_2D, NHWC, int8, as the reference has it: what techniques are measured against. */
+#ifndef TW_DEPTHWISE_CONV2D_REFERENCE_H
+#define TW_DEPTHWISE_CONV2D_REFERENCE_H
 
 #include "../core/epilogue.h"
 #include "../core/window.h"
@@ -11,23 +11,23 @@
 typedef struct {
     tw_window window;
     tw_epilogue_s8 end;
-    int32_t multiplier, in_zero, w_zero;
-} tw_depthwise_conv2d_zero_s8_params;
+    int32_t multiplier, in_zero;
+} tw_depthwise_conv2d_reference_s8_params;
 
 /* The sum of one channel over the taps inside; x and w point to the channel of the window's first tap. */
-TW_INLINE int32_t tw_depthwise_conv2d_zero_sum(const int8_t *x, const int8_t *w, const tw_inside *inside, int32_t acc,
-                                               const tw_depthwise_conv2d_zero_s8_params *p) {
+TW_INLINE int32_t tw_depthwise_conv2d_reference_sum(const int8_t *x, const int8_t *w, const tw_inside *inside,
+                                                    int32_t acc, const tw_depthwise_conv2d_reference_s8_params *p) {
     const tw_window *window = &p->window;
     for (int32_t ky = inside->top; ky < inside->bottom; ++ky)
         for (int32_t kx = inside->first; kx < inside->end; ++kx) {
             const int32_t value = x[tw_window_tap(ky, kx, window)] - p->in_zero;
-            acc = tw_add(acc, value * (w[(ky * window->k_w + kx) * window->out_c] - p->w_zero));
+            acc = tw_add(acc, value * w[(ky * window->k_w + kx) * window->out_c]);
         }
     return acc;
 }
 
-TW_KERNEL(tw_depthwise_conv2d_zero_s8) {
-    const tw_depthwise_conv2d_zero_s8_params p = *params;
+TW_KERNEL(tw_depthwise_conv2d_reference_s8) {
+    const tw_depthwise_conv2d_reference_s8_params p = *params;
     const int8_t *w = (const int8_t *)in[1];
     const tw_channels_s8 channels = tw_channels_s8_of(in, 0, 0, &p.end);
     int8_t *y = (int8_t *)out[0];
@@ -38,7 +38,7 @@ TW_KERNEL(tw_depthwise_conv2d_zero_s8) {
         int32_t c = 0;
         for (int32_t i = 0; i < p.window.in_c; ++i)
             for (int32_t m = 0; m < p.multiplier; ++m, ++c) {
-                const int32_t sum = tw_depthwise_conv2d_zero_sum(x + i, w + c, &inside, channels.bias[c], &p);
+                const int32_t sum = tw_depthwise_conv2d_reference_sum(x + i, w + c, &inside, channels.bias[c], &p);
                 *y++ = tw_epilogue_s8_of(tw_requantize(sum, channels.mult[c], channels.shift[c]), &p.end);
             }
     }
