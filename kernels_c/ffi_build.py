@@ -52,7 +52,7 @@ def headers() -> list[Path]:
 
 def kernels(path: Path) -> list[str]:
     """Names of the kernels that header ``path`` defines."""
-    return list(dict.fromkeys(KERNEL.findall(path.read_text(encoding="utf-8"))))  # one may have two bodies, by #if
+    return KERNEL.findall(path.read_text(encoding="utf-8"))
 
 
 def kernel_index() -> list[str]:
@@ -103,7 +103,7 @@ def _includes(paths: Iterable[str]) -> str:
 
 
 def _names(headers: Mapping[str, str], own: Collection[str]) -> str:
-    every = ((path, name) for path, text in headers.items() for name in dict.fromkeys(KERNEL.findall(text)))
+    every = ((path, name) for path, text in headers.items() for name in KERNEL.findall(text))
     return "".join(f"{'TW_ENTRY' if path in own else 'TW_OTHER'}({name})\n" for path, name in every)
 
 
