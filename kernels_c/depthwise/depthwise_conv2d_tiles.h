@@ -15,10 +15,16 @@ typedef struct {
     int32_t mults, in_zero;
 } tw_depthwise_conv2d_tiles_s8_params;
 
-/* One channel of a row of outputs: the image's channel, its weights, the row of the first taps, and bias. */
+/* The weight at a place, of int8 or with w16, a constant, of int16. */
+TW_INLINE int32_t tw_depthwise_weight(const void *w, int32_t at, int32_t w16) {
+    return w16 ? ((const int16_t *)w)[at] : ((const int8_t *)w)[at];
+}
+
+/* One channel c of a row of outputs: the image's channel, all weights, the row of the first taps, and bias. */
 typedef struct {
-    const int8_t *image, *w;
-    int32_t y, bias;
+    const int8_t *image;
+    const void *w;
+    int32_t c, y, bias, w16;
 } tw_depthwise_line;
 
 /* Outputs of a row whose windows have all their columns. */
@@ -42,14 +48,14 @@ TW_INLINE int32_t tw_depthwise_rows_inside(const tw_depthwise_line *line, const 
 /* The sum of a window whose first tap lies in column x0; inside: none of its taps is padding. */
 TW_INLINE int32_t tw_depthwise_taps(const tw_depthwise_line *line, int32_t x0, int32_t inside, int32_t in_zero,
                                     const tw_window *w) {
-    int32_t sum = line->bias;
-    const int8_t *tap = line->w, *row = line->image + (line->y * w->in_w + x0) * w->in_c;
+    int32_t sum = line->bias, tap = line->c;
+    const int8_t *row = line->image + (line->y * w->in_w + x0) * w->in_c;
     for (int32_t ky = 0, y = line->y; ky < w->k_h; ++ky, y += w->dilation_h, row += w->dilation_h * w->in_w * w->in_c) {
         const int8_t *x = row;
 #pragma GCC unroll 4
         for (int32_t kx = 0; kx < w->k_w; ++kx, tap += w->out_c, x += w->dilation_w * w->in_c) {
             const int32_t seen = inside || (tw_row_inside(y, w) && tw_column_inside(x0 + kx * w->dilation_w, w));
-            sum = tw_add(sum, (seen ? *x : in_zero) * *tap);
+            sum = tw_add(sum, (seen ? *x : in_zero) * tw_depthwise_weight(line->w, tap, line->w16));
         }
     }
     return sum;
@@ -70,14 +76,15 @@ typedef struct {
 } tw_depthwise_nine;
 
 /* Weights and what follows from them, and the end of channel c. */
-TW_INLINE void tw_depthwise_nine_load(tw_depthwise_nine *nine, int32_t c, const int8_t *w,
-                                      const tw_tiles_channels *channels) {
+TW_INLINE void tw_depthwise_nine_load(tw_depthwise_nine *nine, int32_t c, const void *w,
+                                      const tw_tiles_channels *channels, int32_t w16) {
     int32_t bias = channels->bias[c];
-    for (int32_t ky = 0; ky < 3; ++ky) {
-        for (int32_t kx = 0; kx < 3; ++kx) nine->w[3 * ky + kx] = w[c + (3 * ky + kx) * nine->tap] & nine->seen[ky];
-        if (nine->seen[ky]) continue;
-        for (int32_t kx = 0; kx < 3; ++kx) bias = tw_add(bias, nine->in_zero * w[c + (3 * ky + kx) * nine->tap]);
-    }
+    for (int32_t ky = 0; ky < 3; ++ky)
+        for (int32_t kx = 0; kx < 3; ++kx) {
+            const int32_t tap = tw_depthwise_weight(w, c + (3 * ky + kx) * nine->tap, w16);
+            nine->w[3 * ky + kx] = tap & nine->seen[ky];
+            if (!nine->seen[ky]) bias = tw_add(bias, nine->in_zero * tap);
+        }
     nine->bias = bias;
     nine->before = nine->in_zero * (nine->w[0] + nine->w[3] + nine->w[6]);
     nine->behind = nine->in_zero * (nine->w[2] + nine->w[5] + nine->w[8]);
@@ -210,12 +217,12 @@ TW_INLINE void tw_depthwise_nine_fast(tw_depthwise_nine *nine) {
 #endif
 }
 
-/* All channels of some rows; fast is a constant. */
-TW_INLINE void tw_depthwise_nine_channels(tw_depthwise_nine *nine, const int8_t *w, const tw_tiles_channels *channels,
-                                          int32_t fast) {
+/* All channels of some rows; w16 and fast are constants. */
+TW_INLINE void tw_depthwise_nine_channels(tw_depthwise_nine *nine, const void *w, const tw_tiles_channels *channels,
+                                          int32_t w16, int32_t fast) {
     TW_ROLLED
     for (int32_t c = 0; c < nine->tap; ++c) {
-        tw_depthwise_nine_load(nine, c, w, channels);
+        tw_depthwise_nine_load(nine, c, w, channels, w16);
         if (fast)
             tw_depthwise_nine_fast(nine);
         else
@@ -243,38 +250,40 @@ TW_INLINE void tw_depthwise_tiles_channel(int8_t *y, tw_depthwise_line line, con
     }
 }
 
-TW_KERNEL(tw_depthwise_conv2d_tiles_s8) {
-    const tw_depthwise_conv2d_tiles_s8_params p = *params;
-    const tw_window *w = &p.window;
-    const tw_tiles_channels channels = tw_tiles_channels_of(in, p.mults, &p.end);
+/* All channels, one after the other. */
+TW_INLINE void tw_depthwise_tiles(const tw_depthwise_conv2d_tiles_s8_params *p, const void *const *in, int8_t *y,
+                                  int32_t w16) {
+    const tw_window *w = &p->window;
+    const tw_tiles_channels channels = tw_tiles_channels_of(in, p->mults, &p->end);
     const int8_t *image = (const int8_t *)in[0];
-    int8_t *y = (int8_t *)out[0];
     for (int32_t b = 0; b < w->batches; ++b, image += tw_window_image(w), y += w->out_h * w->out_w * w->out_c)
         for (int32_t c = 0; c < w->out_c; ++c) {
-            const tw_depthwise_line line = {image + c, (const int8_t *)in[1] + c, -w->pad_h, channels.bias[c]};
+            const tw_depthwise_line line = {image + c, in[1], c, -w->pad_h, channels.bias[c], w16};
             const tw_tiles_channel channel = tw_tiles_channel_of(c, &channels);
-            tw_depthwise_tiles_channel(y + c, line, &channel, &p);
+            tw_depthwise_tiles_channel(y + c, line, &channel, p);
         }
 }
 
-/* The same for windows of 3 x 3 taps without gaps. */
-typedef tw_depthwise_conv2d_tiles_s8_params tw_depthwise_conv2d_nine_tiles_s8_params;
+TW_KERNEL(tw_depthwise_conv2d_tiles_s8) {
+    const tw_depthwise_conv2d_tiles_s8_params p = *params;
+    tw_depthwise_tiles(&p, in, (int8_t *)out[0], 0);
+}
 
-/* Rows whose taps all lie in the image at once, the others one by one; all channels of them. */
-TW_KERNEL(tw_depthwise_conv2d_nine_tiles_s8) {
-    const tw_depthwise_conv2d_nine_tiles_s8_params p = *params;
-    const tw_window *w = &p.window;
-    const tw_tiles_channels channels = tw_tiles_channels_of(in, p.mults, &p.end);
+/* Windows of 3 x 3 taps without gaps: rows whose taps all lie in the image at once, the others one by one; all channels
+ * of them. */
+TW_INLINE void tw_depthwise_nine_tiles(const tw_depthwise_conv2d_tiles_s8_params *p, const void *const *in, int8_t *y,
+                                       int32_t w16) {
+    const tw_window *w = &p->window;
+    const tw_tiles_channels channels = tw_tiles_channels_of(in, p->mults, &p->end);
     const int32_t columns = (w->out_w - 1) * w->stride_w + 3 - w->pad_w, last = columns > w->in_w;
     const int32_t pitch = w->in_w * w->in_c, step = w->stride_h * pitch - (columns - last) * w->in_c;
     const int8_t *image = (const int8_t *)in[0];
-    int8_t *y = (int8_t *)out[0];
-    tw_depthwise_nine nine = {{0, 0, 0}, y,         {0, 0, 0, 0, 0, 0, 0, 0, 0},
-                              0,         0,         0,
-                              {0, 0, 0}, 0,         0,
-                              step,      w->pad_w,  w->stride_w,
-                              last,      w->in_c,   (w->out_w - last) * w->in_c,
-                              {0, 0, 0}, p.in_zero, p.end};
+    tw_depthwise_nine nine = {{0, 0, 0}, y,          {0, 0, 0, 0, 0, 0, 0, 0, 0},
+                              0,         0,          0,
+                              {0, 0, 0}, 0,          0,
+                              step,      w->pad_w,   w->stride_w,
+                              last,      w->in_c,    (w->out_w - last) * w->in_c,
+                              {0, 0, 0}, p->in_zero, p->end};
     for (int32_t b = 0; b < w->batches; ++b, image += w->in_h * pitch)
         for (int32_t row = 0, top = -w->pad_h; row < w->out_h; row += nine.rows, top += nine.rows * w->stride_h) {
             const int32_t whole = (w->in_h - 3 - top + w->stride_h) / w->stride_h; /* rows before one leaves below */
@@ -284,9 +293,30 @@ TW_KERNEL(tw_depthwise_conv2d_nine_tiles_s8) {
                 nine.row[ky] = image + (nine.seen[ky] ? top + ky : 0) * pitch;
             }
             nine.y = y;
-            tw_depthwise_nine_channels(&nine, (const int8_t *)in[1], &channels, !__builtin_constant_p(w->in_c));
+            tw_depthwise_nine_channels(&nine, in[1], &channels, w16, !__builtin_constant_p(w->in_c));
             y += nine.rows * w->out_w * w->out_c;
         }
+}
+
+typedef tw_depthwise_conv2d_tiles_s8_params tw_depthwise_conv2d_nine_tiles_s8_params;
+
+TW_KERNEL(tw_depthwise_conv2d_nine_tiles_s8) {
+    const tw_depthwise_conv2d_nine_tiles_s8_params p = *params;
+    tw_depthwise_nine_tiles(&p, in, (int8_t *)out[0], 0);
+}
+
+/* Both with weights of int16: those that were uint8 less their zero point. */
+typedef tw_depthwise_conv2d_tiles_s8_params tw_depthwise_conv2d_w16_tiles_s8_params;
+typedef tw_depthwise_conv2d_tiles_s8_params tw_depthwise_conv2d_nine_w16_tiles_s8_params;
+
+TW_KERNEL(tw_depthwise_conv2d_w16_tiles_s8) {
+    const tw_depthwise_conv2d_w16_tiles_s8_params p = *params;
+    tw_depthwise_tiles(&p, in, (int8_t *)out[0], 1);
+}
+
+TW_KERNEL(tw_depthwise_conv2d_nine_w16_tiles_s8) {
+    const tw_depthwise_conv2d_nine_w16_tiles_s8_params p = *params;
+    tw_depthwise_nine_tiles(&p, in, (int8_t *)out[0], 1);
 }
 
 #endif

@@ -117,7 +117,7 @@ def test_cores_have_the_same_bits(core: str) -> None:
     [
         (GENERIC, {"tw_conv2d_s8", "tw_depthwise_conv2d_w16_s8"}),
         (DSP, {"tw_conv2d_dsp_s8", "tw_depthwise_conv2d_w16_dsp_s8"}),
-        (TILES, {"tw_conv2d_tiles_s8", "tw_depthwise_conv2d_w16_s8"}),
+        (TILES, {"tw_conv2d_tiles_s8", "tw_depthwise_conv2d_nine_w16_tiles_s8"}),
         (MVE, {"tw_conv2d_mve_s8", "tw_depthwise_conv2d_again_mve_s8"}),
         (AVX2, {"tw_conv2d_avx2_s8", "tw_depthwise_conv2d_avx2_s8"}),
     ],
