@@ -8,6 +8,7 @@ many such weights stay as they are, and run in plain C. DEPTHWISE_CONV_2D has ke
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -29,7 +30,7 @@ def without_zero_points(graph: Graph) -> Graph:
     Tensors keep their positions; new ones come behind them.
     """
     nodes = [each for node in graph.nodes for each in _rewritten(node)]
-    if all(each in graph.nodes for each in nodes):
+    if len(nodes) == len(graph.nodes) and all(map(operator.is_, nodes, graph.nodes)):
         return graph
     known = set(graph.tensors)
     shared = dict.fromkeys(t for node in nodes for t in (*node.inputs, *node.outputs) if t is not None)
@@ -42,9 +43,9 @@ def _rewritten(node: Node) -> Iterator[Node]:
     # LiteRT scales the sums of a FULLY_CONNECTED of uint8 in float64; its kernel takes the zero point, too.
     suits = node.op == "CONV_2D" or (node.op == "FULLY_CONNECTED" and not is_unsigned(node))
     known = suits and w is not None and w.data is not None and w.type == "INT8" and len(w.shape) > 1
-    if w is None or not known or w.quant is None or not w.quant.zero_point.any() or len(set(w.quant.zero_point)) > 1:
-        return iter((node,))
-    return _widened(node, w)
+    zeros = set(w.quant.zero_point.tolist()) if w is not None and known and w.quant is not None else {0}
+    one = len(zeros) == 1 and zeros != {0} and -128 <= min(zeros) <= 127  # else lowering says what is wrong
+    return _widened(node, w) if w is not None and one else iter((node,))
 
 
 def _widened(node: Node, w: Tensor) -> Iterator[Node]:

@@ -187,7 +187,7 @@ STAGES = (
     Stage("Floats", "Products of float32 are fused into their sums, if asked for.", _floats),
     Stage("Padding", "PAD goes into the operators behind it.", _padding),
     Stage("Unsigned", "uint8 becomes int8.", _unsigned),
-    Stage("Zero points", "Weights lose their zero point; the few that leave int8 are split.", _zero_points),
+    Stage("Zeros", "Weights lose their zero point; the few that leave int8 are split.", _zero_points),
     Stage("Tables", "Operators over one value of 8 bits become one table.", _tables),
     # Graph -> Flow
     Stage("Inline", "Subgraphs stand in the place of the nodes that call them.", lambda graph, job: inline(graph)),

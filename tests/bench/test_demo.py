@@ -133,6 +133,7 @@ def test_the_arena_goes_layer_by_layer(site: Path) -> None:
         assert len({text for text, _ in seen}) == 8
         assert all(count for _, count in seen)
         page.get_by_text("Every layer").click()
+        page.wait_for_selector(".table tbody tr")  # the layers are timed first
         assert page.locator(".table tbody tr").count() == 7
 
 

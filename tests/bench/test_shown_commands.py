@@ -123,7 +123,7 @@ def small() -> Graph:
 def test_a_row_of_bench(monkeypatch: pytest.MonkeyPatch) -> None:
     """Times in µs, the spread, the ratio to the interpreter, the greatest difference: from times that are given."""
     sizes = {"macs": 77, "arena_bytes": 64, "lower_bound_bytes": 48, "constant_bytes": 12}
-    plan: Any = SimpleNamespace(graph=small(), steps=range(5), **sizes)
+    plan: Any = SimpleNamespace(graph=small(), steps=range(5), options=Options(), **sizes)
     monkeypatch.setattr(comparing, "peak", lambda: SimpleNamespace(floor_us=lambda plan: 0.125))
     rng = np.random.default_rng(0)
     times = {name: Timing(tuple(rng.uniform(1e3, 9e3, 11)), 4) for name in ("interpreted", "compiled", "tflm")}

@@ -36,7 +36,7 @@ from twinfer.runtime.plan.by_rows.schedule import ChainRun, goals
 from twinfer.runtime.plan.choice import share_all
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.plan.plan import Place, Plan
-from twinfer.runtime.program import Chain, Ring
+from twinfer.runtime.program import Chain, Layer, Ring
 from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.run.interpreter import Interpreter
 from twinfer.runtime.run.session import Session
@@ -155,7 +155,10 @@ def replace_ring(plan: Plan, chain: Chain, tensor: Tensor, ring: Ring) -> Plan:
 def some_chain(seed: int, rng: np.random.Generator) -> tuple[Chain, Kept] | None:
     """Layers of a random network as a chain, some of whose outputs are used outside, all of whose inputs die."""
     graph = sum_network(seed, rng.choice([*ENDS])) if seed % 2 else network(seed, ("INT8", "FLOAT32")[seed // 2 % 2])
-    every = [layer_of(step) for step in make_plan(graph, TARGETS[seed % len(TARGETS)], LAYERS).steps]
+    every = [
+        layer if isinstance(layer := layer_of(step), Layer) else None
+        for step in make_plan(graph, TARGETS[seed % len(TARGETS)], LAYERS).steps
+    ]
     i = rng.integers(len(every))
     layers = [*takewhile(bool, every[i : i + rng.integers(1, 6)])]
     if not layers or not _agree(layers) or all(layer.rows.sums for layer in layers):
