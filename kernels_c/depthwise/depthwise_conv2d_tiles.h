@@ -15,16 +15,15 @@ typedef struct {
     int32_t mults, in_zero;
 } tw_depthwise_conv2d_tiles_s8_params;
 
-/* The weight at a place, of int8 or with w16, a constant, of int16. */
-TW_INLINE int32_t tw_depthwise_weight(const void *w, int32_t at, int32_t w16) {
-    return w16 ? ((const int16_t *)w)[at] : ((const int8_t *)w)[at];
+/* The weight there, of int8 or with w16, a constant, of int16. */
+TW_INLINE int32_t tw_depthwise_weight(const int8_t *w, int32_t w16) {
+    return w16 ? *(const int16_t *)(const void *)w : *w;
 }
 
-/* One channel c of a row of outputs: the image's channel, all weights, the row of the first taps, and bias. */
+/* One channel of a row of outputs: the image's channel, its weights, the row of the first taps, and bias. */
 typedef struct {
-    const int8_t *image;
-    const void *w;
-    int32_t c, y, bias, w16;
+    const int8_t *image, *w;
+    int32_t y, bias, w16;
 } tw_depthwise_line;
 
 /* Outputs of a row whose windows have all their columns. */
@@ -48,14 +47,14 @@ TW_INLINE int32_t tw_depthwise_rows_inside(const tw_depthwise_line *line, const 
 /* The sum of a window whose first tap lies in column x0; inside: none of its taps is padding. */
 TW_INLINE int32_t tw_depthwise_taps(const tw_depthwise_line *line, int32_t x0, int32_t inside, int32_t in_zero,
                                     const tw_window *w) {
-    int32_t sum = line->bias, tap = line->c;
-    const int8_t *row = line->image + (line->y * w->in_w + x0) * w->in_c;
+    int32_t sum = line->bias;
+    const int8_t *tap = line->w, *row = line->image + (line->y * w->in_w + x0) * w->in_c;
     for (int32_t ky = 0, y = line->y; ky < w->k_h; ++ky, y += w->dilation_h, row += w->dilation_h * w->in_w * w->in_c) {
         const int8_t *x = row;
 #pragma GCC unroll 4
-        for (int32_t kx = 0; kx < w->k_w; ++kx, tap += w->out_c, x += w->dilation_w * w->in_c) {
+        for (int32_t kx = 0; kx < w->k_w; ++kx, tap += w->out_c << line->w16, x += w->dilation_w * w->in_c) {
             const int32_t seen = inside || (tw_row_inside(y, w) && tw_column_inside(x0 + kx * w->dilation_w, w));
-            sum = tw_add(sum, (seen ? *x : in_zero) * tw_depthwise_weight(line->w, tap, line->w16));
+            sum = tw_add(sum, (seen ? *x : in_zero) * tw_depthwise_weight(tap, line->w16));
         }
     }
     return sum;
@@ -76,12 +75,12 @@ typedef struct {
 } tw_depthwise_nine;
 
 /* Weights and what follows from them, and the end of channel c. */
-TW_INLINE void tw_depthwise_nine_load(tw_depthwise_nine *nine, int32_t c, const void *w,
+TW_INLINE void tw_depthwise_nine_load(tw_depthwise_nine *nine, int32_t c, const int8_t *w,
                                       const tw_tiles_channels *channels, int32_t w16) {
     int32_t bias = channels->bias[c];
     for (int32_t ky = 0; ky < 3; ++ky)
         for (int32_t kx = 0; kx < 3; ++kx) {
-            const int32_t tap = tw_depthwise_weight(w, c + (3 * ky + kx) * nine->tap, w16);
+            const int32_t tap = tw_depthwise_weight(w + ((c + (3 * ky + kx) * nine->tap) << w16), w16);
             nine->w[3 * ky + kx] = tap & nine->seen[ky];
             if (!nine->seen[ky]) bias = tw_add(bias, nine->in_zero * tap);
         }
@@ -218,7 +217,7 @@ TW_INLINE void tw_depthwise_nine_fast(tw_depthwise_nine *nine) {
 }
 
 /* All channels of some rows; w16 and fast are constants. */
-TW_INLINE void tw_depthwise_nine_channels(tw_depthwise_nine *nine, const void *w, const tw_tiles_channels *channels,
+TW_INLINE void tw_depthwise_nine_channels(tw_depthwise_nine *nine, const int8_t *w, const tw_tiles_channels *channels,
                                           int32_t w16, int32_t fast) {
     TW_ROLLED
     for (int32_t c = 0; c < nine->tap; ++c) {
@@ -258,7 +257,8 @@ TW_INLINE void tw_depthwise_tiles(const tw_depthwise_conv2d_tiles_s8_params *p, 
     const int8_t *image = (const int8_t *)in[0];
     for (int32_t b = 0; b < w->batches; ++b, image += tw_window_image(w), y += w->out_h * w->out_w * w->out_c)
         for (int32_t c = 0; c < w->out_c; ++c) {
-            const tw_depthwise_line line = {image + c, in[1], c, -w->pad_h, channels.bias[c], w16};
+            const tw_depthwise_line line = {image + c, (const int8_t *)in[1] + (c << w16), -w->pad_h, channels.bias[c],
+                                            w16};
             const tw_tiles_channel channel = tw_tiles_channel_of(c, &channels);
             tw_depthwise_tiles_channel(y + c, line, &channel, p);
         }
@@ -293,7 +293,7 @@ TW_INLINE void tw_depthwise_nine_tiles(const tw_depthwise_conv2d_tiles_s8_params
                 nine.row[ky] = image + (nine.seen[ky] ? top + ky : 0) * pitch;
             }
             nine.y = y;
-            tw_depthwise_nine_channels(&nine, in[1], &channels, w16, !__builtin_constant_p(w->in_c));
+            tw_depthwise_nine_channels(&nine, (const int8_t *)in[1], &channels, w16, !__builtin_constant_p(w->in_c));
             y += nine.rows * w->out_w * w->out_c;
         }
 }
