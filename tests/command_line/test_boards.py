@@ -99,12 +99,10 @@ def test_options_are_tried_where_memory_lacks(
 def test_estimates_are_near_what_was_measured(model: str, target: str) -> None:
     rows = json.loads((ROOT / "bench" / "lab" / "data" / "figures" / "embedded.json").read_text())["rows"]
     measured = {r["optimize"]: r for r in rows if (r["model"], r["target"], r["engine"]) == (model, target, "compiled")}
-    plan = make_plan(load(model).graph, find(target).target, Options(memory=measured["balanced"]["memory"]))
     board = next(board for board in twinfer.boards() if board.base == target)
-    instructions = board.estimate(plan).instructions
-    assert instructions == pytest.approx(measured["balanced"]["instructions"], rel=0.25)
     for optimize, row in measured.items():
-        assert need_of(plan.printed(optimize=optimize)).flash == pytest.approx(
-            row["code_bytes"] + row["weight_bytes"], rel=0.05
-        )
+        plan = make_plan(load(model).graph, find(target).target, Options(memory=row["memory"], optimize=optimize))
+        if optimize != "size":  # whose calls of shared bodies cost M3 half as much again
+            assert board.estimate(plan).instructions == pytest.approx(row["instructions"], rel=0.25)
+        assert need_of(plan).flash == pytest.approx(row["code_bytes"] + row["weight_bytes"], rel=0.05)
         assert row["stack_bound_bytes"] < STACK_BYTES
