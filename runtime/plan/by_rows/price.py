@@ -17,8 +17,9 @@ from twinfer.runtime.target import Target
 #: What one more call of a kernel costs in a chain beside its set-up: who is next, where its rows lie, its params.
 CALL = 150
 
-#: What a pixel that is computed in vain takes of what any other does: its output is not scaled and stored.
-LOST = 0.8
+#: What a pixel that is computed in vain takes of what any other does: its output is not scaled and stored. Kernels for
+#: 32 registers go on pixel by pixel instead, and save nothing.
+LOST, LOST_TILES = 0.8, 1.0
 
 #: What it costs to move the rows of a ring that stay to its start, and each byte of them.
 MOVE, MOVED = 30, 0.42
@@ -48,4 +49,5 @@ def _more(link: Link, calls: int, target: Target) -> float:
     if calls < 2 or not isinstance(link, Layer) or link.rows.pixels == 1:
         return extra
     pixels = link.band * link.out.shape[2]
-    return extra + LOST * instructions([link.step], target) * (-pixels % link.rows.pixels) / pixels
+    lost = LOST_TILES if target.has("tiles") else LOST
+    return extra + lost * instructions([link.step], target) * (-pixels % link.rows.pixels) / pixels
