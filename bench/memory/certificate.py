@@ -113,16 +113,20 @@ def _layer(plan: Plan, position: int) -> str:
 
 
 def _ends(plan: Plan) -> Iterator[End]:
-    parts, heights = plan.program, dict[Tensor, int]()
-    for i, part in enumerate(parts):
-        steps = [*(layer.step for layer in part.layers), *part.views] if isinstance(part, Chain) else [part]
-        layers = [(step, layer_of(step, heights)) for step in steps if isinstance(step, Step)]
-        heights.update({layer.out: layer.height for _, layer in layers if isinstance(layer, Layer) and layer.rows.flat})
-        beside = any(isinstance(each, Chain) for each in parts[max(0, i - 1) : i + 2])
-        for step, why in layers:
-            if isinstance(why, str) and (beside or step.position == plan.forced_at) and not isinstance(part, Chain):
+    heights = dict[Tensor, int]()
+    for i, part in enumerate(plan.program):
+        steps = (*(link.step for link in part.layers), *part.views) if isinstance(part, Chain) else (part,)
+        for step in (each for each in steps if isinstance(each, Step)):
+            layer = layer_of(step, heights)
+            if isinstance(layer, Layer):
+                heights |= {layer.out: layer.height} if layer.rows.flat else {}
+            elif isinstance(part, Step) and (_beside_a_chain(plan, i) or step.position == plan.forced_at):
                 whole = {tensor for tensor in (*step.call.read, *step.call.written) if isinstance(tensor, Tensor)}
-                yield End(_layer(plan, step.position), why, sum(tensor.nbytes for tensor in whole))
+                yield End(_layer(plan, step.position), layer, sum(tensor.nbytes for tensor in whole))
+
+
+def _beside_a_chain(plan: Plan, place: int) -> bool:
+    return any(isinstance(part, Chain) for part in plan.program[max(0, place - 1) : place + 2])
 
 
 def chain_name(chain: Chain) -> str:

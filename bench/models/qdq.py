@@ -7,7 +7,7 @@ Values of four dimensions are NCHW from one operator to the next.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import onnx
 
 #: The types of values, and as what they are stored.
-STORED = {"FLOAT32": np.dtype(np.float32), "INT8": np.dtype(np.uint8)}
+STORED: Mapping[str, np.dtype[Any]] = {"FLOAT32": np.dtype(np.float32), "INT8": np.dtype(np.uint8)}
 
 #: What is added to int8.
 OFFSET = 128

@@ -30,9 +30,8 @@ def zero_divisions(graph: Graph, samples: Sequence[Sequence[Array]]) -> Counter[
         def look(position: int, step: Step) -> None:
             if _divides_integers(step.node):
                 divisor = step.node.input(1)
-                counts.update(
-                    _zeros(step.node, interpreter.session.view(divisor) if divisor.data is None else divisor.data)
-                )
+                values = interpreter.session.view(divisor) if divisor.data is None else divisor.data
+                counts.update(_zeros(step.node, values))
 
         interpreter.on_call = look
         for sample in samples:
@@ -56,10 +55,10 @@ def divided_by_zero(graph: Graph, values: Values) -> Mapping[Tensor, int]:
     return counts
 
 
-def _zeros(node: Node, divisor: Array) -> Mapping[Tensor, int]:
-    """How many elements of the output of a DIV this divisor divides by 0; nothing for none."""
-    quant = node.input(1).quant
-    is_zero = divisor == (0 if quant is None else node.input(1).zero)
+def _zeros(node: Node, values: Array) -> Mapping[Tensor, int]:
+    """How many elements of the output of a DIV these values of its divisor divide by 0; nothing for none."""
+    divisor = node.input(1)
+    is_zero = values == (0 if divisor.quant is None else divisor.zero)
     count = int(np.broadcast_to(is_zero, node.output.shape).sum())
     return {node.output: count} if count else {}
 

@@ -18,11 +18,13 @@ from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
 from textwrap import shorten
+from typing import Any
 
 import numpy as np
 
+from twinfer.bench.models.qdq import STORED, other_sign, outer
 from twinfer.runtime.errors import InvalidArgumentError, ToolError
-from twinfer.runtime.graph import Array
+from twinfer.runtime.graph import Array, Graph
 
 #: The program of a peer's own process.
 _CHILD = f"import sys; from {__name__} import answer; answer(*sys.argv[1:])"
@@ -55,6 +57,41 @@ class PeerModel(ABC):
         self.feed(inputs)
         self.invoke()
         return self.outputs()
+
+
+class Stateless(PeerModel):
+    """A model none of whose operators keeps a state, because the peer has, or is given, no such operator."""
+
+    def reset(self) -> None:
+        """There is nothing to set."""
+
+
+class Function(Stateless):
+    """A model as a function from arrays of the peer's own to such arrays, made of the model's ONNX file."""
+
+    def __init__(self, graph: Graph, function: Callable[..., Any], move: Callable[[Array], Any]) -> None:
+        """``move`` makes an array of the peer's own."""
+        self._ends, self._function, self._move = graph.outputs, function, move
+        self._inputs: list[Any] = []
+        self._results: Any = ()
+
+    def feed(self, inputs: Sequence[Array]) -> None:
+        self._inputs = [self._move(other_sign(np.asarray(value)).reshape(outer(value.shape))) for value in inputs]
+
+    def invoke(self) -> None:
+        self._results = self._function(*self._inputs)
+
+    @abstractmethod
+    def host(self, result: Any) -> Array:
+        """One of the peer's own arrays as numpy's."""
+
+    def outputs(self) -> list[Array]:
+        results = [self._results] if hasattr(self._results, "shape") else self._results
+        values = []
+        for result, end in zip(results, self._ends, strict=True):
+            stored: Array = np.array(self.host(result)).view(STORED[end.type])  # some tell no int8 from uint8
+            values.append(other_sign(stored).reshape(end.shape))
+        return values
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from collections.abc import Sequence
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -13,8 +12,7 @@ from typing import Any
 import numpy as np
 
 from twinfer.bench.models.onnx_graph import onnx_graph
-from twinfer.bench.models.qdq import STORED, other_sign, outer
-from twinfer.bench.peers.engines import Peer, PeerModel
+from twinfer.bench.peers.engines import Function, Peer
 from twinfer.runtime.graph import Array
 from twinfer.runtime.read.tflite import read
 from twinfer.runtime.tools import run_tool
@@ -25,7 +23,7 @@ _IMPORT = [sys.executable, "-m", "iree.compiler.tools.import_onnx", "model.onnx"
 _DRIVER = "local-sync"
 
 
-class Iree(PeerModel):
+class Iree(Function):
     def __init__(self, model: bytes, outputs: int) -> None:
         runtime: Any = import_module("iree.runtime")
         tools: Any = import_module("iree.compiler.tools")
@@ -43,27 +41,10 @@ class Iree(PeerModel):
         module: Any = runtime.load_vm_flatbuffer(code, driver=_DRIVER)
         name = next(name for name in module.vm_module.function_names if not name.startswith("__") and "$" not in name)
         device = runtime.get_device(_DRIVER)
-        self._function: Any = getattr(module, name)
-        self._move = partial(runtime.asdevicearray, device)
-        self._ends = graph.outputs
-        self._inputs: list[Any] = []
-        self._results: Any = ()
+        super().__init__(graph, getattr(module, name), partial(runtime.asdevicearray, device))
 
-    def feed(self, inputs: Sequence[Array]) -> None:
-        self._inputs = [self._move(other_sign(np.asarray(value)).reshape(outer(value.shape))) for value in inputs]
-
-    def invoke(self) -> None:
-        self._results = self._function(*self._inputs)
-
-    def outputs(self) -> list[Array]:
-        results = self._results if isinstance(self._results, tuple | list) else [self._results]
-        hosts = [
-            np.array(value.to_host()).view(STORED[end.type]) for value, end in zip(results, self._ends, strict=True)
-        ]
-        return [other_sign(value).reshape(end.shape) for value, end in zip(hosts, self._ends, strict=True)]
-
-    def reset(self) -> None:
-        """No operator that it gets keeps a state."""
+    def host(self, result: Any) -> Array:
+        return np.asarray(result.to_host())
 
 
 PEER = Peer(

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from twinfer.bench.peers.engines import Peer, PeerModel, silence
+from twinfer.bench.peers.engines import Peer, Stateless, silence
 from twinfer.runtime.graph import Array
 from twinfer.runtime.read.tflite import read
 from twinfer.runtime.tools import run_tool
@@ -23,7 +23,7 @@ _SETTINGS = {"backend": "CPU", "numThread": 1, "precision": "high"}
 _CONVERT = "import sys, MNN, _tools; _tools.mnnconvert(['mnnconvert', *sys.argv[1:]])"
 
 
-class Mnn(PeerModel):
+class Mnn(Stateless):
     def __init__(self, model: bytes, outputs: int) -> None:
         with silence():
             import MNN
@@ -52,9 +52,6 @@ class Mnn(PeerModel):
 
     def outputs(self) -> list[Array]:
         return [np.array(tensor.getNumpyData()).reshape(shape) for tensor, shape in self._results]
-
-    def reset(self) -> None:
-        """No operator that it has keeps a state."""
 
 
 PEER = Peer(name="mnn", label="MNN", heading="MNN", module="MNN", package="MNN", open=Mnn, aborts=True)

@@ -12,14 +12,14 @@ import numpy as np
 
 from twinfer.bench.models.onnx_graph import onnx_graph
 from twinfer.bench.models.qdq import outer
-from twinfer.bench.peers.engines import Peer, PeerModel, silence
+from twinfer.bench.peers.engines import Peer, Stateless, silence
 from twinfer.runtime.errors import ToolError
 from twinfer.runtime.graph import Array
 from twinfer.runtime.read.tflite import read
 from twinfer.runtime.tools import run_tool
 
 
-class Ncnn(PeerModel):
+class Ncnn(Stateless):
     """Its images have no batch."""
 
     def __init__(self, model: bytes, outputs: int) -> None:
@@ -58,9 +58,6 @@ class Ncnn(PeerModel):
 
     def outputs(self) -> list[Array]:
         return [np.array(value).reshape(shape) for value, shape in zip(self._results, self._shapes, strict=True)]
-
-    def reset(self) -> None:
-        """No operator that it has keeps a state."""
 
 
 PEER = Peer(name="ncnn", label="ncnn", heading="ncnn", module="ncnn", package="ncnn", open=Ncnn, aborts=True)

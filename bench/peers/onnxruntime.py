@@ -11,7 +11,7 @@ import numpy as np
 
 from twinfer.bench.models.onnx_graph import onnx_graph
 from twinfer.bench.models.qdq import STORED, other_sign
-from twinfer.bench.peers.engines import Peer, PeerModel
+from twinfer.bench.peers.engines import Peer, Stateless
 from twinfer.kernels_c import lib
 from twinfer.runtime.errors import ToolError
 from twinfer.runtime.graph import Array
@@ -44,7 +44,7 @@ def opened(model: bytes, options: Any) -> Any:
         raise RuntimeError(str(error)) from error
 
 
-class OnnxRuntime(PeerModel):
+class OnnxRuntime(Stateless):
     """Inputs and outputs are bound once, so that a call moves none of them."""
 
     def __init__(self, model: bytes, outputs: int) -> None:
@@ -66,9 +66,6 @@ class OnnxRuntime(PeerModel):
 
     def outputs(self) -> list[Array]:
         return [other_sign(memory.copy()) for memory in self._outputs]
-
-    def reset(self) -> None:
-        """No operator that it has keeps a state."""
 
 
 PEER = Peer(

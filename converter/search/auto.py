@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from uuid import uuid4
@@ -176,12 +176,13 @@ def _searched(
     space = Space(methods, job.precisions, {"": rules})
     floats = job.float_trial()
     ledger = Ledger(here(bench), Journal(None, "", "", {}), trials, goal, told)
-    plain = {p: _plain(job, p, rules) for p in space.bases}
+    nodes = read(job.model).nodes
+    plain = {p: _plain(job, nodes, p, rules) for p in space.bases}
     ledger.attempt([replace(each, method=name) for each in plain[space.bases[0]] for name in methods])
     if ledger.chosen() is None:
         if goal.max_loss is not None or any(t.snr_db > goal.min_snr - CORRECTED for t in ledger.good()):
             correct(ledger, space)
-        mix(ledger, space, [node.output.name for node in read(job.model).nodes])
+        mix(ledger, space, [node.output.name for node in nodes])
         polish(ledger, space)
     best = min(ledger.good(), key=ledger.badness, default=floats)  # with all that was tried
     ledger.attempt([replace(s, method=best.setting.method or methods[0]) for p in space.bases[1:] for s in plain[p]])
@@ -199,9 +200,9 @@ def _searched(
     return Chosen(chosen, goal, whole, tuple(sorted(good, key=lambda trial: trial.cost)), bench)
 
 
-def _plain(job: Job, precision: str, rules: tuple[Rule, ...]) -> list[Setting]:
+def _plain(job: Job, nodes: Sequence[Node], precision: str, rules: tuple[Rule, ...]) -> list[Setting]:
     """The whole model in a precision; and with floats where that loses much, as ``--quantize`` has it."""
-    whole, nodes = Setting(precision, "", rules=rules), read(job.model).nodes
+    whole = Setting(precision, "", rules=rules)
     lost = job.lost.get(Choice(precision).type, ())
     kept = [n.output.name for n in nodes if n.output.name in lost and not Recipe(rules).sets_precision(n)]
     layers = tuple(sorted((name, "float") for name in kept))

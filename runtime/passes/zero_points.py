@@ -15,7 +15,7 @@ from dataclasses import replace
 import numpy as np
 
 from twinfer.runtime.graph import Array, Graph, Node, Tensor
-from twinfer.runtime.ops.core.unsigned import ADDED, is_unsigned, weight_zero
+from twinfer.runtime.ops.core.unsigned import ADDED, is_unsigned, less_zero, weight_zero
 
 #: The greatest magnitude of a part of a weight; some kernels do not take -128.
 MOST = 127
@@ -70,7 +70,7 @@ def _widened(node: Node, w: Tensor) -> Iterator[Node]:
 def _split(w: Tensor) -> tuple[Array, Array]:
     """int8 weights [..., channels] that add up to ``w`` [..., depth] less its zero point, and which channel each
     reads."""
-    values, depth = np.asarray(w.data).astype(np.int16) - np.int16(weight_zero(w)), w.shape[-1]
+    values, depth = less_zero(np.asarray(w.data), weight_zero(w)), w.shape[-1]
     parts, channels = [values.clip(-MOST, MOST)], [np.arange(depth)]
     rest = values - parts[0]
     while rest.any():

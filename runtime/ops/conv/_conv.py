@@ -12,7 +12,7 @@ from twinfer.runtime.ops.conv._layer import geometry
 from twinfer.runtime.ops.core.activation import float_range
 from twinfer.runtime.ops.core.channels import finish
 from twinfer.runtime.ops.core.hybrid import hybrid_ends, is_hybrid, quantize_dynamic, symmetric_hybrid
-from twinfer.runtime.ops.core.unsigned import weight_zero
+from twinfer.runtime.ops.core.unsigned import less_zero, weight_zero
 from twinfer.runtime.ops.core.weights import unpacked
 from twinfer.runtime.ops.core.window import Window
 
@@ -21,8 +21,7 @@ def slide(node: Node, inputs: list[Any], sums: Callable[[Array, Array, Window], 
     """``convolve`` of CONV_2D or DEPTHWISE_CONV_2D; ``sums`` takes images, weights and the window."""
     window, node = geometry(node), unpacked(node)
     w = inputs[1] if node.input(1).data is None else node.constant(1)
-    if zero := weight_zero(node.input(1)):
-        w = w.astype(np.int16) - np.int16(zero)
+    w = less_zero(w, weight_zero(node.input(1)))
     return convolve(node, inputs, lambda images: sums(images, w, window))
 
 

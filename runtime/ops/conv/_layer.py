@@ -11,7 +11,7 @@ from twinfer.runtime.graph import Array, Node
 from twinfer.runtime.ops.core.channels import constant_bias
 from twinfer.runtime.ops.core.hybrid import is_hybrid
 from twinfer.runtime.ops.core.madd import is_fused
-from twinfer.runtime.ops.core.unsigned import weight_zero
+from twinfer.runtime.ops.core.unsigned import less_zero, weight_zero
 from twinfer.runtime.ops.core.weights import unpacked
 from twinfer.runtime.ops.core.window import Window, window_of
 from twinfer.runtime.params import Param
@@ -61,7 +61,7 @@ class Convolution(NamedTuple):
     @property
     def taps(self) -> Array:
         """The weights less their zero point: int8 if they have none, else int16."""
-        return self.weights.astype(np.int16) - np.int16(self.zero) if self.zero else self.weights
+        return less_zero(self.weights, self.zero)
 
     @property
     def stored(self) -> tuple[str, Weights | None]:

@@ -30,7 +30,7 @@ from twinfer.runtime.ops.core.hybrid import hybrid_constants, is_hybrid, symmetr
 from twinfer.runtime.ops.core.layer_cases import Layer, with_equal_scales
 from twinfer.runtime.ops.core.madd import float_kernel, is_fused, madd
 from twinfer.runtime.ops.core.packing import LANES, LANES_S8, pack_s8
-from twinfer.runtime.ops.core.unsigned import weight_zero
+from twinfer.runtime.ops.core.unsigned import less_zero, weight_zero
 from twinfer.runtime.ops.core.weights import check_symmetric, check_types, unpacked
 from twinfer.runtime.ops.core.window import Window, inside, shifted
 from twinfer.runtime.params import Param
@@ -101,7 +101,7 @@ def _lower_zero(node: Node, g: Window, w: Array, macs: int) -> Call:
     depth = w.shape[1] // (g.k_h * g.k_w)
     params = {"window": g.params, "depth": depth, "end": epilogue(node), "in_zero": x.zero, "w_zero": zero}
     mult, shift = multipliers(node, g.out_c)
-    folded = constant.bias(fold_zero(w.astype(np.int16) - np.int16(zero), known_bias(node, g.out_c), x.zero))
+    folded = constant.bias(fold_zero(less_zero(w, zero), known_bias(node, g.out_c), x.zero))
     inputs = (x, weights(np.ascontiguousarray(w)), folded, requantize(mult), requantize(shift))
     scratch = w.shape[1] if g.k_h * g.k_w > 1 else 0
     return Call(

@@ -101,8 +101,7 @@ def lower_f32(node: Node, target: Target) -> Call:
 def _copied(g: Window) -> tuple[int, int]:
     """Rows and columns of pixels of the copy that the kernel makes; no columns where it reads the image itself."""
     rows, width = (g.k_h - 1) * g.dilation_h + 1, (g.out_w - 1) * g.stride_w + (g.k_w - 1) * g.dilation_w + 1
-    fits = g.pad_h == g.pad_w == 0 and (g.out_h - 1) * g.stride_h + rows <= g.in_h and width <= g.in_w
-    return rows, 0 if fits else max(g.pad_w + g.in_w, width)
+    return rows, 0 if g.inside else max(g.pad_w + g.in_w, width)
 
 
 def _turned(g: Window) -> Window:

@@ -17,7 +17,7 @@ from twinfer.runtime.ops.core.activation import output_range
 from twinfer.runtime.ops.core.channels import bias_of, epilogue, multipliers
 from twinfer.runtime.ops.core.hybrid import hybrid_constants, is_hybrid
 from twinfer.runtime.ops.core.layer_cases import Layer
-from twinfer.runtime.ops.core.unsigned import is_unsigned, weight_zero
+from twinfer.runtime.ops.core.unsigned import is_unsigned, less_zero, weight_zero
 from twinfer.runtime.ops.core.weights import check_types
 from twinfer.runtime.ops.core.window import Window
 from twinfer.runtime.ops.move._move import index, indices
@@ -78,8 +78,7 @@ def reference(node: Node, inputs: list[Any]) -> list[Array]:
     TFLM and LiteRT ignore zero points of int8 weights beside int8; there are such files, and so twinfer does, too.
     """
     _, w, x, *bias = inputs
-    if zero := _weight_zero(node):
-        w = w.astype(np.int16) - np.int16(zero)
+    w = less_zero(w, _weight_zero(node))
     return _conv.convolve(as_conv(node), [x, w, *bias], lambda images: _sums(images, w, geometry(node)))
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from twinfer.runtime.graph import Node, Tensor
+from twinfer.runtime.graph import Array, Node, Tensor
 
 #: The option that a node of uint8 gets when it becomes one of int8: True, or the operator that a QUANTIZE is part of.
 MARK = "unsigned"
@@ -49,3 +49,8 @@ def ratio(node: Node, a: float, b: float) -> float:
 def weight_zero(w: Tensor) -> int:
     """The zero point of int8 weights, 0 for others; several are all the same or 0 (``infer`` has checked)."""
     return int(w.quant.zero_point[0]) if w.type == "INT8" and w.quant is not None else 0
+
+
+def less_zero(w: Array, zero: int) -> Array:
+    """Weights less their zero point, which may take nine bits: int16, or as they are if it is 0."""
+    return w.astype(np.int16) - np.int16(zero) if zero else w

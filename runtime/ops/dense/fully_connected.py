@@ -30,7 +30,7 @@ from twinfer.runtime.ops.core.hybrid import hybrid_constants, hybrid_ends, is_hy
 from twinfer.runtime.ops.core.layer_cases import IN_FLOAT64, LOWEST, X_SCALE, Layer, codes
 from twinfer.runtime.ops.core.madd import float_kernel, is_fused, madd
 from twinfer.runtime.ops.core.packing import LANES, LANES_S8, pack_s8
-from twinfer.runtime.ops.core.unsigned import is_unsigned, weight_zero
+from twinfer.runtime.ops.core.unsigned import is_unsigned, less_zero, weight_zero
 from twinfer.runtime.ops.core.weights import check_types, unpacked
 from twinfer.runtime.ops.dense._layer import Dense, dense_by_sums, dense_of, macs_of, shape_of
 from twinfer.runtime.params import Param
@@ -145,7 +145,7 @@ def _lower_unsigned(node: Node) -> Call:
     """The call for what was uint8."""
     x, w, out = node.input(0), node.constant(1), node.input(1).shape[0]
     zero = weight_zero(node.input(1))
-    folded = fold_zero(w.astype(np.int16) - np.int16(zero), known_bias(node, out), 128 + x.zero)
+    folded = fold_zero(less_zero(w, zero), known_bias(node, out), 128 + x.zero)
     depth4 = -(-w.shape[1] // 4) * 4
     params: dict[str, Param] = {**shape_of(node), "depth4": depth4, "w_zero": zero, "end": epilogue(node)}
     ends = (constant.bias(folded), requantize(np.array([_scale(node)])))

@@ -26,7 +26,7 @@ from twinfer.runtime.ops.core.channels import (
 from twinfer.runtime.ops.core.hybrid import hybrid_constants, is_hybrid
 from twinfer.runtime.ops.core.layer_cases import Layer, with_equal_scales
 from twinfer.runtime.ops.core.madd import float_kernel, is_fused, madd
-from twinfer.runtime.ops.core.unsigned import weight_zero
+from twinfer.runtime.ops.core.unsigned import less_zero, weight_zero
 from twinfer.runtime.ops.core.weights import check_symmetric, check_types, unpacked
 from twinfer.runtime.ops.core.window import Window, inside, shifted
 from twinfer.runtime.params import Param
@@ -86,8 +86,7 @@ def lower(node: Node, target: Target) -> Call:
 
 
 def _lower_s8(node: Node, g: Window, zero: int, macs: int) -> Call:
-    taps = node.constant(1).reshape(-1, g.out_c).T
-    taps = taps.astype(np.int16) - np.int16(zero) if zero else taps
+    taps = less_zero(node.constant(1).reshape(-1, g.out_c).T, zero)
     c, short = plain_channels(node, taps, known_bias(node, g.out_c))
     inputs = (node.input(0), weights(np.ascontiguousarray(c.weights.T)), *channel_constants(c))
     columns = (g.k_w - 1) * g.dilation_w + 1 + g.stride_w
