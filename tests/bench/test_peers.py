@@ -86,11 +86,11 @@ def test_the_most_trusted_peer_is_believed(tmp_path: Path) -> None:
 
 
 def test_the_peers_that_come_along() -> None:
-    names = ["iree", "litert", "litert-ref", "mnn", "ncnn", "onnxruntime", "openvino", "tflm", "tvm"]
+    names = ["executorch", "iree", "litert", "litert-ref", "mnn", "ncnn", "onnxruntime", "openvino", "tflm", "tvm"]
     assert list(peers()) == names
     assert benched() == ["litert", "onnxruntime", "openvino", "tflm"]
     assert trusted() == ["tflm", "litert-ref"]
-    assert [peer.aborts for peer in peers().values()] == [True, True, False, True, True, False, False, True, True]
+    assert [peer.aborts for peer in peers().values()] == [True, True, True, False, True, True, False, False, True, True]
     with pytest.raises(InvalidArgumentError, match=f"there are: {', '.join(names)}"):
         find("nobody")
 
@@ -100,6 +100,7 @@ def test_the_peers_that_come_along() -> None:
     [
         ("ncnn", ("ncnn", "pnnx"), "digits_float32"),
         ("mnn", ("MNN",), "digits_float32"),
+        ("executorch", ("executorch",), "digits_float32"),
         ("iree", ("iree.compiler", "iree.runtime"), "digits_int8"),
         ("tvm", ("tvm",), "digits_int8"),
     ],
@@ -118,7 +119,7 @@ def test_a_compiler_or_a_phones_runtime_computes_the_same(peer: str, packages: t
 
 def test_a_peer_of_floats_refuses_integers() -> None:
     source = load("digits_int8")
-    for peer in ("ncnn", "mnn"):
+    for peer in ("ncnn", "mnn", "executorch"):
         needs(find(peer).module)
         with pytest.raises(ToolError, match=f"{peer} refuses this model: it takes"):
             open_peer(peer, source.content, 1)
