@@ -110,7 +110,7 @@ def _names(headers: Mapping[str, str], own: Collection[str]) -> str:
 def declarations() -> str:
     """What cffi is told: the structs of all kernels, and the functions of the host."""
     every = texts(sorted(FOLDER.rglob("*.h"))).values()
-    host = ("tw_fn", "tw_call", "tw_chain", "tw_rows_progress", "tw_rows_call", "tw_split")
+    host = ("tw_fn", "tw_call", "tw_chain", "tw_rows_progress", "tw_rows_call", "tw_split", "tw_part_fn")
     wanted = [*host, *(f"{name}_params" for name in kernel_index())]
     return "\n".join(
         [structs(wanted, every), COMMENT.sub("", (FOLDER / "run" / "host.inc").read_text(encoding="utf-8"))]

@@ -39,6 +39,9 @@ Floats = Literal["exact", "fused"]
 #: use one after the other.
 Technique = Literal["fusion", "in_place", "placement"]
 
+#: The most threads (TW_MAX_THREADS of kernels_c/run/pool.h).
+MOST_THREADS = 64
+
 #: Field -> the values that it may have, and the message about any other.
 _CHOICES = {
     "optimize": (get_args(Optimize), "cannot optimize for {!r}, only for {}"),
@@ -62,6 +65,7 @@ class Options:
     ``input_in_place`` has it read where the caller keeps it, so that it takes no memory of the arena.
     ``tuned`` lowers layers as ``twinfer tune`` has found it to be fastest on this computer, and is for this one alone.
     ``weights_as`` says where constants lie; paged, a fetch brings ``page_bytes`` at most wherever a layer can be cut.
+    Large layers are split over ``threads``, if they do not run row by row.
     ``without`` leaves techniques out; without placement, and without memory in place, layers do not run row by row.
     For emitted C: ``optimize`` says what to spend flash on, ``mode`` which form it has.
     For both: ``guard`` spreads the arena out and watches every step. No option but ``floats`` changes a result.
@@ -82,6 +86,7 @@ class Options:
     weights_as: Apart = "linked"
     page_bytes: int = 4096
     floats: Floats = "exact"
+    threads: int = 1
 
     def __post_init__(self) -> None:
         for field, (values, message) in _CHOICES.items():
@@ -90,6 +95,10 @@ class Options:
                 raise InvalidArgumentError(message.format(value, ", ".join(values)))
         if not isinstance(self.ram, int) or self.ram < 0:
             raise InvalidArgumentError(f"ram must be a number of bytes, 0 for any, not {self.ram!r}")
+        if not isinstance(self.threads, int) or not 1 <= self.threads <= MOST_THREADS:
+            raise InvalidArgumentError(f"threads must be 1 to {MOST_THREADS}, not {self.threads!r}")
+        if self.threads > 1 and self.mode == "interpreted":
+            raise InvalidArgumentError("code of mode 'interpreted' has one thread: take mode='compiled'")
         if not isinstance(self.without, frozenset) or not self.without.issubset(get_args(Technique)):
             known = ", ".join(get_args(Technique))
             message = f"a plan cannot do without {self.without!r}, only without a frozenset of {known}"

@@ -73,9 +73,16 @@ def packages(projects: Sequence[Project], card: Card) -> dict[str, str | bytes]:
 
 def building(card: Card | None, plan: Plan) -> Mapping[str, str]:
     """How to compile, link and run, for a card or for the machine that make runs on."""
-    level = LEVELS[plan.options.optimize]
+    level, threaded = LEVELS[plan.options.optimize], plan.options.threads > 1
     where = _board(card) if card else _host(plan.target)
-    return {"level": level, "slim": "" if level == "-O3" else f" {level}", **where}
+    return {
+        "level": level,
+        "slim": "" if level == "-O3" else f" {level}",
+        "threads": " -pthread" * threaded,
+        "cmake_threads": "\nset(THREADS_PREFER_PTHREAD_FLAG ON)\nfind_package(Threads REQUIRED)" * threaded,
+        "cmake_link": " Threads::Threads" * threaded,
+        **where,
+    }
 
 
 def _host(target: Target) -> Mapping[str, str]:

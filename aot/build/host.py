@@ -10,6 +10,7 @@ import _ctypes
 import ctypes
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from functools import cache
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -21,6 +22,7 @@ from twinfer.aot.print.blocks import Memory
 from twinfer.aot.print.emit import Project, emit
 from twinfer.aot.print.feed import Feeding
 from twinfer.aot.print.slow import slow_memory
+from twinfer.aot.print.threads import DECLARED
 from twinfer.kernels_c import BUILT, ffi, lib
 from twinfer.kernels_c.ffi_build import ARITHMETIC
 from twinfer.runtime.errors import ToolError
@@ -48,7 +50,10 @@ class CompiledSession(Session):
     def __init__(self, plan: Plan, name: str, library: ctypes.CDLL) -> None:
         self.library, self._name = library, name
         self._indices = ffi.new("int32_t[]", list(range(len(plan.steps))))
-        super().__init__(plan)
+        super().__init__(plan, threads=1)
+        if plan.options.threads > 1:
+            ctypes.c_void_p.in_dll(library, f"{name}_pool_run").value = _address(ffi.addressof(lib, "tw_pool_run"))
+            ctypes.c_void_p.in_dll(library, f"{name}_pool").value = _address(_pool(plan.options.threads))
         self._short, self._steady = self._straight, plan.steady
         self._given = ffi.new(
             "void *[]", [self._memory(self._inputs[t]) if t in self._inputs else ffi.NULL for t in plan.graph.inputs]
@@ -112,6 +117,16 @@ class CompiledSession(Session):
             self._short = self._steady and monotonic() - begun < limits.SHORT
 
 
+def _address(pointer: Any) -> int:
+    return int(ffi.cast("uintptr_t", pointer))
+
+
+@cache
+def _pool(threads: int) -> Any:
+    """The threads of all compiled engines that want so many, which wait for work until the process ends."""
+    return lib.tw_pool_new(threads - 1)
+
+
 def compile_plans(
     plans: Mapping[str, Plan],
     *,
@@ -162,6 +177,7 @@ def entries(project: Project) -> str:
     name, memory, plan = project.name, Memory(project.plan), project.plan
     signature = "(const void *params, const void *const *in, void *const *out, void *scratch)"
     return f"""{slow_memory(name) if project.constants.paged else ""}{project.wrappers}
+{_parallel(name) if plan.options.threads > 1 else ""}
 {_load(Feeding(plan, name), signature) if plan.fed else ""}
 void {name}_whole{signature};
 void {name}_whole{signature} {{
@@ -177,6 +193,16 @@ void {name}_step{signature} {{
     (void)in;
     (void)out;
     layers[*(const int32_t *)params]({memory.side_by_side("base", f"{name}_weights")});
+}}
+"""
+
+
+def _parallel(name: str) -> str:
+    """The function that runs parts of layers, by a pool of whoever has loaded the library."""
+    return f"""void (*{name}_pool_run)(void *pool, int32_t parts, void (*work)(void *, int32_t), void *context);
+void *{name}_pool;
+{DECLARED.replace("NAME", name).removesuffix(";")} {{
+    {name}_pool_run({name}_pool, parts, work, context);
 }}
 """
 

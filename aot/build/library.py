@@ -12,7 +12,7 @@ LIBRARY = ("library.c", "library_data.c")
 
 
 #: Files that only a program which uses them needs.
-_APART = ("_static.c", "_layers.c", "_check.c")
+_APART = ("_static.c", "_layers.c", "_check.c", "_threads.c")
 
 
 def library_sources(

@@ -33,6 +33,7 @@ from twinfer.aot.print.run_layers import layers_source
 from twinfer.aot.print.statements import Statements
 from twinfer.aot.print.structure import number_of, structure
 from twinfer.aot.print.table import Table
+from twinfer.aot.print.threads import POOL, threads_source
 from twinfer.runtime.constant import Constant, Role
 from twinfer.runtime.options import Mode
 from twinfer.runtime.plan.by_rows.schedule import straight
@@ -73,6 +74,7 @@ def _wanted(plan: Plan) -> str:
     words += [f"at most {options.ram} bytes of RAM"] if options.ram else []
     words += ["input by rows"] if options.input_rows else []
     words += ["input in place"] if options.input_in_place else []
+    words += [f"{options.threads} threads"] if options.threads > 1 else []
     return ", ".join(words if options.optimize == "balanced" else [*words, f"for {options.optimize}"])
 
 
@@ -149,7 +151,7 @@ def emit(
     if guard and plan.steps:
         text = f"{steps.text}\n{guards.tables(plan, name)}"
         steps = replace(steps, text=text, headers=(guards.HEADER, *steps.headers))
-    banner = banner_of(plan, name)
+    banner, threaded = banner_of(plan, name), [POOL] * (plan.options.threads > 1)
     asked = structure(plan, constants, version())
     code = {
         **_header(plan, constants, banner, asked),
@@ -159,7 +161,8 @@ def emit(
         f"{name}_layers.c": layers_source(plan, name, banner),
         f"{name}_static.c": static_source(plan, name, banner, group.name if group else None),
         f"{name}_check.c": check_source(constants, banner),
-        **{f"kernels/{file}": text for file, text in closure([API, *steps.headers, HEADER]).items()},
+        **({f"{name}_threads.c": threads_source(name, banner)} if threaded else {}),
+        **{f"kernels/{file}": text for file, text in closure([API, *steps.headers, HEADER, *threaded]).items()},
     }
     project = Project(name, plan, code, steps.layers, shared, steps.wrappers, constants, banner, sha256, asked)
     project = replace(project, instances=steps.instances, common=group.files if group else {})

@@ -16,6 +16,7 @@ from twinfer.aot.print.data import Constants
 from twinfer.aot.print.feed import Feeding
 from twinfer.aot.print.literals import WIDTH, block_comment, c_type, comment, scalar, wrapped
 from twinfer.aot.print.run import block_parameter
+from twinfer.aot.print.threads import ABOUT, DECLARED
 from twinfer.runtime.graph import Tensor
 from twinfer.runtime.plan.pages import fetches_of
 from twinfer.runtime.plan.plan import Plan, Region
@@ -111,6 +112,8 @@ def sizes(plan: Plan, constants: Constants, version: str, stack: Stack | None) -
     yield "CONSTANT_BYTES", f"{constants.nbytes} /* weights and everything else in the constants' file, read only */"
     yield "MACS", f"{plan.macs} /* multiply-accumulates of a run */"
     yield "LAYER_COUNT", len(plan.steps)
+    if plan.options.threads > 1:
+        yield "THREADS", f"{plan.options.threads} /* over which large layers are split */"
     yield "INPUT_COUNT", len(plan.graph.inputs)
     yield "OUTPUT_COUNT", len(plan.graph.outputs)
 
@@ -229,6 +232,9 @@ def _functions(plan: Plan, constants: Constants) -> Iterator[str]:
         yield _of_reset(plan, name)
     if plan.state_bytes and len(plan.graph.inputs) == len(plan.graph.outputs) == 1:
         yield _of_push(plan, name)
+    if plan.options.threads > 1:
+        about = ABOUT.replace("NAME_THREADS", f"{name.upper()}_THREADS").replace("NAME", name)
+        yield _declared([about], DECLARED.replace("NAME", name))
     yield _of_run_layers(plan, name)
     if plan.steps:
         about = [f"Every layer, in {name}_layers.c; only a program that uses it pays for it."]

@@ -14,6 +14,7 @@ from twinfer.aot.print.data import Constants, numbered
 from twinfer.aot.print.literals import block_comment, braced, comment, grouped, identifier
 from twinfer.aot.print.place import code, tables
 from twinfer.aot.print.row_loops import RowLoops
+from twinfer.aot.print.threads import Parts
 from twinfer.kernels_c import includes
 from twinfer.kernels_c.ffi_build import KERNEL
 from twinfer.runtime.ops.functions._table import stacked_of
@@ -68,10 +69,11 @@ class Layers:
         self._params: dict[_Key, _Params] = {}
         numbers = {step: i for i, step in enumerate(plan.steps)}
         self.loops = RowLoops(plan, name, self.arguments, numbers, self._invoked)
+        self.parts = Parts(plan, name, self.arguments, numbers, self._invoked)
         self._chains = ChainTables(plan, name, self.loops, self.instance)
         layers = list(numbered(plan))
         for i, step in layers[len(plan.start) :] + layers[: len(plan.start)]:  # a layer's params stand first
-            for call in kernel_calls(step) if step not in plan.chains else ():
+            for call in kernel_calls(step) if step not in plan.chains and step not in self.parts.layers else ():
                 self._use(i, call)
 
     def _use(self, i: int, call: Call) -> None:
@@ -112,8 +114,9 @@ class Layers:
             for kernel in own
         ]
         if not lines:
-            return ""
-        return "\n".join(["/* Kernels that layers share, params read at run time. */", *lines, "", ""])
+            return self.parts.preamble
+        shared = "\n".join(["/* Kernels that layers share, params read at run time. */", *lines, "", ""])
+        return shared + self.parts.preamble
 
     @property
     def start(self) -> str:
@@ -136,7 +139,9 @@ class Layers:
             chain, about = self._plan.chains.get(step), self._describe(i, step)
             if chain is None:
                 symbol = f"{self._name}_{i}_{identifier(step.node.op)}"
-                yield Layer(symbol, f"{self.declarations(i)}\n{self._function(i, step, symbol)}")
+                split = step in self.parts.layers
+                text = self.parts.text(step, self._storage([i]), symbol) if split else self._function(i, step, symbol)
+                yield Layer(symbol, f"{self.declarations(i)}\n{text}")
                 continue
             layer = next(layer for layer in chain.layers if layer.step is step)
             if not straight(chain):
@@ -158,7 +163,8 @@ class Layers:
     def declarations(self, i: int) -> str:
         """The text before the function of step ``i``: a comment, and params unless an earlier step has the same."""
         step = self._plan.steps[i]
-        return "\n".join([block_comment(self._describe(i, step)), *self._definitions(i, step)])
+        own = [] if step in self.parts.layers else self._definitions(i, step)
+        return "\n".join([block_comment(self._describe(i, step)), *own])
 
     def params(self, i: int, call: Call) -> str:
         """The name of the params of a call of step ``i``."""

@@ -7,7 +7,7 @@ rows that these need. In a function all four are variables or parameters of thes
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 from twinfer.aot.print.arguments import initialised, local_params, params_of, with_member
 from twinfer.runtime.plan.by_rows.row_params import FIRST, PADDING, SEEN, Member, members_of
@@ -26,6 +26,16 @@ def with_pointers(call: list[str], pointers: list[str]) -> list[str]:
 def used(text: str) -> list[str]:
     """The variables of a part that C code uses; members of structs may have the same names."""
     return [name for name in VARIABLES if re.search(rf"(?<![.\w]){name}\b", text)]
+
+
+def declared(values: Mapping[str, str], lines: Sequence[str]) -> list[str]:
+    """The definitions of the variables, name -> expression, that ``lines`` need, each behind those that it needs."""
+    text, needed = "\n".join(lines), list[str]()
+    for name, value in reversed([*values.items()]):
+        if re.search(rf"(?<![.\w]){name}\b", text):
+            needed.insert(0, f"{name} = {value}")
+            text += value
+    return needed
 
 
 def with_params(layer: Layer, fields: str, invoke: str, section: str) -> list[str]:

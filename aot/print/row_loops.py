@@ -6,7 +6,6 @@ the other chains, in the same order.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,7 +13,7 @@ from functools import cached_property
 from twinfer.aot.print.arguments import NO_SCRATCH, Arguments
 from twinfer.aot.print.blocks import parameter
 from twinfer.aot.print.literals import block_comment, braced, comment, identifier, wrapped
-from twinfer.aot.print.part import even, linear, params, used, variables, with_params, with_pointers
+from twinfer.aot.print.part import declared, even, linear, params, used, variables, with_params, with_pointers
 from twinfer.aot.print.place import code, tables
 from twinfer.runtime.plan.by_rows.schedule import straight
 from twinfer.runtime.plan.plan import Plan, Region
@@ -174,8 +173,8 @@ class RowLoops:
         values = dict(variables(layer))
         low = values["low"] if values["low"] == "y" else "low"
         for place, source, (_, tensor, height) in zip(places, sources, layer.sources, strict=True):
-            pointers[place] = _at(source, tensor.nbytes // height, low)
-        inner = with_pointers([*call], arrays(pointers, _at(out, layer.row_bytes, "y")))
+            pointers[place] = at_row(source, tensor.nbytes // height, low)
+        inner = with_pointers([*call], arrays(pointers, at_row(out, layer.row_bytes, "y")))
         loop = _for(layer, "y", "end", values, inner, backwards=chain.backwards)
         # gcc unrolls a short loop around a mere call, with all of its params: 132 bytes of ic on M3.
         return loop if self.invoke(layer.step).endswith("_body") else ["TW_ROLLED", *loop]
@@ -222,14 +221,14 @@ class RowLoops:
         made = {each.out: each for each in chain.layers}
         for _, tensor, height in layer.sources:
             if tensor not in made:
-                froms.append(_at(memory.address(tensor), tensor.nbytes // height, low))
+                froms.append(at_row(memory.address(tensor), tensor.nbytes // height, low))
                 continue
             source = made[tensor]
             lines += self._rows_of(chain, source, high)
             froms.append(self._row(chain, source, low))
         if ring and ring.capacity < layer.height:
             start, row, last = memory.address(ring.memory), layer.row_bytes, values[end] if even(layer) else end
-            kept = _at(start, row, f"({y} - {ring.kept} - first{n})")
+            kept = at_row(start, row, f"({y} - {ring.kept} - first{n})")
             move = [f"memmove({start}, {kept}, {ring.kept * row});"] if ring.kept else []
             first = linear(y, 1, -ring.kept)
             lines += braced([*move, f"first{n} = {first};"], f"if ({last} - first{n} > {ring.capacity})")
@@ -244,7 +243,7 @@ class RowLoops:
         ring = chain.rings.get(layer.out)
         at = self.arguments.memory.address(ring.memory if ring else layer.out)
         moved = ring is not None and ring.capacity < layer.height
-        return _at(at, layer.row_bytes, f"({row} - first{self.numbers[layer.step]})" if moved else row)
+        return at_row(at, layer.row_bytes, f"({row} - first{self.numbers[layer.step]})" if moved else row)
 
     def pointers(self, layer: Layer, moving: Mapping[int, str]) -> list[str]:
         """The inputs of a layer's call, those at the places ``moving`` as given there."""
@@ -270,11 +269,7 @@ def _for(
     ``values`` are expressions of other variables, defined in the loop as far as its ``lines`` need them. The loop goes
     over all rows, or ``backwards``, or from the value of ``y`` to ``wanted``.
     """
-    text, needed = "\n".join(lines), list[str]()
-    for name, value in reversed([*values.items()]):
-        if re.search(rf"(?<![.\w]){name}\b", text):
-            needed.insert(0, f"{name} = {value}")
-            text += value
+    needed = declared(values, lines)
     band, height = layer.band, layer.height
     step = f"{{}}{y}" if band == 1 else f"{y} {{}} {band}"
     if wanted:
@@ -286,8 +281,8 @@ def _for(
     else:
         head = f"for (int32_t {end} = {height}; {end} > 0; {end} -= {band})"
         needed = [f"{y} = tw_max(0, {end} - {band})", *(each for each in needed if not each.startswith(f"{end} ="))]
-    declared = [f"const int32_t {', '.join(needed)};"] if needed else []
-    return braced([*declared, *lines], head)
+    defined = [f"const int32_t {', '.join(needed)};"] if needed else []
+    return braced([*defined, *lines], head)
 
 
 def arrays(inputs: Sequence[str], output: str) -> list[str]:
@@ -296,7 +291,7 @@ def arrays(inputs: Sequence[str], output: str) -> list[str]:
     return [*([read] if inputs else []), f"void *const out[] = {{{output}}};"]
 
 
-def _at(start: str, row_bytes: int, row: str) -> str:
+def at_row(start: str, row_bytes: int, row: str) -> str:
     """The address of a row."""
     return f"{start} + {linear(row, row_bytes)}" if row_bytes else start
 

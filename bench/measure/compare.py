@@ -43,6 +43,7 @@ class Comparison:
     rounds: int | None = None
     seed: int = 0
     floats: Floats = USUAL.floats
+    threads: int = 1
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ def compare(source: Source, comparison: Comparison, progress: Progress = lambda 
 
     A peer that cannot run the model has a row with "error" and no times.
     """
-    interpreted, compiled, facts = _open_twins(source, Options(floats=comparison.floats))
+    interpreted, compiled, facts = _open_twins(source, Options(floats=comparison.floats, threads=comparison.threads))
     inputs = random_inputs(interpreted.plan.graph, comparison.seed)
     contenders = [
         Contender("interpreted", interpreted.invoke, _own(interpreted, inputs, POISONS), {}),
@@ -104,6 +105,7 @@ def _row(model: str, contender: Contender, times: Mapping[str, Timing], want: Se
         "arena_bytes": plan.arena_bytes if ours else None,
         "lower_bound_bytes": plan.lower_bound_bytes if ours else None,
         "constant_bytes": plan.constant_bytes if ours else None,
+        **({"threads": plan.options.threads} if ours and plan.options.threads > 1 else {}),
         **({"floats": plan.options.floats} if ours and plan.options.floats != USUAL.floats else {}),
         **contender.facts,
     }

@@ -54,6 +54,25 @@ static void tw_run(const tw_call *calls, int count) {
     for (int i = 0; i < count; ++i) calls[i].fn(calls[i].params, calls[i].in, calls[i].out, calls[i].scratch);
 }
 
+/* A call in parts, each rows of its own. */
+typedef struct {
+    const tw_rows_call *call;
+    const tw_rows_part *parts;
+    int32_t count;
+} tw_split;
+
+static void tw_split_part(void *context, int32_t part) {
+    const tw_split *split = (const tw_split *)context;
+    tw_run_rows(split->call, split->parts + part);
+}
+
+/* A split as a call: params is a tw_split, scratch the pool. */
+static void tw_run_split(const void *params, const void *const *in, void *const *out, void *scratch) {
+    tw_split split = *(const tw_split *)params;
+    (void)in, (void)out;
+    tw_pool_run((tw_pool *)scratch, split.count, tw_split_part, &split);
+}
+
 /* A chain as a call: params is a tw_chain, in[0] an input that is not in the arena or NULL, out[0] the progress of its
  * layers, scratch the arena. */
 static void tw_run_chain(const void *params, const void *const *in, void *const *out, void *scratch) {

@@ -1,35 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Threads that compute parts of one call side by side, each rows of its own. Only the extension includes it: kernels
- * know nothing of threads. */
+/* POSIX threads that do parts of a work side by side: for the interpreter, and for compiled code with threads. Kernels know
+ * nothing of them. */
 #ifndef TW_POOL_H
 #define TW_POOL_H
 
 #include <pthread.h>
 #include <sched.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "rows.h"
+#include "../core/tw.h"
 
 #define TW_MAX_THREADS 64
 
 /* How often a thread looks before it sleeps or lets others run: some ten microseconds. */
 enum { TW_LOOKS = 2000 };
 
-/* A call as parts that may run at the same time: none reads or writes what another writes. */
-typedef struct {
-    const tw_rows_call *call;
-    const tw_rows_part *parts;
-    int32_t count;
-} tw_split;
+/* Does one part of a work. Parts may run at the same time: none reads or writes what another writes. */
+typedef void tw_part_fn(void *context, int32_t part);
 
-/* ticket: the number of the split, and in its lower half how many parts nobody has taken yet; who lowers it has the part
- * of that number. left: the parts that are not done; split only changes when there are none. turn: callers take turns,
- * each with the whole pool. owner: a process that was forked has no threads. */
+/* ticket: the number of the work, and in its lower half how many parts nobody has taken yet; who lowers it has the part
+ * of that number. left: the parts that are not done; part and context only change when there are none. turn: callers take
+ * turns, each with the whole pool. owner: a process that was forked has no threads. */
 typedef struct {
     pthread_mutex_t lock, turn;
     pthread_cond_t begun;
-    const tw_split *split;
+    tw_part_fn *part;
+    void *context;
     uint64_t ticket;
     int32_t left, stopped, size;
     pid_t owner;
@@ -44,13 +42,13 @@ TW_INLINE void tw_pool_pause(void) {
 
 TW_INLINE uint64_t tw_pool_ticket(tw_pool *pool) { return __atomic_load_n(&pool->ticket, __ATOMIC_ACQUIRE); }
 
-/* Computes parts until all are taken; returns the ticket then. */
+/* Does parts until all are taken; returns the ticket then. */
 static uint64_t tw_pool_help(tw_pool *pool) {
     uint64_t ticket = tw_pool_ticket(pool);
     while ((uint32_t)ticket) {
         if (!__atomic_compare_exchange_n(&pool->ticket, &ticket, ticket - 1, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
             continue;
-        tw_run_rows(pool->split->call, pool->split->parts + ((uint32_t)ticket - 1));
+        pool->part(pool->context, (int32_t)((uint32_t)ticket - 1));
         __atomic_sub_fetch(&pool->left, 1, __ATOMIC_RELEASE);
         ticket = tw_pool_ticket(pool);
     }
@@ -87,7 +85,7 @@ static void tw_pool_begin(tw_pool *pool, int32_t parts) {
 }
 
 /* Ends the threads, but for those that a fork has left behind. */
-static void tw_pool_free(void *given) {
+static TW_LAYER void tw_pool_free(void *given) {
     tw_pool *pool = (tw_pool *)given;
     if (pool->owner == getpid()) {
         __atomic_store_n(&pool->stopped, 1, __ATOMIC_RELEASE);
@@ -111,19 +109,17 @@ static void *tw_pool_new(int threads) {
     return pool;
 }
 
-/* A split as a call: params is a tw_split, scratch the pool. Parts that no thread takes in time are the caller's. */
-static void tw_run_split(const void *params, const void *const *in, void *const *out, void *scratch) {
-    const tw_split *split = (const tw_split *)params;
-    tw_pool *pool = (tw_pool *)scratch;
-    (void)in, (void)out;
-    if (pool->owner != getpid()) {
-        for (int32_t i = 0; i < split->count; ++i) tw_run_rows(split->call, split->parts + i);
+/* Does all parts of a work. Those that no thread takes in time are the caller's; without a pool all are. */
+static void tw_pool_run(tw_pool *pool, int32_t parts, tw_part_fn *part, void *context) {
+    if (!pool || pool->owner != getpid()) {
+        for (int32_t i = 0; i < parts; ++i) part(context, i);
         return;
     }
     pthread_mutex_lock(&pool->turn);
-    pool->split = split;
-    pool->left = split->count;
-    tw_pool_begin(pool, split->count);
+    pool->part = part;
+    pool->context = context;
+    __atomic_store_n(&pool->left, parts, __ATOMIC_RELAXED);
+    tw_pool_begin(pool, parts);
     (void)tw_pool_help(pool);
     for (int32_t looks = 0; __atomic_load_n(&pool->left, __ATOMIC_ACQUIRE); ++looks) {
         if (looks < TW_LOOKS)

@@ -127,6 +127,15 @@ def _code(lowered: Lowered, job: Job) -> Lowered:
     return lowered
 
 
+def _threads(lowered: Lowered, job: Job) -> Lowered:
+    if job.options.threads == 1:
+        return lowered
+    from twinfer.runtime.plan.split import with_scratch
+
+    program = with_steps(lowered.program, lambda step: with_scratch(step, job.options.threads))
+    return replace(lowered, program=program)
+
+
 def _place(lowered: Lowered, job: Job) -> Memory:
     return place(lowered, job.target, job.options)
 
@@ -195,6 +204,7 @@ STAGES = (
     Stage("Lower", "Every operator becomes the call of a kernel.", _lower),
     # Lowered -> Lowered
     Stage("Weights", "Weights are stored in fewer bytes.", _code),
+    Stage("Threads", "Large layers get memory for the rows of each thread.", _threads),
     # Lowered -> Memory
     Stage("Place", "Every tensor gets a place in memory, by layers or row by row.", _place),
     # Memory -> Plan

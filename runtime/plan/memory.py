@@ -155,6 +155,7 @@ class _Planner:
     def _may_stream(self) -> bool:
         options = self._options
         by_layers = options.memory == "layers" or options.preserve_all or options.guard
+        by_layers = by_layers or (options.threads > 1 and options.memory == "auto")
         by_layers = by_layers or not options.without.isdisjoint(("in_place", "placement"))
         if by_layers or not all(isinstance(part, Step | Chain) for part in self._lowered.program):
             return False

@@ -36,7 +36,7 @@ class NumpySession(Session):
     (SVDF, LSTM, frames of a stream), which references do not carry on.
     """
 
-    def __init__(self, plan: Plan, level: int | None = None, threads: int = 1) -> None:
+    def __init__(self, plan: Plan, level: int | None = None, threads: int | None = None) -> None:
         limits.check_bytes(plan)
         if WHY not in _told:
             _told.add(WHY)

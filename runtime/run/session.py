@@ -51,7 +51,8 @@ class Session:
     """The interpreter's engine: one buffer for arena and state, and one table of calls for a plan.
 
     ``level`` chooses the instruction-set level of the kernels (an index of ``kernels_c.LEVELS``; None: the best).
-    ``feed_rows`` takes the input row by row, if the plan does. Large layers are split over ``threads``.
+    ``feed_rows`` takes the input row by row, if the plan does. Large layers are split over ``threads`` (None: as many
+    as were planned).
     """
 
     def __new__(cls, *given: object, **named: object) -> Session:
@@ -62,7 +63,7 @@ class Session:
             return super().__new__(NumpySession)
         return super().__new__(cls)
 
-    def __init__(self, plan: Plan, level: int | None = None, threads: int = 1) -> None:
+    def __init__(self, plan: Plan, level: int | None = None, threads: int | None = None) -> None:
         limits.check_bytes(plan)
         self.plan = plan
         self._rounds = 0 if plan.straight else limits.limit("TWINFER_MAX_ROUNDS")
@@ -76,7 +77,7 @@ class Session:
         self.feed_rows: RowFeed | None = None
         self._keep: list[Any] = []
         self._level = isa.level() if level is None else isa.usable(level)
-        self._pool = _pool(plan, threads, self._level)
+        self._pool = _pool(plan, threads or plan.options.threads, self._level)
         self.memory = aligned_bytes(plan.buffer_bytes)
         self._base = ffi.cast("char *", ffi.from_buffer(self.memory.data))
         self._constants = {constant: self._memory(constant.array) for constant in plan.constants}

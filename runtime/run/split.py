@@ -1,23 +1,17 @@
-"""Large layers split over threads: each computes rows of its own with the same kernel, so that all bits stay."""
+"""Large layers of the interpreter, split over threads."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import pairwise
 from typing import Any
 
 from twinfer.kernels_c import ffi, lib
 from twinfer.runtime.errors import ToolError
 from twinfer.runtime.graph import Array
-from twinfer.runtime.plan.by_rows.layers import layer_of
+from twinfer.runtime.plan import split
 from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.program import Layer, Step
 from twinfer.runtime.run.buffers import aligned_bytes
 from twinfer.runtime.run.chain_call import Address, rows_call
-
-#: The multiply-accumulates of int8 from which on a part of a layer is worth a thread: several microseconds; beginning
-#: one takes one or two. Those of float32 take at least twice as long.
-LEAST, PER_FLOAT = 400_000, 2
 
 
 class Pool:
@@ -35,26 +29,23 @@ class Pool:
 
     def fill(self, slot: Any, step: Step, address: Address) -> bool:
         """Make ``slot`` the call of a step in parts; False, and nothing is done, if it is better whole."""
-        layer = _layer(self._plan, step)
-        work = step.call.macs * (PER_FLOAT if step.node.output.type == "FLOAT32" else 1)
-        count = min(self._threads, layer.height, work // LEAST) if layer else 0
-        if layer is None or count < 2:
+        layer = split.split_of(step, self._threads)
+        if layer is None or not split.apart(self._plan, layer):
             return False
-        ends = [layer.height * i // count for i in range(count + 1)]
-        rows = zip(pairwise(ends), self._scratch, strict=False)
-        parts = [self._part(layer, each, scratch, address) for each, scratch in rows]
-        split = {
+        starts = range(0, layer.height, layer.band)
+        parts = [self._part(layer, *each, address) for each in zip(starts, self._scratch, strict=False)]
+        whole = {
             "call": rows_call(layer, address, self._level, 0, self._keep),
             "parts": self._new("tw_rows_part[]", parts),
-            "count": count,
+            "count": len(parts),
         }
-        slot.fn, slot.params = ffi.addressof(lib, "tw_run_split"), self._new("tw_split *", split)
+        slot.fn, slot.params = ffi.addressof(lib, "tw_run_split"), self._new("tw_split *", whole)
         slot.scratch = self._pool
         return True
 
-    def _part(self, layer: Layer, rows: tuple[int, int], scratch: Array, address: Address) -> dict[str, Any]:
-        """Rows of a layer, from the first to before the second, as a tw_rows_part."""
-        first, end = rows
+    def _part(self, layer: Layer, first: int, scratch: Array, address: Address) -> dict[str, Any]:
+        """The rows of a part of a layer, from the first on, as a tw_rows_part."""
+        end = min(first + layer.band, layer.height)
         low, high = layer.rows.needed(first, end, layer.sources[0][2])
         sources = [_at(address(t), low * (t.nbytes // height)) for _, t, height in layer.sources]
         return {
@@ -74,20 +65,3 @@ class Pool:
 
 def _at(pointer: Any, offset: int) -> Any:
     return ffi.cast("unsigned char *", pointer) + offset
-
-
-def _layer(plan: Plan, step: Step) -> Layer | None:
-    """The step as a layer whose rows can be computed in any order; None if they cannot.
-
-    Where its output lies over an input, a part may overwrite what another one still reads.
-    """
-    layer = layer_of(step)
-    if isinstance(layer, str) or layer.rows.sums or layer.rows.flat or any(_meet(plan, layer)):
-        return None
-    return layer
-
-
-def _meet(plan: Plan, layer: Layer) -> Iterator[bool]:
-    at, out = plan.offsets, layer.out
-    for _, tensor, _ in layer.sources:
-        yield at[out] < at[tensor] + tensor.nbytes and at[tensor] < at[out] + out.nbytes

@@ -18,6 +18,7 @@ from twinfer.command_line.options import (
     add_float,
     add_storages,
     add_targets,
+    add_threads,
     natural,
     note_unused_storage,
     positive,
@@ -51,7 +52,7 @@ Row = dict[str, Any]
 Measure = Callable[[Any, Callable[[float], None]], list[Row]]
 
 #: Options for this computer alone, and for microcontrollers alone, with their defaults.
-HOST_ALONE = {"against": None, "seconds": 1.0, "runs": None}
+HOST_ALONE = {"against": None, "seconds": 1.0, "runs": None, "threads": 1}
 BOARDS_ALONE = {"optimize": "balanced", "weights": "file", "decode": "layer", "engine": "both", "memory": "auto"}
 
 
@@ -69,6 +70,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--optimize", metavar="HOW", default="balanced", help=about)
     add_storages(command)
     add_float(command)
+    add_threads(command, "on this computer, split large layers of our engines over so many threads")
     about = "on microcontrollers, what to measure (default: both)"
     command.add_argument("--engine", choices=["interpreted", "compiled", "both"], default="both", help=about)
     about = "on microcontrollers, how RAM is planned (default: auto; --layers plans by layers)"
@@ -146,7 +148,7 @@ def _on_host(arguments: argparse.Namespace) -> Measure:
     from twinfer.bench.peers.engines import benched
 
     against = peers(arguments.against, benched())
-    how = (arguments.seconds, arguments.runs, arguments.seed, arguments.floats)
+    how = (arguments.seconds, arguments.runs, arguments.seed, arguments.floats, arguments.threads)
     wanted = compare.Comparison(against, arguments.layers, *how)
     return lambda source, told: compare.compare(source, wanted, told)
 

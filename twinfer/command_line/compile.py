@@ -18,6 +18,7 @@ from twinfer.command_line.options import (
     add_memory,
     add_optimize,
     add_storage,
+    add_threads,
     apart_of,
     memory_of,
     unused_storage,
@@ -63,6 +64,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     add_io(command)
     add_storage(command)
     add_apart(command)
+    add_threads(command, "split large layers over so many threads: POSIX threads, or a pool of yours (NAME_parallel)")
     about = "check after every layer that it has used no memory but its own; layers then do not run row by row"
     command.add_argument("--guard", action="store_true", help=about)
     about = "begin and end arena and tensors at multiples of so many bytes, such as the cache lines of the machine"
@@ -75,6 +77,7 @@ def run(arguments: argparse.Namespace) -> int:
     from twinfer.bench.models.source import file_of, load_with
     from twinfer.command_line.targets import machine
     from twinfer.command_line.terminal import note, say
+    from twinfer.runtime.errors import InvalidArgumentError
     from twinfer.runtime.options import Options
     from twinfer.runtime.plan.make import make_plan
     from twinfer.runtime.read.files import check_folder
@@ -82,10 +85,12 @@ def run(arguments: argparse.Namespace) -> int:
     check_folder(arguments.output, inputs=(*map(file_of, arguments.models), arguments.target))
     sources = [load_with(model, arguments.io) for model in arguments.models]
     target, board = machine(arguments.target)
+    if arguments.threads > 1 and (board is not None or arguments.layout != "plain"):
+        raise InvalidArgumentError("--threads is for --target host, native or generic, and for --layout plain")
     target = target.with_alignment(arguments.align)
     kept = (arguments.optimize, arguments.weights, arguments.decode, arguments.mode, arguments.guard)
     memory = {**memory_of(arguments), **apart_of(arguments)}
-    options = Options(*kept, **memory, tuned=arguments.tuned, floats=arguments.floats)
+    options = Options(*kept, **memory, tuned=arguments.tuned, floats=arguments.floats, threads=arguments.threads)
     plans = [make_plan(source.graph, target, options) for source in sources]
     projects = _write(arguments, sources, plans, board)
     for plan, project in zip(plans, projects, strict=True):

@@ -82,6 +82,11 @@ def add_float(command: argparse.ArgumentParser) -> None:
     command.add_argument("--float", dest="floats", choices=["exact", "fused"], default="exact", help=about)
 
 
+def add_threads(command: argparse.ArgumentParser, about: str) -> None:
+    """Over how many threads large layers are split."""
+    command.add_argument("--threads", type=positive(int), default=1, metavar="N", help=f"{about} (default: 1)")
+
+
 def add_apart(command: argparse.ArgumentParser) -> None:
     """Where constants lie, for every command that shows or writes memory as C has it."""
     about = (

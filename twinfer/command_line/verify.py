@@ -19,6 +19,7 @@ from twinfer.command_line.options import (
     add_optimize,
     add_storage,
     add_targets,
+    add_threads,
     natural,
     note_unused_storage,
     positive,
@@ -60,6 +61,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     add_storage(command)
     add_float(command)
     add_io(command)
+    add_threads(command, "on this computer, split large layers over so many threads")
     command.add_argument("--guard", action="store_true", help=GUARD)
 
 
@@ -108,10 +110,10 @@ def _provers(arguments: argparse.Namespace) -> list[Prover]:
     return [*provers, _on_boards(boards, arguments)] if boards else provers
 
 
-def _options(arguments: argparse.Namespace) -> Options:
+def _options(arguments: argparse.Namespace, threads: int = 1) -> Options:
     from twinfer.runtime.options import Options
 
-    how: Any = {"guard": arguments.guard, "floats": arguments.floats}
+    how: Any = {"guard": arguments.guard, "floats": arguments.floats, "threads": threads}
     return Options(arguments.optimize, arguments.weights, arguments.decode, **how)
 
 
@@ -120,7 +122,7 @@ def _on_host(arguments: argparse.Namespace) -> Prover:
     from twinfer.bench.peers.engines import trusted
     from twinfer.runtime.target import HOST
 
-    against, options = peers(arguments.against, trusted()), _options(arguments)
+    against, options = peers(arguments.against, trusted()), _options(arguments, arguments.threads)
     samples = verify.Samples(arguments.samples, arguments.seed)
 
     def prove(source: Source, told: Callable[[float], None]) -> Proof:

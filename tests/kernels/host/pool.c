@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Several callers of one pool, each with splits of its own, beside a thread that makes and frees pools. */
+/* Several callers of one pool, each with works of its own, beside a thread that makes and frees pools. */
 #include <stdio.h>
 #include <string.h>
 
@@ -10,13 +10,15 @@ enum { PARTS = 5, BYTES = 64, ROUNDS = 1500, CALLERS = 3 };
 static int32_t seen;
 
 typedef struct {
+    unsigned char x[PARTS * BYTES], y[PARTS * BYTES], scratch[PARTS * BYTES];
     int32_t add;
-} add_params;
+} work;
 
-static void add(const void *params, const void *const *in, void *const *out, void *scratch) {
-    const unsigned char *x = (const unsigned char *)in[0];
-    unsigned char *y = (unsigned char *)out[0], *t = (unsigned char *)scratch;
-    for (int i = 0; i < BYTES; ++i) t[i] = (unsigned char)(x[i] + ((const add_params *)params)->add);
+static void add(void *context, int32_t part) {
+    work *w = (work *)context;
+    const unsigned char *x = w->x + part * BYTES;
+    unsigned char *y = w->y + part * BYTES, *t = w->scratch + part * BYTES;
+    for (int i = 0; i < BYTES; ++i) t[i] = (unsigned char)(x[i] + w->add);
     for (int i = 0; i < BYTES; ++i) y[i] = t[BYTES - 1 - i];
 #ifdef PLANTED
     ++seen;
@@ -35,22 +37,16 @@ static int wrong(const unsigned char *x, const unsigned char *y, int32_t n) {
 }
 
 static void *calls(void *number) {
-    unsigned char x[PARTS * BYTES], y[PARTS * BYTES], scratch[PARTS][BYTES];
-    add_params params = {0};
-    const void *const none[1] = {NULL};
-    tw_rows_call call = {.kernel = add, .params = &params, .in = none, .bytes = sizeof params, .inputs = 1, .sources = 1};
-    tw_rows_part parts[PARTS];
+    work w = {{0}, {0}, {0}, 0};
     intptr_t bad = 0;
-    for (int i = 0; i < PARTS * BYTES; ++i) x[i] = (unsigned char)(7 * i + (int)(intptr_t)number);
-    memset(parts, 0, sizeof parts);
-    for (int i = 0; i < PARTS; ++i) parts[i].arena = scratch[i], parts[i].y = y + i * BYTES, parts[i].x[0] = x + i * BYTES;
+    for (int i = 0; i < PARTS * BYTES; ++i) w.x[i] = (unsigned char)(7 * i + (int)(intptr_t)number);
     for (int32_t round = 0; round < ROUNDS; ++round) {
-        const tw_split split = {&call, parts, 1 + round % PARTS};
-        memset(y, 0, sizeof y);
-        for (int32_t i = split.count; i < PARTS; ++i) params.add = round, tw_run_rows(&call, parts + i);
-        params.add = round;
-        tw_run_split(&split, NULL, NULL, shared);
-        bad += wrong(x, y, round);
+        const int32_t count = 1 + round % PARTS;
+        memset(w.y, 0, sizeof w.y);
+        w.add = round;
+        for (int32_t i = count; i < PARTS; ++i) add(&w, i);
+        tw_pool_run(shared, count, add, &w);
+        bad += wrong(w.x, w.y, round);
     }
     return (void *)bad;
 }
