@@ -233,8 +233,8 @@ def _functions(plan: Plan, constants: Constants) -> Iterator[str]:
     if plan.state_bytes and len(plan.graph.inputs) == len(plan.graph.outputs) == 1:
         yield _of_push(plan, name)
     if plan.options.threads > 1:
-        about = ABOUT.replace("NAME_THREADS", f"{name.upper()}_THREADS").replace("NAME", name)
-        yield _declared([about], DECLARED.replace("NAME", name))
+        told = ABOUT.replace("NAME_THREADS", f"{name.upper()}_THREADS").replace("NAME", name)
+        yield _declared([told], DECLARED.replace("NAME", name))
     yield _of_run_layers(plan, name)
     if plan.steps:
         about = [f"Every layer, in {name}_layers.c; only a program that uses it pays for it."]

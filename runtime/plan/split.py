@@ -11,9 +11,9 @@ from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.plan.solve.puzzle import aligned
 from twinfer.runtime.program import Layer, Step
 
-#: The multiply-accumulates of int8 from which on a part of a layer is worth a thread: several microseconds; beginning
+#: The multiply-accumulates of int8 from which on a part of a layer is worth a thread: a few microseconds; beginning
 #: one takes one or two. Those of float32 take at least twice as long.
-LEAST, PER_FLOAT = 400_000, 2
+LEAST, PER_FLOAT = 200_000, 2
 
 #: Scratch memory of a part begins at a multiple of so many bytes: a cache line that two threads write is slow.
 LINE = 64

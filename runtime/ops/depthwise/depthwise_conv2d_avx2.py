@@ -50,7 +50,7 @@ def lower(node: Node, target: Target) -> Call:
     accept(values * times <= REPEATED, f"its image takes {values * times} bytes with every channel {times} times")
     params: dict[str, Param] = {"all": call.params, "times": times, "values": values}
     scratch = call.scratch + -(-values * times // BYTES) * BYTES
-    return replace(call, kernel="tw_depthwise_conv2d_times_s8", params=params, scratch=scratch)
+    return replace(call, kernel="tw_depthwise_conv2d_times_s8", params=params, scratch=scratch, rows=None)
 
 
 def _lower(layer: Convolution, window: Window) -> Call:
@@ -69,8 +69,8 @@ def _lower(layer: Convolution, window: Window) -> Call:
     inputs = (x, weights(_packed(rows, g), LAYOUT), constant.bias(_vectors(bias, g)), mult, shift)
     covered = 1 if tile["column"] else (g.k_h - 1) * g.dilation_h + 1
     scratch = covered * tile["planes"] * tile["plane"] + 2 * BYTES
-    kernel = "tw_depthwise_conv2d_avx2_s8"
-    return Call(kernel, params, inputs, (node.output,), scratch, macs=layer.macs, weights=Weights())
+    kernel, rows_of = "tw_depthwise_conv2d_avx2_s8", g.by_rows() if g == window and not tile["column"] else None
+    return Call(kernel, params, inputs, (node.output,), scratch, macs=layer.macs, weights=Weights(), rows=rows_of)
 
 
 def _parts(taps: Array) -> tuple[NDArray[np.int8], int]:

@@ -25,8 +25,11 @@ from twinfer.kernels_c import ffi, lib
 from twinfer.runtime.errors import InvalidArgumentError, NotReadyError
 from twinfer.runtime.graph import Array, Graph, Signature
 from twinfer.runtime.options import Options
+from twinfer.runtime.plan import split
+from twinfer.runtime.plan.by_rows.layers import layer_of
 from twinfer.runtime.plan.make import make_plan
-from twinfer.runtime.run import isa, split
+from twinfer.runtime.program import Layer
+from twinfer.runtime.run import isa
 from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.run.interpreter import Interpreter
 from twinfer.runtime.run.session import Session
@@ -104,7 +107,7 @@ def test_an_output_over_its_input_is_not_split(monkeypatch: pytest.MonkeyPatch) 
     x = b.op("ADD", [b.input("x", "FLOAT32", (1, 8, 8, 4)), b.input("z", "FLOAT32", (1, 8, 8, 4))])
     plan = make_plan(b.graph([b.op("RELU", [x])]), isa.this_computer())
     assert plan.offsets[x] == plan.offsets[plan.graph.outputs[0]]
-    assert not any(map(split._layer, [plan] * 2, plan.steps))
+    assert not any(split.apart(plan, layer) for layer in map(layer_of, plan.steps) if isinstance(layer, Layer))
 
 
 def test_a_forked_process_has_no_threads_and_goes_on_alone() -> None:
