@@ -15,12 +15,12 @@
 #include "../core/window.h"
 #include "../isa/dsp/dsp_tile.h"
 
-/* Tiles of a panel, [16][depth][3] int16 in an order that a kernel chooses. */
+/* Tiles of a panel, [16][depth][3] int16 or int32 in an order that a kernel chooses. */
 #define TW_WINOGRAD_TILES 3
 
 /* in: x, then weights of pairs of channels and ends (dsp_tile.h); the input zero point is folded into the biases;
- * padding holds in_zero. out: y. depth: in_c or, if channels are taken four at a time, in_c rounded up to 4. scratch: the
- * panel, 96 * depth bytes, then int8 [4][8][in_c] and 4 bytes: inputs under tiles that lie side by side. */
+ * padding holds in_zero. out: y. depth: in_c or, if channels are taken four at a time, in_c rounded up to 4. scratch:
+ * int8 [4][8][in_c] and 4 bytes, inputs under tiles that lie side by side, then the panel. */
 typedef struct {
     tw_window window;
     tw_epilogue_s8 end;
@@ -101,7 +101,7 @@ TW_INLINE void tw_winograd_s8(const tw_winograd_s8_params *params, const void *c
                               void *scratch, tw_winograd_transform *transform, tw_winograd_sums *sum) {
     const tw_winograd_s8_params p = *params;
     const int32_t out_c = p.window.out_c, out_w = p.window.out_w, rows = p.window.batches * p.window.out_h;
-    int8_t *copy = (int8_t *)scratch + 32 * TW_WINOGRAD_TILES * p.depth, *y = (int8_t *)out[0];
+    int8_t *const copy = (int8_t *)scratch, *const panel = copy + 32 * p.window.in_c + 4, *y = (int8_t *)out[0];
     tw_winograd_place to[TW_WINOGRAD_TILES];
     int32_t tiles = 0, row = 0;
     for (tw_pixel at = {(const int8_t *)in[0], 0, 0, 1}; row < rows;) {
@@ -113,14 +113,14 @@ TW_INLINE void tw_winograd_s8(const tw_winograd_s8_params *params, const void *c
                                              below ? out_w * out_c : 0};
             to[tiles] = place;
         }
-        tw_winograd_fill(scratch, first, copy, &corner, tiles - first, &p, transform);
+        tw_winograd_fill(panel, first, copy, &corner, tiles - first, &p, transform);
         at.x += columns;
         if (at.x == out_w) {
             at.x = 0, at.y += 1 + below, row += 1 + below;
             if (at.y == p.window.out_h) at.y = 0, at.image += tw_window_image(&p.window);
         }
         if (tiles < TW_WINOGRAD_TILES && row < rows) continue;
-        tw_winograd_panel(scratch, to, tiles, in, &p, sum);
+        tw_winograd_panel(panel, to, tiles, in, &p, sum);
         tiles = 0;
     }
     tw_dsp_activation(y, tw_window_count(&p.window) * out_c, p.end.low, p.end.high);

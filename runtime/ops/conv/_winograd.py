@@ -31,10 +31,10 @@ LAYOUT = "transformed, packed [out / 2][4 columns][rows 1, 2, 0, 3][in][2]"
 _G = np.array([[2, 0, 0], [1, 1, 1], [1, -1, 1], [0, 0, 2]], np.int32)
 
 
-def call_of(kernel: str, node: Node, step: int, pack: Callable[[Array], Array]) -> Call:
-    """The call of a kernel that takes ``step`` input channels at once; Declined if Winograd's does not serve the node.
+def call_of(kernel: str, node: Node, step: int, size: int, pack: Callable[[Array], Array]) -> Call:
+    """The call of a kernel that takes ``step`` input channels at once, and transforms inputs into ``size`` bytes each.
 
-    ``pack`` orders its weights, int16 [out, 16, in].
+    ``pack`` orders its weights, int16 [out, 16, in]. Declined if Winograd's does not serve the node.
     """
     layer = _layer(node, step)
     g, channels = layer.window, channels_s8(layer.node, layer.rows, layer.bias)
@@ -43,7 +43,7 @@ def call_of(kernel: str, node: Node, step: int, pack: Callable[[Array], Array]) 
     u = transformed(channels.weights.reshape(-1, 3, 3, g.in_c))[:, [1, 2, 0, 3]].transpose(0, 2, 1, 3)
     packed = weights(pack(u.reshape(g.out_c, 16, g.in_c)), LAYOUT)
     inputs = (layer.node.input(0), packed, per_channel(ends_of(channels), ENDS))
-    scratch = 32 * TILES * depth + 4 * COLUMNS * g.in_c + 4
+    scratch = 4 * COLUMNS * g.in_c + 4 + 16 * TILES * depth * size
     rows = g.by_rows(TILE * TILE * TILES, tall=TILE)
     return Call(kernel, params, inputs, (layer.node.output,), scratch, macs=layer.macs, rows=rows)
 

@@ -17,7 +17,7 @@ STEP = 4
 
 def lower(node: Node, target: Target) -> Call:
     """The call for constant weights."""
-    return call_of("tw_conv2d_winograd_dsp_s8", node, STEP, _packed)
+    return call_of("tw_conv2d_winograd_dsp_s8", node, STEP, 2, _packed)
 
 
 def _packed(u: Array) -> Array:

@@ -9,14 +9,12 @@ from twinfer.runtime.ops.conv._winograd import call_of
 from twinfer.runtime.ops.core.packing import padded
 from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target
-from twinfer.runtime.variant import Variant, accept
+from twinfer.runtime.variant import Variant
 
 
 def lower(node: Node, target: Target) -> Call:
-    """The call for constant weights. It was measured on Cortex-M0 and M3, and pays on M3."""
-    accept(not target.has("armv6-m"), "eight registers are too few for its sums")
-    accept(not target.has("riscv"), "it is not known to be faster there")
-    return call_of("tw_conv2d_winograd_words_s8", node, 1, _packed)
+    """The call for constant weights."""
+    return call_of("tw_conv2d_winograd_words_s8", node, 1, 4, _packed)
 
 
 def _packed(u: Array) -> Array:
@@ -25,4 +23,8 @@ def _packed(u: Array) -> Array:
     return np.ascontiguousarray(w.transpose(0, 2, 3, 1))
 
 
-VARIANT = Variant("winograd_words", ("CONV_2D",), frozenset({"words"}), lower, ("INT8",), larger=True)
+#: On cores with tiles before those, too.
+VARIANTS = tuple(
+    Variant("winograd_words", ("CONV_2D",), frozenset({feature}), lower, ("INT8",), larger=True)
+    for feature in ("words", "tiles")
+)
