@@ -34,6 +34,9 @@ WIDE = ("kws_float32", "ic_float32")
 #: Built-in models that are measured as they are, and with int8 between float inputs and outputs.
 FLOATS = ("kws_float32", "digits_float32", "vww_float32")
 
+#: A built-in model with forms that others lack.
+LINES = "tcn_int8"
+
 #: Whole layers by the fastest kernels.
 FASTEST = Options(optimize="speed", memory="layers")
 
@@ -139,8 +142,8 @@ def table(every: Sequence[Sample]) -> str:
 
 
 def main(models: Sequence[str]) -> None:
-    """Measures the models, ``WIDE`` and ``FLOATS``, and writes the table."""
-    sources = [*map(load, models), *(twin(name, "int16x8") for name in WIDE)]
+    """Measures the models, ``LINES``, ``WIDE`` and ``FLOATS``, and writes the table."""
+    sources = [*map(load, (*models, LINES)), *(twin(name, "int16x8") for name in WIDE)]
     sources += [each for name in FLOATS for each in (load(name), twin(name, "int8", "FLOAT32"))]
     every = [sample for source in sources for core in CORES for sample in samples(source, core)]
     PRICES.write_text(table(every), encoding="utf-8")

@@ -10,14 +10,18 @@ typedef struct {
     uint32_t row[4];
 } tw_winograd_column;
 
-TW_INLINE tw_winograd_column tw_winograd_column_of(const int8_t *from, int32_t apart, int32_t odd) {
-    const uint32_t w0 = tw_word(from), w1 = tw_word(from + apart);
-    from += 2 * apart;
-    const uint32_t w2 = tw_word(from), w3 = tw_word(from + apart);
+TW_INLINE tw_winograd_column tw_winograd_column_from(uint32_t w0, uint32_t w1, uint32_t w2, uint32_t w3, int32_t odd) {
     const uint32_t d0 = odd ? tw_odd(w0) : tw_even(w0), d1 = odd ? tw_odd(w1) : tw_even(w1);
     const uint32_t d2 = odd ? tw_odd(w2) : tw_even(w2), d3 = odd ? tw_odd(w3) : tw_even(w3);
     const tw_winograd_column c = {{tw_plus(d1, d2), tw_minus(d2, d1), tw_minus(d0, d2), tw_minus(d3, d1)}};
     return c;
+}
+
+TW_INLINE tw_winograd_column tw_winograd_column_of(const int8_t *from, int32_t apart, int32_t odd) {
+    const uint32_t w0 = tw_word(from), w1 = tw_word(from + apart);
+    from += 2 * apart;
+    const uint32_t w2 = tw_word(from), w3 = tw_word(from + apart);
+    return tw_winograd_column_from(w0, w1, w2, w3, odd);
 }
 
 /* Two channels of tiles that lie side by side, transformed, from their first place on; to the next place: place words. */
@@ -51,12 +55,12 @@ TW_INLINE void tw_winograd_dsp_transform(void *panel, int32_t first, const int8_
     }
 }
 
-/* A tw_winograd_sums. */
-static TW_NOINLINE const void *tw_winograd_dsp_sums(const void *panel, const void *weights, int32_t depth,
-                                                    int32_t *sums) {
+/* What tw_winograd_sums does, of so many columns. */
+TW_INLINE const void *tw_winograd_dsp_columns(const void *panel, const void *weights, int32_t depth, int32_t columns,
+                                              int32_t *sums) {
     const int32_t words = depth / 2;
     const uint32_t *v = (const uint32_t *)panel, *u = (const uint32_t *)weights;
-    const uint32_t *const last = u + 32 * words;
+    const uint32_t *const last = u + 8 * columns * words;
 #if defined(TW_DSP_LOOPS)
     register int32_t a0 __asm("r8"), a1 __asm("r9"), a2 __asm("r10"), b0 __asm("r11"), b1 __asm("r12"), b2 __asm("lr");
 #define TW_WINOGRAD_SUMS [a0] "+r"(a0), [a1] "+r"(a1), [a2] "+r"(a2), [b0] "+r"(b0), [b1] "+r"(b1), [b2] "+r"(b2)
@@ -134,6 +138,12 @@ static TW_NOINLINE const void *tw_winograd_dsp_sums(const void *panel, const voi
     }
 #endif
     return u;
+}
+
+/* A tw_winograd_sums. */
+static TW_NOINLINE const void *tw_winograd_dsp_sums(const void *panel, const void *weights, int32_t depth,
+                                                    int32_t *sums) {
+    return tw_winograd_dsp_columns(panel, weights, depth, 4, sums);
 }
 
 /* weights: words [out / 2][16][depth / 2][2]; depth: in_c rounded up to 4. */

@@ -87,16 +87,16 @@ TW_INLINE void tw_winograd_words_place(const int32_t *v, const int16_t *u, int32
 #endif
 }
 
-/* A tw_winograd_sums. */
-static TW_NOINLINE const void *tw_winograd_words_sums(const void *panel, const void *weights, int32_t depth,
-                                                      int32_t *sums) {
+/* What tw_winograd_sums does, of so many columns. */
+TW_INLINE const void *tw_winograd_words_columns(const void *panel, const void *weights, int32_t depth, int32_t columns,
+                                                int32_t *sums) {
     const int32_t *v = (const int32_t *)panel;
     const int16_t *u = (const int16_t *)weights;
 #if TW_THUMB == 1 /* compilers for size do not save these */
     int32_t r8, r9, r10, r11;
     __asm volatile("mov %0, r8\n mov %1, r9\n mov %2, r10\n mov %3, r11" : "=l"(r8), "=l"(r9), "=l"(r10), "=l"(r11));
 #endif
-    for (int column = 0; column < 4; ++column, sums += 12) {
+    for (int column = 0; column < columns; ++column, sums += 12) {
         int32_t *const m = sums + 6;
         memset(m, 0, 6 * sizeof *m);
         TW_ROLLED
@@ -113,6 +113,12 @@ static TW_NOINLINE const void *tw_winograd_words_sums(const void *panel, const v
                    : "r8", "r9", "r10", "r11");
 #endif
     return u;
+}
+
+/* A tw_winograd_sums. */
+static TW_NOINLINE const void *tw_winograd_words_sums(const void *panel, const void *weights, int32_t depth,
+                                                      int32_t *sums) {
+    return tw_winograd_words_columns(panel, weights, depth, 4, sums);
 }
 
 /* weights: int16 [out / 2][16][depth][2]; depth: in_c. */

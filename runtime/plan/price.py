@@ -20,8 +20,8 @@ from twinfer.runtime.target import Target
 #: The file of prices by ``form_of`` calls.
 PRICES = Path(__file__).with_name("prices.toml")
 
-#: What the kernels of pools begin with, whose bodies all windows suit alike.
-_POOLS = ("tw_average_pool", "tw_max_pool", "tw_l2_pool")
+#: What kernels begin with whose bodies all windows suit alike: pools, and Winograd's along a line.
+_ALIKE = ("tw_average_pool", "tw_max_pool", "tw_l2_pool", "tw_conv2d_winograd_line")
 
 #: Work per element that is read or written, in multiply-accumulates: loading, rescaling, clamping, storing.
 WORK_PER_ELEMENT = 4
@@ -66,7 +66,7 @@ def _windows(call: Call) -> str:
     if call.params.get("direct"):
         return "-direct"
     window = call.params.get("window")
-    if not isinstance(window, Mapping) or call.kernel.startswith(_POOLS):
+    if not isinstance(window, Mapping) or call.kernel.startswith(_ALIKE):
         return ""
     if window["k_h"] == window["k_w"] == 1:
         return "-pixel"

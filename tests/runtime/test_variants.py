@@ -112,7 +112,7 @@ def test_the_best_that_the_target_has() -> None:
         GENERIC.name: "tw_conv2d_winograd_words_s8", AVX2.name: "tw_conv2d_avx2_s8",
         AVX512_VNNI.name: "tw_conv2d_wide_s8", NEON_I8MM.name: "tw_conv2d_wide_s8",
         SIMD128.name: "tw_conv2d_simd128_s8",
-        TILES.name: "tw_conv2d_tiles_s8",
+        TILES.name: "tw_conv2d_winograd_tiles_s8",
         DSP.name: "tw_conv2d_winograd_dsp_s8", MVE.name: "tw_conv2d_mve_s8", REFERENCE.name: "tw_conv2d_reference_s8",
     }  # fmt: skip
     both = computer("both", "avx_vnni", "avx512_vnni")

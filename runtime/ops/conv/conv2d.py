@@ -181,6 +181,7 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
     yield from _winograd_cases(rng)
     yield from _wide_cases(rng)
     yield from _grouped_cases(rng)
+    yield from _line_cases(rng)
 
 
 def _window_cases(rng: np.random.Generator, kind: str) -> Iterator[Case]:
@@ -264,6 +265,20 @@ def _grouped_cases(rng: np.random.Generator) -> Iterator[Case]:
         yield _case(rng, x_shape, w_shape, Layer(bound=1 << 20))  # groups of whole words
         yield _case(rng, x_shape, w_shape, Layer(zero=-128), stride_h=2, fused_activation_function="RELU")
     yield _case(rng, (1, 5, 7, 16), (8, 2, 3, 8), Layer(per_tensor=True), dilation_w_factor=2)
+
+
+def _line_cases(rng: np.random.Generator) -> Iterator[Case]:
+    """Three taps along a line, for tiles of two outputs: some of them partial, with gaps, in images of several lines."""
+    for x_shape, w_shape, gap in (
+        ((1, 12, 2, 8), (5, 3, 1, 8), 1), ((1, 24, 1, 20), (2, 3, 1, 20), 4),
+        ((2, 1, 15, 12), (3, 1, 3, 12), 2), ((1, 12, 2, 13), (4, 3, 1, 13), 1),
+    ):  # fmt: skip
+        gaps = {"dilation_h_factor": gap, "dilation_w_factor": gap}
+        for padding in ("SAME", "VALID"):
+            yield _case(rng, x_shape, w_shape, Layer(bound=1 << 16), padding=padding, **gaps)
+    for zero in (-128, 127):
+        layer = Layer(zero=zero, lowest=True)
+        yield _case(rng, (1, 3, 7, 8), (4, 1, 3, 8), layer, fused_activation_function="RELU")
 
 
 OP = Op("CONV_2D", infer, reference, lower, cases, beyond=beyond, uint8="layer", packed_weights=True)

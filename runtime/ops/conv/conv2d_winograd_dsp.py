@@ -1,4 +1,4 @@
-"""CONV_2D of int8 by Winograd's F(2 x 2, 3 x 3) on the DSP extension: kernels_c/conv/conv2d_winograd_dsp.h."""
+"""CONV_2D of int8 by Winograd's on the DSP extension: kernels_c/conv/conv2d_winograd_dsp.h, conv2d_winograd_line_dsp.h."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ STEP = 4
 
 def lower(node: Node, target: Target) -> Call:
     """The call for constant weights."""
-    return call_of("tw_conv2d_winograd_dsp_s8", node, STEP, 2, _packed)
+    return call_of("dsp", node, STEP, 2, _packed)
 
 
 def _packed(u: Array) -> Array:
     """Words of channels 0 and 2, 1 and 3 of every four."""
     w = padded(padded(u, STEP, 2), 2)
-    w = w.reshape(-1, 2, 16, w.shape[2] // STEP, STEP)[..., [0, 2, 1, 3]]
-    return np.ascontiguousarray(w.reshape(len(w), 2, 16, -1, 2).transpose(0, 2, 3, 1, 4), "<i2").view("<i4")
+    places = w.shape[1]
+    w = w.reshape(-1, 2, places, w.shape[2] // STEP, STEP)[..., [0, 2, 1, 3]]
+    return np.ascontiguousarray(w.reshape(len(w), 2, places, -1, 2).transpose(0, 2, 3, 1, 4), "<i2").view("<i4")
 
 
 VARIANT = Variant("winograd_dsp", ("CONV_2D",), frozenset({"dsp"}), lower, ("INT8",), larger=True)

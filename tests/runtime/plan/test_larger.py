@@ -11,15 +11,15 @@ from cases import outputs_of, same
 from twinfer.aot.build.targets import find
 from twinfer.bench.models.source import load
 from twinfer.runtime.graph import Graph
-from twinfer.runtime.ops.conv._winograd import transformed
+from twinfer.runtime.ops.conv._winograd import transformed, transformed_line
 from twinfer.runtime.options import Options
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.run.session import Session
-from twinfer.runtime.target import DSP, GENERIC, Target
+from twinfer.runtime.target import DSP, GENERIC, TILES, Target
 
-WINOGRAD = ("tw_conv2d_winograd_dsp_s8", "tw_conv2d_winograd_words_s8")
+M0 = find("cortex-m0").target
 
 
 @pytest.fixture(scope="module")
@@ -27,19 +27,29 @@ def ic() -> Graph:
     return load("ic_int8").graph
 
 
+@pytest.fixture(scope="module")
+def tcn() -> Graph:
+    return load("tcn_int8").graph
+
+
 def places(plan: Plan) -> Sequence[int]:
-    return [step.position for step in plan.steps if step.call.kernel in WINOGRAD]
+    return [step.position for step in plan.steps if step.call.kernel.startswith("tw_conv2d_winograd_")]
 
 
-@pytest.mark.parametrize("target", [DSP, GENERIC], ids=lambda target: target.name)
+@pytest.mark.parametrize("target", [DSP, GENERIC, M0, TILES], ids=lambda target: target.name)
 def test_speed_takes_all_that_are_faster(ic: Graph, target: Target) -> None:
     """All layers of 3 x 3 taps a pixel apart, but the first one of three channels."""
     assert places(make_plan(ic, target, Options(optimize="speed"))) == [1, 2, 5, 9]
 
 
-@pytest.mark.parametrize("core", ["cortex-m0", "cortex-m55", "riscv32"])
-def test_none_where_another_kernel_is_better(ic: Graph, core: str) -> None:
-    assert not places(make_plan(ic, find(core).target, Options(optimize="speed")))
+@pytest.mark.parametrize(("target", "faster"), [(DSP, 4), (GENERIC, 4), (M0, 4), (TILES, 0)], ids=str)
+def test_taps_along_a_line(tcn: Graph, target: Target, faster: int) -> None:
+    """Gaps or not; beside tiles they would save too little."""
+    assert places(make_plan(tcn, target, Options(optimize="speed"))) == list(range(faster))
+
+
+def test_none_where_another_kernel_is_better(ic: Graph) -> None:
+    assert not places(make_plan(ic, find("cortex-m55").target, Options(optimize="speed")))
 
 
 @pytest.mark.parametrize("options", [
@@ -59,11 +69,13 @@ def test_balanced_weighs_bytes(ic: Graph) -> None:
     assert not places(make_plan(alone, DSP, Options(optimize="size")))
 
 
-@pytest.mark.parametrize("target", [DSP, GENERIC], ids=lambda target: target.name)
+@pytest.mark.parametrize("target", [DSP, GENERIC, TILES], ids=lambda target: target.name)
 @pytest.mark.parametrize("memory", ["layers", "auto"])
-def test_the_same_bits(ic: Graph, memory: str, target: Target) -> None:
+@pytest.mark.parametrize("name", ["ic", "tcn"])
+def test_the_same_bits(name: str, memory: str, target: Target, request: pytest.FixtureRequest) -> None:
     """Whole, and in bands of rows."""
-    fast, small = (make_plan(ic, target, Options(optimize=how, memory=memory)) for how in ("speed", "size"))  # type: ignore[arg-type]
+    graph = request.getfixturevalue(name)
+    fast, small = (make_plan(graph, target, Options(optimize=how, memory=memory)) for how in ("speed", "size"))  # type: ignore[arg-type]
     values = random_inputs(fast.graph)
     same(outputs_of(Session(fast), values), outputs_of(Session(small), values))
 
@@ -81,3 +93,14 @@ def test_transformed_weights_and_inputs_fit_sixteen_bits() -> None:
         [[[4 * np.outer(np.eye(4)[p + ky], np.eye(4)[q + kx]) for q in (0, 1)] for p in (0, 1)]
          for ky in range(3) for kx in range(3)],
     )  # fmt: skip
+
+
+def test_transformed_weights_and_inputs_of_a_line_fit_sixteen_bits() -> None:
+    """As above, with twice the convolution."""
+    factors = transformed_line(np.eye(3, dtype=np.int8).reshape(3, 3, 1))[..., 0].astype(np.int64)  # [taps, 4]
+    assert int((128 * np.abs(factors).sum(0)).max()) == 3 * 128
+    rows = np.array([[1, 0, -1, 0], [0, 1, 1, 0], [0, -1, 1, 0], [0, -1, 0, 1]])
+    assert int(128 * np.abs(rows).sum(1).max()) == 2 * 128
+    ends = np.array([[1, 1, 1, 0], [0, 1, -1, 1]])
+    twice = np.einsum("pi,ti,ia->tpa", ends, factors, rows)
+    assert np.array_equal(twice, [[2 * np.eye(4)[p + k] for p in (0, 1)] for k in range(3)])
