@@ -28,7 +28,7 @@ from twinfer.aot.print.emit import Project, emit
 from twinfer.runtime.errors import TwinferError
 from twinfer.runtime.graph import Array, Graph, Node, Tensor
 from twinfer.runtime.op import Case
-from twinfer.runtime.options import USUAL, Options
+from twinfer.runtime.options import USUAL, Optimize, Options
 from twinfer.runtime.plan.choice import Policy, share_all
 from twinfer.runtime.plan.first_values import first_value
 from twinfer.runtime.plan.lower import UNTUNED, Lowered
@@ -302,13 +302,13 @@ def compiled_together(plans: Mapping[str, Plan]) -> dict[str, CompiledSession]:
 FASTEST = Options(optimize="speed")
 
 
-def assert_exact_on(core: str, nodes: Iterable[tuple[Node, Sequence[Array]]]) -> None:
+def assert_exact_on(core: str, nodes: Iterable[tuple[Node, Sequence[Array]]], compiled: Optimize = "speed") -> None:
     """Every node, over its values, gives numpy's integers on a core under QEMU, by the fastest kernels, all of them in
-    one program."""
+    one program, which is compiled for that."""
     card, projects, jobs, wanted = find(core), list[Project](), list[Job](), []
     for i, (node, values) in enumerate(nodes):
         graph = graph_of(node)
-        projects.append(emit(make_plan(graph, card.target, FASTEST).printed(mode="interpreted"), f"n{i}"))
+        projects.append(emit(make_plan(graph, card.target, FASTEST).printed(optimize=compiled, mode="interpreted"), f"n{i}"))
         jobs.append(Job(values, i))
         wanted.append(numpy_outputs(Case(node), graph, values))
     results = run_jobs(build(with_common_instances(projects), card), jobs, count=False)

@@ -6,13 +6,14 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from cases import outputs_of, same
+from cases import assert_exact_on, cases_of, graph_of, outputs_of, same, values_of
 
 from twinfer.aot.build.targets import find
 from twinfer.bench.models.source import load
-from twinfer.runtime.graph import Graph
+from twinfer.runtime.graph import Array, Graph, Node
 from twinfer.runtime.ops.conv._winograd import transformed, transformed_line
-from twinfer.runtime.options import Options
+from twinfer.runtime.options import Optimize, Options
+from twinfer.runtime.plan.lower import lower_node
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.run.inputs import random_inputs
@@ -78,6 +79,22 @@ def test_the_same_bits(name: str, memory: str, target: Target, request: pytest.F
     fast, small = (make_plan(graph, target, Options(optimize=how, memory=memory)) for how in ("speed", "size"))  # type: ignore[arg-type]
     values = random_inputs(fast.graph)
     same(outputs_of(Session(fast), values), outputs_of(Session(small), values))
+
+
+@pytest.mark.deep
+@pytest.mark.usefixtures("board_tools")
+@pytest.mark.parametrize(("core", "compiled"), [
+    ("cortex-m0", "speed"), ("cortex-m0", "size"), ("cortex-m3", "speed"), ("cortex-m4", "speed"), ("riscv32", "speed"),
+    ("riscv32emc", "size"),
+])  # fmt: skip
+def test_under_qemu(core: str, compiled: Optimize) -> None:
+    """All cases of Winograd's, which compilers for size save registers for, too."""
+    nodes, target = list[tuple[Node, list[Array]]](), find(core).target
+    for case in cases_of("CONV_2D").values():
+        if case.node.input(0).type == "INT8" and "winograd" in lower_node(case.node, target)[0].kernel:
+            nodes.append((case.node, values_of(case, graph_of(case.node))))
+    assert len(nodes) > 10
+    assert_exact_on(core, nodes, compiled)
 
 
 def test_transformed_weights_and_inputs_fit_sixteen_bits() -> None:
