@@ -49,8 +49,8 @@ TW_INLINE void tw_winograd_words_place(const int32_t *v, const int16_t *u, int32
 #define TW_WINOGRAD_TILE(x, of_a, of_b)                                                                                \
     "movs %[t], " x "\n muls %[t], %[a]\n add " of_a ", %[t]\n muls " x ", %[b]\n add " of_b ", " x "\n"
 #define TW_WINOGRAD_STEP                                                                                               \
-    "ldmia %[u]!, {%[a]}\n ldmia %[v]!, {r4, r5, r6}\n asrs %[b], %[a], #16\n sxth %[a], %[a]\n"                       \
-    TW_WINOGRAD_TILE("r4", "r8", "r11") TW_WINOGRAD_TILE("r5", "r9", "r12") TW_WINOGRAD_TILE("r6", "r10", "lr")
+    "ldmia %[u]!, {%[a]}\n ldmia %[v]!, {r4, r5, r6}\n asrs %[b], %[a], #16\n sxth %[a], %[a]\n" TW_WINOGRAD_TILE(     \
+        "r4", "r8", "r11") TW_WINOGRAD_TILE("r5", "r9", "r12") TW_WINOGRAD_TILE("r6", "r10", "lr")
     __asm volatile(".syntax unified\n"
                    "ldmia %[t]!, {r4, r5, r6}\n mov r8, r4\n mov r9, r5\n mov r10, r6\n"
                    "ldmia %[t]!, {r4, r5, r6}\n mov r11, r4\n mov r12, r5\n mov lr, r6\n"
@@ -67,14 +67,13 @@ TW_INLINE void tw_winograd_words_place(const int32_t *v, const int16_t *u, int32
     int32_t a0 = m[0], a1 = m[1], a2 = m[2], b0 = m[3], b1 = m[4], b2 = m[5];
 #if TW_THUMB == 2 && !defined(TW_DSP)
     int32_t n = depth, w, z;
-    __asm volatile(
-        TW_LOOP("ldrsh %[w], [%[u]], #2\n ldrsh %[z], [%[u]], #2\n ldmia %[v]!, {r4, r5, r6}\n"
-                "mla %[a0], %[w], r4, %[a0]\n mla %[a1], %[w], r5, %[a1]\n mla %[a2], %[w], r6, %[a2]\n"
-                "mla %[b0], %[z], r4, %[b0]\n mla %[b1], %[z], r5, %[b1]\n mla %[b2], %[z], r6, %[b2]\n")
-        : [a0] "+r"(a0), [a1] "+r"(a1), [a2] "+r"(a2), [b0] "+r"(b0), [b1] "+r"(b1), [b2] "+r"(b2), [v] "+r"(v),
-          [u] "+r"(u), [n] "+r"(n), [w] "=&r"(w), [z] "=&r"(z)
-        :
-        : "r4", "r5", "r6", "cc", "memory");
+    __asm volatile(TW_LOOP("ldrsh %[w], [%[u]], #2\n ldrsh %[z], [%[u]], #2\n ldmia %[v]!, {r4, r5, r6}\n"
+                           "mla %[a0], %[w], r4, %[a0]\n mla %[a1], %[w], r5, %[a1]\n mla %[a2], %[w], r6, %[a2]\n"
+                           "mla %[b0], %[z], r4, %[b0]\n mla %[b1], %[z], r5, %[b1]\n mla %[b2], %[z], r6, %[b2]\n")
+                   : [a0] "+r"(a0), [a1] "+r"(a1), [a2] "+r"(a2), [b0] "+r"(b0), [b1] "+r"(b1), [b2] "+r"(b2),
+                     [v] "+r"(v), [u] "+r"(u), [n] "+r"(n), [w] "=&r"(w), [z] "=&r"(z)
+                   :
+                   : "r4", "r5", "r6", "cc", "memory");
 #else
 #pragma GCC unroll 4
     for (const int16_t *const end = u + 2 * depth; u != end; v += TW_WINOGRAD_TILES, u += 2) {
@@ -99,11 +98,12 @@ TW_INLINE const void *tw_winograd_words_columns(const void *panel, const void *w
     for (int column = 0; column < columns; ++column, sums += 12) {
         int32_t *const m = sums + 6;
         memset(m, 0, 6 * sizeof *m);
-        TW_ROLLED
-        for (int row = 0; row < 4; ++row, v += TW_WINOGRAD_TILES * depth, u += 2 * depth) { /* in the order 1, 2, 0, 3 */
+        TW_ROLLED /* rows 1, 2, 0, 3; behind row 2 m1 - m2 = 2 * m1 - (m1 + m2) */
+        for (int row = 0; row < 4; ++row, v += TW_WINOGRAD_TILES * depth, u += 2 * depth) {
             tw_winograd_words_place(v, u, depth, row == 3 ? sums : m);
             if (row > 1) continue;
-            for (int i = 0; i < 6; ++i) sums[i] = row ? tw_subtract(tw_shift_left(sums[i], 1), m[i]) : m[i]; /* m1 - m2 */
+            for (int i = 0; i < 6; ++i)
+                sums[i] = row ? tw_subtract(tw_shift_left(sums[i], 1), m[i]) : m[i];
         }
     }
 #if TW_THUMB == 1

@@ -308,7 +308,8 @@ def assert_exact_on(core: str, nodes: Iterable[tuple[Node, Sequence[Array]]], co
     card, projects, jobs, wanted = find(core), list[Project](), list[Job](), []
     for i, (node, values) in enumerate(nodes):
         graph = graph_of(node)
-        projects.append(emit(make_plan(graph, card.target, FASTEST).printed(optimize=compiled, mode="interpreted"), f"n{i}"))
+        plan = make_plan(graph, card.target, FASTEST).printed(optimize=compiled, mode="interpreted")
+        projects.append(emit(plan, f"n{i}"))
         jobs.append(Job(values, i))
         wanted.append(numpy_outputs(Case(node), graph, values))
     results = run_jobs(build(with_common_instances(projects), card), jobs, count=False)

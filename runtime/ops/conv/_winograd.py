@@ -19,8 +19,8 @@ from twinfer.runtime.variant import accept
 #: Tiles of a panel and the columns of inputs under them: TW_WINOGRAD_TILES. Rows and columns of outputs of a tile.
 TILES, COLUMNS, TILE = 3, 8, 2
 
-#: How many times as many outputs as there are tiles may compute: one takes 0.45 to 0.65 of the usual instructions; along
-#: a line 0.6 to 0.7.
+#: How many times as many outputs as there are tiles may compute: one takes 0.45 to 0.65 of the usual instructions, of
+#: taps along a line 0.65 to 0.75.
 MOST, MOST_OF_LINE = 1.5, 1.3
 
 #: The most that the magnitudes of a channel's weights may add up to: four times its sums over int8 inputs fit int32.
@@ -80,7 +80,9 @@ def _layer(node: Node) -> Convolution:
 def _tiles(g: Window) -> int:
     """Tiles of whole panels."""
     axes = ((g.out_h, g.k_h, g.dilation_h), (g.out_w, g.k_w, g.dilation_w))
-    down, across = (sum(-(-len(range(i, out, gap)) // TILE) for i in range(gap)) if k > 1 else out for out, k, gap in axes)
+    down, across = (
+        sum(-(-len(range(i, out, gap)) // TILE) for i in range(gap)) if k > 1 else out for out, k, gap in axes
+    )
     return -(-g.batches * down * across // TILES) * TILES
 
 

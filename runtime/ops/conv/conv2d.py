@@ -268,7 +268,7 @@ def _grouped_cases(rng: np.random.Generator) -> Iterator[Case]:
 
 
 def _line_cases(rng: np.random.Generator) -> Iterator[Case]:
-    """Three taps along a line, for tiles of two outputs: some of them partial, with gaps, in images of several lines."""
+    """Three taps along a line, with gaps, for tiles of two outputs: some of them partial; images of several lines."""
     for x_shape, w_shape, gap in (
         ((1, 12, 2, 8), (5, 3, 1, 8), 1), ((1, 24, 1, 20), (2, 3, 1, 20), 4),
         ((2, 1, 15, 12), (3, 1, 3, 12), 2), ((1, 12, 2, 13), (4, 3, 1, 13), 1),

@@ -1,4 +1,4 @@
-"""CONV_2D of int8 by Winograd's on the DSP extension: kernels_c/conv/conv2d_winograd_dsp.h, conv2d_winograd_line_dsp.h."""
+"""CONV_2D of int8 by Winograd's on SMLAD: kernels_c/conv/conv2d_winograd_dsp.h and conv2d_winograd_line_dsp.h."""
 
 from __future__ import annotations
 
