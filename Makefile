@@ -144,10 +144,11 @@ bench-machines: setup  ## models on RISC-V without and with vectors and in WebAs
 	@mkdir -p $(FIGURES)
 	$(BIN)/twinfer bench $(BUILTIN) --target riscv32,riscv64,riscv64gcv,wasm32 --engine compiled --json $(FIGURES)/machines.json
 
-bench-foreign: setup  ## C of emx-onnx-cgen beside ours on RISC-V
+bench-foreign: setup  ## C of emx-onnx-cgen and bakenn beside ours on RISC-V and M4
 	@mkdir -p $(FIGURES)
-	$(PIP) emx-onnx-cgen==1.4.0
-	$(BIN)/python -m twinfer.bench.lab.foreign_c $(foreach kind,float32 int8,$(addsuffix _$(kind),kws vww ic)) --json $(FIGURES)/foreign.json
+	$(PIP) emx-onnx-cgen==1.4.0 --no-deps bakenn==1.0.0 tflite==2.18.0
+	$(BIN)/python -m twinfer.bench.lab.foreign_c $(foreach kind,float32 int8,$(addsuffix _$(kind),kws vww ic)) \
+		--target riscv32imafc --target cortex-m4 --json $(FIGURES)/foreign.json
 
 fits: setup  ## what twinfer fit finds for ten models on five boards (takes a quarter of an hour)
 	@mkdir -p $(FIGURES)
