@@ -142,6 +142,7 @@ _FEATURES = (
     Feature("words", "any 32-bit core", GENERIC, instructions=False, in_names=True),
     Feature("neon_i8mm", "with Arm's i8mm", NEON_I8MM),
     Feature("neon_dotprod", "with Arm's dot products"),
+    Feature("neon", "AArch64 without dot products"),
     Feature("avx512_vnni", "with AVX512-VNNI", AVX512_VNNI, options=("-march=x86-64-v4", "-mavx512vnni")),
     Feature("avx_vnni", "with AVX-VNNI", AVX_VNNI, options=("-march=x86-64-v3", "-mavxvnni")),
     Feature("avx2", "with AVX2", AVX2, options=("-march=x86-64-v3",)),

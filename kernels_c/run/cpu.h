@@ -49,6 +49,9 @@ static int tw_has(int level, const char *feature) {
     __builtin_cpu_init();
     TW_FEATURE(avx_vnni, 1, __builtin_cpu_supports("avxvnni"));
 #endif
+#if defined(__aarch64__) && !defined(__ARM_BIG_ENDIAN) && !defined(__ARM_FEATURE_DOTPROD)
+    TW_FEATURE(neon, 0, level == 0);
+#endif
 #ifdef TW_LEVELS_ARM
     TW_FEATURE(neon_dotprod, 1, 1);
     TW_FEATURE(neon_i8mm, 2, 1);

@@ -49,8 +49,8 @@ class Lowered:
         return tuple(steps_of(self.program))
 
 
-def lower(flow: Flow, target: Target, settings: Settings = UNTUNED) -> Lowered:
-    """A step per operator and copy, in the same control flow. Where flash is dear, none takes a ``larger`` variant.
+def lower(flow: Flow, target: Target, settings: Settings = UNTUNED, *, larger: bool = False) -> Lowered:
+    """A step per operator and copy, in the same control flow. None takes a ``larger`` variant unless it says so.
 
     Nodes that ``settings`` know are lowered as these say.
 
@@ -58,7 +58,7 @@ def lower(flow: Flow, target: Target, settings: Settings = UNTUNED) -> Lowered:
     """
     pool = Pool(flow.graph)
     _refuse_unsupported([*nodes_of(flow.start), *nodes_of(flow.main)])
-    by = partial(_lowered, target=target, settings=settings)
+    by = partial(_lowered, target=target, settings=settings, larger=larger)
     start = _program(flow.start, repeat(-1), by, pool)
     program = (*start, *_program(flow.main, count(), by, pool))
     program = _with_one_state_each(program, flow.states)
@@ -142,16 +142,14 @@ def _pooled(call: Call, node: Node, pool: Pool) -> Call:
     return replace(call, inputs=tuple(inputs))
 
 
-def _lowered(node: Node, target: Target, settings: Settings) -> tuple[Call, Choice]:
+def _lowered(node: Node, target: Target, settings: Settings, larger: bool) -> tuple[Call, Choice]:
     for tensor in (*node.inputs, *node.outputs):  # texts are made for errors alone: they take a fifth of planning
         if tensor is not None and tensor.too_large:
             raise ModelError(f"{node}: {tensor} takes 2 GiB or more")
     for tensor, shape in zip(node.outputs, infer_node(node), strict=True):
         if shape != tensor.shape:
             raise ModelError(f"{node}: the model says {tensor}, but the inputs give shape {list(shape)}")
-    call, choice = guarded(
-        node, lambda: _as_set(node, target, settings) or lower_node(node, target, larger=not target.flash_is_dear)
-    )
+    call, choice = guarded(node, lambda: _as_set(node, target, settings) or lower_node(node, target, larger=larger))
     own = [t for t in call.written if t.variable and t not in (*node.inputs, *node.outputs)]
     if own and not keeps_state(node):
         raise OperatorError(f"{node}: lower makes the variable {own[0]}; its Op(...) must say keeps_state=True")

@@ -112,7 +112,8 @@ def _everywhere(graph: Graph, change: Callable[[Graph], Graph]) -> Graph:
 
 
 def _lower(flow: Flow, job: Job) -> Lowered:
-    return with_larger(lower(flow, job.target, job.settings), job.target, job.options)
+    larger = not (job.target.flash_is_dear or job.options.codes(False))  # those cannot be coded
+    return with_larger(lower(flow, job.target, job.settings, larger=larger), job.target, job.options)
 
 
 def _code(lowered: Lowered, job: Job) -> Lowered:

@@ -29,7 +29,7 @@ from twinfer.runtime.target import computer
 M4 = find("cortex-m4")
 
 #: Those of Arm's that run Linux -> what their kernels may use.
-COMPUTERS = {"aarch64": (), "aarch64-dotprod": ("neon_dotprod",), "aarch64-i8mm": ("neon_dotprod", "neon_i8mm")}
+COMPUTERS = {"aarch64": ("neon",), "aarch64-dotprod": ("neon_dotprod",), "aarch64-i8mm": ("neon_dotprod", "neon_i8mm")}
 
 OTHERS = ("riscv32", "riscv32imc", "riscv32imafc", "riscv32emc", "riscv64", "riscv64gcv", "wasm32")
 

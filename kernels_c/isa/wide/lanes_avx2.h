@@ -26,6 +26,28 @@ TW_INLINE tw_acc tw_acc_zero(void) {
     return acc;
 }
 
+TW_INLINE tw_acc tw_acc_plus(tw_acc a, tw_acc b) {
+    const tw_acc acc = {{_mm256_add_epi32(a.of[0], b.of[0]), _mm256_add_epi32(a.of[1], b.of[1])}};
+    return acc;
+}
+
+TW_INLINE tw_acc tw_acc_minus(tw_acc a, tw_acc b) {
+    const tw_acc acc = {{_mm256_sub_epi32(a.of[0], b.of[0]), _mm256_sub_epi32(a.of[1], b.of[1])}};
+    return acc;
+}
+
+TW_INLINE tw_acc tw_acc_left(tw_acc a, int n) {
+    const tw_acc acc = {{_mm256_slli_epi32(a.of[0], n), _mm256_slli_epi32(a.of[1], n)}};
+    return acc;
+}
+
+/* a * by, which wraps, shifted to the right. */
+TW_INLINE tw_acc tw_acc_times_right(tw_acc a, int32_t by, int n) {
+    const __m256i all = _mm256_set1_epi32(by);
+    for (int i = 0; i < 2; ++i) a.of[i] = _mm256_srai_epi32(_mm256_mullo_epi32(a.of[i], all), n);
+    return a;
+}
+
 /* acc[lane] += four bytes of x . four of w[lane]. Where no instruction does that: even and odd bytes are multiplied as
  * 16-bit halves of a lane, whose products VPMADDWD adds. */
 TW_INLINE __m256i tw_dot4_256(__m256i acc, __m256i x, __m256i w) {

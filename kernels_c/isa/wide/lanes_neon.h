@@ -25,6 +25,31 @@ TW_INLINE tw_acc tw_acc_zero(void) {
     return acc;
 }
 
+TW_INLINE tw_acc tw_acc_plus(tw_acc a, tw_acc b) {
+    const tw_acc acc = {
+        {vaddq_s32(a.v[0], b.v[0]), vaddq_s32(a.v[1], b.v[1]), vaddq_s32(a.v[2], b.v[2]), vaddq_s32(a.v[3], b.v[3])}};
+    return acc;
+}
+
+TW_INLINE tw_acc tw_acc_minus(tw_acc a, tw_acc b) {
+    const tw_acc acc = {
+        {vsubq_s32(a.v[0], b.v[0]), vsubq_s32(a.v[1], b.v[1]), vsubq_s32(a.v[2], b.v[2]), vsubq_s32(a.v[3], b.v[3])}};
+    return acc;
+}
+
+TW_INLINE tw_acc tw_acc_left(tw_acc a, int n) {
+    const int32x4_t by = vdupq_n_s32(n);
+    const tw_acc acc = {{vshlq_s32(a.v[0], by), vshlq_s32(a.v[1], by), vshlq_s32(a.v[2], by), vshlq_s32(a.v[3], by)}};
+    return acc;
+}
+
+/* a * by, which wraps, shifted to the right. */
+TW_INLINE tw_acc tw_acc_times_right(tw_acc a, int32_t by, int n) {
+    const int32x4_t right = vdupq_n_s32(-n);
+    for (int j = 0; j < 4; ++j) a.v[j] = vshlq_s32(vmulq_n_s32(a.v[j], by), right);
+    return a;
+}
+
 #if defined(__ARM_FEATURE_MATMUL_INT8)
 typedef uint8x16_t tw_four;
 #else

@@ -22,6 +22,27 @@ TW_INLINE tw_acc tw_acc_zero(void) {
     return acc;
 }
 
+TW_INLINE tw_acc tw_acc_plus(tw_acc a, tw_acc b) {
+    for (int lane = 0; lane < TW_LANES; ++lane) a.v[lane] = tw_add(a.v[lane], b.v[lane]);
+    return a;
+}
+
+TW_INLINE tw_acc tw_acc_minus(tw_acc a, tw_acc b) {
+    for (int lane = 0; lane < TW_LANES; ++lane) a.v[lane] = tw_subtract(a.v[lane], b.v[lane]);
+    return a;
+}
+
+TW_INLINE tw_acc tw_acc_left(tw_acc a, int n) {
+    for (int lane = 0; lane < TW_LANES; ++lane) a.v[lane] = tw_shift_left(a.v[lane], n);
+    return a;
+}
+
+/* a * by, which wraps, shifted to the right. */
+TW_INLINE tw_acc tw_acc_times_right(tw_acc a, int32_t by, int n) {
+    for (int lane = 0; lane < TW_LANES; ++lane) a.v[lane] = tw_times(a.v[lane], by) >> n;
+    return a;
+}
+
 /* acc[lane] += four bytes of x . four of w[lane], for the lanes from first to before end. */
 TW_INLINE void tw_dot4_lanes(tw_acc *acc, int first, int end, const uint8_t *x, const int8_t *w) {
     for (int lane = first; lane < end; ++lane) {

@@ -33,6 +33,27 @@ TW_INLINE tw_acc tw_acc_zero(void) {
     return acc;
 }
 
+TW_INLINE tw_acc tw_acc_plus(tw_acc a, tw_acc b) {
+    a.v = (tw_i32x16)((tw_u32x16)a.v + (tw_u32x16)b.v);
+    return a;
+}
+
+TW_INLINE tw_acc tw_acc_minus(tw_acc a, tw_acc b) {
+    a.v = (tw_i32x16)((tw_u32x16)a.v - (tw_u32x16)b.v);
+    return a;
+}
+
+TW_INLINE tw_acc tw_acc_left(tw_acc a, int n) {
+    a.v = (tw_i32x16)((tw_u32x16)a.v << (uint32_t)n);
+    return a;
+}
+
+/* a * by, which wraps, shifted to the right. */
+TW_INLINE tw_acc tw_acc_times_right(tw_acc a, int32_t by, int n) {
+    a.v = (tw_i32x16)((tw_u32x16)a.v * (uint32_t)by) >> n;
+    return a;
+}
+
 /* Every lane the same; the lower eight and the upper eight. */
 TW_INLINE tw_i16x16 tw_all16(int32_t x) {
     const tw_i16x16 zero = {0};

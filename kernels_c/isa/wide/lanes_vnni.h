@@ -14,6 +14,13 @@ typedef __m512i tw_acc;
 TW_INLINE tw_acc tw_acc_load(const int32_t *p) { return _mm512_loadu_si512(p); }
 TW_INLINE tw_acc tw_acc_zero(void) { return _mm512_setzero_si512(); }
 
+TW_INLINE tw_acc tw_acc_plus(tw_acc a, tw_acc b) { return _mm512_add_epi32(a, b); }
+TW_INLINE tw_acc tw_acc_minus(tw_acc a, tw_acc b) { return _mm512_sub_epi32(a, b); }
+TW_INLINE tw_acc tw_acc_left(tw_acc a, int n) { return _mm512_slli_epi32(a, (unsigned)n); }
+TW_INLINE tw_acc tw_acc_times_right(tw_acc a, int32_t by, int n) {
+    return _mm512_srai_epi32(_mm512_mullo_epi32(a, _mm512_set1_epi32(by)), (unsigned)n);
+}
+
 /* Four bytes in all lanes. */
 TW_INLINE __m512i tw_four512(const uint8_t *x) {
     int32_t four;

@@ -24,6 +24,29 @@ TW_INLINE tw_acc tw_acc_zero(void) {
     return acc;
 }
 
+TW_INLINE tw_acc tw_acc_plus(tw_acc a, tw_acc b) {
+    const tw_acc acc = {{wasm_i32x4_add(a.v[0], b.v[0]), wasm_i32x4_add(a.v[1], b.v[1]), wasm_i32x4_add(a.v[2], b.v[2]),
+                         wasm_i32x4_add(a.v[3], b.v[3])}};
+    return acc;
+}
+
+TW_INLINE tw_acc tw_acc_minus(tw_acc a, tw_acc b) {
+    const tw_acc acc = {{wasm_i32x4_sub(a.v[0], b.v[0]), wasm_i32x4_sub(a.v[1], b.v[1]), wasm_i32x4_sub(a.v[2], b.v[2]),
+                         wasm_i32x4_sub(a.v[3], b.v[3])}};
+    return acc;
+}
+
+TW_INLINE tw_acc tw_acc_left(tw_acc a, int n) {
+    for (int j = 0; j < 4; ++j) a.v[j] = wasm_i32x4_shl(a.v[j], (uint32_t)n);
+    return a;
+}
+
+/* a * by, which wraps, shifted to the right. */
+TW_INLINE tw_acc tw_acc_times_right(tw_acc a, int32_t by, int n) {
+    for (int j = 0; j < 4; ++j) a.v[j] = wasm_i32x4_shr(wasm_i32x4_mul(a.v[j], wasm_i32x4_splat(by)), (uint32_t)n);
+    return a;
+}
+
 /* acc[lane] += four bytes of x . four of w[lane]. The instruction adds two products of halves: even and odd bytes apart. */
 TW_INLINE v128_t tw_dot4_128(v128_t acc, v128_t x, const int8_t *w) {
     const v128_t taps = wasm_v128_load(w), w_even = wasm_i16x8_shr(wasm_i16x8_shl(taps, 8), 8);

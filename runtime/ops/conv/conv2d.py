@@ -182,6 +182,8 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
     yield from _wide_cases(rng)
     yield from _grouped_cases(rng)
     yield from _line_cases(rng)
+    for padding in ("SAME", "VALID"):  # tiles of 4 x 4 outputs, Winograd's on computers
+        yield _case(rng, (1, 11, 14, 9), (17, 3, 3, 9), Layer(bound=1 << 16), padding=padding)
 
 
 def _window_cases(rng: np.random.Generator, kind: str) -> Iterator[Case]:
