@@ -26,9 +26,9 @@
 
 /* in: x, then int16 weights [out_c / 16][36][depth / 2][16][2], then bias and mult int32 and shift int8 [out_c padded to
  * 16], the zero point folded into the bias. in_zero: the zero point, what padding holds. out: y. depth: in_c rounded up to
- * 8. tiles: of a panel. scratch, from a multiple of 64 on: the panel, int16 [36][depth / TW_SHORTS][tiles][TW_SHORTS],
- * depth rounded up to 16; sums of a block, int32 [tiles][36][16]; places, 32 bytes a tile; and int8 [6][out_w rounded up
- * to 4, + 2][in_c], the inputs under a row of tiles, and 16 bytes. */
+ * 8. tiles: of a panel, a multiple of 6. scratch, from a multiple of 64 on: the panel, int16 [36][depth / TW_SHORTS]
+ * [tiles][TW_SHORTS], depth rounded up to 16; sums of a block, int32 [tiles][36][16]; places, 32 bytes a tile; and int8
+ * [6][out_w rounded up to 4, + 2][in_c], the inputs under a row of tiles, and 16 bytes. */
 typedef struct {
     tw_window window;
     tw_epilogue_s8 end;
@@ -78,7 +78,6 @@ static TW_NOINLINE void tw_winograd_wide_transform(int16_t *to, int32_t place, c
 /* The sums of a block of 16 channels over all places: of each tile 36 vectors. */
 static TW_NOINLINE void tw_winograd_wide_sums(tw_acc *sums, const int16_t *v, const int8_t *w, int32_t tiles,
                                               int32_t depth, int32_t of) {
-    const int few = TW_SHORTS_TILES / 2 + 1;
     const int32_t place = (depth + TW_SHORTS - 1) / TW_SHORTS * TW_SHORTS * of;
     for (const tw_acc *const end = sums + TW_WINOGRAD_PLACES; sums != end;
          ++sums, v += place, w += 2 * TW_LANES * depth) {
@@ -86,11 +85,11 @@ static TW_NOINLINE void tw_winograd_wide_sums(tw_acc *sums, const int16_t *v, co
         tw_acc *to = sums;
         int32_t t = 0;
         TW_ROLLED
-        for (; t + few < tiles; t += TW_SHORTS_TILES) {
+        for (; t + TW_SHORTS_FEW < tiles; t += TW_SHORTS_TILES) {
             tw_shorts_sums(to, TW_WINOGRAD_PLACES, x, w, depth, of, TW_SHORTS_TILES);
             x += TW_SHORTS * TW_SHORTS_TILES, to += TW_WINOGRAD_PLACES * TW_SHORTS_TILES;
         }
-        if (t < tiles) tw_shorts_sums(to, TW_WINOGRAD_PLACES, x, w, depth, of, few);
+        if (t < tiles) tw_shorts_sums(to, TW_WINOGRAD_PLACES, x, w, depth, of, TW_SHORTS_FEW);
     }
 }
 

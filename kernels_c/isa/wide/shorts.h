@@ -11,11 +11,13 @@
 #define TW_SHORTS 8
 #endif
 
-/* Tiles whose sums are computed at once. */
-#if TW_CONV_PIXELS > 6
+/* Tiles whose sums are computed at once, and as many at the end of a panel: so no more than a multiple of six. */
+#if TW_CONV_PIXELS >= 6
 #define TW_SHORTS_TILES 6
+#define TW_SHORTS_FEW 4
 #else
-#define TW_SHORTS_TILES TW_CONV_PIXELS
+#define TW_SHORTS_TILES 4
+#define TW_SHORTS_FEW 2
 #endif
 
 typedef int16_t tw_shorts __attribute__((vector_size(2 * TW_SHORTS)));

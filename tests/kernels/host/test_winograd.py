@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cases import assert_exact, graph_of, outputs_of, same
+from cases import assert_exact, assert_exact_on, graph_of, outputs_of, same
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from needs import need_tools
 
 from twinfer.aot.build.targets import find
 from twinfer.bench.models.source import load
@@ -128,3 +129,16 @@ def test_not_where_weights_are_coded() -> None:
     """They would not be: what is transformed cannot be decoded where it is read."""
     plan = make_plan(load("ic_int8").graph, AVX2, Options(weights="auto"))
     assert not [step for step in plan.steps if step.call.kernel == KERNEL]
+
+
+@pytest.mark.deep
+@pytest.mark.usefixtures("kept_builds")
+def test_neon() -> None:
+    """On AArch64 without SDOT, under QEMU: tiles that are four at once, two and one, partial ones, channels padded."""
+    card = find("aarch64")
+    need_tools(card.compiler, card.emulator)
+    sizes = ((6, 6, 8, 16), (7, 12, 13, 17), (12, 13, 24, 9), (9, 31, 8, 33))
+    nodes = [conv(*size, Layer(zero=zero)) for size, zero in zip(sizes, (-128, 127, 3, 0), strict=True)]
+    nodes.append(conv(8, 8, 16, 16, Layer(out_scale=0.0001), fused_activation_function="RELU"))
+    assert all(kernel(node, card.target) == KERNEL for node in nodes)
+    assert_exact_on("aarch64", [(node, random_inputs(graph_of(node), 1)) for node in nodes])
