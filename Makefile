@@ -35,7 +35,7 @@ KEPT := bench/lab/data/figures
 REPEATABLE := OPENBLAS_NUM_THREADS=1 OPENBLAS_CORETYPE=Haswell
 
 .PHONY: help demo prices setup build kernels test test-deep test-all mutants strangers suites sweep lint format bench clean
-.PHONY: bench-host bench-embedded bench-ops bench-coded bench-streams bench-apart bench-samples bench-rows bench-explain bench-cycles bench-rtl bench-machines bench-foreign real-data accuracy precisions compression search fits networks figures operators new-op
+.PHONY: bench-host bench-embedded bench-ops bench-coded bench-streams bench-apart bench-samples bench-threads bench-rows bench-explain bench-cycles bench-rtl bench-machines bench-foreign real-data accuracy precisions compression search fits networks figures operators new-op
 .DELETE_ON_ERROR:
 
 help:  ## this list
@@ -117,6 +117,10 @@ bench-streams: setup  ## models over windows beside what twinfer stream makes of
 bench-apart: setup  ## weights as arrays, as a block and in pages, on Cortex-M4
 	@mkdir -p $(FIGURES)
 	$(BIN)/python -m twinfer.bench.lab.measure apart $(BUILTIN) --json $(FIGURES)/apart.json
+
+bench-threads: setup  ## what a second thread is worth, on this computer (on a quiet machine)
+	@mkdir -p $(FIGURES)
+	$(BIN)/python -m twinfer.bench.lab.measure threads kws_int8 vww_int8 ic_int8 mobilenet_v2_int8 --json $(FIGURES)/threads.json
 
 bench-samples: setup  ## what predict is worth on many samples, on this computer (on a quiet machine)
 	@mkdir -p $(FIGURES)
@@ -201,7 +205,7 @@ operators: build  ## docs/operators.md anew, from what the operators' cases pass
 figures: setup  ## all figures of README.md and docs/ anew, and what they are made of (takes an hour; on a quiet machine)
 	-$(MAKE) accuracy FIGURES=$(KEPT)  # a limit that is missed stops nothing
 	$(MAKE) precisions FIGURES=$(KEPT) PRECISIONS="--again $(PRECISIONS)"
-	$(MAKE) bench-host bench-embedded bench-coded bench-streams bench-apart bench-samples bench-rows bench-explain bench-cycles bench-rtl bench-machines bench-foreign bench-steady bench-browser search fits compression FIGURES=$(KEPT)
+	$(MAKE) bench-host bench-embedded bench-coded bench-streams bench-apart bench-samples bench-threads bench-rows bench-explain bench-cycles bench-rtl bench-machines bench-foreign bench-steady bench-browser search fits compression FIGURES=$(KEPT)
 	$(BIN)/python -m twinfer.bench.lab.figures
 
 clean:  ## removes everything that was made

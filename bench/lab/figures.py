@@ -297,6 +297,16 @@ def weights_apart(document: Any) -> str:
     return _markdown(lines)
 
 
+def threads(document: Any) -> str:
+    """A line for each model: one thread beside two."""
+    lines = [["Threads", "1, µs", "2, µs", "share", "arena, bytes"]]
+    for row in document["rows"]:
+        one, two = row["min_us"]
+        arenas = " → ".join(f"{nbytes:,}" for nbytes in row["arena_bytes"])
+        lines.append([row["model"], f"{one:,.1f}", f"{two:,.1f}", f"{two / one:.2f}", arenas])
+    return _markdown(lines)
+
+
 def steady_models(document: Any) -> list[list[str]]:
     """Fewest and most instructions of every model over random inputs."""
     rows = [[name.removesuffix("_int8"), *counts] for name, counts in document["models"].items()]
@@ -389,6 +399,7 @@ FIGURES: Mapping[str, tuple[str, Callable[[Any], str]]] = {
     },
     "| Fitted: ≈ ms, flash, RAM |": ("fits", _table(lambda document: fits.table(document["rows"]))),
     "| Weights apart, on Cortex-M4 |": ("apart", weights_apart),
+    "| Threads |": ("threads", threads),
     "| µs a sample: min, median |": ("samples", many_samples),
     "| Estimated cycles |": ("cycles", _table(explained.beside_published)),
     "| Cycles, counted |": ("rtl", simulated),

@@ -1,9 +1,9 @@
 """Measures for the pages of docs: ``python -m twinfer.bench.lab.measure WHAT MODEL ... [--target LIST] [--json FILE]``.
 
 WHAT is ``rows`` (what it costs to run layers by rows), ``streams`` (what streaming is worth), ``explain`` (what
-compiling and each technique are worth), ``apart`` (what weights apart from the program cost) or ``samples`` (what
-predict is worth on many samples). It writes the figures
-and prints the tables that the pages show.
+compiling and each technique are worth), ``apart`` (what weights apart from the program cost), ``samples`` (what
+predict is worth on many samples) or ``threads`` (what a second thread is worth). It writes the figures and prints the
+tables that the pages show.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from rich.console import Console
 from rich.progress import track
 
 from twinfer.aot.build.firmware import build
+from twinfer.aot.build.host import compile_plans
 from twinfer.aot.build.runner import Job, run_jobs
 from twinfer.aot.build.sizes import sizes
 from twinfer.aot.build.targets import Card, find
@@ -201,6 +202,20 @@ def samples(source: Source, card: Card | None) -> Row:
     return {"model": source.name, "input": list(tensor.shape), "samples": count, **each, "same_bits": same}
 
 
+def threads(source: Source, card: Card | None) -> Row:
+    """The shortest time of compiled code on this computer with one and two threads, in µs, and bytes of the arena."""
+    del card
+    plans = {f"t{n}": make_plan(source.graph, isa.this_computer(), Options(threads=n)) for n in (1, 2)}
+    engines, outputs = compile_plans(plans), list[Sequence[Array]]()
+    for engine in engines.values():
+        engine.feed(random_inputs(plans["t1"].graph))
+        engine.run()
+        outputs.append(engine.outputs())
+    times = interleave({name: engine.run for name, engine in engines.items()}, seconds=SECONDS)
+    us, arenas = [times[name].min / 1e3 for name in plans], [plan.arena_bytes for plan in plans.values()]
+    return {"model": source.name, "min_us": us, "arena_bytes": arenas, "same_bits": same_bits(*outputs)}
+
+
 #: What is measured: the function, the targets if none are named, and the figures that are printed.
 MEASURED: Mapping[str, tuple[Callable[[Source, Any], Row], str, Sequence[Callable[[Any], str]]]] = {
     "rows": (by_rows, "cortex-m4,cortex-m55", [figures.rows]),
@@ -208,6 +223,7 @@ MEASURED: Mapping[str, tuple[Callable[[Source, Any], Row], str, Sequence[Callabl
     "explain": (explain, "host,cortex-m4,cortex-m55", []),
     "apart": (apart, "cortex-m4", [figures.weights_apart]),
     "samples": (samples, "host", [figures.many_samples]),
+    "threads": (threads, "host", [figures.threads]),
 }
 
 
@@ -222,7 +238,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     measure, targets, shown = MEASURED[arguments.what]
     names = (arguments.target or targets).split(",")
     cards = [None if name == "host" else find(name, also=["host"]) for name in names]
-    if None in cards and arguments.what not in ("explain", "samples"):
+    if None in cards and arguments.what not in ("explain", "samples", "threads"):
         parser.error(f"{arguments.what} is measured on microcontrollers: --target {targets}")
     pairs = [(load(model), card) for model in arguments.models for card in cards]
     told = document([measure(*pair) for pair in track(pairs, arguments.what, console=Console(stderr=True))])
