@@ -5,6 +5,7 @@
 #define TW_CONV2D_MVE_H
 
 #include "../core/window.h"
+#include "../isa/mve/mve_s8.h"
 #include "../isa/mve/mve_tile.h"
 
 /* int8. in: x, then fours (mve_tile.h) of k = k_h * k_w * in_c in blocks; the input zero point is folded into the
@@ -71,6 +72,12 @@ TW_INLINE void tw_conv2d_mve_windows(const int8_t **first, const int8_t **second
     }
 }
 
+/* Clamps all outputs that are not yet. */
+TW_INLINE void tw_conv2d_mve_clamp(void *y, const tw_window *w, const tw_epilogue_s8 *end) {
+    if (end->low > INT8_MIN || end->high < INT8_MAX)
+        tw_b16_clamp_all((int8_t *)y, end->low, end->high, tw_window_count(w) * w->out_c);
+}
+
 TW_KERNEL(tw_conv2d_mve_s8) {
     const tw_conv2d_mve_s8_params p = *params;
     const tw_gather g = {&p.window, p.window.in_c, p.in_zero, 0};
@@ -82,9 +89,9 @@ TW_KERNEL(tw_conv2d_mve_s8) {
         const int32_t both = left > 1;
         tw_conv2d_mve_windows(&pair.x0, &pair.x1, both, &next);
         pair.y0 = y, pair.y1 = y + both * out_c;
-        pair.out = out_c;
-        tw_mve_run_pair(&pair, (const int32_t *)in[1], p.end.low, p.end.high);
+        tw_mve_run_pair(&pair, (const int32_t *)in[1], out_c, p.end.low == p.end.zero);
     }
+    tw_conv2d_mve_clamp(out[0], &p.window, &p.end);
 }
 
 /* CONV_2D with groups, or with gaps between the taps of a row: fours of every group in turn, of k = k_h * k_w * bytes,
@@ -128,11 +135,11 @@ TW_KERNEL(tw_conv2d_groups_mve_s8) {
         for (int32_t c = 0; c < out_c; c += p.out, fours += words, first.image += p.bytes, second.image += p.bytes) {
             tw_conv2d_groups_mve_window(columns, &first, &g);
             if (both) tw_conv2d_groups_mve_window(columns + size, &second, &g);
-            tw_mve_pair pair = {columns, columns + both * size, y + c, y + both * out_c + c, p.blocks, p.end.zero,
-                                p.out};
-            tw_mve_run_pair(&pair, fours, p.end.low, p.end.high);
+            tw_mve_pair pair = {columns, columns + both * size, y + c, y + both * out_c + c, p.blocks, p.end.zero, 0};
+            tw_mve_run_pair(&pair, fours, p.out, p.end.low == p.end.zero);
         }
     }
+    tw_conv2d_mve_clamp(out[0], &p.window, &p.end);
 }
 
 /* TRANSPOSE_CONV. in: x, then fours of one phase after the other (window.h), by the tap that it begins with. out: y.
@@ -158,8 +165,7 @@ TW_INLINE void tw_transpose_conv_mve_phase(const int8_t *x, const int32_t *fours
             const int32_t both = left > 1;
             if (tw_phase_has_taps(w)) tw_conv2d_mve_windows(&pair.x0, &pair.x1, both, &next);
             pair.y0 = to, pair.y1 = to + both * apart;
-            pair.out = out_c;
-            tw_mve_run_pair(&pair, fours, p->end.low, p->end.high);
+            tw_mve_run_pair(&pair, fours, out_c, p->end.low == p->end.zero);
         }
     }
 }
@@ -175,6 +181,7 @@ TW_KERNEL(tw_transpose_conv_mve_s8) {
                                     &phase, (int8_t *)scratch, &p);
         fours += (out_c + 3) / 4 * (9 + TW_MVE_BLOCK * tw_phase_blocks(&phase.window, TW_MVE_BLOCK));
     }
+    tw_conv2d_mve_clamp(out[0], &p.window, &p.end);
 }
 
 #endif

@@ -12,10 +12,10 @@
 /* Bytes that one VMLADAVA takes of each operand. */
 #define TW_MVE_BLOCK 16
 
-/* Two pixels to compute: windows x0 and x1, int8 [16 * blocks] each, outputs y0 and y1 [out]; out is counted down. The
- * layer's channels come in fours, one after another: biases int32 [4], weights int8 [blocks][4][16], multipliers int32
- * [4], shifts int8 [4], -31..-1 as tw_v4_scaled takes them. Padding has weights of zero, so x may hold anything
- * there. */
+/* Two pixels to compute: windows x0 and x1, int8 [16 * blocks] each, outputs y0 and y1 [out]. The layer's channels come
+ * in fours, one after another: biases int32 [4], weights int8 [blocks][4][16], multipliers int32 [4], shifts int8 [4],
+ * -31..-1 as tw_v4_scaled takes them. Two fours are the even and the odd ones of eight channels; less than eight channels
+ * behind these come in order. Padding has weights of zero, so x may hold anything there. */
 typedef struct {
     const int8_t *x0, *x1;
     int8_t *y0, *y1;
@@ -37,43 +37,69 @@ typedef struct {
     "vmladava.s8 r6, %q[a], %q[w]\n\tvmladava.s8 lr, %q[b], %q[w]\n\t"
 /* n blocks, two a round, an odd one before; behind the loop, q[a] and q[b] hold the sums. Blocks leave the flags as they
  * are. */
-#define TW_MVE_BOTH                                                                                                    \
-    "lsrs %[n], %[n], #1\n\tbcc 1f\n\t" TW_MVE_BOTH_BLOCK "beq 2f\n"                                                   \
+#define TW_MVE_BOTH(n, a, b)                                                                                           \
+    "lsrs %[n], " n ", #1\n\tbcc 1f\n\t" TW_MVE_BOTH_BLOCK "beq 2f\n"                                                  \
     "1:\n\t" TW_MVE_BOTH_BLOCK TW_MVE_BOTH_BLOCK "subs %[n], #1\n\tbne 1b\n"                                           \
     "2:\n\t"                                                                                                           \
-    "vmov %q[a][2], %q[a][0], r0, r4\n\tvmov %q[a][3], %q[a][1], r2, r6\n\t"                                           \
-    "vmov %q[b][2], %q[b][0], r8, r12\n\tvmov %q[b][3], %q[b][1], r10, lr\n\t"
+    "vmov %q" a "[2], %q" a "[0], r0, r4\n\tvmov %q" a "[3], %q" a "[1], r2, r6\n\t"                                   \
+    "vmov %q" b "[2], %q" b "[0], r8, r12\n\tvmov %q" b "[3], %q" b "[1], r10, lr\n\t"
+/* Four channels of both pixels, rescaled; SIGN: nothing, or less 1 in the lanes that are negative, by r8 = 1. */
+#define TW_MVE_FOUR(a, b, SIGN)                                                                                        \
+    "ldrd %[x0], %[x1], [%[s]]\n\t"                                                                                    \
+    "ldm %[f], {r0, r2, r4, r6}\n\tldm %[f]!, {r8, r10, r12, lr}\n\t" TW_MVE_BOTH("%[blocks]", a, b)                   \
+    "vldrw.32 %q[w], [%[f]], #16\n\t"                                                                                  \
+    "vqrdmulh.s32 %q" a ", %q" a ", %q[w]\n\tvqrdmulh.s32 %q" b ", %q" b ", %q[w]\n\t"                                 \
+    "vldrb.s32 %q[w], [%[f]], #4\n\t" SIGN(a, b)                                                                       \
+    "vrshl.s32 %q" a ", %q" a ", %q[w]\n\tvrshl.s32 %q" b ", %q" b ", %q[w]\n\t"
+#define TW_MVE_SIGN(a, b) "mov r8, #1\n\tvqdmlah.s32 %q" a ", %q" a ", r8\n\tvqdmlah.s32 %q" b ", %q" b ", r8\n\t"
+#define TW_MVE_NO_SIGN(a, b)
+/* Eights of channels, at least one; returns where their constants end. Without SIGN sums below 0 may be one step off: for
+ * layers that clamp these away. Behind the inner loop the registers of the sums are free. One function for all layers, as
+ * it takes long anyway. */
+#define TW_MVE_RUN_EIGHTS(name, SIGN)                                                                                  \
+    static TW_NOINLINE __attribute__((unused)) const int32_t *name(tw_mve_pair *s, const int32_t *f) {                 \
+        int32x4_t a, b, c, d, w;                                                                                       \
+        const int8_t *x0, *x1;                                                                                         \
+        int32_t n;                                                                                                     \
+        __asm volatile("0:\n\t" TW_MVE_FOUR("[c]", "[d]", SIGN) TW_MVE_FOUR("[a]", "[b]", SIGN)                        \
+                       "ldrd r0, r2, [%[s], #8]\n\tldrd r4, r6, [%[s], #20]\n\t"                                       \
+                       "vqmovnb.s32 %q[c], %q[c]\n\tvqmovnb.s32 %q[d], %q[d]\n\t"                                      \
+                       "vqmovnt.s32 %q[c], %q[a]\n\tvqmovnt.s32 %q[d], %q[b]\n\t"                                      \
+                       "vqadd.s16 %q[c], %q[c], r4\n\tvqadd.s16 %q[d], %q[d], r4\n\t"                                  \
+                       "vqmovnb.s16 %q[c], %q[c]\n\tvqmovnb.s16 %q[d], %q[d]\n\t"                                      \
+                       "vstrb.16 %q[c], [r0], #8\n\tvstrb.16 %q[d], [r2], #8\n\t"                                      \
+                       "subs r6, #8\n\t"                                                                               \
+                       "strd r0, r2, [%[s], #8]\n\t"                                                                   \
+                       "str r6, [%[s], #24]\n\t"                                                                       \
+                       "bgt 0b"                                                                                        \
+                       : [a] "=&w"(a), [b] "=&w"(b), [c] "=&w"(c), [d] "=&w"(d), [w] "=&w"(w), [x0] "=&r"(x0),         \
+                         [x1] "=&r"(x1), [n] "=&r"(n), [f] "+&r"(f)                                                    \
+                       : [s] "r"(s), [blocks] "r"(s->blocks)                                                           \
+                       : "r0", "r2", "r4", "r6", "r8", "r10", "r12", "lr", "cc", "memory");                            \
+        return f;                                                                                                      \
+    }
+TW_MVE_RUN_EIGHTS(tw_mve_run_eights, TW_MVE_SIGN)
+TW_MVE_RUN_EIGHTS(tw_mve_run_eights_above, TW_MVE_NO_SIGN)
 
-/* Behind the inner loop the registers of the sums are free. One function for all layers, as it takes long
- * anyway. */
-static TW_NOINLINE __attribute__((unused)) void tw_mve_run_pair(tw_mve_pair *s, const int32_t *f, int32_t low,
-                                                                int32_t high) {
-    int32x4_t a, b, mult, shift;
+/* One to seven channels, fours of them. */
+static TW_NOINLINE __attribute__((unused)) void tw_mve_run_fours(tw_mve_pair *s, const int32_t *f) {
+    int32x4_t a, b, w;
     const int8_t *x0, *x1;
     int32_t n;
-    __asm volatile("0:\n\t"
-                   "ldrd %[x0], %[x1], [%[s]]\n\t"
-                   "ldr %[n], [%[s], #16]\n\t"
-                   "ldm %[f], {r0, r2, r4, r6}\n\tldm %[f]!, {r8, r10, r12, lr}\n" TW_MVE_BOTH
-                   "vldrw.32 %q[w], [%[f]], #16\n\t"
-                   "vldrb.s32 %q[shift], [%[f]], #4\n\t"
+    __asm volatile("0:\n\t" TW_MVE_FOUR("[a]", "[b]", TW_MVE_SIGN)
                    "ldrd r0, r2, [%[s], #8]\n\tldrd r4, r6, [%[s], #20]\n\t"
-                   "mov r8, #1\n\t"
-                   "vqrdmulh.s32 %q[a], %q[a], %q[w]\n\tvqrdmulh.s32 %q[b], %q[b], %q[w]\n\t"
-                   "vqdmlah.s32 %q[a], %q[a], r8\n\tvqdmlah.s32 %q[b], %q[b], r8\n\t"
-                   "vrshl.s32 %q[a], %q[a], %q[shift]\n\tvrshl.s32 %q[b], %q[b], %q[shift]\n\t"
                    "vadd.i32 %q[a], %q[a], r4\n\tvadd.i32 %q[b], %q[b], r4\n\t"
-                   "vmax.s32 %q[a], %q[a], %q[low]\n\tvmax.s32 %q[b], %q[b], %q[low]\n\t"
-                   "vmin.s32 %q[a], %q[a], %q[high]\n\tvmin.s32 %q[b], %q[b], %q[high]\n\t"
+                   "vqmovnb.s32 %q[a], %q[a]\n\tvqmovnb.s32 %q[b], %q[b]\n\t"
+                   "vqmovnb.s16 %q[a], %q[a]\n\tvqmovnb.s16 %q[b], %q[b]\n\t"
                    "vctp.32 r6\n\tvpstt\n\t"
                    "vstrbt.32 %q[a], [r0], #4\n\tvstrbt.32 %q[b], [r2], #4\n\t"
                    "subs r6, #4\n\t"
                    "strd r0, r2, [%[s], #8]\n\t"
                    "str r6, [%[s], #24]\n\t"
                    "bgt 0b"
-                   : [a] "=&w"(a), [b] "=&w"(b), [w] "=&w"(mult), [shift] "=&w"(shift), [x0] "=&r"(x0), [x1] "=&r"(x1),
-                     [n] "=&r"(n), [f] "+&r"(f)
-                   : [s] "r"(s), [low] "w"(vdupq_n_s32(low)), [high] "w"(vdupq_n_s32(high))
+                   : [a] "=&w"(a), [b] "=&w"(b), [w] "=&w"(w), [x0] "=&r"(x0), [x1] "=&r"(x1), [n] "=&r"(n),
+                     [f] "+&r"(f)
+                   : [s] "r"(s), [blocks] "r"(s->blocks)
                    : "r0", "r2", "r4", "r6", "r8", "r10", "r12", "lr", TW_PREDICATE, "cc", "memory");
 }
 #else
@@ -89,17 +115,45 @@ TW_INLINE tw_v4 tw_mve_four(const int8_t *x, const int32_t *four, int32_t blocks
     return s;
 }
 
-static TW_NOINLINE __attribute__((unused)) void tw_mve_run_pair(tw_mve_pair *s, const int32_t *f, int32_t low,
-                                                                int32_t high) {
-    for (; s->out > 0; s->out -= 4, s->y0 += 4, s->y1 += 4, f += 5) {
-        const tw_v4 a = tw_mve_four(s->x0, f, s->blocks), b = tw_mve_four(s->x1, f, s->blocks);
-        f += 4 + TW_MVE_BLOCK * s->blocks;
-        const tw_v4 mult = tw_v4_load(f, 4), shift = tw_v4_load_s8((const int8_t *)(f + 4), 4);
-        tw_v4_store_s8(s->y0, tw_v4_scaled(a, mult, shift), s->zero, low, high, s->out);
-        tw_v4_store_s8(s->y1, tw_v4_scaled(b, mult, shift), s->zero, low, high, s->out);
+/* Four channels of both pixels, step bytes apart in y. Returns where their constants end. */
+TW_INLINE const int32_t *tw_mve_run_four(const tw_mve_pair *s, const int32_t *f, int32_t first, int32_t step,
+                                         int32_t count) {
+    const tw_v4 a = tw_mve_four(s->x0, f, s->blocks), b = tw_mve_four(s->x1, f, s->blocks);
+    f += 4 + TW_MVE_BLOCK * s->blocks;
+    const tw_v4 mult = tw_v4_load(f, 4), shift = tw_v4_load_s8((const int8_t *)(f + 4), 4);
+    int8_t both[2][4];
+    tw_v4_store_s8(both[0], tw_v4_scaled(a, mult, shift), s->zero, INT8_MIN, INT8_MAX, count);
+    tw_v4_store_s8(both[1], tw_v4_scaled(b, mult, shift), s->zero, INT8_MIN, INT8_MAX, count);
+    for (int32_t i = 0; i < tw_min(count, 4); ++i) {
+        s->y0[first + i * step] = both[0][i];
+        s->y1[first + i * step] = both[1][i];
     }
+    return f + 5;
+}
+
+static TW_NOINLINE __attribute__((unused)) const int32_t *tw_mve_run_eights(tw_mve_pair *s, const int32_t *f) {
+    for (; s->out > 0; s->out -= 8, s->y0 += 8, s->y1 += 8)
+        f = tw_mve_run_four(s, tw_mve_run_four(s, f, 0, 2, 4), 1, 2, 4);
+    return f;
+}
+#define tw_mve_run_eights_above tw_mve_run_eights
+
+static TW_NOINLINE __attribute__((unused)) void tw_mve_run_fours(tw_mve_pair *s, const int32_t *f) {
+    for (; s->out > 0; s->out -= 4, s->y0 += 4, s->y1 += 4) f = tw_mve_run_four(s, f, 0, 1, s->out);
 }
 #endif
+
+/* All out channels of two pixels, clamped to -128..127. above: what is less than zero is clamped to it later. */
+TW_INLINE void tw_mve_run_pair(tw_mve_pair *s, const int32_t *f, int32_t out, int32_t above) {
+    if (out >= 8) {
+        s->out = out & -8;
+        f = above ? tw_mve_run_eights_above(s, f) : tw_mve_run_eights(s, f);
+    }
+    if (out % 8) {
+        s->out = out % 8;
+        tw_mve_run_fours(s, f);
+    }
+}
 
 /* Copies n bytes (at least one), apart (1..9362) from one another, into blocks of 16 that lie pitch apart, with zeros
  * behind them. Returns their sum. */
@@ -141,7 +195,7 @@ TW_INLINE tw_mve_two tw_mve_two_rows(const int8_t *x0, const int8_t *x1, const i
     tw_mve_two sums;
 #if defined(TW_MVE)
     int8x16_t w;
-    __asm volatile("ldm %[f], {r0, r2, r4, r6}\n\tldm %[f]!, {r8, r10, r12, lr}\n" TW_MVE_BOTH
+    __asm volatile("ldm %[f], {r0, r2, r4, r6}\n\tldm %[f]!, {r8, r10, r12, lr}\n\t" TW_MVE_BOTH("%[n]", "[a]", "[b]")
                    : [a] "=&w"(sums.first), [b] "=&w"(sums.second), [w] "=&w"(w), [x0] "+&r"(x0), [x1] "+&r"(x1),
                      [n] "+&r"(blocks), [f] "+&r"(four)
                    :

@@ -12,7 +12,7 @@ from twinfer.runtime.ops.conv._layer import ONE_CHANNEL, Convolution, convolutio
 from twinfer.runtime.ops.conv._parts import groups_of, groups_s16, phases_of, phases_s16
 from twinfer.runtime.ops.core.packing import FOURS, padded
 from twinfer.runtime.ops.core.requantize import Channels
-from twinfer.runtime.ops.isa.mve import BLOCK_S8, BLOCK_S16, FOUR, PIXELS, fours, packed_fours, stored
+from twinfer.runtime.ops.isa.mve import BLOCK_S8, BLOCK_S16, EIGHT, FOUR, PIXELS, fours, packed_fours, stored
 from twinfer.runtime.ops.isa.short import channels_s8, channels_s16
 from twinfer.runtime.params import Param
 from twinfer.runtime.program import Call, Weights
@@ -42,6 +42,10 @@ def tile_of(layer: Convolution, block: int) -> dict[str, int]:
 
 def fours_of(c: Channels) -> Array:
     """Channels as mve_tile.h describes them, int32 [out / 4, words]."""
+    out = len(c.weights)
+    eights = np.arange(out // EIGHT * EIGHT).reshape(-1, FOUR, 2).transpose(0, 2, 1)
+    at = np.concatenate([eights.ravel(), np.arange(eights.size, out)])
+    c = c._replace(weights=c.weights[at], bias=c.bias[at], mult=c.mult[at], shift=c.shift[at])
     starts, mult = (padded(v, FOUR).reshape(-1, FOUR) for v in (c.bias, c.mult))
     shift = padded(c.shift.astype(np.int8), FOUR).view("<i4")[:, None]
     return np.concatenate([starts, fours(c.weights, BLOCK_S8), mult, shift], 1).astype(np.int32)

@@ -9,8 +9,8 @@ from twinfer.runtime.ops.core.packing import padded
 from twinfer.runtime.ops.core.requantize_s16 import Channels
 from twinfer.runtime.program import Weights
 
-#: Products per instruction, of int8 and of int16 with int8; channels of a tile.
-BLOCK_S8, BLOCK_S16, FOUR, PIXELS = 16, 8, 4, 2
+#: Products per instruction, of int8 and of int16 with int8; channels of a tile, of two tiles; pixels of a tile.
+BLOCK_S8, BLOCK_S16, FOUR, EIGHT, PIXELS = 16, 8, 4, 8, 2
 
 
 def fours(w: Array, block: int) -> Array:
