@@ -39,18 +39,42 @@ TW_INLINE tw_conv2d_mve_next tw_conv2d_mve_first(const void *x, void *columns, i
     return next;
 }
 
+/* Rows of taps inside the image, one behind the other; where the compiler knows how many, without loops: a third of the
+ * instructions. */
+TW_INLINE void tw_conv2d_mve_whole(int8_t *to, const int8_t *from, int32_t pitch, int32_t rows, int32_t count) {
+#if defined(TW_MVE)
+    const int32_t rest = count % 16;
+    if (__builtin_constant_p(count) && __builtin_constant_p(rows) && rows <= 10 && count <= 16) {
+        const mve_pred16_t some = vctp8q((uint32_t)rest);
+        TW_UNROLLED
+        for (int32_t ky = 0; ky < rows; ++ky, to += count, from += pitch) {
+            TW_UNROLLED
+            for (int32_t i = 0; i + 16 <= count; i += 16) vstrbq_s8(to + i, vldrbq_s8(from + i));
+            if (rest == 4)
+                memcpy(to + count - 4, from + count - 4, 4);
+            else if (rest)
+                vstrbq_p_s8(to + count - rest, vldrbq_z_s8(from + count - rest, some), some);
+        }
+        return;
+    }
+#endif
+    tw_mve_rows(to, count, from, pitch, rows, count);
+}
+
 /* The window at a pixel as a column: first the padding where it leaves the image, then what lies inside. */
 TW_INLINE void tw_conv2d_mve_window(int8_t *to, const tw_conv2d_mve_next *next) {
     const tw_window *w = next->gather.window;
-    tw_inside inside = {0, w->k_h, 0, w->k_w};
-    if (!tw_window_whole(&next->at, w)) {
-        tw_mve_fill(to, next->gather.fill, w->k_h * w->k_w * w->in_c);
-        inside = tw_inside_of(&next->at, w);
-        if (!tw_inside_any(&inside)) return;
+    const int32_t row = w->k_w * w->in_c, pitch = w->dilation_h * w->in_w * w->in_c;
+    if (tw_window_whole(&next->at, w)) {
+        tw_conv2d_mve_whole(to, (const int8_t *)tw_pixel_corner(&next->at, w), pitch, w->k_h, row);
+        return;
     }
-    tw_mve_rows(to + (inside.top * w->k_w + inside.first) * w->in_c, w->k_w * w->in_c,
-                (const int8_t *)tw_pixel_corner(&next->at, w) + tw_window_tap(inside.top, inside.first, w),
-                w->dilation_h * w->in_w * w->in_c, inside.bottom - inside.top, (inside.end - inside.first) * w->in_c);
+    tw_mve_fill(to, next->gather.fill, w->k_h * row);
+    const tw_inside inside = tw_inside_of(&next->at, w);
+    if (!tw_inside_any(&inside)) return;
+    tw_mve_rows(to + inside.top * row + inside.first * w->in_c, row,
+                (const int8_t *)tw_pixel_corner(&next->at, w) + tw_window_tap(inside.top, inside.first, w), pitch,
+                inside.bottom - inside.top, (inside.end - inside.first) * w->in_c);
 }
 
 /* The next two windows, or the same one twice: in the image itself, or in columns. */

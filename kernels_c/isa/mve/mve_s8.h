@@ -107,15 +107,16 @@ TW_INLINE void tw_b16_clamp_all(int8_t *p, int32_t low, int32_t high, int32_t co
 #define TW_SUM16_REGISTERS                                                                                             \
     [a] "+&w"(s->a), [b] "+&w"(s->b), [c] "+&w"(s->c), [d] "+&w"(s->d), [e] "=&w"(even), [o] "=&w"(odd),               \
         [t] "=&w"(tap), [u] "=&w"(more)
-/* Which lanes of a quarter are negative. */
-#define TW_SUM16_SIGN(s) "vshr.s32 %q[u], %q" s ", #31\n\t"
-/* The same, but not lanes whose shift is 0. */
-#define TW_SUM16_SIGN_SHIFTED(s) "vand %q[u], %q" s ", %q[t]\n\tvshr.s32 %q[u], %q[u], #31\n\t"
-/* A quarter rescaled, rounded half away from zero: less 1 in the lanes that u marks. */
+/* Less 1 in the lanes of a quarter that are negative, as tw_v4_scaled does it. */
+#define TW_SUM16_SIGN(s) "vqdmlah.s32 %q" s ", %q" s ", %[one]\n\t"
+/* The same, but not in lanes whose shift is 0. */
+#define TW_SUM16_SIGN_SHIFTED(s)                                                                                       \
+    "vand %q[u], %q" s ", %q[t]\n\tvshr.s32 %q[u], %q[u], #31\n\tvqadd.s32 %q" s ", %q" s ", %q[u]\n\t"
+#define TW_SUM16_NO_SIGN(s)
+/* A quarter rescaled, rounded half away from zero if SIGN says so, else half up. */
 #define TW_SUM16_SCALE(s, mult, shift, SIGN)                                                                           \
     "vldrw.32 %q[t], [%[k], #" mult "]\n\tvqrdmulh.s32 %q" s ", %q" s ", %q[t]\n\t"                                    \
-    "vldrb.s32 %q[t], [%[k], #" shift "]\n\t" SIGN(s) "vqadd.s32 %q" s ", %q" s ", %q[u]\n\tvrshl.s32 %q" s ", %q" s   \
-                                                      ", %q[t]\n\t"
+    "vldrb.s32 %q[t], [%[k], #" shift "]\n\t" SIGN(s) "vrshl.s32 %q" s ", %q" s ", %q[t]\n\t"
 /* All quarters; the bytes go to t. */
 #define TW_SUM16_SCALES(SIGN)                                                                                          \
     TW_SUM16_SCALE("[a]", "80", "0", SIGN)                                                                             \
@@ -209,25 +210,38 @@ typedef struct {
     int32_t step, jump, count, lanes, zero;
 } tw_nine_row;
 
-/* The same as with tw_sum16_pair and tw_sum16_requantize, but for shifts of -31..-1. A function of its own: it takes all
- * registers, and layers share it. */
-static TW_NOINLINE __attribute__((unused)) void tw_sum16_nine(const tw_nine_row *row) {
 #if defined(TW_MVE)
-    const int8_t *x = row->x, *y = row->y, *z = row->z;
-    int8_t *to = row->out;
-    int32x4_t a, b, c, d;
-    int8x16_t even, odd, tap, more;
-    __asm volatile(
-        "vctp.8 %[lanes]\n\tdls lr, %[count]\n"
-        "1:\n\t" TW_SUM16_BIAS TW_SUM16_NINE TW_SUM16_SCALES(
-            TW_SUM16_SIGN) "vpst\n\tvstrbt.8 %q[t], [%[to]]\n\t"
-                           "add %[x], %[x], %[step]\n\tadd %[y], %[y], %[step]\n\tadd %[z], %[z], %[step]\n\t"
-                           "add %[to], %[to], %[jump]\n\tle lr, 1b"
-        : [x] "+&r"(x), [y] "+&r"(y), [z] "+&r"(z), [to] "+&r"(to), [a] "=&w"(a), [b] "=&w"(b), [c] "=&w"(c),
-          [d] "=&w"(d), [e] "=&w"(even), [o] "=&w"(odd), [t] "=&w"(tap), [u] "=&w"(more)
-        : [k] "l"(row->k), [step] "r"(row->step), [jump] "r"(row->jump), [count] "r"(row->count),
-          [lanes] "r"(row->lanes), [zero] "r"(row->zero)
-        : "lr", TW_PREDICATE, "memory");
+#define TW_SUM16_NINE_ROW(name, SIGN)                                                                                  \
+    static TW_NOINLINE __attribute__((unused)) void name(const tw_nine_row *row) {                                     \
+        const int8_t *x = row->x, *y = row->y, *z = row->z;                                                            \
+        int8_t *to = row->out;                                                                                         \
+        int32x4_t a, b, c, d;                                                                                          \
+        int8x16_t even, odd, tap, more;                                                                                \
+        __asm volatile(                                                                                                \
+            "vctp.8 %[lanes]\n\tdls lr, %[count]\n"                                                                    \
+            "1:\n\t" TW_SUM16_BIAS TW_SUM16_NINE TW_SUM16_SCALES(                                                      \
+                SIGN) "vpst\n\tvstrbt.8 %q[t], [%[to]]\n\t"                                                            \
+                      "add %[x], %[x], %[step]\n\tadd %[y], %[y], %[step]\n\tadd %[z], %[z], %[step]\n\t"              \
+                      "add %[to], %[to], %[jump]\n\tle lr, 1b"                                                         \
+            : [x] "+&r"(x), [y] "+&r"(y), [z] "+&r"(z), [to] "+&r"(to), [a] "=&w"(a), [b] "=&w"(b), [c] "=&w"(c),      \
+              [d] "=&w"(d), [e] "=&w"(even), [o] "=&w"(odd), [t] "=&w"(tap), [u] "=&w"(more)                           \
+            : [k] "l"(row->k), [step] "r"(row->step), [jump] "r"(row->jump), [count] "r"(row->count),                  \
+              [lanes] "r"(row->lanes), [zero] "r"(row->zero), [one] "r"(1)                                             \
+            : "lr", TW_PREDICATE, "memory");                                                                           \
+    }
+TW_SUM16_NINE_ROW(tw_sum16_nine_any, TW_SUM16_SIGN)
+TW_SUM16_NINE_ROW(tw_sum16_nine_above, TW_SUM16_NO_SIGN)
+#endif
+
+/* The same as with tw_sum16_pair and tw_sum16_requantize, but for shifts of -31..-1. A function of its own: it takes all
+ * registers, and layers share it. What is below a zero point of -128 is clamped away, so its last step does not
+ * matter; where the compiler knows of it, as two such functions take more flash than that is worth. */
+TW_INLINE void tw_sum16_nine(const tw_nine_row *row) {
+#if defined(TW_MVE)
+    if (__builtin_constant_p(row->zero) && row->zero == INT8_MIN)
+        tw_sum16_nine_above(row);
+    else
+        tw_sum16_nine_any(row);
 #else
     for (int32_t i = 0; i < row->count; ++i) {
         const int8_t *const rows[3] = {row->x + i * row->step, row->y + i * row->step, row->z + i * row->step};
