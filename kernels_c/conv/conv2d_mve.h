@@ -39,34 +39,12 @@ TW_INLINE tw_conv2d_mve_next tw_conv2d_mve_first(const void *x, void *columns, i
     return next;
 }
 
-/* Rows of taps inside the image, one behind the other; where the compiler knows how many, without loops: a third of the
- * instructions. */
-TW_INLINE void tw_conv2d_mve_whole(int8_t *to, const int8_t *from, int32_t pitch, int32_t rows, int32_t count) {
-#if defined(TW_MVE)
-    const int32_t rest = count % 16;
-    if (__builtin_constant_p(count) && __builtin_constant_p(rows) && rows <= 10 && count <= 16) {
-        const mve_pred16_t some = vctp8q((uint32_t)rest);
-        TW_UNROLLED
-        for (int32_t ky = 0; ky < rows; ++ky, to += count, from += pitch) {
-            TW_UNROLLED
-            for (int32_t i = 0; i + 16 <= count; i += 16) vstrbq_s8(to + i, vldrbq_s8(from + i));
-            if (rest == 4)
-                memcpy(to + count - 4, from + count - 4, 4);
-            else if (rest)
-                vstrbq_p_s8(to + count - rest, vldrbq_z_s8(from + count - rest, some), some);
-        }
-        return;
-    }
-#endif
-    tw_mve_rows(to, count, from, pitch, rows, count);
-}
-
 /* The window at a pixel as a column: first the padding where it leaves the image, then what lies inside. */
 TW_INLINE void tw_conv2d_mve_window(int8_t *to, const tw_conv2d_mve_next *next) {
     const tw_window *w = next->gather.window;
     const int32_t row = w->k_w * w->in_c, pitch = w->dilation_h * w->in_w * w->in_c;
     if (tw_window_whole(&next->at, w)) {
-        tw_conv2d_mve_whole(to, (const int8_t *)tw_pixel_corner(&next->at, w), pitch, w->k_h, row);
+        tw_mve_rows(to, row, (const int8_t *)tw_pixel_corner(&next->at, w), pitch, w->k_h, row);
         return;
     }
     tw_mve_fill(to, next->gather.fill, w->k_h * row);
@@ -116,6 +94,84 @@ TW_KERNEL(tw_conv2d_mve_s8) {
         tw_mve_run_pair(&pair, (const int32_t *)in[1], out_c, p.end.low == p.end.zero);
     }
     tw_conv2d_mve_clamp(out[0], &p.window, &p.end);
+}
+
+/* The same for windows of several pixels: for each row of outputs, the rows that its windows see are copied, column after
+ * column, so that every window is one piece and none leaves the image. in: x, fours of k = k_w * k_h * in_c, at uint8 [16]:
+ * where the bytes of neighbouring pixels go if in_c < 16; else in_c is a multiple of 16. No dilation along rows. scratch:
+ * int8 [1 if out_w is even, else 2][band]; lanes: the bytes of whole pixels in a vector. */
+typedef struct {
+    tw_window window;
+    tw_epilogue_s8 end;
+    int32_t blocks, in_zero, band, lanes;
+} tw_conv2d_band_mve_s8_params;
+
+/* Copies a row of pixels to places that lie step bytes apart. */
+TW_INLINE void tw_conv2d_band_row(int8_t *to, const int8_t *x, int32_t step, const uint8_t *at,
+                                  const tw_conv2d_band_mve_s8_params *p) {
+    const int32_t in_c = p->window.in_c;
+    if (in_c >= 16) {
+        for (int32_t i = p->window.in_w; i > 0; --i, x += in_c, to += step)
+            for (int32_t c = 0; c < in_c; c += 16) tw_b16_store(to + c, tw_b16_load(x + c, 16), 16);
+        return;
+    }
+    const int32_t far = p->lanes / in_c * step;
+#if defined(TW_MVE)
+    const uint8x16_t places = vldrbq_u8(at);
+    mve_pred16_t some = vctp8q((uint32_t)p->lanes);
+    int32_t left = p->window.in_w * in_c;
+    for (; left >= p->lanes; left -= p->lanes, x += p->lanes, to += far)
+        vstrbq_scatter_offset_p_s8(to, places, vldrbq_z_s8(x, some), some);
+    if (left > 0) {
+        some = vctp8q((uint32_t)left);
+        vstrbq_scatter_offset_p_s8(to, places, vldrbq_z_s8(x, some), some);
+    }
+#else
+    for (int32_t left = p->window.in_w * in_c; left > 0; left -= p->lanes, x += p->lanes, to += far)
+        for (int32_t i = 0; i < tw_min(left, p->lanes); ++i) to[at[i]] = x[i];
+#endif
+}
+
+/* The band of a row of outputs whose windows begin in row top of the image x; fresh: nothing has been there yet. */
+TW_INLINE void tw_conv2d_band(int8_t *band, const int8_t *x, int32_t top, int32_t fresh, const uint8_t *at,
+                              const tw_conv2d_band_mve_s8_params *p) {
+    const tw_window *w = &p->window;
+    const int32_t first = tw_first_inside(top, w->dilation_h);
+    const int32_t end = tw_end_inside(top, w->dilation_h, w->k_h, w->in_h), step = w->k_h * w->in_c;
+    if (fresh || first > 0 || end < w->k_h) tw_b16_fill(band, p->in_zero, p->band);
+    band += (w->pad_w * w->k_h + first) * w->in_c;
+    x += (top + first * w->dilation_h) * w->in_w * w->in_c;
+    for (int32_t ky = first; ky < end; ++ky, band += w->in_c, x += w->dilation_h * w->in_w * w->in_c)
+        tw_conv2d_band_row(band, x, step, at, p);
+}
+
+TW_KERNEL(tw_conv2d_band_mve_s8) {
+    const tw_conv2d_band_mve_s8_params p = *params;
+    const tw_window *w = &p.window;
+    const int32_t step = w->stride_w * w->k_h * w->in_c, lines = w->batches * w->out_h;
+    const int8_t *x = (const int8_t *)in[0], *first = NULL;
+    int8_t *y = (int8_t *)out[0], *band = (int8_t *)scratch, *other = band + (w->out_w % 2 ? p.band : 0);
+    tw_mve_pair pair = {band, band, y, y, p.blocks, p.end.zero, 0};
+    for (int32_t line = 0, top = -w->pad_h, row = 0; line < lines; ++line, ++row, top += w->stride_h) {
+        if (row == w->out_h) row = 0, top = -w->pad_h, x += tw_window_image(w);
+        tw_conv2d_band(band, x, top, line == 0 || (band != other && line == 1), (const uint8_t *)in[2], &p);
+        const int8_t *at = band;
+        for (int32_t left = w->out_w; left > 0; --left, at += step) {
+            if (!first) {
+                first = at;
+                if (left > 1 || line + 1 < lines) continue; /* the last pixel of all goes alone */
+            }
+            const int32_t both = at != first;
+            pair.x0 = first, pair.x1 = at;
+            pair.y0 = y, pair.y1 = y + both * w->out_c;
+            tw_mve_run_pair(&pair, (const int32_t *)in[1], w->out_c, p.end.low == p.end.zero);
+            y += 2 * w->out_c;
+            first = NULL;
+        }
+        int8_t *const used = band;
+        band = other, other = used;
+    }
+    tw_conv2d_mve_clamp(out[0], w, &p.end);
 }
 
 /* CONV_2D with groups, or with gaps between the taps of a row: fours of every group in turn, of k = k_h * k_w * bytes,

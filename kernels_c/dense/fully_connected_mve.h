@@ -34,4 +34,26 @@ TW_KERNEL(tw_fully_connected_mve_s8) {
     }
 }
 
+/* The same for a depth that is a multiple of 16, and eights of channels (mve_tile.h). in: x [batches, depth], w [out /
+ * 8][depth / 16][8][16], ends int32 [out / 8][18]: their biases, multipliers and shifts int8 [8]. */
+typedef tw_fully_connected_mve_s8_params tw_fully_connected_eights_mve_s8_params;
+
+TW_KERNEL(tw_fully_connected_eights_mve_s8) {
+    const tw_fully_connected_eights_mve_s8_params p = *params;
+    const int8_t *x = (const int8_t *)in[0];
+    int8_t *y = (int8_t *)out[0];
+    for (int32_t b = 0; b < p.batches; ++b, x += p.depth) {
+        const int8_t *w = (const int8_t *)in[1];
+        const int32_t *ends = (const int32_t *)in[2];
+        TW_ROLLED
+        for (int32_t left = p.out; left > 0; left -= 8, w += 8 * p.depth, ends += 18, y += 8) {
+            tw_mve_eight v = tw_mve_tile8(x, w, ends, p.depth / TW_MVE_BLOCK);
+            const int8_t *shifts = (const int8_t *)(ends + 16);
+            v.even = tw_v4_scaled(v.even, tw_v4_load(ends + 8, 4), tw_v4_load_s8(shifts, 4));
+            v.odd = tw_v4_scaled(v.odd, tw_v4_load(ends + 12, 4), tw_v4_load_s8(shifts + 4, 4));
+            tw_mve_store8(y, v, p.end.zero, p.end.low, p.end.high);
+        }
+    }
+}
+
 #endif

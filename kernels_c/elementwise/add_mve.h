@@ -20,7 +20,7 @@ typedef struct {
 static TW_NOINLINE __attribute__((unused)) void tw_add_mve_row(const int8_t *a, const int8_t *b, int8_t *y,
                                                                const tw_add_mve_s8_params *p) {
 #if defined(TW_MVE)
-    int32x4_t left, right, sign;
+    int32x4_t left, right;
     __asm volatile(
         "dlstp.32 lr, %[size]\n"
         "1:\n\t"
@@ -28,23 +28,21 @@ static TW_NOINLINE __attribute__((unused)) void tw_add_mve_row(const int8_t *a, 
         "vldrb.s32 %q[left], [%[a]], #4\n\t"
         "vmlas.s32 %q[right], %q[b_scale], %[b_start]\n\t"
         "vqrdmulh.s32 %q[right], %q[right], %[b_mult]\n\t"
-        "vshr.s32 %q[sign], %q[right], #31\n\t"
-        "vadd.i32 %q[right], %q[right], %q[sign]\n\t"
+        "vqdmlah.s32 %q[right], %q[right], %[one]\n\t"
         "vrshl.s32 %q[right], %[b_shift]\n\t"
         "vmlas.s32 %q[left], %q[a_scale], %[a_start]\n\t"
         "vadd.i32 %q[left], %q[left], %q[right]\n\t"
         "vqrdmulh.s32 %q[left], %q[left], %[mult]\n\t"
-        "vshr.s32 %q[sign], %q[left], #31\n\t"
-        "vadd.i32 %q[left], %q[left], %q[sign]\n\t"
+        "vqdmlah.s32 %q[left], %q[left], %[one]\n\t"
         "vrshl.s32 %q[left], %[shift]\n\t"
         "vadd.i32 %q[left], %q[left], %q[zero]\n\t"
         "vmax.s32 %q[left], %q[left], %q[low]\n\t"
         "vmin.s32 %q[left], %q[left], %q[high]\n\t"
         "vstrb.32 %q[left], [%[y]], #4\n\t"
         "letp lr, 1b"
-        : [a] "+&l"(a), [b] "+&l"(b), [y] "+&l"(y), [left] "=&w"(left), [right] "=&w"(right), [sign] "=&w"(sign)
+        : [a] "+&l"(a), [b] "+&l"(b), [y] "+&l"(y), [left] "=&w"(left), [right] "=&w"(right)
         : [size] "r"(p->walk.size), [b_start] "r"(p->b_start), [b_mult] "r"(p->b_mult), [b_shift] "r"(p->b_shift),
-          [a_start] "r"(p->a_start), [mult] "r"(p->mult), [shift] "r"(p->shift), [zero] "w"(vdupq_n_s32(p->out_zero)),
+          [one] "r"(1), [a_start] "r"(p->a_start), [mult] "r"(p->mult), [shift] "r"(p->shift), [zero] "w"(vdupq_n_s32(p->out_zero)),
           [a_scale] "w"(vdupq_n_s32(p->a_scale)), [b_scale] "w"(vdupq_n_s32(p->b_scale)),
           [low] "w"(vdupq_n_s32(p->low)), [high] "w"(vdupq_n_s32(p->high))
         : "lr", "memory");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* MUL over Helium, int8, four lanes at a time; rows of both operands run along with the output's. */
+/* MUL over Helium, int8, eight lanes at a time; rows of both operands run along with the output's. */
 #ifndef TW_MUL_MVE_H
 #define TW_MUL_MVE_H
 
@@ -13,39 +13,39 @@ typedef struct {
     int32_t a_zero, b_zero, out_zero, mult, shift, low, high;
 } tw_mul_mve_s8_params;
 
-/* A function of its own: the loop takes all registers, and layers share it. */
-static TW_NOINLINE __attribute__((unused)) void tw_mul_mve_row(const int8_t *a, const int8_t *b, int8_t *y,
-                                                               const tw_mul_mve_s8_params *p) {
+/* count (1..8) products. */
+TW_INLINE void tw_mul_mve_few(const int8_t *a, const int8_t *b, int8_t *y, int32_t count,
+                              const tw_mul_mve_s8_params *p) {
 #if defined(TW_MVE)
-    int32x4_t left, right;
-    __asm volatile("dlstp.32 lr, %[size]\n"
-                   "1:\n\t"
-                   "vldrb.s32 %q[left], [%[a]], #4\n\t"
-                   "vldrb.s32 %q[right], [%[b]], #4\n\t"
-                   "vsub.i32 %q[left], %q[left], %[a_zero]\n\t"
-                   "vsub.i32 %q[right], %q[right], %[b_zero]\n\t"
-                   "vmul.i32 %q[left], %q[left], %q[right]\n\t"
-                   "vqrdmulh.s32 %q[left], %q[left], %[mult]\n\t"
-                   "vand %q[right], %q[left], %q[shift]\n\t"
-                   "vshr.s32 %q[right], %q[right], #31\n\t"
-                   "vadd.i32 %q[left], %q[left], %q[right]\n\t"
-                   "vrshl.s32 %q[left], %q[left], %q[shift]\n\t"
-                   "vadd.i32 %q[left], %q[left], %[zero]\n\t"
-                   "vmax.s32 %q[left], %q[left], %q[low]\n\t"
-                   "vmin.s32 %q[left], %q[left], %q[high]\n\t"
-                   "vstrb.32 %q[left], [%[y]], #4\n\t"
-                   "letp lr, 1b"
-                   : [a] "+&l"(a), [b] "+&l"(b), [y] "+&l"(y), [left] "=&w"(left), [right] "=&w"(right)
-                   : [size] "r"(p->walk.size), [a_zero] "r"(p->a_zero), [b_zero] "r"(p->b_zero), [mult] "r"(p->mult),
-                     [zero] "r"(p->out_zero), [shift] "w"(vdupq_n_s32(p->shift)), [low] "w"(vdupq_n_s32(p->low)),
-                     [high] "w"(vdupq_n_s32(p->high))
-                   : "lr", "memory");
+    const mve_pred16_t some = vctp16q((uint32_t)count);
+    const int16x8_t left = vsubq_n_s16(count == 8 ? vldrbq_s16(a) : vldrbq_z_s16(a, some), (int16_t)p->a_zero);
+    const int16x8_t right = vsubq_n_s16(count == 8 ? vldrbq_s16(b) : vldrbq_z_s16(b, some), (int16_t)p->b_zero);
+    int32x4_t even = vqrdmulhq_n_s32(vmullbq_int_s16(left, right), p->mult);
+    int32x4_t odd = vqrdmulhq_n_s32(vmulltq_int_s16(left, right), p->mult);
+    const int32_t sign = p->shift < 0; /* a shift of 0 rounds nothing */
+    even = vrshlq_n_s32(vqdmlahq_n_s32(even, even, sign), p->shift);
+    odd = vrshlq_n_s32(vqdmlahq_n_s32(odd, odd, sign), p->shift);
+    int16x8_t v = vqaddq_n_s16(vqmovntq_s32(vqmovnbq_s32(left, even), odd), (int16_t)p->out_zero);
+    v = vminq_s16(vmaxq_s16(v, vdupq_n_s16((int16_t)p->low)), vdupq_n_s16((int16_t)p->high));
+    if (count == 8)
+        vstrbq_s16(y, v);
+    else
+        vstrbq_p_s16(y, v, some);
 #else
-    for (int32_t i = 0; i < p->walk.size; ++i) {
+    for (int32_t i = 0; i < count; ++i) {
         const int32_t q = tw_requantize((a[i] - p->a_zero) * (b[i] - p->b_zero), p->mult, p->shift);
         y[i] = (int8_t)tw_clamp(q + p->out_zero, p->low, p->high);
     }
 #endif
+}
+
+/* A row. A function of its own: layers share it. */
+static TW_NOINLINE __attribute__((unused)) void tw_mul_mve_row(const int8_t *a, const int8_t *b, int8_t *y,
+                                                               const tw_mul_mve_s8_params *params) {
+    const tw_mul_mve_s8_params p = *params;
+    int32_t i = p.walk.size;
+    for (; i >= 8; i -= 8, a += 8, b += 8, y += 8) tw_mul_mve_few(a, b, y, 8, &p);
+    if (i > 0) tw_mul_mve_few(a, b, y, i, &p);
 }
 
 TW_KERNEL(tw_mul_mve_s8) {

@@ -258,6 +258,60 @@ TW_INLINE tw_v4 tw_mve_tile1(const int8_t *x, const int8_t *w, const int32_t *ro
 #endif
 }
 
+/* The sums of eight channels, the even and the odd ones. */
+typedef struct {
+    tw_v4 even, odd;
+} tw_mve_eight;
+
+/* Biases int32 [8] plus weights int8 [blocks][8][16] times x, both in the order of channels 0, 2, 4, 6, 1, 3, 5, 7. */
+TW_INLINE tw_mve_eight tw_mve_tile8(const int8_t *x, const int8_t *w, const int32_t *bias, int32_t blocks) {
+    tw_mve_eight s;
+#if defined(TW_MVE)
+    int8x16_t v;
+#define TW_MVE_EIGHT_BLOCK                                                                                             \
+    "vldrb.8 %q[a], [%[x]], #16\n\t"                                                                                   \
+    "vldrb.8 %q[v], [%[w]], #16\n\tvmladava.s8 r0, %q[a], %q[v]\n\tvldrb.8 %q[b], [%[w]], #16\n\t"                     \
+    "vmladava.s8 r2, %q[a], %q[b]\n\tvldrb.8 %q[v], [%[w]], #16\n\tvmladava.s8 r4, %q[a], %q[v]\n\t"                   \
+    "vldrb.8 %q[b], [%[w]], #16\n\tvmladava.s8 r6, %q[a], %q[b]\n\tvldrb.8 %q[v], [%[w]], #16\n\t"                     \
+    "vmladava.s8 r8, %q[a], %q[v]\n\tvldrb.8 %q[b], [%[w]], #16\n\tvmladava.s8 r10, %q[a], %q[b]\n\t"                  \
+    "vldrb.8 %q[v], [%[w]], #16\n\tvmladava.s8 r12, %q[a], %q[v]\n\tvldrb.8 %q[b], [%[w]], #16\n\t"                    \
+    "vmladava.s8 lr, %q[a], %q[b]\n\t"
+    __asm volatile("ldm %[bias], {r0, r2, r4, r6, r8, r10, r12, lr}\n\t"
+                   "lsrs %[n], %[n], #1\n\tbcc 1f\n\t" TW_MVE_EIGHT_BLOCK "beq 2f\n"
+                   "1:\n\t" TW_MVE_EIGHT_BLOCK TW_MVE_EIGHT_BLOCK "subs %[n], #1\n\tbne 1b\n"
+                   "2:\n\t"
+                   "vmov %q[a][2], %q[a][0], r0, r4\n\tvmov %q[a][3], %q[a][1], r2, r6\n\t"
+                   "vmov %q[b][2], %q[b][0], r8, r12\n\tvmov %q[b][3], %q[b][1], r10, lr\n\t"
+                   : [a] "=&w"(s.even), [b] "=&w"(s.odd), [v] "=&w"(v), [x] "+&r"(x), [w] "+&r"(w), [n] "+&r"(blocks)
+                   : [bias] "r"(bias)
+                   : "r0", "r2", "r4", "r6", "r8", "r10", "r12", "lr", "cc", "memory");
+#else
+    s.even = tw_v4_load(bias, 4);
+    s.odd = tw_v4_load(bias + 4, 4);
+    for (; blocks > 0; --blocks, x += TW_MVE_BLOCK)
+        for (int j = 0; j < 8; ++j)
+            for (int i = 0; i < TW_MVE_BLOCK; ++i, ++w) {
+                int32_t *const lane = (j < 4 ? s.even.lane : s.odd.lane) + j % 4;
+                *lane = tw_add(*lane, x[i] * *w);
+            }
+#endif
+    return s;
+}
+
+/* The channels in order, plus zero, between low and high, as eight bytes. */
+TW_INLINE void tw_mve_store8(int8_t *y, tw_mve_eight v, int32_t zero, int32_t low, int32_t high) {
+#if defined(TW_MVE)
+    int16x8_t all = vqmovntq_s32(vqmovnbq_s32(vuninitializedq_s16(), v.even), v.odd);
+    all = vqaddq_n_s16(all, (int16_t)zero);
+    vstrbq_s16(y, vminq_s16(vmaxq_s16(all, vdupq_n_s16((int16_t)low)), vdupq_n_s16((int16_t)high)));
+#else
+    for (int i = 0; i < 4; ++i) {
+        y[2 * i] = (int8_t)tw_clamp(tw_add(v.even.lane[i], zero), low, high);
+        y[2 * i + 1] = (int8_t)tw_clamp(tw_add(v.odd.lane[i], zero), low, high);
+    }
+#endif
+}
+
 /* Copies rows (at least one) of count bytes (at least one), each from its first byte on: a row may move to lower
  * addresses over itself. Both sides have a pitch of their own. */
 TW_INLINE void tw_mve_rows(int8_t *to, int32_t to_pitch, const int8_t *from, int32_t from_pitch, int32_t rows,

@@ -6,18 +6,21 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from twinfer.runtime.constant import Constant, weights
+from twinfer.runtime.constant import Constant, index, weights
 from twinfer.runtime.graph import Array, Node
 from twinfer.runtime.ops.conv._layer import ONE_CHANNEL, Convolution, convolution_of
 from twinfer.runtime.ops.conv._parts import groups_of, groups_s16, phases_of, phases_s16
 from twinfer.runtime.ops.core.packing import FOURS, padded
 from twinfer.runtime.ops.core.requantize import Channels
-from twinfer.runtime.ops.isa.mve import BLOCK_S8, BLOCK_S16, EIGHT, FOUR, PIXELS, fours, packed_fours, stored
+from twinfer.runtime.ops.isa.mve import BLOCK_S8, BLOCK_S16, FOUR, PIXELS, eights, fours, packed_fours, stored
 from twinfer.runtime.ops.isa.short import channels_s8, channels_s16
 from twinfer.runtime.params import Param
 from twinfer.runtime.program import Call, Weights
 from twinfer.runtime.target import Target
 from twinfer.runtime.variant import Variant, accept
+
+#: Most bytes of scratch for the rows that all windows of a row see.
+MOST_BAND = 2048
 
 
 def lower_s8(node: Node, target: Target) -> Call:
@@ -25,12 +28,36 @@ def lower_s8(node: Node, target: Target) -> Call:
     layer = convolution_of(node)
     tile = tile_of(layer, BLOCK_S8)
     channels = channels_s8(layer.node, layer.rows, layer.bias)
+    if call := _by_bands(layer, channels, tile["blocks"]):
+        return call
     numbers = {**tile, "in_zero": node.input(0).zero}
     params: dict[str, Param] = {"window": layer.window.params, **numbers, "end": channels.end}
     packed = fours_of(channels)
     stored = Weights(rows=len(packed), head=4 * FOUR, tail=5 * FOUR)
     inputs, scratch = (node.input(0), weights(packed, FOURS)), 2 * BLOCK_S8 * tile["blocks"]
     return layer.call("tw_conv2d_mve_s8", params, inputs, scratch, PIXELS, stored)
+
+
+def _by_bands(layer: Convolution, c: Channels, blocks: int) -> Call | None:
+    """The call that copies the rows of all windows at once; None for single pixels, and if it takes much memory."""
+    g, x = layer.window, layer.node.input(0)
+    step, lanes = g.k_h * g.in_c, BLOCK_S8 // g.in_c * g.in_c
+    columns = max(g.pad_w + g.in_w, (g.out_w - 1) * g.stride_w + g.k_w)
+    reach = max(columns * step, (g.out_w - 1) * g.stride_w * step + BLOCK_S8 * blocks)
+    band = -(-reach // BLOCK_S8) * BLOCK_S8
+    scratch = band * (1 + g.out_w % 2)
+    at = np.arange(max(lanes, 1)) // g.in_c * step + np.arange(max(lanes, 1)) % g.in_c
+    if g.k_h * g.k_w == 1 or g.dilation_w > 1 or scratch > MOST_BAND:
+        return None
+    if (g.in_c > BLOCK_S8 and g.in_c % BLOCK_S8) or at.max() > 255:
+        return None
+    taps = c.weights.reshape(g.out_c, g.k_h, g.k_w, g.in_c).transpose(0, 2, 1, 3).reshape(g.out_c, -1)
+    packed = fours_of(c._replace(weights=taps))
+    numbers = {"blocks": blocks, "in_zero": x.zero, "band": band, "lanes": lanes}
+    params: dict[str, Param] = {"window": g.params, "end": c.end, **numbers}
+    inputs = (x, weights(packed, FOURS), index(np.resize(at, BLOCK_S8).astype(np.uint8)))
+    stored = Weights(rows=len(packed), head=4 * FOUR, tail=5 * FOUR)
+    return layer.call("tw_conv2d_band_mve_s8", params, inputs, scratch, PIXELS, stored)
 
 
 def tile_of(layer: Convolution, block: int) -> dict[str, int]:
@@ -42,9 +69,7 @@ def tile_of(layer: Convolution, block: int) -> dict[str, int]:
 
 def fours_of(c: Channels) -> Array:
     """Channels as mve_tile.h describes them, int32 [out / 4, words]."""
-    out = len(c.weights)
-    eights = np.arange(out // EIGHT * EIGHT).reshape(-1, FOUR, 2).transpose(0, 2, 1)
-    at = np.concatenate([eights.ravel(), np.arange(eights.size, out)])
+    at = eights(len(c.weights))
     c = c._replace(weights=c.weights[at], bias=c.bias[at], mult=c.mult[at], shift=c.shift[at])
     starts, mult = (padded(v, FOUR).reshape(-1, FOUR) for v in (c.bias, c.mult))
     shift = padded(c.shift.astype(np.int8), FOUR).view("<i4")[:, None]

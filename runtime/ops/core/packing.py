@@ -20,6 +20,7 @@ LANES_EIGHTS = "packed [out / 16][k / 8][16][8]"
 LANES_S16 = "packed [k_h * k_w / 2][out][2]"
 PAIRS = "packed in pairs of channels"
 FOURS = "packed in fours of channels"
+EIGHTS = "packed in eights of channels"
 BLOCKS = "packed in blocks of 16 channels"
 
 #: The layout of biases, multipliers and shifts.

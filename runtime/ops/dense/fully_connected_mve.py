@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from twinfer.runtime.constant import per_channel, weights
 from twinfer.runtime.graph import Node
-from twinfer.runtime.ops.core.packing import ENDS, FOURS
+from twinfer.runtime.ops.core.packing import EIGHTS, ENDS, FOURS
+from twinfer.runtime.ops.core.requantize import Channels
 from twinfer.runtime.ops.dense._layer import dense_by_sums, dense_of
-from twinfer.runtime.ops.isa.mve import BLOCK_S16, FOUR, packed_fours, stored
+from twinfer.runtime.ops.isa.mve import BLOCK_S8, BLOCK_S16, EIGHT, FOUR, eights, packed_fours, stored
 from twinfer.runtime.ops.isa.short import channels_s8, channels_s16
 from twinfer.runtime.params import Param
 from twinfer.runtime.program import Call, Weights
@@ -28,7 +31,18 @@ def lower_s8(node: Node, target: Target) -> Call:
     params: dict[str, Param] = {**layer.shape, "end": channels.end}
     stored = Weights(unit=FOUR, overlap=True)
     call = Call("tw_fully_connected_mve_s8", params, inputs, (node.output,), macs=layer.macs, weights=stored)
-    return dense_by_sums(layer, call, "tw_fully_connected_sums_mve_s8") if out >= FOUR else call
+    if out >= FOUR:
+        call = dense_by_sums(layer, call, "tw_fully_connected_sums_mve_s8")
+    return _by_eights(call, channels) if out % EIGHT == 0 and channels.weights.shape[1] % BLOCK_S8 == 0 else call
+
+
+def _by_eights(call: Call, c: Channels) -> Call:
+    """The call over eight channels at a time; by rows as it is."""
+    at = eights(len(c.weights))
+    blocks = c.weights[at].reshape(len(at) // EIGHT, EIGHT, -1, BLOCK_S8).transpose(0, 2, 1, 3)
+    ends = [v[at].reshape(-1, EIGHT).astype(kind).view("<i4") for v, kind in ((c.bias, "<i4"), (c.mult, "<i4"), (c.shift, "i1"))]
+    inputs = (call.inputs[0], weights(np.ascontiguousarray(blocks), EIGHTS), per_channel(np.hstack(ends), ENDS))
+    return replace(call, kernel="tw_fully_connected_eights_mve_s8", inputs=inputs, weights=Weights(unit=EIGHT))
 
 
 def lower_s16(node: Node, target: Target) -> Call:

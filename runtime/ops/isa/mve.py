@@ -20,6 +20,13 @@ def fours(w: Array, block: int) -> Array:
     return np.ascontiguousarray(blocks).reshape(len(blocks), -1).view("<i4")
 
 
+def eights(out: int) -> Array:
+    """The order of channels in which the kernels store eight of them at once: even and odd ones of each eight, then the
+    others."""
+    order = np.arange(out // EIGHT * EIGHT).reshape(-1, FOUR, 2).transpose(0, 2, 1).ravel()
+    return np.concatenate([order, np.arange(order.size, out)])
+
+
 def packed_fours(c: Channels) -> Array:
     """Bias, weights and multiplier of every four channels for int16 activations, int32 [out / 4, words]."""
     starts, mult = (padded(v, FOUR).reshape(-1, FOUR) for v in (c.bias, c.mult))
