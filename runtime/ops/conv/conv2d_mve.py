@@ -20,7 +20,7 @@ from twinfer.runtime.target import Target
 from twinfer.runtime.variant import Variant, accept
 
 #: Most bytes of scratch for the rows that all windows of a row see.
-MOST_BAND = 2048
+MOST_BAND = 1024
 
 
 def lower_s8(node: Node, target: Target) -> Call:
