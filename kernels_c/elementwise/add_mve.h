@@ -42,9 +42,9 @@ static TW_NOINLINE __attribute__((unused)) void tw_add_mve_row(const int8_t *a, 
         "letp lr, 1b"
         : [a] "+&l"(a), [b] "+&l"(b), [y] "+&l"(y), [left] "=&w"(left), [right] "=&w"(right)
         : [size] "r"(p->walk.size), [b_start] "r"(p->b_start), [b_mult] "r"(p->b_mult), [b_shift] "r"(p->b_shift),
-          [one] "r"(1), [a_start] "r"(p->a_start), [mult] "r"(p->mult), [shift] "r"(p->shift), [zero] "w"(vdupq_n_s32(p->out_zero)),
-          [a_scale] "w"(vdupq_n_s32(p->a_scale)), [b_scale] "w"(vdupq_n_s32(p->b_scale)),
-          [low] "w"(vdupq_n_s32(p->low)), [high] "w"(vdupq_n_s32(p->high))
+          [one] "r"(1), [a_start] "r"(p->a_start), [mult] "r"(p->mult), [shift] "r"(p->shift),
+          [zero] "w"(vdupq_n_s32(p->out_zero)), [a_scale] "w"(vdupq_n_s32(p->a_scale)),
+          [b_scale] "w"(vdupq_n_s32(p->b_scale)), [low] "w"(vdupq_n_s32(p->low)), [high] "w"(vdupq_n_s32(p->high))
         : "lr", "memory");
 #else
     for (int32_t i = 0; i < p->walk.size; ++i) {

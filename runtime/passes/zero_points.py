@@ -1,9 +1,10 @@
 """Weights with a zero point as int8 weights without one: a pass ``Graph -> Graph`` of planning.
 
 Weights of uint8 less their zero point may need nine bits. In trained layers a handful of weights does, because one
-scale and one zero point serve the whole layer. An input channel of a CONV_2D or FULLY_CONNECTED that such a weight
-reads comes twice, and its two weights, both of int8, add up. So all products run in the kernels of int8. Layers with
-many such weights stay as they are, and run in plain C. DEPTHWISE_CONV_2D has kernels for weights of 16 bits.
+scale and one zero point serve the whole layer. An input channel of a CONV_2D, TRANSPOSE_CONV or FULLY_CONNECTED that
+such a weight reads comes twice, and its two weights, both of int8, add up. So all products run in the kernels of int8.
+Layers with many such weights stay as they are, and run in plain C. DEPTHWISE_CONV_2D has kernels for weights of 16
+bits.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ def _rewritten(node: Node) -> Iterator[Node]:
     """The nodes that take the place of one; itself if it has no such weights, or too many."""
     w = node.optional(1)
     # LiteRT scales the sums of a FULLY_CONNECTED of uint8 in float64; its kernel takes the zero point, too.
-    suits = node.op == "CONV_2D" or (node.op == "FULLY_CONNECTED" and not is_unsigned(node))
+    # Beside int8, runtimes ignore those of a TRANSPOSE_CONV.
+    suits = node.op in ("CONV_2D", "TRANSPOSE_CONV" if is_unsigned(node) else "FULLY_CONNECTED")
     known = suits and w is not None and w.data is not None and w.type == "INT8" and len(w.shape) > 1
     zeros = set(w.quant.zero_point.tolist()) if w is not None and known and w.quant is not None else {0}
     one = len(zeros) == 1 and zeros != {0} and -128 <= min(zeros) <= 127  # else lowering says what is wrong
@@ -50,7 +52,8 @@ def _rewritten(node: Node) -> Iterator[Node]:
 
 def _widened(node: Node, w: Tensor) -> Iterator[Node]:
     """The node over its input's channels and, behind them, those that come twice."""
-    x, depth = node.input(0), w.shape[-1]
+    at = 2 if node.op == "TRANSPOSE_CONV" else 0
+    x, depth = node.input(at), w.shape[-1]
     parts, channels = _split(w)
     if x.type != "INT8" or x.shape[-1:] != (depth,) or SHARE * (channels.size - depth) > depth:
         yield node
@@ -64,7 +67,9 @@ def _widened(node: Node, w: Tensor) -> Iterator[Node]:
         yield Node("GATHER", (x, index), (wide,), options, index=node.index)
         x = wide
     quant = replace(w.quant, zero_point=np.zeros_like(w.quant.zero_point)) if w.quant is not None else None
-    yield replace(node, inputs=(x, replace(w, shape=parts.shape, data=parts, quant=quant), *node.inputs[2:]))
+    inputs = [*node.inputs]
+    inputs[at], inputs[1] = x, replace(w, shape=parts.shape, data=parts, quant=quant)
+    yield replace(node, inputs=tuple(inputs))
 
 
 def _split(w: Tensor) -> tuple[Array, Array]:

@@ -217,17 +217,16 @@ typedef struct {
         int8_t *to = row->out;                                                                                         \
         int32x4_t a, b, c, d;                                                                                          \
         int8x16_t even, odd, tap, more;                                                                                \
-        __asm volatile(                                                                                                \
-            "vctp.8 %[lanes]\n\tdls lr, %[count]\n"                                                                    \
-            "1:\n\t" TW_SUM16_BIAS TW_SUM16_NINE TW_SUM16_SCALES(                                                      \
-                SIGN) "vpst\n\tvstrbt.8 %q[t], [%[to]]\n\t"                                                            \
-                      "add %[x], %[x], %[step]\n\tadd %[y], %[y], %[step]\n\tadd %[z], %[z], %[step]\n\t"              \
-                      "add %[to], %[to], %[jump]\n\tle lr, 1b"                                                         \
-            : [x] "+&r"(x), [y] "+&r"(y), [z] "+&r"(z), [to] "+&r"(to), [a] "=&w"(a), [b] "=&w"(b), [c] "=&w"(c),      \
-              [d] "=&w"(d), [e] "=&w"(even), [o] "=&w"(odd), [t] "=&w"(tap), [u] "=&w"(more)                           \
-            : [k] "l"(row->k), [step] "r"(row->step), [jump] "r"(row->jump), [count] "r"(row->count),                  \
-              [lanes] "r"(row->lanes), [zero] "r"(row->zero), [one] "r"(1)                                             \
-            : "lr", TW_PREDICATE, "memory");                                                                           \
+        __asm volatile("vctp.8 %[lanes]\n\tdls lr, %[count]\n"                                                         \
+                       "1:\n\t" TW_SUM16_BIAS TW_SUM16_NINE TW_SUM16_SCALES(                                           \
+                           SIGN) "vpst\n\tvstrbt.8 %q[t], [%[to]]\n\t"                                                 \
+                                 "add %[x], %[x], %[step]\n\tadd %[y], %[y], %[step]\n\tadd %[z], %[z], %[step]\n\t"   \
+                                 "add %[to], %[to], %[jump]\n\tle lr, 1b"                                              \
+                       : [x] "+&r"(x), [y] "+&r"(y), [z] "+&r"(z), [to] "+&r"(to), [a] "=&w"(a), [b] "=&w"(b),         \
+                         [c] "=&w"(c), [d] "=&w"(d), [e] "=&w"(even), [o] "=&w"(odd), [t] "=&w"(tap), [u] "=&w"(more)  \
+                       : [k] "l"(row->k), [step] "r"(row->step), [jump] "r"(row->jump), [count] "r"(row->count),       \
+                         [lanes] "r"(row->lanes), [zero] "r"(row->zero), [one] "r"(1)                                  \
+                       : "lr", TW_PREDICATE, "memory");                                                                \
     }
 TW_SUM16_NINE_ROW(tw_sum16_nine_any, TW_SUM16_SIGN)
 TW_SUM16_NINE_ROW(tw_sum16_nine_above, TW_SUM16_NO_SIGN)

@@ -46,11 +46,12 @@ typedef struct {
 /* Four channels of both pixels, rescaled; SIGN: nothing, or less 1 in the lanes that are negative, by r8 = 1. */
 #define TW_MVE_FOUR(a, b, SIGN)                                                                                        \
     "ldrd %[x0], %[x1], [%[s]]\n\t"                                                                                    \
-    "ldm %[f], {r0, r2, r4, r6}\n\tldm %[f]!, {r8, r10, r12, lr}\n\t" TW_MVE_BOTH("%[blocks]", a, b)                   \
-    "vldrw.32 %q[w], [%[f]], #16\n\t"                                                                                  \
-    "vqrdmulh.s32 %q" a ", %q" a ", %q[w]\n\tvqrdmulh.s32 %q" b ", %q" b ", %q[w]\n\t"                                 \
-    "vldrb.s32 %q[w], [%[f]], #4\n\t" SIGN(a, b)                                                                       \
-    "vrshl.s32 %q" a ", %q" a ", %q[w]\n\tvrshl.s32 %q" b ", %q" b ", %q[w]\n\t"
+    "ldm %[f], {r0, r2, r4, r6}\n\tldm %[f]!, {r8, r10, r12, lr}\n\t" TW_MVE_BOTH(                                     \
+        "%[blocks]", a, b) "vldrw.32 %q[w], [%[f]], #16\n\t"                                                           \
+                           "vqrdmulh.s32 %q" a ", %q" a ", %q[w]\n\tvqrdmulh.s32 %q" b ", %q" b ", %q[w]\n\t"          \
+                           "vldrb.s32 %q[w], [%[f]], #4\n\t" SIGN(a, b) "vrshl.s32 %q" a ", %q" a                      \
+                                                                        ", %q[w]\n\tvrshl.s32 %q" b ", %q" b           \
+                                                                        ", %q[w]\n\t"
 #define TW_MVE_SIGN(a, b) "mov r8, #1\n\tvqdmlah.s32 %q" a ", %q" a ", r8\n\tvqdmlah.s32 %q" b ", %q" b ", r8\n\t"
 #define TW_MVE_NO_SIGN(a, b)
 /* Eights of channels, at least one; returns where their constants end. Without SIGN sums below 0 may be one step off: for
@@ -61,17 +62,17 @@ typedef struct {
         int32x4_t a, b, c, d, w;                                                                                       \
         const int8_t *x0, *x1;                                                                                         \
         int32_t n;                                                                                                     \
-        __asm volatile("0:\n\t" TW_MVE_FOUR("[c]", "[d]", SIGN) TW_MVE_FOUR("[a]", "[b]", SIGN)                        \
-                       "ldrd r0, r2, [%[s], #8]\n\tldrd r4, r6, [%[s], #20]\n\t"                                       \
-                       "vqmovnb.s32 %q[c], %q[c]\n\tvqmovnb.s32 %q[d], %q[d]\n\t"                                      \
-                       "vqmovnt.s32 %q[c], %q[a]\n\tvqmovnt.s32 %q[d], %q[b]\n\t"                                      \
-                       "vqadd.s16 %q[c], %q[c], r4\n\tvqadd.s16 %q[d], %q[d], r4\n\t"                                  \
-                       "vqmovnb.s16 %q[c], %q[c]\n\tvqmovnb.s16 %q[d], %q[d]\n\t"                                      \
-                       "vstrb.16 %q[c], [r0], #8\n\tvstrb.16 %q[d], [r2], #8\n\t"                                      \
-                       "subs r6, #8\n\t"                                                                               \
-                       "strd r0, r2, [%[s], #8]\n\t"                                                                   \
-                       "str r6, [%[s], #24]\n\t"                                                                       \
-                       "bgt 0b"                                                                                        \
+        __asm volatile("0:\n\t" TW_MVE_FOUR("[c]", "[d]", SIGN) TW_MVE_FOUR(                                           \
+                           "[a]", "[b]", SIGN) "ldrd r0, r2, [%[s], #8]\n\tldrd r4, r6, [%[s], #20]\n\t"               \
+                                               "vqmovnb.s32 %q[c], %q[c]\n\tvqmovnb.s32 %q[d], %q[d]\n\t"              \
+                                               "vqmovnt.s32 %q[c], %q[a]\n\tvqmovnt.s32 %q[d], %q[b]\n\t"              \
+                                               "vqadd.s16 %q[c], %q[c], r4\n\tvqadd.s16 %q[d], %q[d], r4\n\t"          \
+                                               "vqmovnb.s16 %q[c], %q[c]\n\tvqmovnb.s16 %q[d], %q[d]\n\t"              \
+                                               "vstrb.16 %q[c], [r0], #8\n\tvstrb.16 %q[d], [r2], #8\n\t"              \
+                                               "subs r6, #8\n\t"                                                       \
+                                               "strd r0, r2, [%[s], #8]\n\t"                                           \
+                                               "str r6, [%[s], #24]\n\t"                                               \
+                                               "bgt 0b"                                                                \
                        : [a] "=&w"(a), [b] "=&w"(b), [c] "=&w"(c), [d] "=&w"(d), [w] "=&w"(w), [x0] "=&r"(x0),         \
                          [x1] "=&r"(x1), [n] "=&r"(n), [f] "+&r"(f)                                                    \
                        : [s] "r"(s), [blocks] "r"(s->blocks)                                                           \
@@ -86,21 +87,20 @@ static TW_NOINLINE __attribute__((unused)) void tw_mve_run_fours(tw_mve_pair *s,
     int32x4_t a, b, w;
     const int8_t *x0, *x1;
     int32_t n;
-    __asm volatile("0:\n\t" TW_MVE_FOUR("[a]", "[b]", TW_MVE_SIGN)
-                   "ldrd r0, r2, [%[s], #8]\n\tldrd r4, r6, [%[s], #20]\n\t"
-                   "vadd.i32 %q[a], %q[a], r4\n\tvadd.i32 %q[b], %q[b], r4\n\t"
-                   "vqmovnb.s32 %q[a], %q[a]\n\tvqmovnb.s32 %q[b], %q[b]\n\t"
-                   "vqmovnb.s16 %q[a], %q[a]\n\tvqmovnb.s16 %q[b], %q[b]\n\t"
-                   "vctp.32 r6\n\tvpstt\n\t"
-                   "vstrbt.32 %q[a], [r0], #4\n\tvstrbt.32 %q[b], [r2], #4\n\t"
-                   "subs r6, #4\n\t"
-                   "strd r0, r2, [%[s], #8]\n\t"
-                   "str r6, [%[s], #24]\n\t"
-                   "bgt 0b"
-                   : [a] "=&w"(a), [b] "=&w"(b), [w] "=&w"(w), [x0] "=&r"(x0), [x1] "=&r"(x1), [n] "=&r"(n),
-                     [f] "+&r"(f)
-                   : [s] "r"(s), [blocks] "r"(s->blocks)
-                   : "r0", "r2", "r4", "r6", "r8", "r10", "r12", "lr", TW_PREDICATE, "cc", "memory");
+    __asm volatile(
+        "0:\n\t" TW_MVE_FOUR("[a]", "[b]", TW_MVE_SIGN) "ldrd r0, r2, [%[s], #8]\n\tldrd r4, r6, [%[s], #20]\n\t"
+                                                        "vadd.i32 %q[a], %q[a], r4\n\tvadd.i32 %q[b], %q[b], r4\n\t"
+                                                        "vqmovnb.s32 %q[a], %q[a]\n\tvqmovnb.s32 %q[b], %q[b]\n\t"
+                                                        "vqmovnb.s16 %q[a], %q[a]\n\tvqmovnb.s16 %q[b], %q[b]\n\t"
+                                                        "vctp.32 r6\n\tvpstt\n\t"
+                                                        "vstrbt.32 %q[a], [r0], #4\n\tvstrbt.32 %q[b], [r2], #4\n\t"
+                                                        "subs r6, #4\n\t"
+                                                        "strd r0, r2, [%[s], #8]\n\t"
+                                                        "str r6, [%[s], #24]\n\t"
+                                                        "bgt 0b"
+        : [a] "=&w"(a), [b] "=&w"(b), [w] "=&w"(w), [x0] "=&r"(x0), [x1] "=&r"(x1), [n] "=&r"(n), [f] "+&r"(f)
+        : [s] "r"(s), [blocks] "r"(s->blocks)
+        : "r0", "r2", "r4", "r6", "r8", "r10", "r12", "lr", TW_PREDICATE, "cc", "memory");
 }
 #else
 /* The sums of four channels over one window: biases plus weights times x. */

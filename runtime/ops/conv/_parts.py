@@ -14,7 +14,7 @@ from twinfer.runtime.ops.conv._layer import Convolution, convolution_of
 from twinfer.runtime.ops.core import requantize, requantize_s16
 from twinfer.runtime.ops.core.channels import constant_bias
 from twinfer.runtime.ops.core.hybrid import is_hybrid
-from twinfer.runtime.ops.core.unsigned import is_unsigned
+from twinfer.runtime.ops.core.unsigned import is_unsigned, weight_zero
 from twinfer.runtime.ops.core.window import Window
 from twinfer.runtime.ops.isa.short import channels_s8, channels_s16
 from twinfer.runtime.variant import accept, present
@@ -94,7 +94,7 @@ def taps_of(node: Node, type: str) -> Taps:
     conv, g = transpose_conv.as_conv(node), transpose_conv.geometry(node)
     accept(not is_hybrid(conv), "activations are float and weights int8")
     accept(node.input(2).type == type, f"its values are not of {type.lower()}")
-    accept(not is_unsigned(node), "the weights may have a zero point")
+    accept(not is_unsigned(node) or not weight_zero(node.input(1)), "the weights have a zero point")
     w = present(node.input(1).data, "the weights are computed at run time")
     bias = present(constant_bias(conv, g.out_c), "the bias is computed at run time")
     taps = [_taps(w, g, ky, kx) for ky in range(g.stride_h) for kx in range(g.stride_w)]

@@ -267,6 +267,9 @@ def _grouped_cases(rng: np.random.Generator) -> Iterator[Case]:
         yield _case(rng, x_shape, w_shape, Layer(bound=1 << 20))  # groups of whole words
         yield _case(rng, x_shape, w_shape, Layer(zero=-128), stride_h=2, fused_activation_function="RELU")
     yield _case(rng, (1, 5, 7, 16), (8, 2, 3, 8), Layer(per_tensor=True), dilation_w_factor=2)
+    for act in ("NONE", "RELU"):  # whole vectors of channels, an even and an odd number of columns
+        yield _case(rng, (2, 5, 7, 16), (17, 3, 3, 16), Layer(), fused_activation_function=act)
+        yield _case(rng, (2, 7, 4, 32), (8, 2, 3, 32), Layer(), fused_activation_function=act, dilation_h_factor=2)
 
 
 def _line_cases(rng: np.random.Generator) -> Iterator[Case]:

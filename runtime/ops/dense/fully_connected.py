@@ -230,6 +230,8 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
         yield _case(rng, (1, 33), 5, hybrid._replace(bias=False), asymmetric_quantize_inputs=asymmetric)
     yield from codes(rng)
     yield from _wide_cases(rng)
+    for act in ("NONE", "RELU6"):  # eights of channels and whole vectors
+        yield _case(rng, (2, 48), 24, Layer(bound=1 << 20), fused_activation_function=act)
 
 
 def _wide_cases(rng: np.random.Generator) -> Iterator[Case]:

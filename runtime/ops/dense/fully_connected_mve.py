@@ -40,7 +40,10 @@ def _by_eights(call: Call, c: Channels) -> Call:
     """The call over eight channels at a time; by rows as it is."""
     at = eights(len(c.weights))
     blocks = c.weights[at].reshape(len(at) // EIGHT, EIGHT, -1, BLOCK_S8).transpose(0, 2, 1, 3)
-    ends = [v[at].reshape(-1, EIGHT).astype(kind).view("<i4") for v, kind in ((c.bias, "<i4"), (c.mult, "<i4"), (c.shift, "i1"))]
+    ends = [
+        v[at].reshape(-1, EIGHT).astype(kind).view("<i4")
+        for v, kind in ((c.bias, "<i4"), (c.mult, "<i4"), (c.shift, "i1"))
+    ]
     inputs = (call.inputs[0], weights(np.ascontiguousarray(blocks), EIGHTS), per_channel(np.hstack(ends), ENDS))
     return replace(call, kernel="tw_fully_connected_eights_mve_s8", inputs=inputs, weights=Weights(unit=EIGHT))
 
