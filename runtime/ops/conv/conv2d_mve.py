@@ -47,7 +47,7 @@ def _by_bands(layer: Convolution, c: Channels, blocks: int) -> Call | None:
     band = -(-reach // BLOCK_S8) * BLOCK_S8
     scratch = band * (1 + g.out_w % 2)
     at = np.arange(max(lanes, 1)) // g.in_c * step + np.arange(max(lanes, 1)) % g.in_c
-    if g.k_h * g.k_w == 1 or g.dilation_w > 1 or scratch > MOST_BAND:
+    if g.k_h * g.k_w == 1 or g.out_w == 1 or scratch > MOST_BAND:  # one window of a row shares nothing
         return None
     if (g.in_c > BLOCK_S8 and g.in_c % BLOCK_S8) or at.max() > 255:
         return None
