@@ -32,8 +32,8 @@ class Variant:
     variants. ``types`` are the types of input 0 that it serves, none for any. ``lower(node, target)`` is called after
     ``infer`` has agreed with the outputs' shapes; it raises ``Declined`` where its kernel does not suit the node.
     ``blocks``, for nodes that ``lower`` serves, has other sizes of the pieces that its kernel works on, for ``tune``.
-    ``larger``: it is faster than those behind it, but its constants take more bytes. Where flash is dear, it is taken
-    where it is worth that (``runtime/plan/larger.py``).
+    ``larger``, unless 0: its constants take more bytes than those of others; 2 is faster than 1. Where flash is dear,
+    it is taken where it is worth that (``runtime/plan/larger.py``).
     """
 
     name: str
@@ -43,7 +43,7 @@ class Variant:
     types: tuple[str, ...] = ()
     also: tuple[str, ...] = ()
     blocks: Blocks | None = None
-    larger: bool = False
+    larger: int = 0
 
     def __post_init__(self) -> None:
         if not self.needs or not self.needs.issubset(FEATURES):
@@ -54,8 +54,8 @@ class Variant:
         return not self.types or node.input(0).type in self.types
 
     def rank(self, op: str) -> tuple[int, int, int]:
-        """Lower is better: the best feature that it needs, whether it is written for ``op``, whether it is larger."""
-        return min(map([*FEATURES].index, self.needs)), int(op in self.also), int(not self.larger)
+        """Lower is better: the best feature that it needs, whether it is written for ``op``, how much larger it is."""
+        return min(map([*FEATURES].index, self.needs)), int(op in self.also), -self.larger
 
 
 def accept(condition: bool, reason: str) -> None:

@@ -20,6 +20,12 @@ TW_INLINE int32_t tw_window_image(const tw_window *w) { return w->in_h * w->in_w
 /* Windows over all images. */
 TW_INLINE int32_t tw_window_count(const tw_window *w) { return w->batches * w->out_h * w->out_w; }
 
+/* Whether each window is one pixel, and the next one the next pixel. */
+TW_INLINE int32_t tw_window_pixels(const tw_window *w) {
+    return w->k_h == 1 && w->k_w == 1 && w->stride_h == 1 && w->stride_w == 1 && w->pad_h == 0 && w->pad_w == 0 &&
+           w->out_h == w->in_h && w->out_w == w->in_w;
+}
+
 /* The same windows over the bytes of elements of this size. */
 TW_INLINE tw_window tw_window_bytes(const tw_window *w, int32_t size) {
     tw_window bytes = *w;

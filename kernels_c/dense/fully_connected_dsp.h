@@ -54,6 +54,55 @@ TW_INLINE const uint32_t *tw_fully_connected_dsp_four(const int8_t *x, const uin
     return w;
 }
 
+#if defined(TW_DSP_LOOPS) && !defined(__clang__) && !defined(__OPTIMIZE_SIZE__)
+#define TW_DENSE_ROWS 1
+/* All channels of one output, a multiple of four, with one scale: weights are halves, sums over depth, a multiple of 8,
+ * fit. In assembly, the ends too: gcc keeps neither in registers. r0: x, r1: w, lr: bias; r4, r5: sums of two pairs, r6,
+ * r7: those of their first channels. */
+static TW_NOINLINE void tw_fully_connected_dsp_row(const int8_t *x, const uint32_t *w, const int32_t *bias, int8_t *y,
+                                                   const tw_dsp_channel *all, int32_t depth, int32_t out) {
+    const int8_t *const first = x, *const end = x + depth;
+    const int32_t *const last = bias + out;
+    const int32_t ends[3] = {all->mult, all->rounding, all->shift};
+    const int32_t skip = (-depth / 8 & 3) * 124; /* eights of x: four a round, 124 bytes of code each */
+#define TW_DENSE_FOUR(x)                                                                                               \
+    "ldmia r1!, {r8, r9, r10, r11}\n\tsxtb16 r12, " x ", ror #8\n\tsxtb16 " x ", " x "\n\t"                            \
+    "smlad r4, r8, " x ", r4\n\tsmlad r4, r9, r12, r4\n\tsmlad r5, r10, " x ", r5\n\tsmlad r5, r11, r12, r5\n\t"       \
+    "sxtb16 r8, r8\n\tsxtb16 r9, r9\n\tsxtb16 r10, r10\n\tsxtb16 r11, r11\n\t"                                         \
+    "smlad r6, r8, " x ", r6\n\tsmlad r6, r9, r12, r6\n\tsmlad r7, r10, " x ", r7\n\tsmlad r7, r11, r12, r7\n\t"
+#define TW_DENSE_EIGHT "ldrd r2, r3, [r0], #8\n\t" TW_DENSE_FOUR("r2") TW_DENSE_FOUR("r3")
+#define TW_DENSE_END(sum, to)                                                                                          \
+    "smmlar r7, " sum ", r4, r5\n\tadd r7, r7, " sum ", asr #31\n\tasr r7, r7, r6\n\tssat r7, #8, r7\n\t"              \
+    "strb r7, [r0, #" to "]\n\t"
+    register const int8_t *from __asm("r0") = x;
+    register const uint32_t *weights __asm("r1") = w;
+    register const int32_t *starts __asm("lr") = bias;
+    __asm volatile(
+        "1:\n\tldr r3, %[skip]\n\tmov r4, #0\n\tmov r5, #0\n\tmov r6, #0\n\tmov r7, #0\n\tadd pc, "
+        "r3\n\tnop\n2:\n\t" TW_DENSE_EIGHT TW_DENSE_EIGHT TW_DENSE_EIGHT TW_DENSE_EIGHT
+        "ldr r3, %[end]\n\tcmp r0, r3\n\tbne 2b\n\t"
+        "sub r4, r4, r6\n\tsub r5, r5, r7\n\tldmia lr!, {r8, r9, r10, r11}\n\t"
+        "add r8, r8, r6, lsl #1\n\tadd r9, r9, r4, asr #7\n\t"
+        "add r10, r10, r7, lsl #1\n\tadd r11, r11, r5, asr #7\n\t"
+        "ldrd r4, r5, %[ends]\n\tldr r6, %[shift]\n\tldr r0, %[y]\n\t" TW_DENSE_END("r8", "0") TW_DENSE_END("r9", "1")
+            TW_DENSE_END("r10", "2") TW_DENSE_END(
+                "r11",
+                "3") "add r0, r0, #4\n\tstr r0, %[y]\n\tldr r3, %[last]\n\tldr r0, %[first]\n\tcmp lr, r3\n\tbne 1b"
+        : "+r"(from), "+r"(weights), "+r"(starts), [y] "+m"(y)
+        : [skip] "m"(skip), [ends] "m"(ends), [shift] "m"(ends[2]), [last] "m"(last), [first] "m"(first), [end] "m"(end)
+        : "r2", "r3", "r4", "r5", "r6", "r7", "r8", "r9", "r10", "r11", "r12", "cc", "memory");
+#undef TW_DENSE_FOUR
+#undef TW_DENSE_EIGHT
+#undef TW_DENSE_END
+}
+#else
+#define TW_DENSE_ROWS 0
+TW_INLINE void tw_fully_connected_dsp_row(const int8_t *x, const uint32_t *w, const int32_t *bias, int8_t *y,
+                                          const tw_dsp_channel *all, int32_t depth, int32_t out) {
+    (void)x, (void)w, (void)bias, (void)y, (void)all, (void)depth, (void)out;
+}
+#endif
+
 TW_KERNEL(tw_fully_connected_dsp_s8) {
     const tw_fully_connected_dsp_s8_params p = *params;
     const int8_t *x = (const int8_t *)in[0];
@@ -62,7 +111,9 @@ TW_KERNEL(tw_fully_connected_dsp_s8) {
     for (int32_t b = 0; b < p.batches; ++b, x += p.depth, y += p.out) {
         const uint32_t *w = (const uint32_t *)in[1];
         if (p.depth != p.k4) memcpy(scratch, x, (size_t)p.depth);
-        for (int32_t c = 0; c < p.out; c += 4)
+        const int32_t row = p.depth % 8 == 0 && p.out % 4 == 0 && p.mults == 1 && !p.bytes && p.chunk >= p.k4 / 2;
+        if (TW_DENSE_ROWS && row) tw_fully_connected_dsp_row(x, w, (const int32_t *)in[2], y, &all, p.depth, p.out);
+        for (int32_t c = TW_DENSE_ROWS && row ? p.out : 0; c < p.out; c += 4)
             w = tw_fully_connected_dsp_four(p.depth != p.k4 ? (const int8_t *)scratch : x, w, in, y, c, &all, &p);
         tw_dsp_activation(y, p.out, p.end.low, p.end.high);
     }

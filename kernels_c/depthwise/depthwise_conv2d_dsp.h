@@ -24,8 +24,8 @@ typedef struct {
 
 /* The channel for three lines of which the first (edge -1) or the last (edge 1) lies outside the image: weights move to
  * the lines inside, and sums start with what the padding contributes. w: weights between zeros [along][lines + 2];
- * twice: the bias (both doubled with int8); last: shift and number of outputs. */
-TW_INLINE void tw_depthwise_dsp_weights(tw_depthwise_dsp_channel *c, const int16_t *w, int32_t edge, int32_t twice,
+ * start: of sums inside the image; last: shift and number of outputs. */
+TW_INLINE void tw_depthwise_dsp_weights(tw_depthwise_dsp_channel *c, const int16_t *w, int32_t edge, int32_t start,
                                         uint32_t last, int32_t in_zero) {
     const uint32_t zero = (uint32_t)in_zero;
     const tw_depthwise_dsp_column padding = {tw_pack(zero, zero), zero};
@@ -33,7 +33,7 @@ TW_INLINE void tw_depthwise_dsp_weights(tw_depthwise_dsp_channel *c, const int16
     for (int k = 0; k < 3; ++k) c->pair[k] = tw_word(inside + 5 * k);
     c->thirds = tw_pack((uint32_t)inside[2], (uint32_t)inside[7]);
     c->last = tw_pack(last, (uint32_t)inside[12]);
-    c->start = twice;
+    c->start = start;
     if (edge) c->start += in_zero * (outside[0] + outside[5] + outside[10]);
     c->head = tw_depthwise_dsp_first(padding, c, c->start);
     c->tail = tw_depthwise_dsp_third(padding, c, 0);
@@ -42,23 +42,27 @@ TW_INLINE void tw_depthwise_dsp_weights(tw_depthwise_dsp_channel *c, const int16
 /* All lines of one channel of an image. w: [3][3], int16 if w16, else int8; taps: room for the weights, with zeros
  * around. */
 TW_INLINE void tw_depthwise_dsp_image(const int8_t *x, int8_t *y, const int8_t *w, int16_t *taps, const int32_t *ends,
-                                      int32_t shift, tw_depthwise_dsp_channel *c, int wide, int w16,
+                                      int32_t shift, tw_depthwise_dsp_channel *c, int kind, int w16,
                                       const tw_depthwise_conv2d_dsp_s8_params *p) {
+    const int32_t k = kind == TW_DEPTHWISE_SHORT ? 1 + TW_DEPTHWISE_SHIFT - shift : kind == TW_DEPTHWISE_S8;
+    const int32_t start = kind == TW_DEPTHWISE_SHORT ? tw_shift_left(ends[0], k - 1) : ends[0];
     int32_t at = -p->lines[0] * p->x_line;
-    for (int k = 0; k < 9; ++k) {
-        const int32_t tap = w16 ? ((const int16_t *)(const void *)w)[k] : w[k];
-        taps[k / 3 * 5 + k % 3 + 1] = (int16_t)(wide ? tap : 2 * tap);
+    for (int i = 0; i < 9; ++i) {
+        const int32_t tap = w16 ? ((const int16_t *)(const void *)w)[i] : w[i];
+        taps[i / 3 * 5 + i % 3 + 1] = (int16_t)tw_shift_left(tap, k);
     }
-    c->mult = ends[1], c->rounding = wide ? -(p->end.low == 0) : tw_rounding(p->end.zero, shift);
+    c->mult = ends[1], c->rounding = tw_rounding(p->end.zero, shift);
+    if (kind == TW_DEPTHWISE_S16) c->rounding = -(p->end.low == 0);
+    if (kind == TW_DEPTHWISE_SHORT) c->rounding = tw_rounding(p->end.zero, TW_DEPTHWISE_SHIFT) + (1 << k >> 2);
     for (int32_t edge = -1; edge <= 1; ++edge) {
         const int32_t lines = p->lines[edge + 1];
         if (lines == 0) continue;
-        tw_depthwise_dsp_weights(c, taps, edge, ends[0], (uint32_t)(p->steps << 8 | shift), p->in_zero);
+        tw_depthwise_dsp_weights(c, taps, edge, start, (uint32_t)(p->steps << 8 | shift), p->in_zero);
         c->left = lines;
         if (p->stride == 1)
-            tw_depthwise_dsp_lines1(x + (at - edge * p->x_line), y, c, wide);
+            tw_depthwise_dsp_lines1(x + (at - edge * p->x_line), y, c, kind);
         else
-            tw_depthwise_dsp_lines2(x + (at - edge * p->x_line), y, c, wide);
+            tw_depthwise_dsp_lines2(x + (at - edge * p->x_line), y, c, kind);
         at += lines * p->line_stride * p->x_line;
         y += lines * p->y_line;
     }
@@ -73,9 +77,10 @@ TW_INLINE void tw_depthwise_dsp_begin(tw_depthwise_dsp_channel *c, const tw_dept
     c->y_next = p->y_line - (p->steps + p->behind) * p->y_step;
 }
 
-/* All outputs, not yet clamped; wide: int16, not int8; w16: so are the weights. */
+/* All outputs, not yet clamped; w16: weights are int16, not int8. */
 TW_INLINE void tw_depthwise_dsp_images(const tw_depthwise_conv2d_dsp_s8_params *p, const void *const *in,
-                                       void *const *out, int wide, int w16) {
+                                       void *const *out, int kind, int w16) {
+    const int wide = kind == TW_DEPTHWISE_S16;
     const int8_t *w = (const int8_t *)in[1], *shift = (const int8_t *)in[3];
     const int32_t *ends = (const int32_t *)in[2];
     const int8_t *x = (const int8_t *)in[0];
@@ -87,23 +92,28 @@ TW_INLINE void tw_depthwise_dsp_images(const tw_depthwise_conv2d_dsp_s8_params *
         for (int32_t i = 0, c = 0; i < p->in_c; ++i)
             for (const int32_t end = c + p->multiplier; c < end; ++c)
                 tw_depthwise_dsp_image(x + (wide ? 2 * i : i), y + (wide ? 2 * c : c), w + (9 * c << w16), taps,
-                                       ends + 2 * c, wide ? 0 : shift[c], &channel, wide, w16, p);
+                                       ends + 2 * c, wide ? 0 : shift[c], &channel, kind, w16, p);
 }
 
 TW_INLINE void tw_depthwise_dsp(const tw_depthwise_conv2d_dsp_s8_params *params, const void *const *in,
-                                void *const *out, int w16) {
+                                void *const *out, int kind, int w16) {
     const tw_depthwise_conv2d_dsp_s8_params p = *params;
     int8_t *y = (int8_t *)out[0];
-    tw_depthwise_dsp_images(&p, in, out, 0, w16);
+    tw_depthwise_dsp_images(&p, in, out, kind, w16);
     if (p.end.low > -128 || p.end.high < 127)
         for (int32_t i = p.batches * p.y_size; i > 0; --i, ++y) *y = (int8_t)tw_clamp(*y, p.end.low, p.end.high);
 }
 
-TW_KERNEL(tw_depthwise_conv2d_dsp_s8) { tw_depthwise_dsp(params, in, out, 0); }
+TW_KERNEL(tw_depthwise_conv2d_dsp_s8) { tw_depthwise_dsp(params, in, out, TW_DEPTHWISE_S8, 0); }
 
-/* The same with weights of int16, as those that were uint8 less their zero point. */
+/* The same with the short end, where it is exact for all channels. */
+typedef tw_depthwise_conv2d_dsp_s8_params tw_depthwise_conv2d_short_dsp_s8_params;
+
+TW_KERNEL(tw_depthwise_conv2d_short_dsp_s8) { tw_depthwise_dsp(params, in, out, TW_DEPTHWISE_SHORT, 0); }
+
+/* The usual end, and weights of int16, as those that were uint8 less their zero point. */
 typedef tw_depthwise_conv2d_dsp_s8_params tw_depthwise_conv2d_w16_dsp_s8_params;
 
-TW_KERNEL(tw_depthwise_conv2d_w16_dsp_s8) { tw_depthwise_dsp(params, in, out, 1); }
+TW_KERNEL(tw_depthwise_conv2d_w16_dsp_s8) { tw_depthwise_dsp(params, in, out, TW_DEPTHWISE_S8, 1); }
 
 #endif

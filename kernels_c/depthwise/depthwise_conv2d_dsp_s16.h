@@ -12,7 +12,7 @@ typedef tw_depthwise_conv2d_dsp_s8_params tw_depthwise_conv2d_dsp_s16_params;
 TW_KERNEL(tw_depthwise_conv2d_dsp_s16) {
     const tw_depthwise_conv2d_dsp_s16_params p = *params;
     int16_t *y = (int16_t *)out[0];
-    tw_depthwise_dsp_images(&p, in, out, 1, 0);
+    tw_depthwise_dsp_images(&p, in, out, TW_DEPTHWISE_S16, 0);
     if ((p.end.low > INT16_MIN && p.end.low != 0) || p.end.high < INT16_MAX)
         for (int32_t i = p.batches * p.y_size / 2; i > 0; --i, ++y) *y = (int16_t)tw_clamp(*y, p.end.low, p.end.high);
 }

@@ -22,11 +22,17 @@ _WORTH: Mapping[Optimize, float] = {**WORTH, "speed": inf}
 
 
 def with_larger(lowered: Lowered, target: Target, options: Options) -> Lowered:
-    """The same, where steps whose variant is not the fastest have got a larger one, if it is worth its bytes.
+    """The same, where steps have got the fastest of the larger variants that are worth their bytes.
 
-    None has where memory comes first (``ram``, banks, by rows alone, weights in pages) or weights are coded.
+    None has where size or memory comes first (``ram``, banks, by rows alone, weights in pages) or weights are coded.
     """
-    first = options.ram or target.banks or options.memory == "rows" or options.weights_as == "paged"
+    first = (
+        options.optimize == "size"
+        or options.ram
+        or target.banks
+        or options.memory == "rows"
+        or options.weights_as == "paged"
+    )
     if not target.flash_is_dear or first or options.weights not in ("file", "plain"):
         return lowered
     worth = 100 * _WORTH[options.optimize] / max(instructions(lowered.steps, target), 1)
@@ -35,22 +41,19 @@ def with_larger(lowered: Lowered, target: Target, options: Options) -> Lowered:
 
 
 def _faster(lowered: Lowered, target: Target, options: Options, worth: float, step: Step) -> Step:
-    """The step of the first larger variant that is worth its bytes; ``worth`` are those of one instruction."""
-    node = step.node
+    """The step of the fastest larger variant that is worth its bytes; ``worth`` are those of one instruction."""
+    node, best = step.node, step
     if step.call.macs == 0 or not any(row.larger for row in variants(operator(node).name, target)):
         return step
     for variant, said in attempts(node, target):
-        if variant.name == step.choice.variant and not variant.larger:
-            break  # those behind it are slower
         if not variant.larger or not isinstance(said, Call):
             continue
-        choice = Choice(variant.name, step.choice.declined)
-        other = step_of(node, step.position, said, choice, lowered.pool)
+        other = step_of(node, step.position, said, Choice(variant.name, step.choice.declined), lowered.pool)
         saved = instructions([step], target) - instructions([other], target)
         more = _bytes(other, target, options) - _bytes(step, target, options)
-        if saved > 0 and more <= worth * saved:
-            return other
-    return step
+        if more <= worth * saved and instructions([other], target) < instructions([best], target):
+            best = other
+    return best
 
 
 def _bytes(step: Step, target: Target, options: Options) -> float:

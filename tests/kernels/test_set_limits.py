@@ -69,12 +69,13 @@ def dense(depth: int) -> Drawn:
     return Node("FULLY_CONNECTED", (x, w, bias), (y,), options), [value]
 
 
-def conv(depth: int) -> Drawn:
+def conv(depth: int, out: int) -> Drawn:
     """The same of a window of one pixel."""
     node, (value,) = dense(depth)
     x, w, bias = (node.input(i) for i in range(3))
-    x, w = replace(x, shape=(1, 2, 1, depth)), replace(w, shape=(4, 1, 1, depth), data=w.data.reshape(4, 1, 1, depth))
-    y = replace(node.output, shape=(1, 2, 1, 4))
+    x, bias = replace(x, shape=(1, 2, 1, depth)), replace(bias, shape=(out,), data=bias.data[:out])
+    w = replace(w, shape=(out, 1, 1, depth), data=w.data[:out].reshape(out, 1, 1, depth))
+    y = replace(node.output, shape=(1, 2, 1, out))
     return Node("CONV_2D", (x, w, bias), (y,), {**conv2d.DEFAULTS, "padding": "VALID"}), [value.reshape(x.shape)]
 
 
@@ -127,7 +128,10 @@ LIMITS: dict[str, tuple[str, str, Callable[[], Drawn], Callable[[], Drawn]]] = {
     "extent of a walk": ("cortex-m4", "tw_depthwise_conv2d_dsp_s8", lambda: depthwise((1, 254, 3, 2), (3, 3)),
                          lambda: depthwise((1, 255, 255, 2), (3, 3))),
     # 129 times four products of 127 * 128 are below 2^23.
-    "sums in half a word": ("cortex-m4", "tw_conv2d_dsp_s8", lambda: conv(516), lambda: conv(520)),
+    "sums in half a word": ("cortex-m4", "tw_conv2d_dsp_s8", lambda: conv(516, 3), lambda: conv(520, 3)),
+    # 16 times 8,256 products of 127 * 128, and a bias, are below 2^31.
+    "scaled sums, weights of 16 bits": ("cortex-m4", "tw_conv2d_halves_dsp_s8", lambda: conv(8256, 4),
+                                        lambda: conv(8257, 4)),
     # Four times 9 * 3,669 products of 127 * 128 are below 2^31.
     "four times a sum, Winograd": ("cortex-m4", "tw_conv2d_winograd_dsp_s8", lambda: taps(3669), lambda: taps(3670)),
     # 16,512 products of 255 * 255 are below 2^30.

@@ -165,6 +165,9 @@ TW_INLINE int32_t tw_mul_top(int32_t a, int32_t b, int32_t c) {
 #endif
 }
 
+/* a * b / 2^32, rounded down. */
+TW_INLINE int32_t tw_high32(int32_t a, int32_t b) { return (int32_t)((int64_t)a * b >> 32); }
+
 /* Four unsigned bytes of a word added to halves: bytes 0 and 2, bytes 1 and 3. Up to 257 additions fit. */
 TW_INLINE uint32_t tw_add_even(uint32_t sums, uint32_t x) {
 #if defined(TW_DSP)

@@ -137,6 +137,27 @@ static TW_NOINLINE uint32_t *tw_dsp_widen(uint32_t *TW_RESTRICT to, const int8_t
     return to;
 }
 
+/* Copies count int8 of each of three pixels that lie count apart, a multiple of 4, into a panel. */
+static TW_NOINLINE void tw_dsp_widen3(uint32_t *TW_RESTRICT to, const int8_t *TW_RESTRICT from, int32_t count) {
+    const int8_t *const end = from + count;
+#if defined(TW_DSP_LOOPS)
+    __asm volatile("1:\n ldr r9, [%[from], %[count], lsl #1]\n ldr r8, [%[from], %[count]]\n ldr r6, [%[from]], #4\n"
+                   "sxtb16 r3, r6\n sxtb16 r4, r8\n sxtb16 r5, r9\n"
+                   "sxtb16 r6, r6, ror #8\n sxtb16 r8, r8, ror #8\n sxtb16 r9, r9, ror #8\n"
+                   "stmia %[to]!, {r3, r4, r5, r6, r8, r9}\n cmp %[from], %[end]\n bne 1b\n"
+                   : [to] "+r"(to), [from] "+r"(from)
+                   : [count] "r"(count), [end] "r"(end)
+                   : "r3", "r4", "r5", "r6", "r8", "r9", "cc", "memory");
+#else
+    for (; from != end; from += 4, to += 2 * TW_DSP_PIXELS)
+        for (int r = 0; r < TW_DSP_PIXELS; ++r) {
+            const uint32_t four = tw_word(from + r * count);
+            to[r] = tw_even(four);
+            to[TW_DSP_PIXELS + r] = tw_odd(four);
+        }
+#endif
+}
+
 /* The sums of one pair of channels, whose weights are stored as bytes, over one row: 256 * B + A; first: A. The two words of
  * another pair lie between its own. A function that takes few registers, and so little stack. */
 static TW_NOINLINE int32_t tw_dsp_sums1_bytes(const int8_t *x, const uint32_t *w, const uint32_t *end, int32_t *first) {

@@ -184,6 +184,7 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
     yield from _line_cases(rng)
     for padding in ("SAME", "VALID"):  # tiles of 4 x 4 outputs, Winograd's on computers
         yield _case(rng, (1, 11, 14, 9), (17, 3, 3, 9), Layer(bound=1 << 16), padding=padding)
+    yield from _halves_cases(rng)
 
 
 def _window_cases(rng: np.random.Generator, kind: str) -> Iterator[Case]:
@@ -215,6 +216,21 @@ def _winograd_cases(rng: np.random.Generator) -> Iterator[Case]:
             yield _case(rng, x_shape, (out_c, 3, 3, x_shape[3]), Layer(bound=1 << 16), padding=padding)
     for zero in (-128, 127):
         yield _case(rng, (1, 6, 7, 9), (4, 3, 3, 9), Layer(zero=zero, lowest=True), fused_activation_function="RELU")
+
+
+def _halves_cases(rng: np.random.Generator) -> Iterator[Case]:
+    """Weights of 16 bits, of pairs of channels: as many words as there are rests of a round, rows of taps that are no
+    whole words, outputs that end at their zero point or are halfway between two, long shifts."""
+    for depth in (4, 12, 20, 28, 30, 36):
+        for pixels in (3, 5):
+            yield _case(rng, (1, 1, pixels, depth), (4, 1, 1, depth), Layer(bound=1 << 14))
+    relu = {"fused_activation_function": "RELU"}
+    for layer in (Layer(out_zero=-128), Layer(out_zero=-128, halves=True), Layer(out_zero=5, zero=-128)):
+        yield _case(rng, (1, 7, 6, 3), (6, 3, 3, 3), layer, **relu)
+        yield _case(rng, (2, 7, 6, 1), (2, 4, 2, 1), layer, stride_h=2, stride_w=2, **relu)
+        yield _case(rng, (1, 7, 9, 2), (2, 2, 3, 2), layer, dilation_h_factor=2, padding="VALID", **relu)
+    long = Layer(out_zero=-128, out_scale=2.0, bound=1 << 20)
+    yield _case(rng, (1, 4, 5, 16), (8, 1, 1, 16), long, **relu)
 
 
 def _wide_cases(rng: np.random.Generator) -> Iterator[Case]:

@@ -28,4 +28,4 @@ def _packed(u: Array) -> Array:
     return np.ascontiguousarray(w.reshape(len(w), 2, places, -1, 2).transpose(0, 2, 3, 1, 4), "<i2").view("<i4")
 
 
-VARIANT = Variant("winograd_dsp", ("CONV_2D",), frozenset({"dsp"}), lower, ("INT8",), larger=True)
+VARIANT = Variant("winograd_dsp", ("CONV_2D",), frozenset({"dsp"}), lower, ("INT8",), larger=2)

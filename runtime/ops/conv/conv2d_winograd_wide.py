@@ -77,6 +77,6 @@ def _packed(u: Array) -> Array:
 
 #: In place of conv2d_wide.h where that multiplies int16; VNNI and SDOT multiply bytes, four at once.
 VARIANTS = (
-    Variant("winograd_wide", ("CONV_2D",), frozenset({"avx2"}), lower, ("INT8",), larger=True),
-    Variant("winograd_wide", ("CONV_2D",), frozenset({"neon"}), lower, ("INT8",), larger=True),
+    Variant("winograd_wide", ("CONV_2D",), frozenset({"avx2"}), lower, ("INT8",), larger=2),
+    Variant("winograd_wide", ("CONV_2D",), frozenset({"neon"}), lower, ("INT8",), larger=2),
 )

@@ -29,6 +29,6 @@ def _packed(u: Array) -> Array:
 
 
 VARIANTS = (
-    Variant("winograd_words", ("CONV_2D",), frozenset({"words"}), lower, ("INT8",), larger=True),
-    Variant("winograd_tiles", ("CONV_2D",), frozenset({"words", "tiles"}), lower_tiles, ("INT8",), larger=True),
+    Variant("winograd_words", ("CONV_2D",), frozenset({"words"}), lower, ("INT8",), larger=2),
+    Variant("winograd_tiles", ("CONV_2D",), frozenset({"words", "tiles"}), lower_tiles, ("INT8",), larger=2),
 )

@@ -12,8 +12,10 @@ from twinfer.runtime.constant import per_channel, requantize, weights
 from twinfer.runtime.graph import Array, Node
 from twinfer.runtime.ops.conv._layer import Convolution, convolution_of
 from twinfer.runtime.ops.core.packing import ENDS, PAIRS
+from twinfer.runtime.ops.core.requantize import Channels
 from twinfer.runtime.ops.core.window import Window
 from twinfer.runtime.ops.depthwise import _fours_dsp, _planes_dsp
+from twinfer.runtime.ops.isa.dsp import most_of
 from twinfer.runtime.ops.isa.short import channels_s8, channels_s16
 from twinfer.runtime.params import Param
 from twinfer.runtime.program import Call, Weights
@@ -26,6 +28,10 @@ LONGEST = 254
 
 #: Instructions of the set-up that a channel takes in every call.
 CHANNEL = 205
+
+
+#: The shift of sums that end shortly: TW_DEPTHWISE_SHIFT.
+SHIFT = 10
 
 
 class Axis(NamedTuple):
@@ -94,10 +100,21 @@ def _call_s8(layer: Convolution, walk: Walk) -> Call:
     node = layer.node
     c = channels_s8(node, walk.weights, layer.bias)
     arrays = (weights(c.weights, PAIRS), per_channel(np.stack([2 * c.bias, c.mult], 1), ENDS), requantize(-c.shift))
-    params, inputs = {**walk.params, "in_zero": node.input(0).zero, "end": c.end}, (node.input(0), *arrays)
+    params = {**walk.params, "in_zero": node.input(0).zero, "end": c.end}
+    inputs = (node.input(0), *arrays)
     suffix, stored = layer.stored
+    suffix = suffix or "_short" * _short(c)
     kernel, outputs = f"tw_depthwise_conv2d{suffix}_dsp_s8", (node.output,)
     return Call(kernel, params, inputs, outputs, macs=layer.macs, weights=stored)
+
+
+def _short(c: Channels) -> bool:
+    """Whether all sums may end in two instructions: none is below the output's zero point, and all numbers fit."""
+    k = 1 + SHIFT + c.shift.astype(np.int64)
+    if c.low < c.out_zero or k.min() < 2:
+        return False
+    most = most_of(c.weights, c.bias) << k
+    return bool(most.max() < 1 << 31 and (np.abs(c.weights.astype(np.int64)) << k[:, None]).max() < 1 << 15)
 
 
 def _call_s16(layer: Convolution, walk: Walk) -> Call:

@@ -53,6 +53,19 @@ def test_none_where_another_kernel_is_better(ic: Graph) -> None:
     assert not places(make_plan(ic, find("cortex-m55").target, Options(optimize="speed")))
 
 
+def test_weights_of_16_bits_where_winograd_declines() -> None:
+    """For the fewest instructions; flash in balance takes them for the first layer of few channels alone."""
+
+    def halves(name: str, options: Options) -> list[int]:
+        plan = make_plan(load(name).graph, DSP, options)
+        return [step.position for step in plan.steps if step.call.kernel == "tw_conv2d_halves_dsp_s8"]
+
+    assert halves("kws_int8", Options(optimize="speed")) == [0, 2, 4, 6, 8]
+    assert halves("ic_int8", Options(optimize="speed")) == [0, 4, 6, 8, 10]
+    assert halves("vww_int8", Options()) == [0, 2]
+    assert not halves("vww_int8", Options(optimize="size"))
+
+
 @pytest.mark.parametrize("options", [
     Options(optimize="size"), Options(), Options(optimize="speed", memory="rows"),
     Options(optimize="speed", ram=50_000), Options(optimize="speed", weights="auto"),
