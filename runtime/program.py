@@ -72,10 +72,11 @@ class Call:
     ``params`` has the members of the C struct ``<kernel>_params``, all of them and no others, and every input and
     output is of the types that it may have (else RuntimeError, which names the kernel and what is wrong).
     ``scratch`` is in bytes. ``inplace`` lists the positions in ``inputs`` whose memory output 0 may take over: the
-    kernel must then be right when both pointers are equal. ``macs`` counts multiply-accumulates of the node.
-    ``weights`` says how input 1 may be stored coded, None if it may not. ``rows`` says how it computes parts of its
-    output, None if it cannot; ``rows_call``, if there is one, computes them in its place. ``note`` describes the
-    constants in comments. With ``quant`` above 0, the params that depend on scales and zero points are also that input,
+    kernel must then be right when both pointers are equal. ``macs`` counts multiply-accumulates of the node;
+    ``skipped`` of them are by weights of zero, and not computed. ``weights`` says how input 1 may be stored coded, None
+    if it may not. ``rows`` says how it computes parts of its output, None if it cannot; ``rows_call``, if there is one,
+    computes them in its place. ``note`` describes the constants in comments.
+    With ``quant`` above 0, the params that depend on scales and zero points are also that input,
     word for word, and emitted C reads them there.
     """
 
@@ -86,6 +87,7 @@ class Call:
     scratch: int = 0
     inplace: tuple[int, ...] = ()
     macs: int = 0
+    skipped: int = 0
     weights: Weights | None = None
     rows: Rows | None = None
     rows_call: Call | None = None

@@ -32,8 +32,9 @@ class Variant:
     variants. ``types`` are the types of input 0 that it serves, none for any. ``lower(node, target)`` is called after
     ``infer`` has agreed with the outputs' shapes; it raises ``Declined`` where its kernel does not suit the node.
     ``blocks``, for nodes that ``lower`` serves, has other sizes of the pieces that its kernel works on, for ``tune``.
-    ``larger``, unless 0: its constants take more bytes than those of others; 2 is faster than 1. Where flash is dear,
-    it is taken where it is worth that (``runtime/plan/larger.py``).
+    ``larger``, unless 0: its constants or its scratch memory take more bytes than those of others; 2 is faster than 1.
+    Where flash is dear, it is taken where it is worth that (``runtime/plan/larger.py``).
+    ``few``: it suits few nodes, and is asked before others that need the same feature.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Variant:
     also: tuple[str, ...] = ()
     blocks: Blocks | None = None
     larger: int = 0
+    few: bool = False
 
     def __post_init__(self) -> None:
         if not self.needs or not self.needs.issubset(FEATURES):
@@ -53,9 +55,9 @@ class Variant:
         """Whether a target that has what it needs should ask it."""
         return not self.types or node.input(0).type in self.types
 
-    def rank(self, op: str) -> tuple[int, int, int]:
-        """Lower is better: the best feature that it needs, whether it is written for ``op``, how much larger it is."""
-        return min(map([*FEATURES].index, self.needs)), int(op in self.also), -self.larger
+    def rank(self, op: str) -> tuple[int, int, int, int]:
+        """Lower is better: the best feature that it needs, whether it is written for ``op``, is larger, suits few."""
+        return min(map([*FEATURES].index, self.needs)), int(op in self.also), -self.larger, int(not self.few)
 
 
 def accept(condition: bool, reason: str) -> None:

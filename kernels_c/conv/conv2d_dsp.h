@@ -5,7 +5,7 @@
 #define TW_CONV2D_DSP_H
 
 #include "../core/window.h"
-#include "../isa/dsp/dsp_tile.h"
+#include "../isa/dsp/dsp_sparse.h"
 
 /* int8. in: x, then weights and ends (dsp_tile.h) for k = k_h * k_w * in_c; the input zero point is folded into the
  * biases; padding holds in_zero. out: y. scratch: the panel, 6 * k4 bytes, then int8 [k4]. */
@@ -16,11 +16,11 @@ typedef struct {
 } tw_conv2d_dsp_s8_params;
 
 /* How windows become pixels of a panel: gathered as bytes of int8, or of int16 if wide. column: room for one window.
- * k4: its bytes, rounded up to 4. */
+ * k4: its bytes, rounded up to 4. sparse: the pixels of a panel of dsp_sparse.h, 0 of others. */
 typedef struct {
     tw_gather rows;
     int8_t *column;
-    int32_t k4, wide;
+    int32_t k4, wide, sparse;
 } tw_conv2d_dsp_gather;
 
 /* Copies count bytes of int16, a multiple of 4, into one pixel of a panel; returns where the next ones go. */
@@ -30,9 +30,10 @@ static TW_NOINLINE uint32_t *tw_dsp_gather(uint32_t *TW_RESTRICT to, const int8_
     return to;
 }
 
-/* The same for int8, or int16 if wide. */
-TW_INLINE uint32_t *tw_conv2d_dsp_fill(uint32_t *to, const int8_t *from, int32_t count, int32_t wide) {
-    return wide ? tw_dsp_gather(to, from, count) : tw_dsp_widen(to, from, count);
+/* The same for what is gathered. */
+TW_INLINE uint32_t *tw_conv2d_dsp_fill(uint32_t *to, const int8_t *from, int32_t count, const tw_conv2d_dsp_gather *g) {
+    if (g->sparse) return g->sparse == 1 ? tw_sparse_widen1(to, from, count) : tw_sparse_widen4(to, from, count);
+    return g->wide ? tw_dsp_gather(to, from, count) : tw_dsp_widen(to, from, count);
 }
 
 /* Copies the window at a pixel into one pixel of a panel: directly, row of taps by row, if these are whole words inside
@@ -46,11 +47,11 @@ TW_INLINE void tw_conv2d_dsp_window(uint32_t *panel, const tw_pixel *at, const t
         const int32_t direct = words && runs && tw_row_inside(y, w);
         if (!direct) tw_gather_row(to, at->image, y, at->x, &g->rows);
         if (words)
-            panel = tw_conv2d_dsp_fill(panel, direct ? at->image + (y * w->in_w + at->x) * w->in_c : to, taps, g->wide);
+            panel = tw_conv2d_dsp_fill(panel, direct ? at->image + (y * w->in_w + at->x) * w->in_c : to, taps, g);
         else
             to += taps;
     }
-    if (!words) tw_conv2d_dsp_fill(panel, g->column, g->k4, g->wide);
+    if (!words) tw_conv2d_dsp_fill(panel, g->column, g->k4, g);
 }
 
 TW_KERNEL(tw_conv2d_dsp_s8) {
@@ -59,7 +60,7 @@ TW_KERNEL(tw_conv2d_dsp_s8) {
     const tw_dsp_matrix m = {(const uint32_t *)in[1], (const int32_t *)in[2], p.k4 / 2, out_c, out_c, p.end.zero};
     uint32_t *panel = (uint32_t *)scratch;
     const tw_conv2d_dsp_gather g = {
-        {&p.window, p.window.in_c, p.in_zero, 0}, (int8_t *)scratch + 2 * TW_DSP_PIXELS * p.k4, p.k4, 0};
+        {&p.window, p.window.in_c, p.in_zero, 0}, (int8_t *)scratch + 2 * TW_DSP_PIXELS * p.k4, p.k4, 0, 0};
     int8_t *y = (int8_t *)out[0];
     tw_pixel at = tw_pixel_first(in[0], 1, &p.window);
     for (int32_t left = tw_window_count(&p.window); left > 0; left -= TW_DSP_PIXELS) {
@@ -114,7 +115,7 @@ TW_INLINE void tw_transpose_conv_dsp_phase(const int8_t *x, int8_t *y, const tw_
                                            tw_dsp_matrix *m, const tw_transpose_conv_dsp_s8_params *p) {
     const tw_window *w = &phase->window;
     const int32_t k4 = 4 * tw_phase_blocks(w, 4);
-    const tw_conv2d_dsp_gather g = {{w, w->in_c, p->in_zero, 0}, (int8_t *)panel + 2 * TW_DSP_PIXELS * p->k4, k4, 0};
+    const tw_conv2d_dsp_gather g = {{w, w->in_c, p->in_zero, 0}, (int8_t *)panel + 2 * TW_DSP_PIXELS * p->k4, k4, 0, 0};
     tw_pixel at = tw_pixel_first(x, 1, w);
     m->words = k4 / 2;
     for (int32_t line = 0; line < w->batches * w->out_h; ++line) {

@@ -23,7 +23,7 @@ TW_KERNEL(tw_conv2d_dsp_s16) {
         (const uint32_t *)in[1], (const int32_t *)in[2], p.words, p.chunk, bytes.out_c, bytes.out_c, p.limits};
     uint32_t *panel = (uint32_t *)scratch;
     const tw_conv2d_dsp_gather g = {
-        {&bytes, bytes.in_c, 0, 0}, (int8_t *)(panel + TW_DSP_PIXELS_S16 * p.words), 4 * p.words, 1};
+        {&bytes, bytes.in_c, 0, 0}, (int8_t *)(panel + TW_DSP_PIXELS_S16 * p.words), 4 * p.words, 1, 0};
     int16_t *y = (int16_t *)out[0];
     tw_pixel at = tw_pixel_first(in[0], 1, &bytes);
     for (int32_t left = tw_window_count(&bytes); left > 0; left -= TW_DSP_PIXELS_S16) {

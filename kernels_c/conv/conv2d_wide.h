@@ -26,8 +26,16 @@ typedef struct {
 
 /* What a kernel is made for, a constant at every call: pairs of pixels; pixels copied as halves, int16, whose products
  * two of a lane are added at once instead of four (conv2d_avx2.h); eight products at once (isa/wide/eights.h); or, with
- * halves, int16 as input and output (conv2d_wide_s16.h), or weights of int8 (conv2d_simd128.h). */
-enum { TW_CONV_PAIR = 1, TW_CONV_HALVES = 2, TW_CONV_EIGHTS = 4, TW_CONV_WORDS = 8, TW_CONV_BYTES = 16 };
+ * halves, int16 as input and output (conv2d_wide_s16.h), or weights of int8 (conv2d_simd128.h); some steps alone
+ * (conv2d_sparse_wide.h). */
+enum {
+    TW_CONV_PAIR = 1,
+    TW_CONV_HALVES = 2,
+    TW_CONV_EIGHTS = 4,
+    TW_CONV_WORDS = 8,
+    TW_CONV_BYTES = 16,
+    TW_CONV_SPARSE = 32
+};
 
 /* Whether isa/wide/pairs.h sums: where weights are bytes, and wherever that is fastest. */
 #if defined(TW_WIDE_WASM)
@@ -52,22 +60,42 @@ TW_INLINE tw_acc tw_conv2d_step(tw_acc acc, const uint8_t *x, int32_t behind, co
 }
 
 /* A band: its rows of the image; where in them the window of each vector of outputs begins, and how many there are; and
- * where from there four bytes of taps lie, step by step. */
+ * where from there four bytes of taps lie, step by step. count: steps, if these are some alone. */
 typedef struct {
     const uint8_t *rows;
     const int32_t *places, *steps;
-    int32_t vectors;
+    int32_t vectors, count;
 } tw_conv_band;
 
 /* Steps that a window takes. */
 TW_INLINE int32_t tw_conv2d_steps(const tw_conv2d_wide_s8_params *p) { return p->window.k_h * p->runs * p->run / 4; }
+
+/* The same of a band. */
+TW_INLINE int32_t tw_conv2d_count(const tw_conv_band *band, int form, const tw_conv2d_wide_s8_params *p) {
+    return form & TW_CONV_SPARSE ? band->count : tw_conv2d_steps(p);
+}
+
+/* The sums of one pixel and block: four vectors of sums, so that additions do not wait for each other. */
+TW_INLINE tw_acc tw_conv2d_row_sums(const uint8_t *x, const int32_t *steps, int32_t count, tw_acc start,
+                                    const int8_t *w, int form) {
+    tw_acc acc[4] = {start, tw_acc_zero(), tw_acc_zero(), tw_acc_zero()};
+    int32_t lanes[4][TW_LANES], k = 0;
+    for (; k + 4 <= count; k += 4, w += 16 * TW_LANES)
+        for (int i = 0; i < 4; ++i) acc[i] = tw_conv2d_step(acc[i], x + steps[k + i], 0, w + 4 * TW_LANES * i, form);
+    for (; k < count; ++k, w += 4 * TW_LANES) acc[0] = tw_conv2d_step(acc[0], x + steps[k], 0, w, form);
+    for (int i = 0; i < 4; ++i) memcpy(lanes[i], &acc[i], sizeof lanes[i]);
+    for (int i = 0; i < TW_LANES; ++i)
+        lanes[0][i] = tw_add(tw_add(lanes[0][i], lanes[1][i]), tw_add(lanes[2][i], lanes[3][i]));
+    return tw_acc_load(lanes[0]);
+}
 
 /* sums [pixels][blocks] = what each block begins with + the windows from vector first on . the blocks of weights.
  * pixels and blocks are constants. */
 TW_INLINE void tw_conv2d_wide_sums(tw_acc *sums, const tw_conv_band *band, int32_t first, const tw_acc *start,
                                    const int8_t *w, int pixels, int blocks, int form,
                                    const tw_conv2d_wide_s8_params *p) {
-    const int32_t behind = p->window.stride_w * tw_conv2d_pixel(&p->window, form), count = tw_conv2d_steps(p);
+    const int32_t behind = p->window.stride_w * tw_conv2d_pixel(&p->window, form),
+                  count = tw_conv2d_count(band, form, p);
     const uint8_t *x[TW_CONV_PIXELS];
     tw_acc acc[TW_CONV_PIXELS][TW_CONV_BLOCKS];
     for (int r = 0; r < pixels; ++r) x[r] = band->rows + band->places[first + r];
@@ -78,6 +106,10 @@ TW_INLINE void tw_conv2d_wide_sums(tw_acc *sums, const tw_conv_band *band, int32
     if (form & TW_CONV_BY_PAIRS) {
         tw_pairs_sums(sums, x, form & TW_CONV_PAIR ? behind : 0, band->steps, count, start, w, pixels, blocks,
                       form & TW_CONV_BYTES ? 1 : 2);
+        return;
+    }
+    if (form & TW_CONV_SPARSE && pixels == 1) {
+        *sums = tw_conv2d_row_sums(x[0], band->steps, count, *start, w, form);
         return;
     }
     for (int r = 0; r < pixels; ++r)
@@ -116,14 +148,14 @@ TW_INLINE void tw_conv2d_wide_tile(const tw_conv_band *band, int32_t first, cons
         tw_tile_end(&out, sums, pixels, blocks, of->ends, tw_ending(channels));
 }
 
-/* blocks blocks of channels from c on, of all of a band; w: the weights of channel 0. */
+/* blocks blocks of channels from c on, of all of a band; w: the weights of channel 0 or, of some steps alone, of c. */
 TW_INLINE void tw_conv2d_wide_blocks(const tw_conv_band *band, int32_t c, const int8_t *w, int8_t *y, int blocks,
                                      int form, const tw_channels_s8 *channels, const tw_conv2d_wide_s8_params *p) {
     const int few = (TW_CONV_PIXELS + 1) / 2;
-    const int32_t k = (form & TW_CONV_BYTES ? 2 : 4) * tw_conv2d_steps(p);
+    const int32_t k = (form & TW_CONV_BYTES ? 2 : 4) * tw_conv2d_count(band, form, p);
     tw_conv_blocks of;
     int32_t first = 0;
-    of.w = w + c * k;
+    of.w = form & TW_CONV_SPARSE ? w : w + c * k;
     of.c = c;
     for (int b = 0; b < blocks; ++b) {
         of.start[b] = tw_acc_load(channels->bias + c + TW_LANES * b);
@@ -135,6 +167,10 @@ TW_INLINE void tw_conv2d_wide_blocks(const tw_conv_band *band, int32_t c, const 
         for (int b = 0; b < blocks; ++b) of.ends[b].mult = tw_acc_load(channels->mult + c + TW_LANES * b);
     else
         for (int b = 0; b < blocks; ++b) of.ends[b] = tw_ends_load(channels, c + TW_LANES * b);
+    if (form & TW_CONV_SPARSE && band->vectors == 1) {
+        tw_conv2d_wide_tile(band, 0, &of, y, 1, 1, form, channels, p);
+        return;
+    }
     for (; first + few < band->vectors; first += TW_CONV_PIXELS)
         tw_conv2d_wide_tile(band, first, &of, y, TW_CONV_PIXELS, blocks, form, channels, p);
     if (first < band->vectors) tw_conv2d_wide_tile(band, first, &of, y, few, blocks, form, channels, p);
@@ -144,6 +180,14 @@ TW_INLINE void tw_conv2d_wide_blocks(const tw_conv_band *band, int32_t c, const 
 TW_INLINE void tw_conv2d_wide_band(const tw_conv_band *band, const int8_t *w, int8_t *y, int form,
                                    const tw_channels_s8 *channels, const tw_conv2d_wide_s8_params *p) {
     int32_t c = 0;
+    if (form & TW_CONV_SPARSE) {
+        const int32_t *kept = band->steps;
+        for (; c < p->window.out_c; c += TW_LANES, w += 4 * TW_LANES * *kept, kept += 1 + *kept) {
+            const tw_conv_band own = {band->rows, band->places, kept + 1, band->vectors, *kept};
+            tw_conv2d_wide_blocks(&own, c, w, y, 1, form, channels, p);
+        }
+        return;
+    }
     if (p->pair) {
         tw_conv2d_wide_blocks(band, 0, w, y, 1, form | TW_CONV_PAIR, channels, p);
         return;
@@ -228,7 +272,8 @@ TW_INLINE void tw_conv2d_wide(const tw_conv2d_wide_s8_params *params, const void
     for (int32_t b = 0; b < window->batches; ++b, x += tw_window_image(window) * value)
         for (int32_t oy = 0; oy < window->out_h; oy += p.band) {
             const int32_t rows = tw_min(window->out_h - oy, p.band), top = oy * window->stride_h - window->pad_h;
-            const tw_conv_band band = {copy, (const int32_t *)scratch, steps, rows * wide};
+            const int32_t *const of = form & TW_CONV_SPARSE ? (const int32_t *)in[5] : steps;
+            const tw_conv_band band = {copy, (const int32_t *)scratch, of, rows * wide, 0};
             tw_conv2d_wide_fill(copy, x, top, (rows - 1) * window->stride_h + reach, form, &p);
             tw_conv2d_wide_band(&band, (const int8_t *)in[1], y, form, &channels, &p);
             y += rows * window->out_w * window->out_c * value;

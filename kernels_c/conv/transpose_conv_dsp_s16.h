@@ -21,7 +21,7 @@ TW_INLINE void tw_transpose_conv_dsp_phase_s16(const void *x, int16_t *y, const 
     const tw_window bytes = tw_window_bytes(&phase->window, sizeof(int16_t)), *w = &bytes;
     m->words = m->chunk = 2 * tw_phase_blocks(&phase->window, 4);
     const tw_conv2d_dsp_gather g = {
-        {w, w->in_c, 0, 0}, (int8_t *)(panel + TW_DSP_PIXELS_S16 * p->words), 4 * m->words, 1};
+        {w, w->in_c, 0, 0}, (int8_t *)(panel + TW_DSP_PIXELS_S16 * p->words), 4 * m->words, 1, 0};
     tw_pixel at = tw_pixel_first(x, 1, w);
     for (int32_t line = 0; line < w->batches * w->out_h; ++line) {
         int16_t *to = y + tw_phase_line(line, w, &p->window);

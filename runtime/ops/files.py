@@ -114,6 +114,7 @@ ALSO: Mapping[str, Sequence[str]] = {
     "conv.conv2d_dsp": ["TRANSPOSE_CONV"],
     "conv.conv2d_hybrid": ["FULLY_CONNECTED"],
     "conv.conv2d_mve": ["TRANSPOSE_CONV"],
+    "conv.conv2d_sparse": ["FULLY_CONNECTED"],
     "conv.conv_reference": ["CONV_2D", "DEPTHWISE_CONV_2D"],
     "dense.batch_matmul": ["FULLY_CONNECTED"],
     "dense.fully_connected": ["BATCH_MATMUL"],

@@ -46,7 +46,7 @@ def _faster(lowered: Lowered, target: Target, options: Options, worth: float, st
     if step.call.macs == 0 or not any(row.larger for row in variants(operator(node).name, target)):
         return step
     for variant, said in attempts(node, target):
-        if not variant.larger or not isinstance(said, Call):
+        if not variant.larger or (variant.few and options.weights_as != "linked") or not isinstance(said, Call):
             continue
         other = step_of(node, step.position, said, Choice(variant.name, step.choice.declined), lowered.pool)
         saved = instructions([step], target) - instructions([other], target)

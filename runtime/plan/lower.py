@@ -49,16 +49,19 @@ class Lowered:
         return tuple(steps_of(self.program))
 
 
-def lower(flow: Flow, target: Target, settings: Settings = UNTUNED, *, larger: bool = False) -> Lowered:
+def lower(
+    flow: Flow, target: Target, settings: Settings = UNTUNED, *, larger: bool = False, few: bool = True
+) -> Lowered:
     """A step per operator and copy, in the same control flow. None takes a ``larger`` variant unless it says so.
 
-    Nodes that ``settings`` know are lowered as these say.
+
+    Without ``few``, none takes a variant of that kind. Nodes that ``settings`` know are lowered as these say.
 
     Raises ModelError for an operator that contradicts itself, UnsupportedOperatorError for operators without a kernel.
     """
     pool = Pool(flow.graph)
     _refuse_unsupported([*nodes_of(flow.start), *nodes_of(flow.main)])
-    by = partial(_lowered, target=target, settings=settings, larger=larger)
+    by = partial(_lowered, target=target, settings=settings, larger=larger, few=few)
     start = _program(flow.start, repeat(-1), by, pool)
     program = (*start, *_program(flow.main, count(), by, pool))
     program = _with_one_state_each(program, flow.states)
@@ -142,14 +145,16 @@ def _pooled(call: Call, node: Node, pool: Pool) -> Call:
     return replace(call, inputs=tuple(inputs))
 
 
-def _lowered(node: Node, target: Target, settings: Settings, larger: bool) -> tuple[Call, Choice]:
+def _lowered(node: Node, target: Target, settings: Settings, larger: bool, few: bool) -> tuple[Call, Choice]:
     for tensor in (*node.inputs, *node.outputs):  # texts are made for errors alone: they take a fifth of planning
         if tensor is not None and tensor.too_large:
             raise ModelError(f"{node}: {tensor} takes 2 GiB or more")
     for tensor, shape in zip(node.outputs, infer_node(node), strict=True):
         if shape != tensor.shape:
             raise ModelError(f"{node}: the model says {tensor}, but the inputs give shape {list(shape)}")
-    call, choice = guarded(node, lambda: _as_set(node, target, settings) or lower_node(node, target, larger=larger))
+    call, choice = guarded(
+        node, lambda: _as_set(node, target, settings) or lower_node(node, target, larger=larger, few=few)
+    )
     own = [t for t in call.written if t.variable and t not in (*node.inputs, *node.outputs)]
     if own and not keeps_state(node):
         raise OperatorError(f"{node}: lower makes the variable {own[0]}; its Op(...) must say keeps_state=True")
@@ -166,14 +171,14 @@ def _as_set(node: Node, target: Target, settings: Settings) -> tuple[Call, Choic
     return next(((call, Choice(each.variant)) for each, call in alternatives(node, target) if each == wanted), None)
 
 
-def lower_node(node: Node, target: Target, *, larger: bool = True) -> tuple[Call, Choice]:
+def lower_node(node: Node, target: Target, *, larger: bool = True, few: bool = True) -> tuple[Call, Choice]:
     """The call of the best variant that does not decline, in plain C if all do, and what was chosen.
 
-    ``larger``: it may be one that takes more flash. ``infer`` must have agreed with the node.
+    ``larger``, ``few``: it may be such a variant (``Variant``). ``infer`` must have agreed with the node.
     """
     declined, op = list[tuple[str, str]](), operator(node)
     for variant, said in attempts(node, target):
-        if variant.larger and not larger:
+        if (variant.larger and not larger) or (variant.few and not few):
             continue
         if isinstance(said, Call):
             return said, Choice(variant.name, tuple(declined))

@@ -112,8 +112,9 @@ def _everywhere(graph: Graph, change: Callable[[Graph], Graph]) -> Graph:
 
 
 def _lower(flow: Flow, job: Job) -> Lowered:
-    larger = not (job.target.flash_is_dear or job.options.codes(False))  # those cannot be coded
-    return with_larger(lower(flow, job.target, job.settings, larger=larger), job.target, job.options)
+    coded = job.options.codes(False)  # larger constants, and those without blocks of zeros, cannot be
+    larger, few = not (job.target.flash_is_dear or coded), not coded and job.options.weights_as == "linked"
+    return with_larger(lower(flow, job.target, job.settings, larger=larger, few=few), job.target, job.options)
 
 
 def _code(lowered: Lowered, job: Job) -> Lowered:

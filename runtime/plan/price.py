@@ -104,12 +104,12 @@ def instructions(steps: Iterable[Step], target: Target) -> float:
 
 
 def work(step: Step) -> int:
-    """A measure of what a step does: its multiply-accumulates, and the elements that it reads and writes.
+    """A measure of what a step does: the multiply-accumulates that it computes, and elements that it reads and writes.
 
     Decoded weights count as little as constant ones: not at all.
     """
     read = [value for value in step.call.read if value in step.node.inputs]
-    return step.call.macs + WORK_PER_ELEMENT * (_elements(read) + outputs_of(step))
+    return step.call.macs - step.call.skipped + WORK_PER_ELEMENT * (_elements(read) + outputs_of(step))
 
 
 def outputs_of(step: Step) -> int:

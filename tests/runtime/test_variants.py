@@ -122,17 +122,20 @@ def test_the_best_that_the_target_has() -> None:
 def test_one_that_declines_says_why() -> None:
     call, choice = lower_node(conv_node(groups=2), DSP)
     assert call.kernel == "tw_conv2d_groups_dsp_s8"
-    assert choice == Choice("dsp", tuple((name, "it has 2 groups") for name in ("winograd_dsp", "halves_dsp", "dsp")))
+    names = ("winograd_dsp", "halves_dsp", "sparse_dsp", "dsp")
+    assert choice == Choice("dsp", tuple((name, "it has 2 groups") for name in names))
     call, choice = lower_node(conv_node(dilation_w_factor=2), MVE)
+    few = "0% of its blocks of 4 x 4 weights are zero, fewer than 50%"
     assert call.kernel == "tw_conv2d_groups_mve_s8"
-    assert choice == Choice("mve", (("mve", "the window is dilated along its rows"),))
+    assert choice == Choice("mve", (("sparse_mve", few), ("mve", "the window is dilated along its rows")))
 
 
 def test_one_that_serves_two_features_is_asked_once() -> None:
     call, choice = lower_node(conv_node(groups=2), computer("both", "avx_vnni", "avx512_vnni"))
     assert call.kernel == "tw_conv2d_s8"
     few = "its groups have 2 channels, no multiple of 4"
-    assert choice.declined == (("wide", "it has 2 groups"), ("avx_vnni", "it has 2 groups"), ("wide", few))
+    said = "it has 2 groups"
+    assert choice.declined == (("sparse_wide", said), ("wide", said), ("avx_vnni", said), ("wide", few))
 
 
 def test_one_that_serves_an_operator_beside_declines_without_a_word() -> None:

@@ -106,6 +106,14 @@ class Bands:
         return 4 * (places + steps) + self._seen(self._band) * self._row + 16
 
     @property
+    def places(self) -> Array:
+        """The bytes from the beginning of a window to each step of its taps, [steps]."""
+        g, pixel = self.window, self.window.in_c * self.size
+        rows = np.arange(g.k_h)[:, None, None] * g.dilation_h * self._row
+        taps = np.arange(self._taps)[:, None] * g.dilation_w * pixel
+        return np.asarray((rows + taps + np.arange(0, self._run, 4)).reshape(-1))
+
+    @property
     def packed(self) -> Constant:
         """The weights as a lane takes them: ``step`` bytes at once."""
         runs, at_once = self._runs.reshape(self.window.out_c, -1), self.step // self.size

@@ -185,6 +185,7 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
     for padding in ("SAME", "VALID"):  # tiles of 4 x 4 outputs, Winograd's on computers
         yield _case(rng, (1, 11, 14, 9), (17, 3, 3, 9), Layer(bound=1 << 16), padding=padding)
     yield from _halves_cases(rng)
+    yield from _sparse_cases(rng)
 
 
 def _window_cases(rng: np.random.Generator, kind: str) -> Iterator[Case]:
@@ -300,6 +301,17 @@ def _line_cases(rng: np.random.Generator) -> Iterator[Case]:
     for zero in (-128, 127):
         layer = Layer(zero=zero, lowest=True)
         yield _case(rng, (1, 3, 7, 8), (4, 1, 3, 8), layer, fused_activation_function="RELU")
+
+
+def _sparse_cases(rng: np.random.Generator) -> Iterator[Case]:
+    """Blocks of weights that are zero: some, nearly all, all; channels and pixels around the edges of tiles."""
+    for tall, zeros, zero in ((1, 0.7, 3), (1, 0.95, -128), (4, 0.7, 5), (16, 0.7, 127), (16, 0.9, -3), (1, 1.0, 127)):
+        layer = Layer(bound=1 << 16, zeros=zeros, zero=zero, tall=tall)
+        yield _case(rng, (1, 3, 7, 40), (21, 1, 1, 40), layer)
+        yield _case(rng, (2, 5, 4, 12), (18, 3, 2, 12), layer, stride_h=2, fused_activation_function="RELU6")
+        yield _case(rng, (1, 1, 1, 70), (35, 1, 1, 70), layer)
+        yield _case(rng, (1, 6, 5, 8), (17, 3, 3, 8), layer, dilation_w_factor=2)
+        yield _case(rng, (1, 4, 5, 64), (32, 1, 1, 64), layer._replace(per_tensor=True, lowest=tall == 4))
 
 
 OP = Op("CONV_2D", infer, reference, lower, cases, beyond=beyond, uint8="layer", packed_weights=True)

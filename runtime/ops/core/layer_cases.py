@@ -24,6 +24,7 @@ class Layer(NamedTuple):
 
     ``bound`` limits the bias; ``bias_type`` is its type ("": INT64 with INT16, else INT32). ``halves``: small sums
     times 1, 1/2 or 1/4, so that many lie halfway between two outputs. ``lowest``: weights of -128 and -127 only.
+    ``zeros`` is the share of blocks of ``tall`` x 4 weights, along the first and the last axis, that are zero.
     """
 
     kind: str = "INT8"
@@ -36,6 +37,8 @@ class Layer(NamedTuple):
     bias_type: str = ""
     halves: bool = False
     lowest: bool = False
+    zeros: float = 0.0
+    tall: int = 1
 
     def case(
         self,
@@ -84,6 +87,9 @@ class Layer(NamedTuple):
             return Tensor("w", self.kind, shape, along(tensor(shape, "INT8", quant.tolist()), axis).quant, packed)
         most = 1 if self.halves else 127
         data = rng.integers(-128, -126, shape) if self.lowest else rng.integers(-most, most + 1, shape)
+        if self.zeros:
+            blocks = rng.random((-(-shape[0] // self.tall), *shape[1:-1], -(-shape[-1] // 4))) < self.zeros
+            data[blocks.repeat(self.tall, 0).repeat(4, -1)[: shape[0], ..., : shape[-1]]] = 0
         return along(tensor(shape, "INT8", quant.tolist(), data=data, name="w"), axis)
 
     def _bias(self, rng: np.random.Generator, scales: Any) -> Tensor:

@@ -257,6 +257,11 @@ def _wide_cases(rng: np.random.Generator) -> Iterator[Case]:
         yield _case(rng, (3, depth), 13, Layer(bound=1 << 20))
         yield _case(rng, (1, depth), 16, Layer(per_tensor=True, zero=127), fused_activation_function="RELU6")
         yield _case(rng, (2, depth), 6, Layer(zero=-128, lowest=True))
+    for tall, zeros in ((1, 0.7), (1, 0.9), (4, 0.75), (16, 0.7), (16, 1.0)):  # of blocks of tall x 4 weights
+        sparse = Layer(bound=1 << 16, zeros=zeros, zero=-128, tall=tall)
+        for rows, depth, out in ((1, 66, 19), (5, 40, 34), (1, 300, 33)):
+            yield _case(rng, (rows, depth), out, sparse, fused_activation_function="RELU")
+        yield _case(rng, (1, 6, 5, 32), 10, Layer(zeros=zeros, tall=tall, per_tensor=True), depth=960)
 
 
 OP = Op("FULLY_CONNECTED", infer, reference, lower, cases, uint8="layer", packed_weights=True)
