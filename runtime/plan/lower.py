@@ -54,7 +54,6 @@ def lower(
 ) -> Lowered:
     """A step per operator and copy, in the same control flow. None takes a ``larger`` variant unless it says so.
 
-
     Without ``few``, none takes a variant of that kind. Nodes that ``settings`` know are lowered as these say.
 
     Raises ModelError for an operator that contradicts itself, UnsupportedOperatorError for operators without a kernel.
