@@ -45,7 +45,13 @@ def _faster(lowered: Lowered, target: Target, options: Options, worth: float, st
     node, best = step.node, step
     if step.call.macs == 0 or not any(row.larger for row in variants(operator(node).name, target)):
         return step
+    reach = inf
     for variant, said in attempts(node, target):
+        feature, *_ = variant.rank(node.op)
+        if feature > reach:
+            break  # those of lesser instructions are slower
+        if variant.name == step.choice.variant and not variant.larger:
+            reach = feature
         if not variant.larger or (variant.few and options.weights_as != "linked") or not isinstance(said, Call):
             continue
         other = step_of(node, step.position, said, Choice(variant.name, step.choice.declined), lowered.pool)

@@ -113,7 +113,7 @@ def test_the_best_that_the_target_has() -> None:
         AVX512_VNNI.name: "tw_conv2d_wide_s8", NEON_I8MM.name: "tw_conv2d_wide_s8",
         SIMD128.name: "tw_conv2d_simd128_s8",
         TILES.name: "tw_conv2d_winograd_tiles_s8",
-        DSP.name: "tw_conv2d_winograd_dsp_s8", MVE.name: "tw_conv2d_mve_s8", REFERENCE.name: "tw_conv2d_reference_s8",
+        DSP.name: "tw_conv2d_winograd_dsp_s8", MVE.name: "tw_conv2d_band_mve_s8", REFERENCE.name: "tw_conv2d_reference_s8",
     }  # fmt: skip
     both = computer("both", "avx_vnni", "avx512_vnni")
     assert kernel(conv_node(), both) == "tw_conv2d_wide_s8", "512 bits are better than 256"
@@ -143,7 +143,7 @@ def test_one_that_serves_an_operator_beside_declines_without_a_word() -> None:
     nodes = [case.node for case in cases_of("DEPTHWISE_CONV_2D").values() if case.node.input(0).type == "INT8"]
     call, choice = lower_node(next(node for node in nodes if node.input(0).shape[3] == 1), MVE)
     declined = tuple((name, "it has one input channel") for name in ("planes_mve", "mve"))
-    assert (call.kernel, choice) == ("tw_conv2d_mve_s8", Choice("mve", declined))
+    assert (call.kernel, choice) == ("tw_conv2d_band_mve_s8", Choice("mve", declined))
     wider = next(node for node in nodes if node.input(0).shape[3] == node.output.shape[3] > 1)
     assert lower_node(wider, computer("both", "avx_vnni", "avx512_vnni"))[1] == Choice("vnni")
 

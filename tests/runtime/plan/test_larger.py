@@ -43,7 +43,9 @@ def test_speed_takes_all_that_are_faster(ic: Graph, target: Target) -> None:
     assert places(make_plan(ic, target, Options(optimize="speed"))) == [1, 2, 5, 9]
 
 
-@pytest.mark.parametrize(("target", "faster"), [(DSP, 4), (GENERIC, 4), (M0, 4), (TILES, 0)], ids=lambda value: str(getattr(value, "name", value)))
+@pytest.mark.parametrize(
+    ("target", "faster"), [(DSP, 4), (GENERIC, 4), (M0, 4), (TILES, 0)], ids=["dsp", "generic", "cortex-m0", "tiles"]
+)
 def test_taps_along_a_line(tcn: Graph, target: Target, faster: int) -> None:
     """Gaps or not; beside tiles they would save too little."""
     assert places(make_plan(tcn, target, Options(optimize="speed"))) == list(range(faster))
