@@ -113,7 +113,8 @@ def test_the_best_that_the_target_has() -> None:
         AVX512_VNNI.name: "tw_conv2d_wide_s8", NEON_I8MM.name: "tw_conv2d_wide_s8",
         SIMD128.name: "tw_conv2d_simd128_s8",
         TILES.name: "tw_conv2d_winograd_tiles_s8",
-        DSP.name: "tw_conv2d_winograd_dsp_s8", MVE.name: "tw_conv2d_band_mve_s8", REFERENCE.name: "tw_conv2d_reference_s8",
+        DSP.name: "tw_conv2d_winograd_dsp_s8", MVE.name: "tw_conv2d_band_mve_s8",
+        REFERENCE.name: "tw_conv2d_reference_s8",
     }  # fmt: skip
     both = computer("both", "avx_vnni", "avx512_vnni")
     assert kernel(conv_node(), both) == "tw_conv2d_wide_s8", "512 bits are better than 256"
