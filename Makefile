@@ -35,7 +35,7 @@ KEPT := bench/lab/data/figures
 REPEATABLE := OPENBLAS_NUM_THREADS=1 OPENBLAS_CORETYPE=Haswell
 
 .PHONY: help demo prices setup build kernels test test-deep test-all mutants strangers suites sweep lint format bench clean
-.PHONY: bench-host bench-embedded bench-ops bench-coded bench-streams bench-apart bench-samples bench-threads bench-rows bench-explain bench-cycles bench-rtl bench-machines bench-foreign real-data accuracy precisions compression search fits networks figures operators new-op
+.PHONY: bench-host bench-embedded bench-ops bench-coded bench-streams bench-apart bench-samples bench-threads bench-rows bench-explain bench-cycles bench-rtl bench-machines bench-foreign bench-floors real-data accuracy precisions compression search fits networks figures operators new-op
 .DELETE_ON_ERROR:
 
 help:  ## this list
@@ -154,6 +154,10 @@ bench-foreign: setup  ## C of emx-onnx-cgen and bakenn beside ours on RISC-V and
 	$(BIN)/python -m twinfer.bench.lab.foreign_c $(foreach kind,float32 int8,$(addsuffix _$(kind),kws vww ic)) \
 		--target riscv32imafc --target cortex-m4 --json $(FIGURES)/foreign.json
 
+bench-floors: setup  ## instructions on M4 by kind of layer, beside the least that the instruction set allows
+	@mkdir -p $(FIGURES)
+	$(BIN)/python -m twinfer.bench.lab.floors kws_int8 vww_int8 ic_int8 ad01_int8 --json $(FIGURES)/floors.json
+
 fits: setup  ## what twinfer fit finds for ten models on five boards (takes a quarter of an hour)
 	@mkdir -p $(FIGURES)
 	$(REPEATABLE) $(BIN)/python -m twinfer.bench.lab.fits --json $(FIGURES)/fits.json
@@ -205,7 +209,7 @@ operators: build  ## docs/operators.md anew, from what the operators' cases pass
 figures: setup  ## all figures of README.md and docs/ anew, and what they are made of (takes an hour; on a quiet machine)
 	-$(MAKE) accuracy FIGURES=$(KEPT)  # a limit that is missed stops nothing
 	$(MAKE) precisions FIGURES=$(KEPT) PRECISIONS="--again $(PRECISIONS)"
-	$(MAKE) bench-host bench-embedded bench-coded bench-streams bench-apart bench-samples bench-threads bench-rows bench-explain bench-cycles bench-rtl bench-machines bench-foreign bench-steady bench-browser search fits compression FIGURES=$(KEPT)
+	$(MAKE) bench-host bench-embedded bench-coded bench-streams bench-apart bench-samples bench-threads bench-rows bench-explain bench-cycles bench-rtl bench-machines bench-foreign bench-floors bench-steady bench-browser search fits compression FIGURES=$(KEPT)
 	$(BIN)/python -m twinfer.bench.lab.figures
 
 clean:  ## removes everything that was made

@@ -18,7 +18,7 @@ from typing import Any
 
 from rich.console import Console, RenderableType
 
-from twinfer.bench.lab import compression_report, fits
+from twinfer.bench.lab import compression_report, fits, floors
 from twinfer.bench.lab import explain_figures as explained
 from twinfer.bench.lab.accuracy_models import MOST_DB
 from twinfer.bench.lab.engines import BASELINE, OURS, PEERS
@@ -405,6 +405,7 @@ FIGURES: Mapping[str, tuple[str, Callable[[Any], str]]] = {
     "| Cycles, counted |": ("rtl", simulated),
     "| Instructions or operations |": ("machines", _table(machines)),
     "| Core | model | other compiler |": ("foreign", _table(foreign)),
+    "| Kinds of layers on Cortex-M4 |": ("floors", _table(floors.table)),
     "Steady on Cortex-M4: ": ("steady", steady_kernels),
     "| In Chromium, µs: shortest, median |": ("browser", browser),
     "Measured in Chromium ": ("browser", browser_machine),
