@@ -25,7 +25,7 @@ def with_larger(lowered: Lowered, target: Target, options: Options) -> Lowered:
     """The same, where steps have got the fastest of the larger variants that are worth their bytes.
 
     None has where size or memory comes first (``ram``, banks, by rows alone, weights in pages) or weights are coded.
-    In interpreted code they are for speed alone: a kernel more takes 4 KB there, for 10 % of digits_int8's instructions.
+    In interpreted code they are for speed alone: a kernel more takes 4 KB there, for 10 % of digits' instructions.
     """
     first = (
         options.optimize == "size"
