@@ -180,7 +180,8 @@ def _use(node: Node, target: Target) -> Use:
         return use
     try:
         infer_node(node)
-        call, choice = guarded(node, lambda: lower_node(make_node_signed(node), target))
+        larger = not target.flash_is_dear
+        call, choice = guarded(node, lambda: lower_node(make_node_signed(node), target, larger=larger))
         use.kernel, use.variant = call.kernel, choice.variant
     except TwinferError as error:
         use.problems.append(str(error))

@@ -34,7 +34,8 @@ class Variant:
     ``blocks``, for nodes that ``lower`` serves, has other sizes of the pieces that its kernel works on, for ``tune``.
     ``larger``, unless 0: its constants or its scratch memory take more bytes than those of others; 2 is faster than 1.
     Where flash is dear, it is taken where it is worth that (``runtime/plan/larger.py``).
-    ``few``: it suits few nodes, and is asked before others that need the same feature.
+    ``few``: it is asked before others that need the same feature, unless weights are coded or apart from the code: it
+    suits few nodes, or takes more memory where weights are decoded.
     """
 
     name: str

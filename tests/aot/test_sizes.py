@@ -111,7 +111,7 @@ def test_multipliers_are_weights_and_tables_are_not(channels: int) -> None:
     want |= {"dsp": ["weights", "biases"], "mve": ["weights"]}  # with others in one array
     want["tiles"] = [*apart, *["multipliers"] * (channels >= 4)]  # what negative sums get less
     for target in TARGETS:
-        emitted = emit(make_plan(graph, target), "both")
+        emitted = emit(make_plan(graph, target, Options(optimize="size")), "both")
         conv, tanh = emitted.plan.steps
         groups = _groups(emitted)
         (table,) = (a for a in tanh.call.inputs if isinstance(a, Constant))

@@ -43,11 +43,11 @@ def test_what_a_plan_by_rows_costs() -> None:
     assert (row["model"], row["board"], row["same_bits"]) == ("digits_int8", "cortex-m4", True)
     plans = [make_plan(graph, card.target, Options(memory=memory)) for memory in ("layers", "rows")]
     sums = [sizes(emit(plan, "model"), card) for plan in plans]
-    read = sum(sums[0].groups[name] for name in ("weights", "biases", "multipliers"))
     again = 32 * 3 * 3 * 32 + 32 * (4 + 4 + 2)  # bias, multiplier and shift of a channel
     for cost, plan, own, more, parts in zip(
         (row["layers"], row["rows"]), plans, sums, (0, 3 * again), (0, 4), strict=True
     ):
+        read = sum(own.groups.get(name, 0) for name in ("weights", "biases", "multipliers"))
         flash = own.code_bytes + own.weight_bytes + own.groups.get("data", 0)
         assert (cost["ram_bytes"], cost["flash_bytes"]) == (plan.arena_bytes, flash)
         assert (cost["weights_read"], cost["parts"]) == (read + more, parts)
@@ -156,7 +156,7 @@ def test_prices_of_all_models_and_cores(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(prices, "WIDE", ("digits_float32",))
     monkeypatch.setattr(prices, "FLOATS", ("kws_float32",))
     prices.main(["digits_int8"])
-    measured = ("digits_int8", "digits_int16x8", "kws_float32", "kws_int8")
+    measured = ("digits_int8", "tcn_int8", "digits_int16x8", "kws_float32", "kws_int8")
     assert asked == [(name, core) for name in measured for core in prices.CORES]
     assert (tmp_path / "prices.toml").read_text() == f"{[*range(1, len(asked) + 1)]}"
     twin = prices.twin("digits_float32", "int16x8").graph

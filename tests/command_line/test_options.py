@@ -56,7 +56,7 @@ def planned(plan: Plan) -> Facts:
     usual = make_plan(load("digits_int8").graph, plan.target, Options(how.optimize, memory="layers"))
     about = {"target": plan.target.name, "optimize": how.optimize, "weights": how.weights, "decode": how.decode}
     about |= {"guard": plan.arena_bytes > usual.arena_bytes, "memory": how.memory}
-    names = ("ram", "input_rows", "input_in_place", "weights_as", "page_bytes", "floats")
+    names = ("ram", "input_rows", "input_in_place", "weights_as", "page_bytes", "floats", "threads")
     return {**about, **{name: getattr(how, name) for name in names}}
 
 
@@ -159,7 +159,7 @@ SEARCH |= {"channels_last": False}
 
 FILE: Facts = {"optimize": "balanced", "weights": "file", "decode": "layer", "guard": False}
 FILE |= {"memory": "auto", "ram": 0, "input_rows": False, "input_in_place": False}
-FILE |= {"weights_as": "linked", "page_bytes": 4096, "floats": "exact"}
+FILE |= {"weights_as": "linked", "page_bytes": 4096, "floats": "exact", "threads": 1}
 
 COMPILE: Facts = {"target": "host", **FILE, "name": "digits_int8", "folder": "out", "mode": "compiled", "card": None}
 COMPILE |= {"aligned": (16, 16)}
@@ -184,7 +184,7 @@ PROGRAMS: dict[str, Facts] = {
 }
 
 BENCH: Facts = {"model": "digits_int8", "on": "host", "against": ["tflm"], "layers": False, "seconds": 1.0}
-BENCH |= {"rounds": None, "seed": 0, "floats": "exact"}
+BENCH |= {"rounds": None, "seed": 0, "floats": "exact", "threads": 1}
 BENCH_THERE: Facts = {"model": "digits_int8", "on": "cortex-m4", "layers": False, "seed": 0, "options": every()}
 BENCH_THERE |= {"cycles": False}
 
@@ -302,6 +302,7 @@ MATRIX: dict[str, tuple[Facts, dict[str, Facts]]] = {
             "--input-rows": {"input_rows": True},
             "--input-in-place": {"input_in_place": True},
             "--float fused": {"floats": "fused"},
+            "--threads 2": {"threads": 2},
             "--weights-as blob": {"weights_as": "blob"},
             "--weights-as paged --page-bytes 512": {"weights_as": "paged", "page_bytes": 512},
         },
@@ -342,6 +343,7 @@ MATRIX: dict[str, tuple[Facts, dict[str, Facts]]] = {
             "--seconds 2.5": {"seconds": 2.5},
             "--runs 4": {"rounds": 4},
             "--float fused": {"floats": "fused"},
+            "--threads 2": {"threads": 2},
             "--seed 5": {"seed": 5},
             "--json -": {},
             "--html p.html": {},
@@ -380,6 +382,7 @@ MATRIX: dict[str, tuple[Facts, dict[str, Facts]]] = {
             "--optimize size": {"optimize": "size"},
             "--weights auto": {"weights": "auto"},
             "--float fused": {"floats": "fused"},
+            "--threads 2": {"threads": 2},
             "--weights lut --decode start": {"weights": "lut", "decode": "start"},
             "--guard": {"guard": True},
         },

@@ -9,14 +9,13 @@ import numpy as np
 from twinfer.runtime.constant import per_channel, weights
 from twinfer.runtime.graph import Node
 from twinfer.runtime.ops.core.packing import EIGHTS, ENDS, FOURS
-from twinfer.runtime.ops.core.requantize import Channels
 from twinfer.runtime.ops.dense._layer import dense_by_sums, dense_of
 from twinfer.runtime.ops.isa.mve import BLOCK_S8, BLOCK_S16, EIGHT, FOUR, eights, packed_fours, stored
 from twinfer.runtime.ops.isa.short import channels_s8, channels_s16
 from twinfer.runtime.params import Param
 from twinfer.runtime.program import Call, Weights
 from twinfer.runtime.target import Target
-from twinfer.runtime.variant import Variant
+from twinfer.runtime.variant import Variant, accept
 
 
 def lower_s8(node: Node, target: Target) -> Call:
@@ -31,13 +30,15 @@ def lower_s8(node: Node, target: Target) -> Call:
     params: dict[str, Param] = {**layer.shape, "end": channels.end}
     stored = Weights(unit=FOUR, overlap=True)
     call = Call("tw_fully_connected_mve_s8", params, inputs, (node.output,), macs=layer.macs, weights=stored)
-    if out >= FOUR:
-        call = dense_by_sums(layer, call, "tw_fully_connected_sums_mve_s8")
-    return _by_eights(call, channels) if out % EIGHT == 0 and channels.weights.shape[1] % BLOCK_S8 == 0 else call
+    return dense_by_sums(layer, call, "tw_fully_connected_sums_mve_s8") if out >= FOUR else call
 
 
-def _by_eights(call: Call, c: Channels) -> Call:
+def lower_eights(node: Node, target: Target) -> Call:
     """The call over eight channels at a time; by rows as it is."""
+    layer = dense_of(node)
+    accept(len(layer.weights) % EIGHT == 0, f"its output channels are no multiple of {EIGHT}")
+    accept(layer.weights.shape[1] % BLOCK_S8 == 0, f"its depth is no multiple of {BLOCK_S8}")
+    call, c = lower_s8(node, target), channels_s8(layer.node, layer.weights, layer.bias)
     at = eights(len(c.weights))
     blocks = c.weights[at].reshape(len(at) // EIGHT, EIGHT, -1, BLOCK_S8).transpose(0, 2, 1, 3)
     ends = [
@@ -60,6 +61,7 @@ def lower_s16(node: Node, target: Target) -> Call:
 
 
 VARIANTS = (
+    Variant("eights_mve", ("FULLY_CONNECTED",), frozenset({"mve"}), lower_eights, ("INT8",), few=True),
     Variant("mve", ("FULLY_CONNECTED",), frozenset({"mve"}), lower_s8, ("INT8",), also=("BATCH_MATMUL",)),
     Variant("mve", ("FULLY_CONNECTED",), frozenset({"mve"}), lower_s16, ("INT16",), also=("BATCH_MATMUL",)),
 )
