@@ -12,8 +12,8 @@ from twinfer.converter.build import Builder
 from twinfer.kernels_c import lib
 from twinfer.runtime.graph import Graph
 from twinfer.runtime.options import Memory, Options
-from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.plan import split
+from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.run import isa
 from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.run.session import Session
