@@ -56,7 +56,7 @@ static TW_NOINLINE __attribute__((unused)) void tw_mve_run_sparse(tw_mve_pair *s
                    "str r6, [%[s], #24]\n\t"
                    "bgt 0b"
                    : [a] "=&w"(a), [b] "=&w"(b), [w] "=&w"(w), [shift] "=&w"(shift), [x0] "=&r"(x0), [x1] "=&r"(x1),
-                     [n] "=&r"(n), [f] "+&r"(f)
+                     [n] "=&r"(n), [f] "+&l"(f)
                    : [s] "r"(s), [low] "w"(vdupq_n_s32(low)), [high] "w"(vdupq_n_s32(high))
                    : "r0", "r2", "r4", "r6", "r8", "r10", "r12", "lr", TW_PREDICATE, "cc", "memory");
 }
@@ -85,7 +85,7 @@ TW_INLINE tw_v4 tw_mve_sparse_four(const int8_t *x, const int32_t **f) {
                    "le lr, 1b\n\t"
                    "vmov %q[s][2], %q[s][0], r0, r4\n\t"
                    "vmov %q[s][3], %q[s][1], r2, r6"
-                   : [s] "=&w"(s), [v] "=&w"(v), [n] "=&r"(n), [f] "+&r"(four)
+                   : [s] "=&w"(s), [v] "=&w"(v), [n] "=&r"(n), [f] "+&l"(four)
                    : [x] "r"(x)
                    : "r0", "r2", "r4", "r6", "lr", "cc", "memory");
 #else

@@ -43,15 +43,26 @@ typedef struct {
     "2:\n\t"                                                                                                           \
     "vmov %q" a "[2], %q" a "[0], r0, r4\n\tvmov %q" a "[3], %q" a "[1], r2, r6\n\t"                                   \
     "vmov %q" b "[2], %q" b "[0], r8, r12\n\tvmov %q" b "[3], %q" b "[1], r10, lr\n\t"
+/* The blocks of a pair, in a register of their own where there is one: clang keeps r7 for itself. */
+#if defined(__clang__)
+#define TW_MVE_BLOCKS "%[n]"
+#define TW_MVE_LOAD_BLOCKS "ldr %[n], [%[s], #16]\n\t"
+#define TW_MVE_PAIR(s) [s] "r"(s)
+#else
+#define TW_MVE_BLOCKS "%[blocks]"
+#define TW_MVE_LOAD_BLOCKS
+#define TW_MVE_PAIR(s) [s] "r"(s), [blocks] "r"((s)->blocks)
+#endif
 /* Four channels of both pixels, rescaled; SIGN: nothing, or less 1 in the lanes that are negative, by r8 = 1. */
 #define TW_MVE_FOUR(a, b, SIGN)                                                                                        \
+    TW_MVE_LOAD_BLOCKS                                                                                                 \
     "ldrd %[x0], %[x1], [%[s]]\n\t"                                                                                    \
     "ldm %[f], {r0, r2, r4, r6}\n\tldm %[f]!, {r8, r10, r12, lr}\n\t" TW_MVE_BOTH(                                     \
-        "%[blocks]", a, b) "vldrw.32 %q[w], [%[f]], #16\n\t"                                                           \
-                           "vqrdmulh.s32 %q" a ", %q" a ", %q[w]\n\tvqrdmulh.s32 %q" b ", %q" b ", %q[w]\n\t"          \
-                           "vldrb.s32 %q[w], [%[f]], #4\n\t" SIGN(a, b) "vrshl.s32 %q" a ", %q" a                      \
-                                                                        ", %q[w]\n\tvrshl.s32 %q" b ", %q" b           \
-                                                                        ", %q[w]\n\t"
+        TW_MVE_BLOCKS, a, b) "vldrw.32 %q[w], [%[f]], #16\n\t"                                                         \
+                             "vqrdmulh.s32 %q" a ", %q" a ", %q[w]\n\tvqrdmulh.s32 %q" b ", %q" b ", %q[w]\n\t"        \
+                             "vldrb.s32 %q[w], [%[f]], #4\n\t" SIGN(a, b) "vrshl.s32 %q" a ", %q" a                    \
+                                                                          ", %q[w]\n\tvrshl.s32 %q" b ", %q" b         \
+                                                                          ", %q[w]\n\t"
 #define TW_MVE_SIGN(a, b) "mov r8, #1\n\tvqdmlah.s32 %q" a ", %q" a ", r8\n\tvqdmlah.s32 %q" b ", %q" b ", r8\n\t"
 #define TW_MVE_NO_SIGN(a, b)
 /* Eights of channels, at least one; returns where their constants end. Without SIGN sums below 0 may be one step off: for
@@ -74,8 +85,8 @@ typedef struct {
                                                "str r6, [%[s], #24]\n\t"                                               \
                                                "bgt 0b"                                                                \
                        : [a] "=&w"(a), [b] "=&w"(b), [c] "=&w"(c), [d] "=&w"(d), [w] "=&w"(w), [x0] "=&r"(x0),         \
-                         [x1] "=&r"(x1), [n] "=&r"(n), [f] "+&r"(f)                                                    \
-                       : [s] "r"(s), [blocks] "r"(s->blocks)                                                           \
+                         [x1] "=&r"(x1), [n] "=&r"(n), [f] "+&l"(f)                                                    \
+                       : TW_MVE_PAIR(s)                                                                                \
                        : "r0", "r2", "r4", "r6", "r8", "r10", "r12", "lr", "cc", "memory");                            \
         return f;                                                                                                      \
     }
@@ -98,8 +109,8 @@ static TW_NOINLINE __attribute__((unused)) void tw_mve_run_fours(tw_mve_pair *s,
                                                         "strd r0, r2, [%[s], #8]\n\t"
                                                         "str r6, [%[s], #24]\n\t"
                                                         "bgt 0b"
-        : [a] "=&w"(a), [b] "=&w"(b), [w] "=&w"(w), [x0] "=&r"(x0), [x1] "=&r"(x1), [n] "=&r"(n), [f] "+&r"(f)
-        : [s] "r"(s), [blocks] "r"(s->blocks)
+        : [a] "=&w"(a), [b] "=&w"(b), [w] "=&w"(w), [x0] "=&r"(x0), [x1] "=&r"(x1), [n] "=&r"(n), [f] "+&l"(f)
+        : TW_MVE_PAIR(s)
         : "r0", "r2", "r4", "r6", "r8", "r10", "r12", "lr", TW_PREDICATE, "cc", "memory");
 }
 #else
