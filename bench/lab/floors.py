@@ -49,6 +49,9 @@ KINDS = {
     "tw_conv2d_dsp": Kind(
         "convolution, packed weights", 9 / 12, 5.5, "the same, and ends of sums that leave registers"
     ),
+    "tw_conv2d_winograd_dsp": Kind(
+        "convolution, Winograd's", 8 / 36 * 8 / 6, 7.5, "transforms of inputs; sums that go through memory"
+    ),
     "tw_depthwise": Kind(
         "depthwise", 0, 13, "ends and starts that registers do not hold; borders; 340 a channel before"
     ),

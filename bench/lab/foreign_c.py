@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -103,10 +103,26 @@ def bakenn(graph: Graph) -> dict[str, str]:
         return {"model.c": _BAKENN, **{path.name: path.read_text(encoding="utf-8") for path in paths}}
 
 
-#: By the name of its package: the compiler, and whether it takes a model for a target.
-COMPILERS: dict[str, tuple[Callable[[Graph], dict[str, str]], Callable[[Graph, Card], bool]]] = {
-    "emx-onnx-cgen": (emx, lambda graph, card: True),
-    "bakenn": (bakenn, lambda graph, card: card.name == "cortex-m4" and graph.inputs[0].type == "INT8"),
+def _unsigned(value: Array) -> Array:
+    """Int8 as the ONNX file has it, 128 more, in the same bytes; others as they are."""
+    return (value.view(np.uint8) ^ 128).view(np.int8) if value.dtype == np.int8 else value
+
+
+class Compiler(NamedTuple):
+    """``files`` makes the C of a model; ``takes``: whether it can, for a target; ``turned``: values as its C has them,
+    and back."""
+
+    files: Callable[[Graph], dict[str, str]]
+    takes: Callable[[Graph, Card], bool]
+    turned: Callable[[Array], Array]
+
+
+#: By the names of their packages.
+COMPILERS = {
+    "emx-onnx-cgen": Compiler(emx, lambda graph, card: True, _unsigned),
+    "bakenn": Compiler(
+        bakenn, lambda graph, card: card.name == "cortex-m4" and graph.inputs[0].type == "INT8", lambda value: value
+    ),
 }
 
 
@@ -128,14 +144,13 @@ def compared(name: str, card: Card) -> list[dict[str, Any]]:
     inputs = random_inputs(project.plan.graph)
     (own,) = run_jobs(build(project, card), [Job(inputs)])
     rows: list[dict[str, Any]] = []
-    for compiler, (compile_, takes) in COMPILERS.items():
+    for package, (files, takes, turned) in COMPILERS.items():
         if not takes(graph, card):
             continue
-        turned = _unsigned if compiler == "emx-onnx-cgen" else np.asarray
         job = Job([turned(value) for value in inputs])
-        row: dict[str, Any] = {"model": name, "target": card.name, "compiler": compiler, "own": own.counts[0]}
+        row: dict[str, Any] = {"model": name, "target": card.name, "compiler": package, "own": own.counts[0]}
         rows.append(row)
-        firmware = foreign(project, compile_(graph), card)
+        firmware = foreign(project, files(graph), card)
         try:
             (other,) = run_jobs(firmware, [job], patience=1200)
         except ToolError as error:
@@ -151,11 +166,6 @@ def without_softmax(graph: Graph) -> Graph:
     """The model up to the SOFTMAX that it may end with."""
     last = graph.nodes[-1]
     return replace(graph, nodes=graph.nodes[:-1], outputs=(last.input(0),)) if last.op == "SOFTMAX" else graph
-
-
-def _unsigned(value: Array) -> Array:
-    """Int8 as the ONNX file has it, 128 more, in the same bytes; others as they are."""
-    return (value.view(np.uint8) ^ 128).view(np.int8) if value.dtype == np.int8 else value
 
 
 def main(argv: Sequence[str] | None = None) -> int:

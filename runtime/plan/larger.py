@@ -44,10 +44,10 @@ def with_larger(lowered: Lowered, target: Target, options: Options) -> Lowered:
 
 def _faster(lowered: Lowered, target: Target, options: Options, worth: float, step: Step) -> Step:
     """The step of the fastest larger variant that is worth its bytes; ``worth`` are those of one instruction."""
-    node, best = step.node, step
+    node, best, cost = step.node, step, instructions([step], target)
     if step.call.macs == 0 or not any(row.larger for row in variants(operator(node).name, target)):
         return step
-    reach = inf
+    reach, least = inf, cost
     for variant, said in attempts(node, target):
         feature, *_ = variant.rank(node.op)
         if feature > reach:
@@ -57,10 +57,9 @@ def _faster(lowered: Lowered, target: Target, options: Options, worth: float, st
         if not variant.larger or (variant.few and options.weights_as != "linked") or not isinstance(said, Call):
             continue
         other = step_of(node, step.position, said, Choice(variant.name, step.choice.declined), lowered.pool)
-        saved = instructions([step], target) - instructions([other], target)
-        more = _bytes(other, target, options) - _bytes(step, target, options)
-        if more <= worth * saved and instructions([other], target) < instructions([best], target):
-            best = other
+        own, more = instructions([other], target), _bytes(other, target, options) - _bytes(step, target, options)
+        if own < least and more <= worth * (cost - own):
+            best, least = other, own
     return best
 
 

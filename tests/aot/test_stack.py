@@ -67,7 +67,7 @@ def test_mark_is_within_the_bound(core: str) -> None:
         assert bound.bytes is not None
         assert 0 < result.stack_bytes <= bound.bytes, f"{one.name}: {bound.chain}"
         if not one.plan.chains:  # their pointers may lead to functions of the other mode, which are in the program, too
-            slack = 128 if one.name.endswith("interpreted") else 32  # paths that a model does not take
+            slack = 128 if "tw_fully_connected_dsp_row" in bound.chain else 32  # not all layers call it
             assert bound.bytes <= result.stack_bytes + slack, f"{one.name}: the bound is loose: {bound.chain}"
         assert bound.chain[0] == run_function(one)
 

@@ -48,7 +48,9 @@ def test_the_row_of_a_model(monkeypatch: pytest.MonkeyPatch) -> None:
     """Bytes of the ONNX file are 128 more, so outputs that differ by nothing are a difference of 0."""
     constant = "void model(const unsigned char *input, unsigned char *output); void model(const unsigned char *input, "
     constant += "unsigned char *output) { (void)input; for (int i = 0; i < 10; ++i) output[i] = 128; }"
-    compilers = {"emx-onnx-cgen": (lambda graph: {"model.c": constant}, lambda graph, card: True)}
+    compilers = {
+        "emx-onnx-cgen": foreign_c.COMPILERS["emx-onnx-cgen"]._replace(files=lambda graph: {"model.c": constant})
+    }
     monkeypatch.setattr(foreign_c, "COMPILERS", compilers)
     (row,) = foreign_c.compared("digits_int8", CARD)
     assert row["other"] < 100 < 500_000 < row["own"]

@@ -32,12 +32,20 @@ LAYOUT = "blocks of four that are not all zero, and their places"
 
 
 class Sparse(NamedTuple):
-    """A CONV_2D, or a FULLY_CONNECTED whose batches are pixels; ``weights`` are int8 [out, k]."""
+    """A CONV_2D, or a FULLY_CONNECTED whose batches are pixels; ``weights`` are int8 [out, k]. Its kernel skips blocks
+    of ``outputs`` x 4 of them that are zero."""
 
     node: Node
     window: Window
     weights: Array
     bias: Array
+    outputs: int
+
+    @property
+    def kept(self) -> NDArray[np.bool_]:
+        """Which blocks are not zero, [out / outputs, k / 4]."""
+        kept = padded(np.asarray(blocks_of(self.weights).any(2)), self.outputs)
+        return np.asarray(kept.reshape(-1, self.outputs, kept.shape[1]).any(1))
 
     def call(
         self,
@@ -46,10 +54,9 @@ class Sparse(NamedTuple):
         inputs: tuple[Argument, ...],
         scratch: int,
         pixels: int,
-        outputs: int = 1,
     ) -> Call:
-        """The call of a kernel that takes ``pixels`` at once, and skips blocks of ``outputs`` x 4 weights."""
-        size, kept = self.weights.size, BLOCK * outputs * int(kept_of(self.weights, outputs).sum())
+        """The call of a kernel that takes ``pixels`` at once."""
+        size, kept = self.weights.size, BLOCK * self.outputs * int(self.kept.sum())
         rows = self.window.by_rows(pixels) if self.node.op == "CONV_2D" else None
         macs, skipped = (count * self.window.pixels for count in (size, max(size - kept, 0)))
         made, arguments = (self.node.output,), (self.node.input(0), *inputs)
@@ -62,11 +69,11 @@ def sparse_of(node: Node, outputs: int = 1) -> Sparse:
     bits = PACKED_BITS.get(node.input(1).type, 8)
     if node.op == "CONV_2D":
         conv = convolution_of(node)
-        layer = Sparse(conv.node, conv.window, conv.rows, conv.bias)
+        layer = Sparse(conv.node, conv.window, conv.rows, conv.bias, outputs)
     else:
         dense = dense_of(node)
-        layer = Sparse(dense.node, dense.window, dense.weights, dense.bias)
-    kept, most = kept_of(layer.weights, outputs), MOST * bits / 8
+        layer = Sparse(dense.node, dense.window, dense.weights, dense.bias, outputs)
+    kept, most = layer.kept, MOST * bits / 8
     accept(kept.shape[1] >= FEWEST, f"its channels have fewer than {BLOCK * FEWEST} inputs")
     share = f"{1 - float(kept.mean()):.0%} of its blocks of {outputs} x {BLOCK} weights are zero"
     accept(float(kept.mean()) <= most, f"{share}, fewer than {1 - most:.0%}")
@@ -76,9 +83,3 @@ def sparse_of(node: Node, outputs: int = 1) -> Sparse:
 def blocks_of(w: Array) -> NDArray[np.int8]:
     """Weights int8 [out, k] as blocks [out, k / 4, 4]."""
     return padded(w, BLOCK, 1).reshape(len(w), -1, BLOCK)
-
-
-def kept_of(w: Array, outputs: int) -> NDArray[np.bool_]:
-    """Which blocks of ``outputs`` x 4 weights are not zero, [out / outputs, k / 4]."""
-    kept = padded(np.asarray(blocks_of(w).any(2)), outputs)
-    return np.asarray(kept.reshape(-1, outputs, kept.shape[1]).any(1))

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from twinfer.runtime.constant import weights
 from twinfer.runtime.graph import Array, Node
-from twinfer.runtime.ops.conv._sparse import BLOCK, LAYOUT, blocks_of, kept_of, sparse_of
+from twinfer.runtime.ops.conv._sparse import BLOCK, LAYOUT, blocks_of, sparse_of
 from twinfer.runtime.ops.core.packing import padded
 from twinfer.runtime.ops.core.requantize import Channels
 from twinfer.runtime.ops.dense.fully_connected_mve import lower_s8 as lower_dense
@@ -31,29 +31,27 @@ def lower(node: Node, target: Target) -> Call:
     accept(g.k_w == 1 or g.dilation_w == 1, "the window is dilated along its rows")
     size = -(-layer.weights.shape[1] // BLOCK_S8) * BLOCK_S8
     accept(size <= 1 << 16, "its windows have so many inputs that places do not fit 16 bits")
-    vectors, whole = (
-        int((-(-kept_of(layer.weights, FOUR).sum(1) // FOUR)).sum()),
-        -(-g.out_c // FOUR) * size // BLOCK_S8,
-    )
+    kept, whole = layer.kept, -(-g.out_c // FOUR) * size // BLOCK_S8
+    vectors = int((-(-kept.sum(1) // FOUR)).sum())
     accept(vectors <= MOST * whole, f"its blocks fill {vectors} vectors of 16 inputs, all weights {whole}")
     numbers = {"size": size, "in_zero": node.input(0).zero}
     params: dict[str, Param] = {"window": g.params, "end": channels.end, **numbers}
     scratch, pixels = size * min(PIXELS, g.pixels), min(PIXELS, g.pixels)
-    inputs = (weights(_packed(channels), LAYOUT),)
-    call = layer.call("tw_conv2d_sparse_mve_s8", params, inputs, scratch, pixels, FOUR)
+    inputs = (weights(_packed(channels, kept), LAYOUT),)
+    call = layer.call("tw_conv2d_sparse_mve_s8", params, inputs, scratch, pixels)
     if node.op == "CONV_2D":
         return call
     return replace(call, rows_call=lower_dense(node, target).rows_call)  # what adds up rows as they come
 
 
-def _packed(c: Channels) -> NDArray[np.int32]:
+def _packed(c: Channels, keeps: NDArray[np.bool_]) -> NDArray[np.int32]:
     """Fours as kernels_c/isa/mve/mve_sparse.h has them."""
     blocks = padded(blocks_of(c.weights), FOUR)
     fours = blocks.reshape(-1, FOUR, *blocks.shape[1:])
     start, mult = (padded(values, FOUR).reshape(-1, FOUR) for values in (c.bias, c.mult))
     shift = padded(c.shift.astype(np.int8), FOUR).view("<i4")
     parts = list[Array]()
-    for i, (four, kept) in enumerate(zip(fours, kept_of(c.weights, FOUR), strict=True)):
+    for i, (four, kept) in enumerate(zip(fours, keeps, strict=True)):
         at = padded(np.flatnonzero(kept), FOUR)
         own = four[:, at]
         own[:, int(kept.sum()) :] = 0

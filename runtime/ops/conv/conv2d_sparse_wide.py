@@ -38,7 +38,7 @@ def _lower(kernel: str, node: Node, size: int) -> Call:
     ends, fast = lane_channels(layer.node, folded)
     params: dict[str, Param] = {**bands.params, "end": epilogue(layer.node), "in_zero": zero, "fast": fast}
     inputs = (weights(steps[kept], LAYOUT), *ends, index(np.concatenate(places).astype(np.int32)))
-    return layer.call(kernel, params, inputs, bands.scratch, 1, LANES)
+    return layer.call(kernel, params, inputs, bands.scratch, 1)
 
 
 VARIANTS = (
