@@ -9,7 +9,17 @@ from typing import Any
 
 import pytest
 import special
-from cases import ALLOWED_SYMBOLS, SEED, Planned, assert_sanitized, by_kernels, interpreted, outputs_of, planned
+from cases import (
+    ALLOWED_SYMBOLS,
+    SEED,
+    WARNINGS,
+    Planned,
+    assert_sanitized,
+    by_kernels,
+    interpreted,
+    outputs_of,
+    planned,
+)
 from needs import deep_but, need_tools
 
 from twinfer.aot.build.compiled import CompiledModel
@@ -27,8 +37,6 @@ from twinfer.runtime.run.interpreter import Interpreter
 from twinfer.runtime.run.session import Session
 from twinfer.runtime.target import AVX_VNNI, DSP, GENERIC, HOST, MVE, TILES, Target
 from twinfer.runtime.tools import run_tool, write_files
-
-WARNINGS = ("-Wall", "-Wextra", "-Wconversion", "-pedantic", "-Werror")
 
 #: So many programs have all operators between them.
 UNITS = 8

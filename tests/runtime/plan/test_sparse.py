@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
-from cases import graph_of
+from cases import WARNINGS, assert_exact_on, graph_of, interpreted, outputs_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from needs import deep_but
 
+from twinfer.aot.build.host import FLAGS, compile_plans
 from twinfer.runtime.graph import Array, Graph, Node
 from twinfer.runtime.op import tensor
 from twinfer.runtime.ops.conv import conv2d
@@ -20,6 +23,7 @@ from twinfer.runtime.options import Options
 from twinfer.runtime.plan.lower import lower_node
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.registry import operator
+from twinfer.runtime.run import isa
 from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.run.session import Session
 from twinfer.runtime.target import AVX2, AVX512_VNNI, DSP, GENERIC, HOST, MVE, TILES, Target
@@ -81,6 +85,34 @@ def test_few_zeros_do_not_pay() -> None:
     (name, reason), *_ = lower_node(node, DSP)[1].declined
     assert name == "sparse_dsp"
     assert reason.endswith("% of its blocks of 1 x 4 weights are zero, fewer than 50%")
+
+
+def few_blocks() -> list[Node]:
+    """Layers of one vector of channels, and of more, that keep 0 to 5 blocks of each channel."""
+    nodes = []
+    for kept, out, pixels in product(range(6), (16, 40), (1, 3)):
+        convolution = conv2d._case(np.random.default_rng(kept), (1, 1, pixels, 64), (out, 1, 1, 64), Layer()).node
+        for node in (convolution, fully_connected._case(np.random.default_rng(kept), (pixels, 64), out, Layer()).node):
+            w = node.input(1)
+            data = np.where(np.arange(64) < 4 * kept, w.data, 0).astype(np.int8)
+            nodes.append(replace(node, inputs=(node.inputs[0], replace(w, data=data), *node.inputs[2:])))
+    return nodes
+
+
+@pytest.mark.parametrize("target", [HOST, AVX2], ids=lambda target: target.name)
+def test_compilers_say_nothing_about_few_blocks(target: Target) -> None:
+    plans = {f"n{i}": make_plan(graph_of(node), target) for i, node in enumerate(few_blocks())}
+    assert sum("sparse" in plan.steps[0].call.kernel for plan in plans.values()) > len(plans) / 2
+    for name, engine in compile_plans(plans, flags=(*FLAGS, *WARNINGS)).items():
+        values = random_inputs(plans[name].graph)
+        np.testing.assert_array_equal(
+            outputs_of(engine, values)[0], interpreted(plans[name].graph, values, GENERIC, isa.level())[0]
+        )
+
+
+@pytest.mark.parametrize("core", deep_but(["cortex-m4", "cortex-m55"], "cortex-m4"))
+def test_few_blocks_on_cores(core: str) -> None:
+    assert_exact_on(core, [(node, random_inputs(graph_of(node))) for node in few_blocks()])
 
 
 @pytest.mark.parametrize("target", [GENERIC, TILES], ids=lambda target: target.name)
