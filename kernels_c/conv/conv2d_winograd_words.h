@@ -77,9 +77,9 @@ TW_INLINE void tw_winograd_words_place(const int32_t *v, const int16_t *u, int32
 #else
 #pragma GCC unroll 4
     for (const int16_t *const end = u + 2 * depth; u != end; v += TW_WINOGRAD_TILES, u += 2) {
-        const int32_t a = u[0], b = u[1];
-        a0 = tw_add(a0, a * v[0]), a1 = tw_add(a1, a * v[1]), a2 = tw_add(a2, a * v[2]);
-        b0 = tw_add(b0, b * v[0]), b1 = tw_add(b1, b * v[1]), b2 = tw_add(b2, b * v[2]);
+        const int32_t a = u[0], b = u[1]; /* tiles beyond the last hold anything: their products wrap */
+        a0 = tw_add(a0, tw_times(a, v[0])), a1 = tw_add(a1, tw_times(a, v[1])), a2 = tw_add(a2, tw_times(a, v[2]));
+        b0 = tw_add(b0, tw_times(b, v[0])), b1 = tw_add(b1, tw_times(b, v[1])), b2 = tw_add(b2, tw_times(b, v[2]));
     }
 #endif
     m[0] = a0, m[1] = a1, m[2] = a2, m[3] = b0, m[4] = b1, m[5] = b2;
@@ -98,12 +98,12 @@ TW_INLINE const void *tw_winograd_words_columns(const void *panel, const void *w
     for (int column = 0; column < columns; ++column, sums += 12) {
         int32_t *const m = sums + 6;
         memset(m, 0, 6 * sizeof *m);
-        TW_ROLLED /* rows 1, 2, 0, 3; behind row 2 m1 - m2 = 2 * m1 - (m1 + m2) */
+        /* Rows 1, 2, 0, 3; behind row 2 m1 - m2 = 2 * m1 - (m1 + m2). */
+        TW_ROLLED
         for (int row = 0; row < 4; ++row, v += TW_WINOGRAD_TILES * depth, u += 2 * depth) {
             tw_winograd_words_place(v, u, depth, row == 3 ? sums : m);
             if (row > 1) continue;
-            for (int i = 0; i < 6; ++i)
-                sums[i] = row ? tw_subtract(tw_shift_left(sums[i], 1), m[i]) : m[i];
+            for (int i = 0; i < 6; ++i) sums[i] = row ? tw_subtract(tw_shift_left(sums[i], 1), m[i]) : m[i];
         }
     }
 #if TW_THUMB == 1
