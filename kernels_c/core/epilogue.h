@@ -24,6 +24,22 @@ TW_INLINE int8_t tw_epilogue_s8_of(int32_t scaled, const tw_epilogue_s8 *end) {
     return (int8_t)tw_clamp(tw_add(scaled, end->zero), end->low, end->high);
 }
 
+/* Sums of what was uint8, times mult, over 2^(32 + right), rounded half up, plus zero, are clamped to low..high. Planning
+ * has proven that LiteRT's float64 gives the same. */
+typedef struct {
+    int32_t mult, right, zero, low, high;
+} tw_unsigned_end;
+
+/* A sum, scaled. The lower 32 bits of the product decide nothing. */
+TW_INLINE int32_t tw_scaled_unsigned(int32_t sum, const tw_unsigned_end *end) {
+    const int32_t high = (int32_t)((int64_t)sum * end->mult >> 32);
+    return (high + (1 << (end->right - 1))) >> end->right;
+}
+
+TW_INLINE int8_t tw_output_unsigned(int32_t sum, const tw_unsigned_end *end) {
+    return (int8_t)tw_clamp(tw_scaled_unsigned(sum, end) + end->zero, end->low, end->high);
+}
+
 /* What the sums of each channel begin with and are scaled by; there may be one mult and shift for all channels. fast:
  * a short form is exact for all: tw_scaled (sums.h) or, over lanes, one rounding (tw_acc_requantize_fast in wide.h).
  * alike: over lanes, mult and shift have 16 equal entries, which are those of every channel. */

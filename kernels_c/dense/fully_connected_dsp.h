@@ -22,13 +22,14 @@ TW_INLINE tw_dsp_channel tw_fully_connected_dsp_end(const void *const *ends, int
     return channel;
 }
 
-/* twice[4] += the doubled sums of four channels over so many words of a pair. Returns where the weights end. */
+/* twice[4] += the doubled sums of four channels over so many words of a pair, read out after each chunk of them. Returns
+ * where the weights end. */
 TW_INLINE const uint32_t *tw_fully_connected_dsp_sums(const int8_t *x, const uint32_t *w, int32_t *twice, int32_t words,
-                                                      const tw_fully_connected_dsp_s8_params *p) {
-    for (int32_t left = words; left > 0; left -= p->chunk) {
+                                                      int32_t chunk, int32_t bytes) {
+    for (int32_t left = words; left > 0; left -= chunk) {
         int32_t both[2], first[2];
-        const int32_t now = tw_min(left, p->chunk);
-        w = tw_dsp_sums1(x, w, now, p->bytes, both, first);
+        const int32_t now = tw_min(left, chunk);
+        w = tw_dsp_sums1(x, w, now, bytes, both, first);
         for (int j = 0; j < 2; ++j) {
             twice[2 * j] = tw_add(twice[2 * j], tw_shift_left(first[j], 1));
             twice[2 * j + 1] = tw_add(twice[2 * j + 1], tw_dsp_second(both[j], first[j]));
@@ -46,7 +47,7 @@ TW_INLINE const uint32_t *tw_fully_connected_dsp_four(const int8_t *x, const uin
     const int32_t *bias = (const int32_t *)in[2] + c;
     const int32_t count = p->out % 4 == 0 ? 4 : p->out - c;
     int32_t twice[4] = {0, 0, 0, 0};
-    w = tw_fully_connected_dsp_sums(x, w, twice, p->k4 / 2, p);
+    w = tw_fully_connected_dsp_sums(x, w, twice, p->k4 / 2, p->chunk, p->bytes);
     for (int j = 3; j >= 0; --j) {
         const tw_dsp_channel end = p->mults > 1 ? tw_fully_connected_dsp_end(in + 3, c + j, p->end.zero) : *all;
         y[c + (j < count ? j : 0)] = tw_dsp_output(tw_add(bias[j], twice[j]), &end);
@@ -116,6 +117,29 @@ TW_KERNEL(tw_fully_connected_dsp_s8) {
         for (int32_t c = TW_DENSE_ROWS && row ? p.out : 0; c < p.out; c += 4)
             w = tw_fully_connected_dsp_four(p.depth != p.k4 ? (const int8_t *)scratch : x, w, in, y, c, &all, &p);
         tw_dsp_activation(y, p.out, p.end.low, p.end.high);
+    }
+}
+
+/* What was uint8. in: x [batches, depth], packed weights and bias as above; end scales doubled sums. */
+typedef struct {
+    tw_unsigned_end end;
+    int32_t batches, depth, k4, chunk, out, bytes;
+} tw_fully_connected_unsigned_dsp_s8_params;
+
+TW_KERNEL(tw_fully_connected_unsigned_dsp_s8) {
+    const tw_fully_connected_unsigned_dsp_s8_params p = *params;
+    const int8_t *x = (const int8_t *)in[0];
+    int8_t *y = (int8_t *)out[0];
+    for (int32_t b = 0; b < p.batches; ++b, x += p.depth, y += p.out) {
+        const uint32_t *w = (const uint32_t *)in[1];
+        const int32_t *bias = (const int32_t *)in[2];
+        if (p.depth != p.k4) memcpy(scratch, x, (size_t)p.depth);
+        for (int32_t c = 0; c < p.out; c += 4, bias += 4) {
+            int32_t twice[4] = {bias[0], bias[1], bias[2], bias[3]};
+            w = tw_fully_connected_dsp_sums(p.depth != p.k4 ? (const int8_t *)scratch : x, w, twice, p.k4 / 2, p.chunk,
+                                            p.bytes);
+            for (int j = 0; j < tw_min(4, p.out - c); ++j) y[c + j] = tw_output_unsigned(twice[j], &p.end);
+        }
     }
 }
 

@@ -23,7 +23,7 @@ TW_KERNEL(tw_fully_connected_sums_dsp_s8) {
     int32_t *twice = (int32_t *)scratch;
     for (int32_t c = 0; c < p.out; c += 4, w += p.k4) {
         if (part.first == 0) memcpy(twice + c, bias + c, 4 * sizeof *twice);
-        (void)tw_fully_connected_dsp_sums(x, w, twice + c, part.count / 2, &p);
+        (void)tw_fully_connected_dsp_sums(x, w, twice + c, part.count / 2, p.chunk, p.bytes);
     }
     if (part.first + part.count < p.depth) return;
     for (int32_t c = 0; c < p.out; ++c) {

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* FULLY_CONNECTED of what was uint8: LiteRT scales its sums in float64. */
+/* FULLY_CONNECTED of what was uint8: LiteRT scales its sums in float64. Almost always integers give the same outputs. */
 #ifndef TW_FULLY_CONNECTED_UNSIGNED_H
 #define TW_FULLY_CONNECTED_UNSIGNED_H
 
 #include "../core/hybrid.h"
+#include "../core/sums.h"
 
-/* in: x [batches, depth], w packed (wide.h), bias int32 [out] with x's zero point and the +128 of its panel folded in,
+/* In float64. in: x [batches, depth], w packed (wide.h), bias int32 [out] with x's zero point and the +128 of its panel folded in,
  * scale float64 [1]. depth4: depth rounded up to 4. out: y [batches, out]. scratch: uint8 [depth4] rounded up to 16,
  * int32 [out padded to 16]. */
 typedef struct {
@@ -38,6 +39,29 @@ TW_KERNEL(tw_fully_connected_unsigned_s8) {
         for (int32_t c = 0; c < p.out; ++c)
             y[c] = tw_end_unsigned(tw_add(tw_add(sums[c], bias[c]), less), scale, &p.end);
     }
+}
+
+/* In integers. in: x [batches, depth], w [out, depth] without a zero point, bias int32 [out] with x's zero point folded
+ * in. out: y [batches, out]. */
+typedef struct {
+    tw_unsigned_end end;
+    int32_t batches, depth, out;
+} tw_fully_connected_unsigned_rows_s8_params;
+
+TW_KERNEL(tw_fully_connected_unsigned_rows_s8) {
+    const tw_fully_connected_unsigned_rows_s8_params p = *params;
+    const int8_t *x = (const int8_t *)in[0];
+    const int32_t *bias = (const int32_t *)in[2];
+    int8_t *y = (int8_t *)out[0];
+    const tw_rows rows = tw_rows_of(p.out, TW_TILE);
+    for (int32_t b = 0; b < p.batches; ++b, x += p.depth, y += p.out)
+        for (int32_t next = 0; next < p.out; next += rows.step) {
+            const int32_t first = tw_min(next, p.out - rows.step);
+            int32_t acc[TW_TILE];
+            for (int j = 0; j < TW_TILE; ++j) acc[j] = bias[first + j * rows.apart];
+            tw_rows_s8(acc, x, (const int8_t *)in[1] + first * p.depth, p.depth, rows.apart * p.depth);
+            for (int j = 0; j < TW_TILE; ++j) y[first + j * rows.apart] = tw_output_unsigned(acc[j], &p.end);
+        }
 }
 
 #endif

@@ -41,9 +41,8 @@ def without_zero_points(graph: Graph) -> Graph:
 def _rewritten(node: Node) -> Iterator[Node]:
     """The nodes that take the place of one; itself if it has no such weights, or too many."""
     w = node.optional(1)
-    # LiteRT scales the sums of a FULLY_CONNECTED of uint8 in float64; its kernel takes the zero point, too.
     # Beside int8, runtimes ignore those of a TRANSPOSE_CONV.
-    suits = node.op in ("CONV_2D", "TRANSPOSE_CONV" if is_unsigned(node) else "FULLY_CONNECTED")
+    suits = node.op in ("CONV_2D", "FULLY_CONNECTED") or (node.op == "TRANSPOSE_CONV" and is_unsigned(node))
     known = suits and w is not None and w.data is not None and w.type == "INT8" and len(w.shape) > 1
     zeros = set(w.quant.zero_point.tolist()) if w is not None and known and w.quant is not None else {0}
     one = len(zeros) == 1 and zeros != {0} and -128 <= min(zeros) <= 127  # else lowering says what is wrong

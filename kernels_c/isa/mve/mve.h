@@ -7,7 +7,7 @@
 #ifndef TW_MVE_H
 #define TW_MVE_H
 
-#include "../../core/tw.h"
+#include "../../core/epilogue.h"
 
 /* Loops in assembly take every register. Debug builds do not have them; define TW_NO_ASM if a flag reserves a register,
  * such as -fno-omit-frame-pointer. */
@@ -123,6 +123,16 @@ TW_INLINE tw_v4 tw_v4_scaled(tw_v4 x, tw_v4 mult, tw_v4 shift) {
     return vrshlq_s32(vqdmlahq_n_s32(high, high, 1), shift);
 #else
     return tw_v4_requantize(x, mult, shift);
+#endif
+}
+
+/* tw_scaled_unsigned of each. */
+TW_INLINE tw_v4 tw_v4_scaled_unsigned(tw_v4 x, const tw_unsigned_end *end) {
+#if defined(TW_MVE)
+    return vrshlq_s32(vmulhq_s32(x, vdupq_n_s32(end->mult)), vdupq_n_s32(-end->right));
+#else
+    for (int i = 0; i < 4; ++i) x.lane[i] = tw_scaled_unsigned(x.lane[i], end);
+    return x;
 #endif
 }
 

@@ -74,7 +74,7 @@ def sparse_of(node: Node, outputs: int = 1) -> Sparse:
         dense = dense_of(node)
         layer = Sparse(dense.node, dense.window, dense.weights, dense.bias, outputs)
     kept, most = layer.kept, MOST * bits / 8
-    accept(kept.any(), "all its weights are zero: there is no block to store")
+    accept(bool(kept.any()), "all its weights are zero: there is no block to store")
     accept(kept.shape[1] >= FEWEST, f"its channels have fewer than {BLOCK * FEWEST} inputs")
     share = f"{1 - float(kept.mean()):.0%} of its blocks of {outputs} x {BLOCK} weights are zero"
     accept(float(kept.mean()) <= most, f"{share}, fewer than {1 - most:.0%}")

@@ -6,6 +6,9 @@ differs is how some of LiteRT's reference kernels of uint8 round, and in which t
 
 from __future__ import annotations
 
+from math import frexp, ldexp
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -54,3 +57,29 @@ def weight_zero(w: Tensor) -> int:
 def less_zero(w: Array, zero: int) -> Array:
     """Weights less their zero point, which may take nine bits: int16, or as they are if it is 0."""
     return w.astype(np.int16) - np.int16(zero) if zero else w
+
+
+def rounded(sums: NDArray[Any], scale: float) -> NDArray[np.float64]:
+    """Sums of a FULLY_CONNECTED of uint8 as LiteRT 2.3 scales them: in float64, rounded half away from zero."""
+    scaled = sums * scale
+    return np.copysign(np.floor(np.minimum(np.abs(scaled), 1e6) + 0.5), scaled)
+
+
+def in_integers(scale: float, reach: int) -> tuple[int, int] | None:
+    """Two integers, mult and right, that scale sums up to ``reach`` as ``rounded`` does, but for what int8 clamps.
+
+    Sums times mult over 2**(32 + right) are rounded half up. Both ways of scaling rise with the sum, so they agree
+    everywhere if they agree on both sides of each of the 511 places where an output may change. None if no such
+    integers are found.
+    """
+    shift = min(31 - frexp(scale)[1], 62)  # mult takes 31 bits
+    if not 0 < scale * reach < 1 << 30 or shift < 33:
+        return None
+    steps = np.arange(-255, 256)
+    nearest = np.round((np.abs(steps) - 0.5) * np.sign(steps) / scale)
+    sums = np.unique((nearest[:, None] + np.arange(-2, 3)).clip(-reach, reach)).astype(np.int64)
+    wanted, near = rounded(sums, scale), round(ldexp(scale, shift))
+    for mult in (near, near + 1, near - 1):
+        if mult < 1 << 31 and np.array_equal((sums * mult + (1 << shift - 1)) >> shift, wanted):
+            return mult, shift - 32
+    return None

@@ -8,18 +8,25 @@ from typing import NamedTuple
 
 import numpy as np
 
+from twinfer.runtime.constant import bias, requantize, weights
 from twinfer.runtime.graph import Array, Node
 from twinfer.runtime.ops.core.by_sums import with_sums
-from twinfer.runtime.ops.core.channels import constant_bias
+from twinfer.runtime.ops.core.channels import constant_bias, epilogue, fold_zero, known_bias
 from twinfer.runtime.ops.core.hybrid import is_hybrid
-from twinfer.runtime.ops.core.unsigned import is_unsigned
+from twinfer.runtime.ops.core.packing import LANES, LANES_S8, pack_s8
+from twinfer.runtime.ops.core.unsigned import in_integers, is_unsigned, less_zero, weight_zero
 from twinfer.runtime.ops.core.weights import unpacked
 from twinfer.runtime.ops.core.window import Window
-from twinfer.runtime.program import Call
+from twinfer.runtime.params import Param
+from twinfer.runtime.program import Call, Weights
 from twinfer.runtime.variant import accept, present
 
 #: The option of hybrid operators that says how rows are quantised at run time.
 ASYMMETRIC = "asymmetric_quantize_inputs"
+
+
+#: Sums of uint8, doubled, stay below 32 bits.
+MOST = 1 << 30
 
 
 class Dense(NamedTuple):
@@ -82,6 +89,59 @@ def dense_of(node: Node) -> Dense:
     accept(not is_unsigned(node), "LiteRT scales the sums of uint8 in float64")
     accept(w.type != "INT8" or w.quant is None or not w.quant.zero_point.any(), "the weights have a zero point")
     return Dense(node, weights, present(constant_bias(node, w.shape[0]), "the bias is computed at run time"))
+
+
+class Unsigned(NamedTuple):
+    """A FULLY_CONNECTED of what was uint8 whose sums are scaled in integers.
+
+    ``weights`` are int8 [out, depth], ``bias`` int32 [out] has the input's zero point folded in, ``mult`` and ``right``
+    are those of ``in_integers``.
+    """
+
+    node: Node
+    weights: Array
+    bias: Array
+    mult: int
+    right: int
+
+    def params(self, bits: int = 0) -> dict[str, Param]:
+        """The params that every kernel has; its sums come times 2**bits."""
+        return {
+            **shape_of(self.node),
+            "end": {"mult": self.mult, "right": self.right + bits, **epilogue(self.node)},
+        }
+
+
+def unsigned_of(node: Node) -> Unsigned:
+    """A FULLY_CONNECTED of what was uint8; Declined if it is another, if its weights or bias are not constant, if the
+    weights have a zero point, or if sums take too many bits."""
+    accept(node.op == "FULLY_CONNECTED" and is_unsigned(node), "it was not uint8")
+    x, w = node.input(0), node.input(1)
+    weights = present(w.data, "the weights are computed at run time")
+    accept(weight_zero(w) == 0, "the weights have a zero point")
+    bias = fold_zero(weights, present(constant_bias(node, w.shape[0]), "the bias is computed at run time"), x.zero)
+    reach = int((np.abs(bias.astype(np.int64)) + 128 * np.abs(weights.astype(np.int64)).sum(1)).max())
+    accept(reach < MOST, f"sums up to {reach} do not fit 31 bits")
+    scale = present(in_integers(unsigned_scale(node), reach), "no integers scale its sums as float64 does")
+    return Unsigned(node, weights, bias, *scale)
+
+
+def in_float64(node: Node) -> Call:
+    """The call for what was uint8 whose sums are scaled in float64, over 16 lanes."""
+    x, w, out = node.input(0), node.constant(1), node.input(1).shape[0]
+    zero = weight_zero(node.input(1))
+    folded = fold_zero(less_zero(w, zero), known_bias(node, out), 128 + x.zero)
+    depth4 = -(-w.shape[1] // 4) * 4
+    params: dict[str, Param] = {**shape_of(node), "depth4": depth4, "w_zero": zero, "end": epilogue(node)}
+    ends = (bias(folded), requantize(np.array([unsigned_scale(node)])))
+    scratch = -(-depth4 // 16) * 16 + 4 * -(-out // LANES) * LANES
+    inputs, kernel = (x, weights(pack_s8(w), LANES_S8), *ends), "tw_fully_connected_unsigned_s8"
+    return Call(kernel, params, inputs, (node.output,), scratch, macs=macs_of(node), weights=Weights())
+
+
+def unsigned_scale(node: Node) -> float:
+    """What LiteRT multiplies the sums of uint8 by."""
+    return node.input(0).scale * node.input(1).scale / node.output.scale
 
 
 def as_dense(node: Node) -> Node | None:

@@ -20,8 +20,6 @@ from twinfer.runtime.ops.core.channels import (
     channel_constants,
     epilogue,
     finish,
-    fold_zero,
-    known_bias,
     multipliers,
     mults_of,
     plain_channels,
@@ -30,9 +28,18 @@ from twinfer.runtime.ops.core.hybrid import hybrid_constants, hybrid_ends, is_hy
 from twinfer.runtime.ops.core.layer_cases import IN_FLOAT64, LOWEST, X_SCALE, Layer, codes
 from twinfer.runtime.ops.core.madd import float_kernel, is_fused, madd
 from twinfer.runtime.ops.core.packing import LANES, LANES_S8, pack_s8
-from twinfer.runtime.ops.core.unsigned import is_unsigned, less_zero, weight_zero
+from twinfer.runtime.ops.core.unsigned import is_unsigned, rounded
 from twinfer.runtime.ops.core.weights import check_types, unpacked
-from twinfer.runtime.ops.dense._layer import Dense, dense_by_sums, dense_of, macs_of, shape_of
+from twinfer.runtime.ops.dense._layer import (
+    Dense,
+    Unsigned,
+    dense_by_sums,
+    dense_of,
+    macs_of,
+    shape_of,
+    unsigned_of,
+    unsigned_scale,
+)
 from twinfer.runtime.params import Param
 from twinfer.runtime.program import Call, Weights
 from twinfer.runtime.target import Target
@@ -80,16 +87,10 @@ def reference(node: Node, inputs: list[Any]) -> list[Array]:
     return [(acc + bias.astype(np.float32)).clip(np.float32(low), np.float32(high)).reshape(node.output.shape)]
 
 
-def _scale(node: Node) -> float:
-    """What LiteRT multiplies the sums of uint8 by."""
-    return node.input(0).scale * node.input(1).scale / node.output.scale
-
-
 def _finish_unsigned(node: Node, sums: Array) -> list[Array]:
-    """Sums, held in float64, as outputs: scaled in float64, rounded half away from zero. Source: LiteRT 2.3."""
-    y, scaled = node.output, wrap32(sums.astype(np.int64)) * _scale(node)
+    """Sums, held in float64, as outputs. Source: LiteRT 2.3."""
+    y, steps = node.output, rounded(wrap32(sums.astype(np.int64)), unsigned_scale(node))
     low, high = quantized_range(node, y)
-    steps = np.copysign(np.floor(np.minimum(np.abs(scaled), 1e6) + 0.5), scaled)
     return [(steps + y.zero).clip(low, high).astype(y.dtype).reshape(y.shape)]
 
 
@@ -120,7 +121,10 @@ def lower(node: Node, target: Target) -> Call:
         inputs = (node.input(0), node.input(1), bias_of(node, node.input(1).shape[0]))
         return Call(float_kernel("tw_fully_connected", node), params, inputs, (node.output,), macs=macs_of(node))
     if is_unsigned(node):
-        return _lower_unsigned(node)
+        try:
+            return _lower_rows(unsigned_of(node))
+        except Declined:
+            return in_float64(node)
     try:
         return _lower_s8(dense_of(node))
     except Declined:
@@ -141,17 +145,11 @@ def _lower_hybrid(node: Node) -> Call:
     return Call(kernel, params, inputs, (node.output,), scratch, macs=macs_of(node), weights=Weights())
 
 
-def _lower_unsigned(node: Node) -> Call:
-    """The call for what was uint8."""
-    x, w, out = node.input(0), node.constant(1), node.input(1).shape[0]
-    zero = weight_zero(node.input(1))
-    folded = fold_zero(less_zero(w, zero), known_bias(node, out), 128 + x.zero)
-    depth4 = -(-w.shape[1] // 4) * 4
-    params: dict[str, Param] = {**shape_of(node), "depth4": depth4, "w_zero": zero, "end": epilogue(node)}
-    ends = (constant.bias(folded), requantize(np.array([_scale(node)])))
-    scratch = -(-depth4 // 16) * 16 + 4 * -(-out // LANES) * LANES
-    inputs, kernel = (x, weights(pack_s8(w), LANES_S8), *ends), "tw_fully_connected_unsigned_s8"
-    return Call(kernel, params, inputs, (node.output,), scratch, macs=macs_of(node), weights=Weights())
+def _lower_rows(layer: Unsigned) -> Call:
+    """The call for what was uint8 where integers scale its sums."""
+    node, kernel = layer.node, "tw_fully_connected_unsigned_rows_s8"
+    inputs = (node.input(0), weights(layer.weights), constant.bias(layer.bias))
+    return Call(kernel, layer.params(), inputs, (node.output,), macs=macs_of(node), weights=Weights())
 
 
 def _lower_s8(layer: Dense) -> Call:

@@ -9,7 +9,7 @@ from twinfer.runtime.graph import Node
 from twinfer.runtime.ops.core.channels import mults_of
 from twinfer.runtime.ops.core.packing import FOURS, padded
 from twinfer.runtime.ops.core.requantize import Channels
-from twinfer.runtime.ops.dense._layer import Dense, dense_by_sums, dense_of
+from twinfer.runtime.ops.dense._layer import Dense, dense_by_sums, dense_of, macs_of, unsigned_of
 from twinfer.runtime.ops.isa.dsp import alternating, fours_s16, need_bytes, pairs
 from twinfer.runtime.ops.isa.short import channels_s8, channels_s16
 from twinfer.runtime.params import Param
@@ -47,6 +47,19 @@ def lower_s8(node: Node, target: Target) -> Call:
     return dense_by_sums(layer, call, "tw_fully_connected_sums_dsp_s8", WORD)
 
 
+def lower_unsigned(node: Node, target: Target) -> Call:
+    """The call for what was uint8."""
+    layer = unsigned_of(node)
+    bytes = need_bytes(layer.weights)
+    words, chunk = pairs(layer.weights, 4, bytes=bytes)
+    k4 = 2 * words.shape[1]
+    inputs = (node.input(0), weights(alternating(words), FOURS), bias(padded(2 * layer.bias, 4)))
+    params = {**layer.params(bits=1), "k4": k4, "chunk": chunk, "bytes": int(bytes)}
+    scratch, stored = k4 if k4 != layer.weights.shape[1] else 0, Weights(halves=not bytes)
+    kernel, macs = "tw_fully_connected_unsigned_dsp_s8", macs_of(node)
+    return Call(kernel, params, inputs, (node.output,), scratch, macs=macs, weights=stored)
+
+
 def _lower_short(layer: Dense, channels: Channels) -> Call:
     """The call for rows of one or two weights, which words of four would fill with padding."""
     mults = mults_of(channels.mult, channels.shift)
@@ -74,5 +87,6 @@ def lower_s16(node: Node, target: Target) -> Call:
 
 VARIANTS = (
     Variant("dsp", ("FULLY_CONNECTED",), frozenset({"dsp"}), lower_s8, ("INT8",), also=("BATCH_MATMUL",)),
+    Variant("unsigned_dsp", ("FULLY_CONNECTED",), frozenset({"dsp"}), lower_unsigned, ("INT8",)),
     Variant("dsp", ("FULLY_CONNECTED",), frozenset({"dsp"}), lower_s16, ("INT16",), also=("BATCH_MATMUL",)),
 )

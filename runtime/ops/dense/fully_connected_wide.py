@@ -25,7 +25,8 @@ from twinfer.runtime.ops.core.packing import (
     padded,
 )
 from twinfer.runtime.ops.core.requantize_s16 import Channels
-from twinfer.runtime.ops.dense._layer import Dense, dense_of
+from twinfer.runtime.ops.core.unsigned import is_unsigned
+from twinfer.runtime.ops.dense._layer import Dense, dense_of, in_float64
 from twinfer.runtime.ops.isa.short import channels_in_32_bits
 from twinfer.runtime.params import Param
 from twinfer.runtime.program import Call, Weights
@@ -37,6 +38,12 @@ def lower_s8(node: Node, target: Target) -> Call:
     """The call for constant weights."""
     layer = dense_of(node)
     return _lower_f32(layer) if node.input(0).type == "FLOAT32" else _lower_s8(layer)
+
+
+def lower_unsigned(node: Node, target: Target) -> Call:
+    """The call for what was uint8: the lanes are worth more than integers at the end."""
+    accept(is_unsigned(node), "it was not uint8")
+    return in_float64(node)
 
 
 def _lower_f32(layer: Dense) -> Call:
@@ -94,5 +101,6 @@ def call_row(node: Node, channels: Channels) -> Call:
 
 VARIANTS = (
     Variant("wide", ("FULLY_CONNECTED",), frozenset({"simd"}), lower_s8, ("INT8", "FLOAT32"), also=("BATCH_MATMUL",)),
+    Variant("unsigned_wide", ("FULLY_CONNECTED",), frozenset({"simd"}), lower_unsigned, ("INT8",)),
     Variant("wide", ("FULLY_CONNECTED",), frozenset({"simd"}), lower_s16, ("INT16",), also=("BATCH_MATMUL",)),
 )
