@@ -35,6 +35,7 @@ from twinfer.runtime.ops.dense._layer import (
     Unsigned,
     dense_by_sums,
     dense_of,
+    in_float64,
     macs_of,
     shape_of,
     unsigned_of,
