@@ -12,7 +12,7 @@
 typedef struct {
     tw_epilogue_s8 end;
     int32_t batches, depth, depth4, out, w_zero;
-} tw_fully_connected_unsigned_s8_params;
+} tw_fully_connected_unsigned_f64_s8_params;
 
 /* sum * scale rounded half away from zero, the zero point added, clamped. */
 TW_INLINE int8_t tw_end_unsigned(int32_t sum, double scale, const tw_epilogue_s8 *end) {
@@ -22,8 +22,8 @@ TW_INLINE int8_t tw_end_unsigned(int32_t sum, double scale, const tw_epilogue_s8
     return (int8_t)tw_clamp(((twice + 1 + (twice >> 31)) >> 1) + end->zero, end->low, end->high);
 }
 
-TW_KERNEL(tw_fully_connected_unsigned_s8) {
-    const tw_fully_connected_unsigned_s8_params p = *params;
+TW_KERNEL(tw_fully_connected_unsigned_f64_s8) {
+    const tw_fully_connected_unsigned_f64_s8_params p = *params;
     const int8_t *x = (const int8_t *)in[0];
     const int32_t *TW_RESTRICT bias = (const int32_t *)in[2];
     const double scale = *(const double *)in[3];
@@ -46,10 +46,10 @@ TW_KERNEL(tw_fully_connected_unsigned_s8) {
 typedef struct {
     tw_unsigned_end end;
     int32_t batches, depth, out;
-} tw_fully_connected_unsigned_rows_s8_params;
+} tw_fully_connected_unsigned_s8_params;
 
-TW_KERNEL(tw_fully_connected_unsigned_rows_s8) {
-    const tw_fully_connected_unsigned_rows_s8_params p = *params;
+TW_KERNEL(tw_fully_connected_unsigned_s8) {
+    const tw_fully_connected_unsigned_s8_params p = *params;
     const int8_t *x = (const int8_t *)in[0];
     const int32_t *bias = (const int32_t *)in[2];
     int8_t *y = (int8_t *)out[0];

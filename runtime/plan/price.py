@@ -6,6 +6,7 @@ anew). Nothing is measured here, so that the same plan has the same price everyw
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -58,8 +59,8 @@ def form_of(call: Call, target: Target) -> str:
 
 
 def _kernel(call: Call) -> str:
-    """The kernel; fused floats cost what others do, and weights that leave int8 what those of int8 do."""
-    return call.kernel.replace("_fused_", "_").replace("_w16", "").replace("_again_mve", "_nine_mve")
+    """The kernel; fused floats cost what others do, uint8 and weights that leave int8 what int8 does."""
+    return re.sub("_fused|_w16|_unsigned", "", call.kernel).replace("_again_mve", "_nine_mve")
 
 
 def _windows(call: Call) -> str:

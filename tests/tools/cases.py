@@ -362,7 +362,7 @@ def assert_sanitized(folder: Path, programs: Sequence[tuple[Project, Sequence[Ar
     """
     compiler = "clang" if shutil.which("clang") else "gcc"
     for first in range(0, len(programs), TOGETHER):
-        some, own = programs[first : first + TOGETHER], folder / f"from_{first}"
+        some, own = programs[first : first + TOGETHER], folder / f"from_{first}" if first else folder
         projects = with_common_instances([project for project, _ in some])
         write_self_tests(own, [(project, values) for project, (_, values) in zip(projects, some, strict=True)])
         run_tool([compiler, *SANITIZE, "all.c", "-o", "all", "-lm"], own)

@@ -135,7 +135,7 @@ def in_float64(node: Node) -> Call:
     params: dict[str, Param] = {**shape_of(node), "depth4": depth4, "w_zero": zero, "end": epilogue(node)}
     ends = (bias(folded), requantize(np.array([unsigned_scale(node)])))
     scratch = -(-depth4 // 16) * 16 + 4 * -(-out // LANES) * LANES
-    inputs, kernel = (x, weights(pack_s8(w), LANES_S8), *ends), "tw_fully_connected_unsigned_s8"
+    inputs, kernel = (x, weights(pack_s8(w), LANES_S8), *ends), "tw_fully_connected_unsigned_f64_s8"
     return Call(kernel, params, inputs, (node.output,), scratch, macs=macs_of(node), weights=Weights())
 
 

@@ -148,7 +148,7 @@ def _lower_hybrid(node: Node) -> Call:
 
 def _lower_rows(layer: Unsigned) -> Call:
     """The call for what was uint8 where integers scale its sums."""
-    node, kernel = layer.node, "tw_fully_connected_unsigned_rows_s8"
+    node, kernel = layer.node, "tw_fully_connected_unsigned_s8"
     inputs = (node.input(0), weights(layer.weights), constant.bias(layer.bias))
     return Call(kernel, layer.params(), inputs, (node.output,), macs=macs_of(node), weights=Weights())
 
@@ -231,6 +231,8 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
     yield from _wide_cases(rng)
     for act in ("NONE", "RELU6"):  # eights of channels and whole vectors
         yield _case(rng, (2, 48), 24, Layer(bound=1 << 20), fused_activation_function=act)
+    for rows, depth, out in ((1, 16, 8), (2, 32, 16), (3, 48, 40)):  # of the last as uint8, no channel comes twice
+        yield _case(rng, (rows, depth), out, plain, fused_activation_function="RELU")
 
 
 def _wide_cases(rng: np.random.Generator) -> Iterator[Case]:
