@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* CONV_2D, NHWC, int8, of 3 x 3 taps one pixel apart, by Winograd's F(4 x 4, 3 x 3) over 16 lanes, where int16 is
- * multiplied anyway: AVX2, and NEON without SDOT. A tile of 4 x 4 outputs takes 36 multiplications of an input channel
- * instead of 144.
+ * multiplied anyway: AVX2, and NEON without SDOT; and with VNNI of layers of many channels. A tile of 4 x 4 outputs takes
+ * 36 multiplications of an input channel instead of 144.
  *
  * d are the 6 x 6 inputs of a tile, g the taps. Rows and columns of d are transformed by
  *   (4 d0 - 5 d2 + d4, d4 - 4 d2 + d3 - 4 d1, d4 - 4 d2 - d3 + 4 d1, d4 - d2 + 2 d3 - 2 d1, d4 - d2 - 2 d3 + 2 d1,

@@ -70,6 +70,24 @@ def test_where_it_is_not_faster(node: Node, why: str) -> None:
     assert kernel(node, AVX2) == "tw_conv2d_avx2_s8"
 
 
+@pytest.mark.parametrize(("node", "why"), [
+    (conv(8, 8, 31, 32), "it has 31 input channels, fewer than 32"),
+    (conv(8, 8, 32, 31), "it has 31 output channels, fewer than 32"),
+    (conv(6, 6, 32, 32), "tiles compute 64 outputs for 36"),
+    (conv(8, 8, 192, 192), "its weights, transformed, would not fit a cache"),
+    (conv(8, 8, 32, 32, Layer(zeros=0.75, tall=16)), "blocks of its weights are zero, and are skipped"),
+])  # fmt: skip
+def test_where_it_is_not_faster_than_bytes_four_at_once(node: Node, why: str) -> None:
+    call, choice = lower_node(node, AVX512_VNNI)
+    assert ("winograd_wide", why) in choice.declined
+    assert call.kernel in ("tw_conv2d_wide_s8", "tw_conv2d_sparse_wide_s8")
+
+
+def test_where_it_is_faster_than_bytes_four_at_once() -> None:
+    for node in (conv(7, 7, 32, 32), conv(8, 8, 32, 64), conv(14, 14, 128, 128)):
+        assert kernel(node, AVX512_VNNI) == KERNEL
+
+
 def test_where_weights_are_too_many() -> None:
     """64 times 9 * 229 products of 127 * 128 are below 2^31."""
     assert 64 * 128 * MOST_WEIGHTS < 1 << 31 <= 64 * 128 * (MOST_WEIGHTS + 1)
@@ -99,7 +117,7 @@ def test_sixteen_bits_hold_what_is_multiplied() -> None:
 
 
 @given(
-    h=st.integers(1, 14), w=st.integers(1, 60), in_c=st.integers(8, 40), out_c=st.integers(9, 40),
+    h=st.integers(1, 14), w=st.integers(1, 60), in_c=st.integers(8, 48), out_c=st.integers(9, 48),
     batches=st.integers(1, 2), zero=st.sampled_from([-128, -3, 127]), padding=st.sampled_from(["SAME", "VALID"]),
     act=st.sampled_from(["NONE", "RELU"]), scale=st.sampled_from([0.05, 0.0001]),
 )  # fmt: skip
@@ -111,7 +129,7 @@ def test_every_level_gives_the_references_bits(
     h, w = (max(extent, 3) for extent in (h, w))
     layer = Layer(zero=zero, out_scale=scale)
     node = conv(h, w, in_c, out_c, layer, batches, padding=padding, fused_activation_function=act)
-    assert_exact(node, random_inputs(graph_of(node), h), [AVX2])
+    assert_exact(node, random_inputs(graph_of(node), h), [AVX2, AVX512_VNNI])
 
 
 def test_the_same_bits_by_threads_and_by_rows() -> None:
