@@ -6,9 +6,9 @@
 #include "../core/hybrid.h"
 #include "../core/sums.h"
 
-/* In float64. in: x [batches, depth], w packed (wide.h), bias int32 [out] with x's zero point and the +128 of its panel folded in,
- * scale float64 [1]. depth4: depth rounded up to 4. out: y [batches, out]. scratch: uint8 [depth4] rounded up to 16,
- * int32 [out padded to 16]. */
+/* In float64. in: x [batches, depth], w packed (wide.h), bias int32 [out] with x's zero point and the +128 of its panel
+ * folded in, scale float64 [1]. depth4: depth rounded up to 4. out: y [batches, out]. scratch: uint8 [depth4] rounded up
+ * to 16, int32 [out padded to 16]. */
 typedef struct {
     tw_epilogue_s8 end;
     int32_t batches, depth, depth4, out, w_zero;
