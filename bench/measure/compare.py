@@ -81,7 +81,7 @@ def compare(source: Source, comparison: Comparison, progress: Progress = lambda 
 
 def _row(model: str, contender: Contender, times: Mapping[str, Timing], want: Sequence[Array], plan: Plan) -> Row:
     """The row of one engine in the JSON. Times are in microseconds; ``ratio``: how many times as fast as the
-    interpreter; ``floor_us``: what no engine can undercut here.
+    interpreter; ``floor_us``: what no engine that does every multiply-accumulate can undercut here.
 
     ``spread_us`` is the 90th percentile minus the 10th; ``max_difference`` is that of the outputs to the interpreter's.
     """
