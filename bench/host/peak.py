@@ -23,16 +23,12 @@ class Peak:
     l2: float
 
     def floor_us(self, plan: Plan) -> float:
-        """Microseconds that a run takes at least: its multiplications at the peak, or its constants out of L2.
-
-        Winograd's weights take more bytes than the model's: these count then.
-        """
+        """Microseconds that a run takes at least: its multiplications at the peak, or its constants out of L2."""
         # neither activations nor weights are integers
         float_steps = [s for s in plan.steps if all(t is None or t.type == "FLOAT32" for t in s.node.inputs[:2])]
         floats = sum(step.call.macs for step in float_steps)
         multiplied = floats / self.float32 + (plan.macs - floats) / self.int8
-        constants = sum(t.nbytes for t in plan.graph.tensors if t.data is not None)
-        return max(multiplied, min(constants, plan.constant_bytes) / self.l2) / 1e3
+        return max(multiplied, plan.constant_bytes / self.l2) / 1e3
 
 
 @cache
