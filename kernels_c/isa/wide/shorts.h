@@ -75,9 +75,16 @@ TW_INLINE void tw_shorts_sums(tw_acc *sums, int step, const int16_t *v, const in
     for (; depth > 0; depth -= TW_SHORTS, v += TW_SHORTS * of) {
         const int16_t *x = v, *const end = v + tw_min(depth, TW_SHORTS);
         TW_ROLLED
-        for (; x != end; x += 2, w += 4 * TW_LANES)
+        for (; x != end; x += 2, w += 4 * TW_LANES) {
+#if defined(TW_WIDE_VNNI)
+            const tw_acc row = tw_kept(_mm512_loadu_si512(w));
+            for (int t = 0; t < tiles; ++t)
+                acc[t] = tw_acc_dot2_kept(acc[t], (const uint8_t *)(const void *)(x + TW_SHORTS * t), row);
+#else
             for (int t = 0; t < tiles; ++t)
                 acc[t] = tw_acc_dot2(acc[t], (const uint8_t *)(const void *)(x + TW_SHORTS * t), w);
+#endif
+        }
     }
 #endif
     for (int t = 0; t < tiles; ++t) sums[t * step] = acc[t];
