@@ -85,6 +85,7 @@ TW_INLINE tw_ring tw_ring_known(const tw_ring *p, int32_t k_h, int32_t k_w, int3
     known.planes = planes;
     known.flat = flat;
     known.fours = (k_h + 3) / 4;
+    known.twice = 0;
     known.column = 0;
     known.end.low = known.end.zero;
     known.fast = 1;
@@ -102,7 +103,7 @@ TW_INLINE void tw_ring_choose(int32_t k, int32_t count, const void *const *in, v
     tw_ring plain = *p;
     plain.column = 0;
     const int32_t three = window->k_h == 3 && window->k_w == 3, whole = TW_BLOCK;
-    const int32_t known = p->fours == (window->k_h + 3) / 4 && window->dilation_h == 1 && window->dilation_w == 1 &&
+    const int32_t known = !p->twice && window->dilation_h == 1 && window->dilation_w == 1 &&
                           tw_ring_ending(p) == TW_ENDS_RELU && count == whole &&
                           (p->flat ? p->blocks == 1 : p->pitch == whole);
     if (known && three && p->planes == 1 && p->flat)

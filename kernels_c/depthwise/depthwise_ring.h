@@ -48,10 +48,10 @@ typedef struct {
     tw_four_rows of[TW_RING_ROWS / 4];
 } tw_ring_rows;
 
-/* The row that row ky of taps reads; behind the last one it does not matter. */
+/* The row that row ky of taps reads. Behind the last one it does not matter; that one again is loaded once. */
 TW_INLINE int32_t tw_ring_tap(int32_t ky, const tw_ring *p) {
     int32_t tap = p->window.k_h - 1;
-    for (int32_t left = ky - tap, i = 0; left > 0 && i <= tap; ++i)
+    for (int32_t left = p->twice ? ky - tap : 0, i = 0; left > 0 && i <= tap; ++i)
         if (p->twice >> i & 1 && --left == 0) return i;
     return tw_min(ky, tap);
 }
