@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from twinfer.runtime import cache
 from twinfer.runtime.errors import ToolError
@@ -72,8 +73,12 @@ def find_compiler(command: str | None = None) -> tuple[str, ...]:
 
 @functools.cache
 def compiler_version(compiler: tuple[str, ...]) -> str:
-    """What the compiler prints for --version: products of another version must not be taken."""
-    return run_tool([*compiler, "--version"])
+    """What the compiler prints for --version: products of another version must not be taken.
+
+    It runs in a folder of its own: zig's leaves an empty a.o behind.
+    """
+    with TemporaryDirectory() as folder:
+        return run_tool([*compiler, "--version"], Path(folder))
 
 
 @functools.cache
