@@ -231,11 +231,13 @@ def by_kernels(ops: Iterable[str], targets: Collection[Target]) -> list[tuple[Pl
     return [(plans[a[0] + a[3].name], plans[b[0] + b[3].name]) for a, b in ends]
 
 
-def assert_exact(node: Node, values: Sequence[Array], targets: Iterable[Target] = TARGETS) -> Array:
+def assert_exact(
+    node: Node, values: Sequence[Array], targets: Iterable[Target] = TARGETS, options: Options = USUAL
+) -> Array:
     """The node gives numpy's integers on every target, on computers at every level. Returns the first output."""
     graph = graph_of(node)
     wanted = numpy_outputs(Case(node), graph, values)
-    for target, plan in distinct_plans(graph, targets):
+    for target, plan in distinct_plans(graph, targets, options):
         for level in range(kernels_c.lib.tw_level() + 1) if target.has("simd") else [0]:
             where = f"{target.name}, level {level}: {node}"
             for got, want in zip(outputs_of(Session(plan, level), values), wanted, strict=True):

@@ -54,13 +54,14 @@ def lower(node: Node, target: Target) -> Call:
     least, most = (VNNI_CHANNELS, VNNI_MOST) if vnni else (STEP, MOST)
     accept(g.in_c >= least, f"it has {g.in_c} input channels, fewer than {least}")
     accept(g.out_c > PAIRED, f"it has {g.out_c} output channels: of up to {PAIRED}, two pixels share a vector")
-    accept(not vnni or g.out_c >= least, f"it has {g.out_c} output channels, fewer than {least}")
     depth, whole = (-(-g.in_c // step) * step for step in (STEP, 2 * STEP))
     count = g.batches * -(-g.out_h // TILE) * -(-g.out_w // TILE)
     computed = -(-count // FEW) * FEW * TILE * TILE
     accept(computed <= most * g.pixels, f"tiles compute {computed} outputs for {g.pixels}")
-    accept(not vnni or 2 * PLACES * depth * g.out_c <= VNNI_WEIGHTS, "its weights, transformed, would not fit a cache")
-    accept(not vnni or not _skips(node), "blocks of its weights are zero, and are skipped")
+    if vnni:
+        accept(g.out_c >= least, f"it has {g.out_c} output channels, fewer than {least}")
+        accept(2 * PLACES * depth * g.out_c <= VNNI_WEIGHTS, "its weights, transformed, would not fit a cache")
+        accept(not _skips(node), "blocks of its weights are zero, and are skipped")
     reach = int(np.abs(layer.rows.astype(np.int64)).sum(1).max())
     accept(reach <= MOST_WEIGHTS, f"the weights of a channel add up to {reach}: 64 times its sums do not fit 32 bits")
     tiles = TILES * max(1, min(PANEL // (2 * PLACES * depth * TILES), -(-count // TILES)))

@@ -106,10 +106,8 @@ class Unsigned(NamedTuple):
 
     def params(self, bits: int = 0) -> dict[str, Param]:
         """The params that every kernel has; its sums come times 2**bits."""
-        return {
-            **shape_of(self.node),
-            "end": {"mult": self.mult, "right": self.right + bits, **epilogue(self.node)},
-        }
+        end = {"mult": self.mult, "right": self.right + bits, **epilogue(self.node)}
+        return {**shape_of(self.node), "end": end}
 
 
 def unsigned_of(node: Node) -> Unsigned:

@@ -6,19 +6,16 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from cases import FASTEST, assert_exact_on, graph_of, outputs_of
+from cases import FASTEST, assert_exact, assert_exact_on, graph_of
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from needs import deep_but, emulated
-from unsigned import meaning
 
-from twinfer import kernels_c
 from twinfer.bench.peers.engines import open_peer
 from twinfer.runtime.graph import Array, Node
 from twinfer.runtime.op import tensor
 from twinfer.runtime.ops.core.unsigned import in_integers, rounded
 from twinfer.runtime.plan.make import make_plan
-from twinfer.runtime.run.session import Session
 from twinfer.runtime.target import AVX2, DSP, GENERIC, HOST, MVE, TILES, Target
 from twinfer.runtime.write.tflite import write
 
@@ -74,14 +71,9 @@ SOME = (
 def test_layers_have_litert_s_bits(layer: Layer) -> None:
     """As numpy, and as every target's kernels at every level of this computer."""
     node, values = layer.node(), layer.values()
-    graph = graph_of(node)
-    (wanted,) = open_peer("litert-ref", write(graph), 1)(values)
-    np.testing.assert_array_equal(meaning(graph, {graph.inputs[0]: values[0]})[0], wanted)
-    for target in (GENERIC, DSP, MVE, TILES, HOST, AVX2):
-        plan = make_plan(graph, target, FASTEST)
-        for level in {0, kernels_c.lib.tw_level()} if target.has("simd") else {0}:
-            (got,) = outputs_of(Session(plan, level), values)
-            np.testing.assert_array_equal(got, wanted, err_msg=f"{target.name}, level {level}")
+    (wanted,) = open_peer("litert-ref", write(graph_of(node)), 1)(values)
+    got = assert_exact(node, values, (GENERIC, DSP, MVE, TILES, HOST, AVX2), FASTEST)
+    np.testing.assert_array_equal(got, wanted)
 
 
 @pytest.mark.parametrize("core", deep_but(emulated(), "cortex-m4", "cortex-m55"))
